@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from json.encoder import encode_basestring as _quoted
 from typing import Any
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, serialize
+
+from quadrill.store.dictionary import TermDictionary
 
 from .algebra.nodes import Term
 from .rows import Solution
@@ -46,6 +50,31 @@ def term_json(term: Term) -> dict[str, Any]:
                     "object": term_json(term.object),
                 },
             }
+
+
+@lru_cache(maxsize=8192)
+def term_text(term: Term) -> str:
+    """`term_json` as text; the same terms come again and again, in one answer after the other."""
+    if isinstance(term, NamedNode):
+        return f'{{"type":"uri","value":{_quoted(term.value)}}}'
+    if isinstance(term, Literal) and term.language is None:
+        datatype = term.datatype.value
+        kind = "" if datatype == XSD_STRING else f',"datatype":{_quoted(datatype)}'
+        return f'{{"type":"literal","value":{_quoted(term.value)}{kind}}}'
+    return one_line(term_json(term))
+
+
+class TermTexts(dict[int, str]):
+    """`term_text` by id, as long as the dictionary has the term."""
+
+    def __init__(self, dictionary: TermDictionary) -> None:
+        super().__init__()
+        self._terms = dictionary.terms
+        dictionary.forget_with(self)
+
+    def __missing__(self, term_id: int) -> str:
+        text = self[term_id] = term_text(self._terms[term_id])
+        return text
 
 
 def solutions(variables: Sequence[str], rows: Iterable[Solution]) -> dict[str, Any]:

@@ -26,16 +26,18 @@ from ..algebra.static import (
 )
 from ..language.analysis import Analysis
 from ..output.construct import Template
-from ..output.emission import ChangedAnswer
+from ..output.emission import ChangedAnswer, Emission
 from ..plan.plan_state import PlanState
+from ..plan.run_loop import Ran
 from ..rows import Budget, IdRow, Solution
 from ..static.static_evaluator import EvaluationOptions, StaticEvaluator
 from ..static.static_inputs import StaticInputs
 from ..static.table import Changes
 from ..static.table_registry import TableRegistry
 from ..windows.encoded import EngineTerms, WindowKey
-from ..windows.operator import LiveContent
+from ..windows.query_streams import ContentOf, Transaction
 from ..windows.reports import Evaluation
+from ..windows.timeline import QueryTimeline
 
 Windows = Iterable[tuple[WindowKey, Any]]
 """The contents of the windows of a query, each of the kind that its evaluator gave (`content_of`)."""
@@ -53,11 +55,13 @@ class Evaluator(ABC):
         statics: its static parts.
         budget: what one evaluation may cost.
         state: the plan at work that keeps the answer by changes; None where it is computed anew.
+        content_of: gives a window what it holds its content in; None for quads.
         kept: the rows that a checkpoint must hold, where the answer does not follow from the windows.
     """
 
     engine: str
     state: PlanState | None = None
+    content_of: ContentOf | None = None
     kept: Sequence[Solution] = ()
 
     def __init__(
@@ -118,6 +122,12 @@ class Evaluator(ABC):
         release = self.terms.dictionary.hold(weakly(self._held_rows))
         self._finalizer = weakref.finalize(self, _let_go, release, self.statics)
 
+    def run(
+        self, given: Sequence[Transaction], timeline: QueryTimeline, emission: Emission, version: int
+    ) -> tuple[Ran, ChangedAnswer] | None:
+        """Work off the first of some transactions at once, as if by `advance`; None where none can be."""
+        return None
+
     # --- static parts ---------------------------------------------------------------------------
 
     @abstractmethod
@@ -135,10 +145,6 @@ class Evaluator(ABC):
         return frozenset(term for term in terms if isinstance(term, NamedNode)) if binding else None
 
     # --- steps ----------------------------------------------------------------------------------
-
-    @abstractmethod
-    def content_of(self, window: NamedNode) -> LiveContent:
-        """An empty content of the kind that a window of the query is to hold."""
 
     @abstractmethod
     def advance(self, at: int, windows: Windows) -> ChangedAnswer:

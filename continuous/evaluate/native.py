@@ -14,8 +14,6 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from pyoxigraph import NamedNode
-
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 
@@ -27,12 +25,16 @@ from ..algebra.triggers import unkeyed
 from ..algebra.volatile import with_clock
 from ..errors import BudgetError
 from ..language.analysis import Analysis
+from ..output.emission import Emission
 from ..plan.plan_state import Encoded, PlanState
-from ..rows import Delta, IdRow, Solution
+from ..plan.run_loop import Ran, RunLoop, run_loop
+from ..rows import Delta, IdRow, Solution, merge
 from ..static.static_evaluator import EvaluationOptions
 from ..static.table import Changes
 from ..static.table_registry import TableRegistry
-from ..windows.encoded import EncodedContent, EngineTerms
+from ..windows.encoded import EncodedContents, EngineTerms
+from ..windows.query_streams import Transaction
+from ..windows.timeline import QueryTimeline
 from .evaluator import Evaluator
 
 
@@ -117,15 +119,29 @@ class IncrementalAnswer:
             if self._newest is not None:
                 self._newest.later = change
             self._newest = change
-        if len(mine) > self._most:
-            raise BudgetError(
-                f"the answer has {len(mine)} rows, the limit is {self._most} (max_answer_rows)",
-                limit=self._most,
-            )
+        self._check(len(mine))
         if top is not None:
             self._shown_revision = top.revision
         self._unchanged = change if not delta else None
         return change
+
+    @property
+    def room(self) -> int:
+        """How many rows it may have more."""
+        return self._most - len(self.rows)
+
+    def check(self, *changes: Delta) -> None:
+        """Raise BudgetError when it had too many rows behind some changes."""
+        rows = dict(self.rows)
+        for change in changes:
+            merge(rows, change)
+        self._check(len(rows))
+
+    def _check(self, rows: int) -> None:
+        if rows > self._most:
+            raise BudgetError(
+                f"the answer has {rows} rows, the limit is {self._most} (max_answer_rows)", limit=self._most
+            )
 
     def rows_after(self, change: AnswerChange) -> list[Solution]:
         """The whole answer after a step: the newest answer without the changes since. In any thread."""
@@ -179,6 +195,7 @@ class NativeEvaluator(Evaluator):
     """
 
     engine = "native"
+    content_of: EncodedContents
     answer: IncrementalAnswer
 
     def __init__(
@@ -193,12 +210,15 @@ class NativeEvaluator(Evaluator):
     ) -> None:
         """As `Evaluator`. Raises UnsupportedError also for a construct without a delta form."""
         super().__init__(query, store, options, terms, statics, analysis, whole=False)
+        # The plan at work and its loop, once somebody asked for it.
+        self._loop: tuple[PlanState, RunLoop | None] | None = None
         if self.ordered and is_static(self.root):
             # The store reads the first rows without anybody holding the others.
             raise UnsupportedError("ORDER BY or LIMIT of a query without windows")
         self.rest = with_clock(self.rest)
         self.tables = {part.name: [var.name for var in part.vars] for part in self.statics.parts}
         state = self._start_plan()
+        self.content_of = state.content_of
         for part in self.statics.parts:
             held_because = self._why_held(part, state) if self.statics.follows else None
             self.statics.open_next(held_because)
@@ -246,11 +266,6 @@ class NativeEvaluator(Evaluator):
             taken = self.state.take(name, change.delta, afresh=bool(change.renewals)) or taken
         return taken
 
-    def content_of(self, window: NamedNode) -> EncodedContent:
-        """What a window is to hold its content in, so that `advance` can take the changes."""
-        assert self.state is not None
-        return self.state.content_of(window)
-
     def advance(self, at: int, windows: Encoded) -> AnswerChange:
         """Take the changes of one transaction, at instant ``at`` (milliseconds); the change of the answer.
 
@@ -263,6 +278,28 @@ class NativeEvaluator(Evaluator):
         if self.terms.dictionary.due:
             self.terms.tidy()
         return change
+
+    def run(
+        self, given: Sequence[Transaction], timeline: QueryTimeline, emission: Emission, version: int
+    ) -> tuple[Ran, AnswerChange] | None:
+        """Work off the first of some transactions at once, as if by `advance`; None where none can be."""
+        state, answer = self.state, self.answer
+        assert state is not None
+        if self._loop is None or self._loop[0] is not state:
+            self._loop = state, run_loop(state, timeline, emission, answer.check)
+        loop = self._loop[1]
+        ran = None if loop is None else loop.run(given, timeline, version, answer.room)
+        if ran is None:
+            return None
+        change = answer.step(ran.change)
+        if self.terms.dictionary.due:
+            self.terms.tidy()
+        return ran, change
+
+    @property
+    def run_code(self) -> str:
+        """The generated function of its runs, as text; empty before the first."""
+        return self._loop[1].source if self._loop is not None and self._loop[1] is not None else ""
 
     def go_on(
         self, at: int, windows: Encoded, kept: Sequence[Solution] = (), boolean: bool | None = None

@@ -158,10 +158,6 @@ class ReferenceEvaluator(Evaluator):
             return Answer((), boolean=found)
         return Answer(self.vars, found, self.ordered, before=self.kept)
 
-    def content_of(self, window: NamedNode) -> LiveQuads:
-        """An empty content of quads for a window."""
-        return LiveQuads()
-
     def advance(self, at: int, windows: Iterable[tuple[WindowKey, LiveQuads]]) -> Answer:
         """The answer over what the windows hold now, beside the one of the last call."""
         found = self.answer(at, {key: live.content for key, live in windows})

@@ -344,5 +344,5 @@ class _Once:
         """See `HeldWindow.before`."""
         if taken is None:
             # Between two evaluations what has changed has not been taken from the window.
-            taken = self._taken.keys or self._content.untold
+            taken = self._taken.keys or self._content.changes
         return self._content.before(taken)

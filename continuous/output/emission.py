@@ -11,17 +11,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from json.encoder import encode_basestring as _quoted
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from pyoxigraph import Literal, NamedNode, Quad
+from pyoxigraph import Quad
 
-from ..algebra.nodes import Term
 from ..algebra.query import ContinuousQuery, Output
 from ..algebra.rewrites import has_order
+from ..errors import BudgetError
 from ..remote.query import QuerySources
-from ..results import XSD_STRING, in_fixed_order, one_line, quads_text, solutions, term_json
+from ..results import in_fixed_order, one_line, quads_text, term_text
 from ..rows import Solution
 from ..windows.reports import Evaluation, Interval
 from .subscription import EventKind
@@ -109,21 +108,18 @@ def difference(rows: Sequence[T], minus: Sequence[T]) -> list[T]:
     return left
 
 
-@lru_cache(maxsize=8192)
-def _term_text(term: Term) -> str:
-    """`term_json` as text; the same terms come again and again, in one answer after the other."""
-    if isinstance(term, NamedNode):
-        return f'{{"type":"uri","value":{_quoted(term.value)}}}'
-    if isinstance(term, Literal) and term.language is None:
-        datatype = term.datatype.value
-        kind = "" if datatype == XSD_STRING else f',"datatype":{_quoted(datatype)}'
-        return f'{{"type":"literal","value":{_quoted(term.value)}{kind}}}'
-    return one_line(term_json(term))
+def refuse(size: int, most: int) -> None:
+    """Raise BudgetError: one evaluation tells too much."""
+    message = f"one evaluation tells {size} bytes, the limit is {most} (max_evaluation_bytes)"
+    raise BudgetError(message, limit=most)
 
 
 @dataclass(slots=True)
 class SelectEmission:
-    """Rows as SPARQL Results JSON; ``ordered``: they have an order of their own."""
+    """Rows as SPARQL Results JSON; ``ordered``: they have an order of their own.
+
+    ``head`` is what stands between the moment and the rows.
+    """
 
     output: Output
     names: tuple[str, ...]
@@ -131,12 +127,12 @@ class SelectEmission:
     non_empty: bool = False
     counts: EmissionCounts = field(default_factory=EmissionCounts)
     empty: dict[str, Any] = field(init=False)
-    _head: str = field(init=False)
+    head: str = field(init=False)
     _keys: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.empty = solutions(self.names, ())
-        self._head = f',"head":{one_line(self.empty["head"])},"results":{{"bindings":['
+        self.empty = {"head": {"vars": list(self.names)}, "results": {"bindings": []}}
+        self.head = f',"head":{one_line(self.empty["head"])},"results":{{"bindings":['
         self._keys = [f"{_quoted(name)}:" for name in self.names]
 
     def events(self, moment: Moment, answer: ChangedAnswer) -> list[Event]:
@@ -171,10 +167,10 @@ class SelectEmission:
             cells = []
             for key, term in zip(self._keys, row, strict=True):
                 if term is not None:
-                    cells.append(key + _term_text(term))
+                    cells.append(key + term_text(term))
             found.append(",".join(cells))
         listed = "{" + "},{".join(found) + "}" if found else ""
-        return f"{moment.head()}{self._head}{listed}]}}}}"
+        return f"{moment.head()}{self.head}{listed}]}}}}"
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from ..expressions.compile import Emitter, ExpressionContext
 from ..operators import linear
@@ -30,12 +30,32 @@ _LARGE = 256
 """Rows of a first step that is worth a function."""
 
 
+class Around(Protocol):
+    """A loop around the steps of a plan: how it begins, and what is done behind each step.
+
+    ``sources`` are the locals in which the changes of windows are, ``head`` is that of its function.
+    """
+
+    head: str
+    sources: Mapping[SourceKey, str]
+
+    def before(self, out: Emitter) -> None:
+        """The lines before a step."""
+        ...
+
+    def behind(self, out: Emitter, delta: str) -> None:
+        """The lines behind it; ``delta`` is the local with the change of the answer."""
+        ...
+
+
 class CompiledPlan:
     """Runs a plan by its generated function; made again when a join chooses another route.
 
     The function works on the state of the plan's own operators, so that both forms can take turns. The
     operators take the first step unless it is a large one: many a plan takes no other, since its query joins
     others before, and a start need not wait for thousands of functions.
+    ``renewals`` counts how often it was made; ``special`` is the number of the next step that is measured, or
+    before which joins look for better routes.
     """
 
     def __init__(
@@ -48,17 +68,22 @@ class CompiledPlan:
         # Counted from the first step on: when to look for better routes, and the next step of that kind.
         self._replan_every = self._replan_at = replan
         self._replan_most = replan_most
-        self._special = 0
+        self.special = 0
         self._memos: Memos = {}
+        self.renewals = 0
         self._source = ""
         self._step: Any = None
         self._timed: Any = None
+
+    def loop(self, around: Around) -> tuple[str, Any]:
+        """The source text and the function of a loop, by ``around``, over steps before ``special``."""
+        return _Writer(self.plan, self.context, self._memos).write_loop(around)
 
     def step(self, changes: Mapping[SourceKey, Delta]) -> Delta:
         """Run one step, as `Plan.step` does."""
         figures = self.plan.figures
         figures.steps = steps = figures.steps + 1
-        if steps < self._special:
+        if steps < self.special:
             delta: Delta = self._step(changes, False)
             return delta
         return self._special_step(changes, steps)
@@ -76,7 +101,7 @@ class CompiledPlan:
             if any([join.replan() for join in self._joins]):
                 self._renew()
         timed = steps % _TIMED_EVERY == 0
-        self._special = min(self._replan_at, steps + _TIMED_EVERY - steps % _TIMED_EVERY)
+        self.special = min(self._replan_at, steps + _TIMED_EVERY - steps % _TIMED_EVERY)
         if timed and self._timed is None:
             # With a look at the clock behind each loop.
             _, self._timed = _Writer(self.plan, self.context, self._memos, timed=True).write()
@@ -88,7 +113,7 @@ class CompiledPlan:
 
     def outdate(self) -> None:
         """An input of a join has become another: the function is made when it is needed."""
-        self._step, self._special = None, 0
+        self._step, self.special = None, 0
 
     @property
     def text(self) -> str:
@@ -100,6 +125,7 @@ class CompiledPlan:
     def _renew(self) -> None:
         self._source, self._step = _Writer(self.plan, self.context, self._memos).write()
         self._timed = None
+        self.renewals += 1
 
     def forget(self) -> None:
         """The operators take the next step themselves: rows that leave in it are not to stay here."""
@@ -128,15 +154,36 @@ class _Writer:
         self._consumers = Counter(place for node in plan.nodes for place in node.inputs)
         self._next = {place: number for number, node in enumerate(plan.nodes) for place in node.inputs}
         self._written: set[int] = set()
+        # In a loop: the locals that the changes of windows are in.
+        self._given: Mapping[SourceKey, str] | None = None
 
     def write(self) -> tuple[str, Any]:
         """The source text and the function."""
+        out = self._out
+        out.depth = 1
+        self._steps()
+        out.line(f"return d{self._root}")
+        return self._function("def step(changes, first):", "step")
+
+    def write_loop(self, around: Around) -> tuple[str, Any]:
+        """The same for a loop around many steps; the changes of windows are in the locals that it names."""
+        self._given = around.sources
+        around.before(self._out)
+        self._steps()
+        around.behind(self._out, f"d{self._root}")
+        return self._function(around.head, "run")
+
+    def _function(self, head: str, name: str) -> tuple[str, Any]:
+        source = "\n".join([head, *self._legend(), *self._out.lines]) + "\n"
+        return source, self._out.build(head, name)
+
+    def _steps(self) -> None:
+        """The lines of one step, which leave the change of the root."""
         out = self._out
         out.names["EMPTY"] = EMPTY
         out.names["id_of"] = out.context.values.id_of
         out.names["rows_out"] = self._figures.rows
         out.names["budget"] = self._budget
-        out.depth = 1
         if any(isinstance(node.operator, Join) for node in self._nodes):
             # Rows that joins have made, and how many may be made before somebody looks at the budget.
             out.line("joined, look = 0, budget.look")
@@ -151,10 +198,6 @@ class _Writer:
                     out.line("after = clock()")
                     out.line(f"spent[{place}] += after - before")
                     out.line("before = after")
-        out.line(f"return d{self._root}")
-        head = "def step(changes, first):"
-        source = "\n".join([head, *self._legend(), *out.lines]) + "\n"
-        return source, out.build(head, "step")
 
     def _legend(self) -> list[str]:
         """Comments that tell the constants behind names: ids of terms, and values of expressions."""
@@ -173,8 +216,11 @@ class _Writer:
         operator = node.operator
         out = self._out
         if operator is None:
-            key = out.name_of(node.source, "source")
-            out.line(f"d{place} = changes.get({key}, EMPTY)  # {node.label} {node.detail}")
+            if self._given is None:
+                given = f"changes.get({out.name_of(node.source, 'source')}, EMPTY)"
+            else:
+                given = self._given.get(node.source or "", "EMPTY")
+            out.line(f"d{place} = {given}  # {node.label} {node.detail}")
             self._count(place)
             return
         if isinstance(operator, Join) and len(operator.inputs) <= _DEEPEST_JOIN:

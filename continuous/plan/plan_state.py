@@ -27,7 +27,15 @@ from ..static.shared_rows import SharedArrangement
 from ..static.static_evaluator import EvaluationOptions
 from ..static.static_inputs import StaticInputs
 from ..uncertainty import custom_functions
-from ..windows.encoded import ElementCoder, EncodedContent, EngineTerms, HeldWindow, Predicates, WindowKey
+from ..windows.encoded import (
+    ElementCoder,
+    EncodedContent,
+    EncodedContents,
+    EngineTerms,
+    HeldWindow,
+    Predicates,
+    WindowKey,
+)
 from ..windows.reifiers import WindowReifiers
 from ..windows.timed import TimedContent
 from .builder import Compilation
@@ -41,6 +49,9 @@ Encoded = Iterable[tuple[WindowKey, HeldWindow]]
 
 class PlanState:
     """The operators of one plan, or the function generated from them, and what goes into it.
+
+    ``content_of`` gives a window what it is to hold its content in. ``keys`` are by window those of its
+    triples, its quads, their event times and the names of its streams.
 
     Raises UnsupportedError at construction for a construct without a delta form. The terms' ``planning`` lock
     is to be held then.
@@ -61,7 +72,7 @@ class PlanState:
 
         With ``ordered`` the order of the root's rows means something.
         """
-        self._terms = terms
+        self.terms = terms
         self._union = evaluation.window_default_graph == "union"
         functions = {**custom_functions(), GREATEST: greatest}
         context = ExpressionContext(terms.values, evaluation.base_iri, functions)
@@ -74,15 +85,13 @@ class PlanState:
         self.asks_clock = CLOCK_KEY in self.plan.sources
         self._instant: int | None = None
         self._now = 0
-        # By window: the keys of its triples, its quads, their event times and the names of its streams, and
-        # the predicates that are asked for.
-        self._keys: dict[NamedNode, list[SourceKey]] = {}
-        self._wanted: dict[NamedNode, Predicates] = {}
+        self.keys: dict[NamedNode, list[SourceKey]] = {}
+        wanted: dict[NamedNode, Predicates] = {}
         asked = self.plan.wanted_predicates()
         for window in query.windows:
             keys = [source_key(kind, window.name) for kind in ("triples", "quads", "times", "streams")]
-            self._keys[window.name] = keys
-            self._wanted[window.name] = _union_of([asked.get(key, frozenset()) for key in keys[:3]])
+            self.keys[window.name] = keys
+            wanted[window.name] = _union_of([asked.get(key, frozenset()) for key in keys[:3]])
         self._streams_met: set[WindowKey] = set()
         self._asserts = partial(evaluation.asserts_quoted, windows=query.windows)
         self._pending: dict[SourceKey, Delta] = {}
@@ -91,10 +100,15 @@ class PlanState:
         self._lookups: list[Lookup] = []
         top = self.plan.nodes[self.plan.root].operator
         self.top: TopK | None = top if isinstance(top, TopK) and not top.by else None
-        for each in self._wanted.values():
+        kinds = {
+            window: (TimedContent if keys[2] in self.plan.sources else EncodedContent, wanted[window])
+            for window, keys in self.keys.items()
+        }
+        self.content_of = EncodedContents(terms.coder, kinds, self._union)
+        for each in wanted.values():
             terms.coder.want(each)
         # Also one that was only made to check a query lets go of its terms.
-        self.close = weakref.finalize(self, _let_go, self.pins, terms.coder, list(self._wanted.values()))
+        self.close = weakref.finalize(self, _let_go, self.pins, terms.coder, list(wanted.values()))
 
     # --- static parts -----------------------------------------------------------------------------
 
@@ -144,16 +158,11 @@ class PlanState:
 
     # --- steps ------------------------------------------------------------------------------------
 
-    def content_of(self, window: NamedNode) -> EncodedContent:
-        """A new content for a window to fill."""
-        kind = TimedContent if self._keys[window][2] in self.plan.sources else EncodedContent
-        return kind(self._terms.coder, self._wanted[window], union=self._union)
-
     def copy_of(self, content: HeldWindow) -> EncodedContent:
         """The content of a window when its change was taken last, as the change of an empty one."""
-        held = EncodedContent(self._terms.coder, union=self._union)
+        held = EncodedContent(self.terms.coder, union=self._union)
         if isinstance(content, TimedContent):
-            held = timed = TimedContent(self._terms.coder, union=self._union)
+            held = timed = TimedContent(self.terms.coder, union=self._union)
             timed.apply_times(content.times_before())
         held.apply(dict.fromkeys(content.before(), 1))
         return held
@@ -167,23 +176,35 @@ class PlanState:
         if self.asks_clock and at != self._instant:
             self._move_clock(at, given)
         for key, content in contents:
-            for_triples, for_quads, for_times, for_streams = self._keys[key[0]]
+            for_triples, for_quads, for_times, for_streams = self.keys[key[0]]
             if key[1] is not None and for_streams in self.plan.sources and key not in self._streams_met:
                 self._streams_met.add(key)
-                given.setdefault(for_streams, {})[(self._terms.dictionary.encode(key[1]),)] = 1
-            renames = self._terms.coder.met_reifier
+                given.setdefault(for_streams, {})[(self.terms.dictionary.encode(key[1]),)] = 1
+            renames = self.terms.coder.met_reifier
             triples, quads, _ = self._renaming.take(key, content) if renames else content.take()
             if isinstance(content, TimedContent):
                 given[for_times] = self._times_of(key, content)
             if key[1] is not None:
                 # The blocks of a variable stream have it as their last column.
-                last = self._terms.dictionary.ids[key[1]]
+                last = self.terms.dictionary.ids[key[1]]
                 triples = {(*row, last): weight for row, weight in triples.items()}
                 quads = {(*row, last): weight for row, weight in quads.items()}
             for source, change in ((for_triples, triples), (for_quads, quads)):
                 if change:
                     given[source] = {**given[source], **change} if source in given else change
         return given
+
+    def plain_steps(self, contents: Iterable[tuple[WindowKey, EncodedContent]]) -> int:
+        """How many steps may come from changes of windows alone, those that are there as triples."""
+        if self._pending or self.terms.coder.met_reifier or not self.plan.primed:
+            return 0
+        for lookup in self._lookups:
+            lookup.check()
+            if lookup.renewals:
+                return 0
+        if any([content.changes or content.named for _, content in contents]):
+            return 0
+        return max(0, self.compiled.special - self.plan.figures.steps - 1)
 
     def step(self, given: Mapping[SourceKey, Delta]) -> Delta:
         """The change of the plan's rows."""
@@ -194,14 +215,19 @@ class PlanState:
                 return self.plan.step(given)
             return self.compiled.step(given)
         except BudgetError as error:
-            error.message += f", in {self.plan.told(error.where)}"
+            self.tell_where(error)
             raise
+
+    def tell_where(self, error: BudgetError) -> None:
+        """Let an error say at which operator an evaluation was over its limits."""
+        if error.where is not None:
+            error.message += f", in {self.plan.told(error.where)}"
 
     def held(self) -> Iterator[IdRow]:
         """The rows that the next steps need, in the order in which they are made from others."""
         yield (self._now,)
         for _, stream in list(self._streams_met):
-            yield (self._terms.dictionary.encode(stream),)
+            yield (self.terms.dictionary.encode(stream),)
         yield from self._renaming.held()
         for change in list(self._pending.values()):
             yield from list(change)
@@ -211,18 +237,18 @@ class PlanState:
     def _move_clock(self, at: int, given: dict[SourceKey, Delta]) -> None:
         """The row of the clock becomes the instant ``at``."""
         change: Delta = {(self._now,): -1} if self._now else {}
-        self._instant, self._now = at, self._terms.dictionary.encode(canonical(instant_literal(at)))
+        self._instant, self._now = at, self.terms.dictionary.encode(canonical(instant_literal(at)))
         change[(self._now,)] = 1
         given[CLOCK_KEY] = change
 
     @cached_property
     def _renaming(self) -> WindowReifiers:
         """Its windows under the canonical names of reifiers, from the first reifier on."""
-        return WindowReifiers(self._terms.coder, union=self._union, asserts=self._asserts)
+        return WindowReifiers(self.terms.coder, union=self._union, asserts=self._asserts)
 
     def _times_of(self, key: WindowKey, content: TimedContent) -> Delta:
         """The change of the triples of a window with their event times."""
-        id_of = self._terms.values.id_of
+        id_of = self.terms.values.id_of
         change: Delta = {}
         for row, (old, new) in self._renaming.take_times(key, content).items():
             if old is not None:
@@ -235,7 +261,7 @@ class PlanState:
 
     def decoder(self, names: Sequence[str]) -> Callable[[IdRow], Solution]:
         """A function that gives some columns of a row as terms; None where nothing is bound."""
-        places, terms = self.plan.schema.columns(names), self._terms.dictionary.terms
+        places, terms = self.plan.schema.columns(names), self.terms.dictionary.terms
         if len(places) > 1 and self.plan.schema.certain.issuperset(names):
             pick: Callable[[IdRow], IdRow] = itemgetter(*places)
             return lambda row: tuple(map(terms.__getitem__, pick(row)))

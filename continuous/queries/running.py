@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import Any
@@ -18,118 +18,29 @@ from ..durable.turns import TurnQueue
 from ..errors import BudgetError, reason_of
 from ..evaluate.evaluator import CommonSeat, Evaluator, Windows
 from ..inputs import StreamInput
-from ..output.emission import ChangedAnswer, CurrentAnswer, Emission, EmitElement, Moment, emission_of
+from ..output.emission import (
+    ChangedAnswer,
+    CurrentAnswer,
+    Emission,
+    EmitElement,
+    Event,
+    Moment,
+    emission_of,
+    refuse,
+)
 from ..output.feed import Feed
 from ..output.views import View
 from ..plan.plan_state import PlanState
 from ..results import one_line
 from ..settings import EngineSettings
 from ..static.static_inputs import StaticInputs
-from ..static.table import StaticStep
-from ..windows.reports import Evaluation, Skipped
+from ..windows.query_streams import Transaction
+from ..windows.reports import Evaluation, Skipped, Step
 from ..windows.timeline import QueryTimeline
 from .prepare import PreparedQuery
+from .static_state import StaticState
 
 State = OneOf["running", "paused", "failed"]
-
-
-@dataclass(eq=False, repr=False)
-class StaticState:
-    """Which version of the store the static parts of a query reflect, and how they move to the next.
-
-    Nothing here evaluates the query.
-
-    Attributes:
-        statics: the parts that follow the store; None where they are read when the query asks.
-        seen: the newest commit that was looked at.
-        stale: a commit, or a source, has changed what was not read again yet.
-        unseen_from: the version before the first change of rows that no evaluation has seen; None for none.
-        refreshes: how often they were refreshed; ``last_refresh`` tells of the last time.
-    """
-
-    name: str
-    evaluator: Evaluator
-    turns: TurnQueue | None
-    statics: StaticInputs | None = field(init=False)
-    seen: int = field(init=False)
-    stale: bool = False
-    unseen_from: int | None = None
-    refreshes: int = 0
-    last_refresh: dict[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        self._parts = self.evaluator.statics
-        self.statics = self._parts if self._parts.shares else None
-        self.seen = self._parts.version
-
-    @property
-    def version(self) -> int:
-        """The version of the dataset that the answer reflects: any seen will do without static parts."""
-        if self.statics is not None:
-            return self.statics.version
-        return self._parts.version if self._parts.parts else self.seen
-
-    @property
-    def evaluated_version(self) -> int:
-        """A version whose static rows are those of the last evaluation."""
-        return self.version if self.unseen_from is None else self.unseen_from
-
-    @property
-    def settled(self) -> bool:
-        """True when nothing waits: every row is known, held in a table, and seen by an evaluation."""
-        statics = self.statics
-        return (
-            not self.stale
-            and self.unseen_from is None
-            and statics is not None
-            and statics.begun
-            and statics.steps.is_quiet
-            and not statics.looked_up
-        )
-
-    def looked_up(self) -> dict[int, str | None]:
-        """For a restart: the places of parts that are looked up, and why where nobody asked for it."""
-        return {} if self.statics is None else dict(self.statics.looked_up)
-
-    def take(self, step: StaticStep) -> bool:
-        """Move to a version; True when a row changed."""
-        changed = self.evaluator.take(step.changes)
-        if changed and self.unseen_from is None:
-            self.unseen_from = step.before
-        return changed
-
-    def refresh(self, now_ms: int, cause: str, *, held: bool) -> bool:
-        """Bring all parts to the newest version; True when a row changed.
-
-        With ``held`` steps are from now on taken only when asked for.
-        """
-        self.stale = False
-        if self.statics is not None:
-            changed = self.catch_up(held=held)
-            # The other parts are read from other servers, whose answers are inputs themselves.
-            changed = (self.statics.has_own and self.evaluator.take(self._parts.refresh())) or changed
-        else:
-            version = None if self.turns is None else self.turns.version_to_read(self.name)
-            changed = self.evaluator.take(self._parts.refresh(version))
-            if self.turns is not None:
-                self.turns.after_refresh(self.name, self._parts.version)
-            self.seen = max(self.seen, self._parts.version)
-        self.note(now_ms, cause, changed=changed)
-        return changed
-
-    def catch_up(self, *, held: bool) -> bool:
-        """Take all steps that there are, the first time all rows; True when a row changed."""
-        if self.statics is None:
-            return False
-        if not self.statics.begun:
-            self.statics.steps.held = held
-            return self.evaluator.take(self._parts.begin())
-        return any([self.take(step) for step in self.statics.steps.ready()])
-
-    def note(self, now_ms: int, cause: str, *, changed: bool) -> None:
-        """Remember a refresh for descriptions."""
-        self.refreshes += 1
-        self.last_refresh = {"at": now_ms, "cause": cause, "version": self.version, "changed": changed}
 
 
 @dataclass(eq=False, repr=False)
@@ -219,19 +130,18 @@ class RunningQuery:
 
     def handle(self, event: StreamInput, now_ms: int) -> None:
         """Take one input of a stream."""
-        timeline = self.timeline
-        memory = self.prepared.registration.memory
+        timeline, memory = self.timeline, self.prepared.registration.memory
         before = timeline.inputs.taken
-        for step in timeline.handle(event):
-            if self.state == "paused":
-                continue
-            if isinstance(step, Skipped):
-                self.tell_skipped(step)
-                continue
-            self.evaluate(step, now_ms, timeline.windows.contents)
-            if memory is not None:
-                # One push may carry many times: the windows are looked at after each of them.
-                _check_memory(self.name, memory, timeline.windows.size())
+        given = timeline.transactions(event)
+        if given is None:
+            _work_off(self, timeline.handle(event), now_ms)
+        elif memory is None and _looks_nowhere(self):
+            while given and (done := _run(self, given, now_ms)) < len(given):
+                # What a run stops at is worked off by itself.
+                _work_off(self, timeline.slide(given[done : done + 1]), now_ms)
+                given = given[done + 1 :]
+        else:
+            _work_off(self, timeline.slide(given), now_ms)
         inputs = self.inputs
         if inputs.second != (second := now_ms // 1000):
             inputs.second = second
@@ -268,7 +178,7 @@ class RunningQuery:
         for step in self.statics.steps.ready():
             if self.static.take(step):
                 self.static.note(now_ms, "trigger", changed=True)
-                self._read_bound_streams()
+                _read_bound_streams(self)
                 self.evaluate_now(step.at_ms, now_ms)
 
     def refresh(self, now_ms: int, cause: str, at_ms: int) -> None:
@@ -280,7 +190,7 @@ class RunningQuery:
         """True when a row of the static parts changed."""
         changed = self.static.refresh(now_ms, cause, held=self.prepared.refresh != "trigger")
         if changed:
-            self._read_bound_streams()
+            _read_bound_streams(self)
         return changed
 
     def fail(self, error: Exception) -> None:
@@ -339,12 +249,6 @@ class RunningQuery:
         """The plan that keeps the answer up to date; None where the answer is recomputed."""
         return self.evaluator.state if self.seat is None else self.seat.state
 
-    def _read_bound_streams(self) -> None:
-        """Static data may bind a window's stream to others now."""
-        for window in self.prepared.query.windows:
-            for stream in self.timeline.windows.streams_of(window) or ():
-                self.timeline.add_stream(stream)
-
     # --- evaluation -----------------------------------------------------------------------------
 
     @property
@@ -375,10 +279,7 @@ class RunningQuery:
 
     def tell(self, step: Evaluation, answer: ChangedAnswer, now_ms: int) -> None:
         """Publish what follows from an answer."""
-        version = self.static.version if self.statics is None else self.statics.steps.frontier.version
-        self.static.unseen_from = None
-        self.last_step, self.last_version = step, version
-        self.evaluations += 1
+        version = _version(self)
         revised = self.last_answer_id if step.revises else None
         sources = self.prepared.sources
         marks = None if sources is None else sources.marks()
@@ -388,11 +289,24 @@ class RunningQuery:
         for _, line in events:
             size += len(line)
         if 0 < most < size:
-            raise BudgetError(
-                f"one evaluation tells {size} bytes, the limit is {most} (max_evaluation_bytes)", limit=most
-            )
+            refuse(size, most)
         if self.view is not None:
             self.view.take(answer.deleted, answer.inserted, step.at)
+        self.publish(step, version, events, answer, now_ms, step.at)
+
+    def publish(
+        self,
+        step: Evaluation,
+        version: int,
+        events: Sequence[Event],
+        answer: ChangedAnswer,
+        now_ms: int,
+        told_at: int,
+    ) -> None:
+        """Tell events, the last of them of the instant ``told_at``, and what the answer is after a step."""
+        self.static.unseen_from = None
+        self.last_step, self.last_version = step, version
+        self.evaluations += 1
         ids = self.feed.publish(events, self._current(step, version, answer))
         if ids:
             self.last_answer_id = ids[-1]
@@ -401,7 +315,7 @@ class RunningQuery:
                 results.second = second
                 results.marks.append((second, results.total))
             results.total += len(ids)
-            self.last_result = {"id": ids[-1], "at": step.at, "version": version, "emitted": now_ms}
+            self.last_result = {"id": ids[-1], "at": told_at, "version": version, "emitted": now_ms}
         elif not step.revises:
             self.last_answer_id = None
 
@@ -419,6 +333,59 @@ class RunningQuery:
         self.last_answer_id = None
         document = {"from": step.start, "to": step.end, "skipped": step.skipped}
         self.feed.publish([("progress", one_line(document))])
+
+
+def _version(running: RunningQuery) -> int:
+    """The version of the dataset that an evaluation now reflects."""
+    return running.static.version if running.statics is None else running.statics.steps.frontier.version
+
+
+def _read_bound_streams(running: RunningQuery) -> None:
+    """Static data may bind a window's stream to others now."""
+    for window in running.prepared.query.windows:
+        for stream in running.timeline.windows.streams_of(window) or ():
+            running.timeline.add_stream(stream)
+
+
+def _looks_nowhere(running: RunningQuery) -> bool:
+    """True when nothing has to be looked at between two instants of a query."""
+    unlimited = running.fate is None and running.view is None and running.prepared.sources is None
+    return unlimited and running.state == "running"
+
+
+def _work_off(running: RunningQuery, steps: Iterator[Step], now_ms: int) -> None:
+    """Evaluate at each step of the timeline."""
+    windows, memory = running.timeline.windows, running.prepared.registration.memory
+    for step in steps:
+        if running.state == "paused":
+            continue
+        if isinstance(step, Skipped):
+            running.tell_skipped(step)
+            continue
+        running.evaluate(step, now_ms, windows.contents)
+        if memory is not None:
+            # One push may carry many times: the windows are looked at after each of them.
+            _check_memory(running.name, memory, windows.size())
+
+
+def _run(running: RunningQuery, given: Sequence[Transaction], now_ms: int) -> int:
+    """Work off the first of some transactions at once; how many they were."""
+    if running.static.stale:
+        return 0
+    version = _version(running)
+    found = running.evaluator.run(given, running.timeline, running.emission, version)
+    if found is None:
+        return 0
+    ran, answer = found
+    if ran.instants:
+        last = Evaluation(ran.at, "elements" if ran.entered else "time")
+        running.evaluations += ran.instants - 1
+        running.publish(last, version, ran.events, answer, now_ms, ran.told_at)
+        if not ran.last:
+            running.last_answer_id = None
+    if ran.error is not None:
+        raise ran.error
+    return ran.done
 
 
 def _check_memory(name: str, memory: int, size: int) -> None:

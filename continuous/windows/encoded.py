@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple, Protocol, Self
 from weakref import WeakSet
@@ -22,6 +23,7 @@ from ..algebra.reify import REIFIES
 from ..durable.packing import QuadNumbers
 from ..expressions.values import OrderKeys, ValueTable
 from ..inputs import Element
+from ..results import TermTexts
 from ..rows import EMPTY, Delta, IdRow, add
 from .live import ContentSnapshot
 
@@ -103,6 +105,7 @@ class ElementCoder:
         ids = self.terms.texts
         wanted = ids if None in self._wanted else self._texts
         found: list[IdRow | None] = []
+        plain = True
         for subject, predicate, object_, graph in element.statements:
             # Whoever asks for a predicate has its id.
             predicate_id = ids[predicate] if wanted is ids else wanted.get(predicate)
@@ -112,9 +115,11 @@ class ElementCoder:
             if predicate_id == self.reifies:
                 self.met_reifier = True
             row: IdRow = (ids[subject], predicate_id, ids[object_])
-            found.append((*row, ids[graph]) if graph else row)
+            if graph:
+                row, plain = (*row, ids[graph]), False
+            found.append(row)
         keys = tuple(found)
-        element.encoded = stamp, keys
+        element.encoded = stamp, keys, plain
         return keys
 
     def key(self, quad: Quad) -> IdRow:
@@ -153,6 +158,7 @@ class EngineTerms:
     def __init__(self, pace: SweepPace | None = None) -> None:
         self.dictionary = TermDictionary(pace)
         self.values = ValueTable(self.dictionary)
+        self.texts = TermTexts(self.dictionary)
         self.keys = OrderKeys(self.dictionary)
         self.coder = ElementCoder(self.dictionary)
         self.dictionary.hold(self.coder.held)
@@ -201,6 +207,9 @@ class HeldWindow(Protocol):
 class EncodedContent:
     """`LiveContent` over keys: a set with the counts of its occurrences.
 
+    ``counts`` are those, of keys with a predicate that is ``wanted``; ``changes`` what was not taken yet, and
+    ``named`` says that some key has been in a named graph.
+
     ``union`` says what triples outside GRAPH match: the union of all graphs, where a triple in two graphs is
     there once, or the default graph.
     Law: the running sum of the changes is the set of the live elements.
@@ -210,12 +219,12 @@ class EncodedContent:
 
     def __init__(self, coder: ElementCoder, wanted: Predicates = None, *, union: bool = True) -> None:
         self._coder = coder
-        self._wanted = None if wanted is None else wanted | {coder.reifies}
+        self.wanted = None if wanted is None else wanted | {coder.reifies}
         self._union = union
-        self._counts: dict[IdRow, int] = {}
-        self._changes: Delta = {}
+        self.counts: dict[IdRow, int] = {}
+        self.changes: Delta = {}
         # With the first quad of a named graph: how many live quads each triple has.
-        self._named = False
+        self.named = False
         self._triples: Delta | None = None
         self.occurrences = 0
         coder.keep(self)
@@ -223,24 +232,19 @@ class EncodedContent:
     @property
     def shape(self) -> tuple[Predicates, bool]:
         """Equal for contents that keep the same of a stream."""
-        return self._wanted, self._union
-
-    @property
-    def untold(self) -> Delta:
-        """The change since the last `take`, which is left where it is."""
-        return self._changes
+        return self.wanted, self._union
 
     @property
     def content(self) -> Mapping[IdRow, int]:
         """The live keys, each with the number of its occurrences."""
-        return self._counts
+        return self.counts
 
     def __len__(self) -> int:
-        return len(self._counts)
+        return len(self.counts)
 
     def add(self, element: Element) -> None:
         """Let an element enter."""
-        counts, changes, wanted = self._counts, self._changes, self._wanted
+        counts, changes, wanted = self.counts, self.changes, self.wanted
         keys = self._coder.keys(element)
         self.occurrences += len(keys)
         for key in keys:
@@ -256,11 +260,11 @@ class EncodedContent:
             else:
                 changes[key] = 1
                 if len(key) == 4:
-                    self._named = True
+                    self.named = True
 
     def remove(self, element: Element) -> None:
         """Let an element leave."""
-        counts, changes, wanted = self._counts, self._changes, self._wanted
+        counts, changes, wanted = self.counts, self.changes, self.wanted
         keys = self._coder.keys(element)
         self.occurrences -= len(keys)
         for key in keys:
@@ -279,35 +283,35 @@ class EncodedContent:
     def apply(self, keys: Delta) -> None:
         """Let occurrences of keys enter and leave."""
         for key, weight in keys.items():
-            before = key in self._counts
+            before = key in self.counts
             self.occurrences += weight
-            add(self._counts, key, weight)
-            if before != (key in self._counts):
-                add(self._changes, key, -1 if before else 1)
-                self._named = self._named or len(key) == 4
+            add(self.counts, key, weight)
+            if before != (key in self.counts):
+                add(self.changes, key, -1 if before else 1)
+                self.named = self.named or len(key) == 4
 
     # --- its changes ----------------------------------------------------------------------------
 
     def take(self) -> Taken:
         """The change since the last call, as triples and as quads of named graphs."""
-        changes = self._changes
+        changes = self.changes
         if not changes:
             return NOTHING
-        self._changes = {}
-        if not self._named:
+        self.changes = {}
+        if not self.named:
             return Taken(changes, EMPTY, changes)
         return self._split(changes)
 
     def before(self, taken: Delta | None = None) -> list[IdRow]:
         """The content as it was at the last `take`, or before the keys that were taken then."""
-        changes = self._changes if taken is None else taken
-        stayed = [key for key in self._counts if key not in changes]
+        changes = self.changes if taken is None else taken
+        stayed = [key for key in self.counts if key not in changes]
         return stayed + [key for key, weight in changes.items() if weight < 0]
 
     def held(self) -> Iterator[IdRow]:
         """Every key whose ids are still needed: those in the window, then those that left or entered."""
-        yield from list(self._counts)
-        yield from list(self._changes)
+        yield from list(self.counts)
+        yield from list(self.changes)
 
     def _split(self, changes: Delta) -> Taken:
         triples: Delta = {}
@@ -336,8 +340,8 @@ class EncodedContent:
                     del triples[row]
                 else:
                     triples[row] = 1 if after else -1
-        if not self._counts:
-            self._named, self._triples = False, None
+        if not self.counts:
+            self.named, self._triples = False, None
         return Taken(triples, quads, changes)
 
     # --- elsewhere ------------------------------------------------------------------------------
@@ -351,7 +355,7 @@ class EncodedContent:
 
     def snapshot(self) -> ContentSnapshot:
         """The same in quads, for a checkpoint: ids mean nothing after a restart."""
-        return ContentSnapshot(self._quads(self._counts), self._quads(self._changes), self.occurrences)
+        return ContentSnapshot(self._quads(self.counts), self._quads(self.changes), self.occurrences)
 
     def restore(self, snapshot: ContentSnapshot) -> None:
         """Hold, in an empty content, what a snapshot says.
@@ -365,11 +369,25 @@ class EncodedContent:
             self.take()
             return
         key = self._coder.key
-        self._counts = {key(quad): count for quad, count in snapshot.counts.items()}
-        self._changes = {key(quad): weight for quad, weight in snapshot.changes.items()}
+        self.counts = {key(quad): count for quad, count in snapshot.counts.items()}
+        self.changes = {key(quad): weight for quad, weight in snapshot.changes.items()}
         self.occurrences = snapshot.occurrences
-        self._named = any(len(each) == 4 for each in chain(self._counts, self._changes))
+        self.named = any(len(each) == 4 for each in chain(self.counts, self.changes))
 
     def _quads(self, numbers: Mapping[IdRow, int]) -> QuadNumbers:
         quad = self._coder.quad
         return QuadNumbers((quad(key), number) for key, number in numbers.items())
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedContents:
+    """Gives each window of a query an empty content: its kind, and the predicates that are asked for."""
+
+    coder: ElementCoder
+    windows: Mapping[NamedNode, tuple[type[EncodedContent], Predicates]]
+    union: bool
+
+    def __call__(self, window: NamedNode) -> EncodedContent:
+        """The content of one window."""
+        kind, wanted = self.windows[window]
+        return kind(self.coder, wanted, union=self.union)

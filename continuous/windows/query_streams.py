@@ -14,20 +14,20 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from typing import Any, NamedTuple
+from itertools import groupby, islice
+from typing import Any, NamedTuple, TypeAlias
 
 from pyoxigraph import NamedNode
 
 from ..algebra.query import WindowDeclaration
-from ..inputs import Arrival, Element, StreamTime
+from ..inputs import Advance, Arrival, Element, Idle, StreamInput, StreamTime
 from ..rows import Delta
 from .counting import BatchState, ElementsState, Triples, TriplesState
 from .encoded import EncodedContent, WindowKey
 from .grid import GridState, GridWindow
 from .kinds import kind_of
 from .live import ContentSnapshot, LiveQuads, TimesSnapshot
-from .operator import ORDER, LiveContent, RangeState, WindowOperator, WindowState
+from .operator import EVENT_TIME, ORDER, LiveContent, RangeState, WindowOperator, WindowState
 from .reports import Interval
 
 ContentOf = Callable[[NamedNode], LiveContent]
@@ -56,6 +56,10 @@ class View:
     def watermark(self) -> int | None:
         """The watermark of the stream as this query waits for it."""
         return self.time.watermark(self.lateness)
+
+
+Transaction: TypeAlias = tuple[int, View, Sequence[Element]]
+"""Elements of one push and stream with one event time; without any, nothing more comes up to that time."""
 
 
 class First(NamedTuple):
@@ -189,7 +193,7 @@ class QueryWindows:
         found = []
         for operator in self:
             assert isinstance(operator.live, EncodedContent)
-            found.append((operator.next_due(), operator.closed, operator.live.untold))
+            found.append((operator.next_due(), operator.closed, operator.live.changes))
         return found
 
     @property
@@ -326,8 +330,51 @@ class InputOrder:
         elements = [element]
         while self.heap and self.heap[0][:2] == (event_time, order) and self.heap[0][3] == push:
             elements.append(heapq.heappop(self.heap)[4])
-        self.taken += len(elements)
         return next(islice(self.views.values(), order, None)), elements
+
+    def in_order(self, event: Arrival, instant: int | None) -> bool:
+        """True for elements of the one stream that are in order, of which none waits for the watermark."""
+        if instant is None or self.heap or len(self.views) != 1:
+            return False
+        at = instant
+        for element in event.elements:
+            if element.event_time < at:
+                return False
+            at = element.event_time
+        after, lateness = event.after, self.views[event.stream].lateness
+        if after.seen == at and not after.lateness and not lateness:
+            return after.floor is None or after.floor <= at
+        return after.watermark(lateness) == at
+
+    def transactions(self, event: StreamInput, instant: int) -> list[Transaction] | None:
+        """What an input lets through, in order, where nothing before ``instant`` is among it; else None.
+
+        One without elements, the last, stands for the instants up to the watermark.
+        """
+        view = self.views.get(event.stream)
+        if view is None:
+            return None
+        if type(event) is Arrival:
+            elements = event.elements
+            if self.in_order(event, instant):
+                view.active, view.idle, view.time = True, False, event.after
+                if len(elements) == 1:
+                    return [(elements[0].event_time, view, elements)]
+                return [(at, view, tuple(each)) for at, each in groupby(elements, EVENT_TIME)]
+            if any([element.event_time < instant for element in elements]):
+                return None
+            self.accept(view, event, instant)
+        else:
+            view.active, view.idle = view.active or isinstance(event, Advance), isinstance(event, Idle)
+        view.time = event.after
+        watermark = self.watermark
+        if watermark is None:
+            return []
+        found: list[Transaction] = []
+        while self.heap and self.heap[0][0] <= watermark:
+            found.append((self.heap[0][0], *self.take()))
+        found.append((watermark, view, ()))
+        return found
 
     def restore(self, snapshot: TimelineSnapshot) -> None:
         """Go on from a snapshot; windows are still to be put on the streams."""

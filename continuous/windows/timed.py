@@ -89,7 +89,7 @@ class TimedContent(EncodedContent):
 
     def _rows(self, element: Element) -> list[IdRow]:
         """The triples of an element that count here."""
-        keys, wanted, union = self._coder.keys(element), self._wanted, self._union
+        keys, wanted, union = self._coder.keys(element), self.wanted, self._union
         return [
             key[:3]
             for key in keys

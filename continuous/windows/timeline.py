@@ -14,14 +14,22 @@ put in order here is semantics.md, sections 2 to 4:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from itertools import groupby
 
 from ..algebra.query import WindowDeclaration
 from ..inputs import Advance, Arrival, Element, Idle, StreamInput
 from .operator import EVENT_TIME, WindowOperator
-from .query_streams import ContentOf, InputOrder, QueryWindows, StreamsOf, TimelineSnapshot, View
+from .query_streams import (
+    ContentOf,
+    InputOrder,
+    QueryWindows,
+    StreamsOf,
+    TimelineSnapshot,
+    Transaction,
+    View,
+)
 from .reports import Cause, Evaluation, Interval, Report, Skipped, Step
 
 _NEVER = (1 << 62, 0)
@@ -170,19 +178,28 @@ class QueryTimeline:
 
     def handle(self, event: StreamInput) -> Iterator[Step]:
         """Take one input; evaluate at each `Evaluation` before drawing the next."""
+        transactions = self.transactions(event)
+        if transactions is not None:
+            return self.slide(transactions)
         view = self.inputs.views.get(event.stream)
         if view is None:
             return iter(())
-        if isinstance(event, Arrival) and self._in_order(view, event):
-            if self._slides:
-                return self._slide(view, event)
-            if event.elements[-1].event_time < sum(self._next_time_event()):
-                # Before the next close nothing is told.
+        if type(event) is Arrival and len(self.windows.grids) == len(view.operators):
+            # Before the next close nothing is told.
+            if self.inputs.in_order(event, self.instant) and event.elements[-1].event_time < sum(
+                self._next_time_event()
+            ):
                 view.collect(event)
                 self.inputs.taken += len(event.elements)
                 self.instant = event.elements[-1].event_time
                 return iter(())
         return self._order(view, event)
+
+    def transactions(self, event: StreamInput) -> list[Transaction] | None:
+        """What an input lets through where windows slide; None where it is to be handled otherwise."""
+        if self.instant is None or not self._slides:
+            return None
+        return self.inputs.transactions(event, self.instant)
 
     def _order(self, view: View, event: StreamInput) -> Iterator[Step]:
         """Any input: elements wait for the watermark, those that come too late correct what was told."""
@@ -209,53 +226,26 @@ class QueryTimeline:
         if self.instant is not None:
             self.instant = max(self.instant, watermark)
 
-    def _in_order(self, view: View, event: Arrival) -> bool:
-        """True for elements in order on windows that slide or close by time: none waits for the watermark."""
-        if self.inputs.heap or self.instant is None or len(self.inputs.views) != 1:
-            return False
-        if not self._slides and len(self.windows.grids) != len(view.operators):
-            return False
-        at = self.instant
-        for element in event.elements:
-            if element.event_time < at:
-                return False
-            at = element.event_time
-        after = event.after
-        if after.seen == at and not after.lateness and not view.lateness:
-            return after.floor is None or after.floor <= at
-        return after.watermark(view.lateness) == at
-
-    def _slide(self, view: View, event: Arrival) -> Iterator[Step]:
-        """`_order` for an arrival that is `_in_order`: elements enter one instant after the other.
-
-        Before each of them come the instants at which elements leave.
-        """
-        view.active, view.idle, view.time = True, False, event.after
-        operators = view.operators
-        for at, elements in groupby(event.elements, EVENT_TIME):
-            while True:
-                due, leaving = at, False
-                for operator in operators:
-                    leaves = operator.next_due()
-                    if leaves is not None and leaves <= due:
-                        due, leaving = leaves, True
-                if due == at:
+    def slide(self, transactions: Iterable[Transaction]) -> Iterator[Step]:
+        """Elements enter one instant after the other; before each come the instants at which others leave."""
+        windows = tuple(self.windows)
+        for at, view, elements in transactions:
+            while due := [leaves for each in windows if (leaves := each.next_due()) is not None]:
+                if (first := min(due)) > at - (len(elements) > 0):
                     break
-                self.instant = due
-                changed = False
-                for operator in operators:
-                    changed = operator.advance(due) or changed
-                if changed:
-                    yield Evaluation(due, "time")
-            self.instant = at
-            if leaving:
-                for operator in operators:
+                self.instant = first
+                if any([operator.advance(first) for operator in windows]):
+                    yield Evaluation(first, "time")
+            assert self.instant is not None
+            self.instant = max(self.instant, at)
+            if elements:
+                for operator in windows:
                     operator.advance(at)
-            for element in elements:
-                for operator in operators:
-                    operator.add(element)
-                self.inputs.taken += 1
-            yield Evaluation(at, "elements")
+                for element in elements:
+                    for operator in view.operators:
+                        operator.add(element)
+                self.inputs.taken += len(elements)
+                yield Evaluation(at, "elements")
 
     # --- working off time -----------------------------------------------------------------------
 
@@ -346,6 +336,7 @@ class QueryTimeline:
         else:
             self.instant = max(self.instant, at)
         view, elements = self.inputs.take()
+        self.inputs.taken += len(elements)
         for element in elements:
             for operator in view.operators:
                 if operator.add(element):

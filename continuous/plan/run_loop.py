@@ -1,0 +1,303 @@
+"""A run of instants in one generated function: windows move, the plan takes its steps, rows become lines.
+
+What it does at an instant is what `QueryTimeline.slide`, `EncodedContent`, `PlanState` and `SelectEmission`
+do, which are its readable form and the test of it. They take over where it stops: before a step that is
+measured or planned anew, and at elements with named graphs or reifiers, which a window keeps in another way.
+
+    for each transaction
+        while elements leave before it    they go, a step
+        those that leave at it go, its elements enter, a step
+        the rows that came (or went) at each step are told as one line
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ..errors import BudgetError
+from ..expressions.compile import Emitter
+from ..output.emission import Emission, Event, Moment, SelectEmission, refuse
+from ..rows import Delta
+from ..windows.encoded import EncodedContent, Predicates
+from ..windows.operator import AllWindow, RangeWindow
+from ..windows.query_streams import Transaction
+from ..windows.timeline import QueryTimeline
+from .plan import SourceKey
+from .plan_state import PlanState
+
+_INSERT, _DELETE = ("insert", "rows_inserted", 1), ("delete", "rows_deleted", -1)
+_SIGNS = {"istream": (_INSERT,), "dstream": (_DELETE,), "changes": (_DELETE, _INSERT)}
+
+
+class Ran(NamedTuple):
+    """What a run has done: how many transactions are worked off, at how many instants, and what they tell.
+
+    At ``at``, the last one, elements came if ``entered``, and something was told if ``last``; ``told_at`` is
+    the last one that told something. ``change`` is that of the answer. With an ``error`` the evaluation
+    behind these failed.
+    """
+
+    done: int
+    instants: int
+    at: int
+    entered: bool
+    last: bool
+    told_at: int
+    events: list[Event]
+    change: Delta
+    error: Exception | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoopWindow:
+    """One window of a loop: the place of its stream, the source of the plan that its triples are.
+
+    ``stay`` is None for a window that nothing leaves.
+    """
+
+    stream: int
+    source: SourceKey
+    stay: int | None
+    wanted: Predicates
+
+
+def run_loop(
+    state: PlanState, timeline: QueryTimeline, emission: Emission, check: Callable[[Delta, Delta], None]
+) -> RunLoop | None:
+    """The loop of a query; None where its windows, its plan or what it tells must be taken one by one.
+
+    ``check`` raises when the answer, with a change and another one, has too many rows.
+    """
+    if not isinstance(emission, SelectEmission) or emission.ordered or emission.output == "rstream":
+        return None
+    plan, streams, windows = state.plan, list(timeline.inputs.views), []
+    sources = {keys[0] for keys in state.keys.values()}
+    if not plan.sources <= sources.union(node.source for node in plan.nodes if node.is_table):
+        return None
+    for (_, stream), operator, (key, live) in zip(
+        timeline.windows.operators, timeline.windows, timeline.windows.contents, strict=True
+    ):
+        if type(operator) not in (RangeWindow, AllWindow) or type(live) is not EncodedContent or key[1]:
+            return None
+        source = state.keys[key[0]][0]
+        windows.append(LoopWindow(streams.index(stream), source, operator.stay, live.wanted))
+    return RunLoop(state, windows, emission, check)
+
+
+@dataclass(slots=True)
+class RunLoop:
+    """The loop of one query, as `compiled.Around`; made again with the other functions of its plan."""
+
+    state: PlanState
+    windows: Sequence[LoopWindow]
+    emission: SelectEmission
+    check: Callable[[Delta, Delta], None]
+    head: str = "def run(given, left, timeline, net, told, version, middle, room, progress):"
+    source: str = ""
+    sources: Mapping[SourceKey, str] = field(init=False)
+    _function: Any = None
+    _made_for: int = -1
+
+    def __post_init__(self) -> None:
+        self.sources = {each.source: f"change{number}" for number, each in enumerate(self.windows)}
+
+    def run(
+        self, given: Sequence[Transaction], timeline: QueryTimeline, version: int, room: int
+    ) -> Ran | None:
+        """Work off the first of some transactions; None when the next is to be worked off by itself.
+
+        ``version`` is that of the dataset, for what is told; ``room`` are the rows that the answer may have
+        more before somebody has to look.
+        """
+        state, compiled = self.state, self.state.compiled
+        steps = state.plain_steps(timeline.windows.contents)
+        if not steps:
+            return None
+        if self._made_for != compiled.renewals:
+            self.source, self._function = compiled.loop(self)
+            self._made_for = compiled.renewals
+        net: Delta = {}
+        told: list[Event] = []
+        progress: list[Any] = []
+        middle = f',"version":{version}{self.emission.head}{{'
+        error: Exception | None = None
+        try:
+            self._function(given, steps, timeline, net, told, version, middle, room, progress)
+        except Exception as failure:
+            error = failure
+            if isinstance(error, BudgetError):
+                state.tell_where(error)
+        done, left, taken, at, entered, last, told_at = progress
+        state.plan.figures.steps += steps - left
+        timeline.inputs.taken += taken
+        if done == len(given):
+            timeline.instant = max(given[-1][0], timeline.instant or 0)
+        return Ran(done, steps - left, at, entered, last, told_at, told, net, error)
+
+    # --- the generated lines ----------------------------------------------------------------------
+
+    def before(self, out: Emitter) -> None:
+        """The lines before a step: what leaves and what enters at the next instant."""
+        terms = self.state.terms
+        out.names.update(coder=terms.coder, encode=terms.coder.keys, text=terms.texts)
+        out.names.update(clock=time.monotonic, moment=Moment, unlimited=sys.maxsize)
+        streams = {each.stream for each in self.windows}
+        out.depth = 1
+        out.line("first, done, taken, worked, entered, last, told_at = False, 0, 0, 0, False, False, 0")
+        out.line("stamp, heavy = coder.stamp, budget.limits.bytes or unlimited")
+        out.line("windows, views = [*timeline.windows.operators.values()], [*timeline.inputs.views.values()]")
+        for number, each in enumerate(self.windows):
+            out.line(f"live{number} = windows[{number}].live")
+            out.line(f"count{number} = live{number}.counts")
+            if each.stay is not None:
+                out.line(f"held{number} = windows[{number}].state.elements")
+        if len(streams) > 1:
+            for stream in sorted(streams):
+                out.line(f"view{stream} = views[{stream}]")
+        out.line("try:")
+        out.depth += 1
+        out.line("for at, view, elements in given:")
+        out.depth += 1
+        for line in _ENCODE:
+            out.line(line)
+        out.line("while True:")
+        out.depth += 1
+        out.line("due = until")
+        for number, each in enumerate(self.windows):
+            if each.stay is not None:
+                out.line(f"if held{number} and held{number}[0].event_time + {each.stay} < due:")
+                out.line(f"    due = held{number}[0].event_time + {each.stay}")
+        out.line("entering = due == until")
+        out.line("if entering and not elements: break")
+        out.line("if not left: return")
+        out.line("timeline.instant = due")
+        for number, each in enumerate(self.windows):
+            self._move(out, number, each)
+        for stream in sorted(streams):
+            out.line("if entering:" if len(streams) == 1 else f"if entering and view is view{stream}:")
+            out.depth += 1
+            for number, each in enumerate(self.windows):
+                if each.stream == stream:
+                    self._enter(out, number, each)
+            out.depth -= 1
+        out.line("last = False")
+        out.line(f"if {' or '.join(self.sources.values())}:")
+        out.depth += 1
+        out.line("budget.since = clock()")
+
+    def _move(self, out: Emitter, number: int, window: LoopWindow) -> None:
+        """What is too old leaves a window."""
+        out.line(f"change{number} = {{}}")
+        if window.stay is None:
+            return
+        out.line(f"while held{number} and held{number}[0].event_time + {window.stay} <= due:")
+        out.depth += 1
+        out.line(f"element = held{number}.popleft()")
+        # Its ids are held by the window: they mean the same whatever was forgotten since.
+        out.line("known = element.encoded")
+        out.line("keys = encode(element) if known is None else known[1]")
+        out.line(f"live{number}.occurrences -= len(keys)")
+        out.line("for key in keys:")
+        out.line(f"    if {self._unwanted(out, window)}: continue")
+        out.line(f"    n = count{number}[key] - 1")
+        out.line(f"    if n: count{number}[key] = n")
+        out.line(f"    else: del count{number}[key]; change{number}[key] = -1")
+        out.depth -= 1
+
+    def _enter(self, out: Emitter, number: int, window: LoopWindow) -> None:
+        """Elements enter a window."""
+        if window.stay is not None:
+            out.line(f"held{number}.extend(elements)")
+        out.line("for element in elements:")
+        out.line("    keys = element.encoded[1]")
+        out.line(f"    live{number}.occurrences += len(keys)")
+        out.line("    for key in keys:")
+        out.line(f"        if {self._unwanted(out, window)}: continue")
+        out.line(f"        n = count{number}.get(key)")
+        out.line(f"        if n is not None: count{number}[key] = n + 1")
+        out.line("        else:")
+        out.line(f"            count{number}[key] = 1")
+        out.line(f"            if key in change{number}: del change{number}[key]")
+        out.line(f"            else: change{number}[key] = 1")
+
+    def _unwanted(self, out: Emitter, window: LoopWindow) -> str:
+        """The test of a key that the window does not keep."""
+        if window.wanted is None:
+            return "key is None"
+        wanted = window.wanted - {self.state.terms.coder.reifies}
+        if len(wanted) == 1:
+            return f"key is None or key[1] != {out.name_of(next(iter(wanted)), 'id')}"
+        return f"key is None or key[1] not in {out.name_of(wanted, 'wanted')}"
+
+    def behind(self, out: Emitter, delta: str) -> None:
+        """The lines behind a step: what it tells."""
+        signs = _SIGNS[self.emission.output]
+        out.line("budget.since = 0.0")
+        out.line(f"if {delta}:")
+        out.depth += 1
+        for kind, _, _ in signs:
+            out.line(f"{kind} = []")
+        out.line(f"for row, w in {delta}.items():")
+        for kind, _, sign in signs:
+            out.line(f"    if w == {sign}: {kind}.append(row)")
+            out.line(f"    elif {sign} * w > 0: {kind}.extend([row] * abs(w))")
+        out.line(f"if len(net) + len({delta}) > room: {out.name_of(self.check, 'check')}(net, {delta})")
+        for kind, _, _ in signs:
+            self._write(out, kind)
+        size = " + ".join(f"len({kind}_line)" for kind, _, _ in signs)
+        out.line(f"if {size} > heavy: {out.name_of(refuse, 'refuse')}({size}, heavy)")
+        for kind, counted, _ in signs:
+            out.line(f"if {kind}:")
+            out.line(f"    {out.name_of(self.emission.counts, 'counts')}.{counted} += len({kind})")
+            out.line(f"    told.append(({out.name_of(kind, 'kind')}, {kind}_line))")
+            out.line("    last, told_at = True, due")
+        out.line(f"for row, w in {delta}.items():")
+        out.line("    n = net.get(row, 0) + w")
+        out.line("    if n: net[row] = n")
+        out.line("    else: del net[row]")
+        out.depth -= 2
+        out.line("left -= 1")
+        out.line("worked, entered = due, entering")
+        out.line("if entering: break")
+        out.depth -= 1
+        out.line("taken += len(elements)")
+        out.line("done += 1")
+        out.depth -= 2
+        out.line("finally:")
+        out.line("    progress[:] = done, left, taken, worked, entered, last, told_at")
+
+    def _write(self, out: Emitter, kind: str) -> None:
+        """The line of the rows of one sign; that of one row is put together here."""
+        names, schema = self.emission.names, self.state.plan.schema
+        decode = out.name_of(self.state.decoder(names), "decode")
+        rows = f"[*map({decode}, {kind})]"
+        line = f"{out.name_of(self.emission.line, 'line')}(moment(due, version), {rows})"
+        if names and schema.certain.issuperset(names):
+            keys = [f'{"," * (number > 0)}"{name}":' for number, name in enumerate(names)]
+            cells = "".join(
+                f"{{{out.name_of(key, 'k')}}}{{text[row[{place}]]}}"
+                for key, place in zip(keys, schema.columns(names), strict=True)
+            )
+            begin, end = out.name_of('{"at":', "k"), out.name_of("}]}}", "k")
+            out.line(f"if len({kind}) == 1:")
+            out.line(f"    row = {kind}[0]")
+            out.line(f'    {kind}_line = f"{{{begin}}}{{due}}{{middle}}{cells}{{{end}}}"')
+            out.line(f"else: {kind}_line = {line} if {kind} else {out.name_of('', 'k')}")
+        else:
+            out.line(f"{kind}_line = {line} if {kind} else {out.name_of('', 'k')}")
+
+
+_ENCODE = """
+for element in elements:
+    known = element.encoded
+    if known is None or known[0] is not stamp:
+        encode(element)
+        known = element.encoded
+    if not known[2]: return
+if coder.met_reifier: return
+until = at if elements else at + 1
+""".strip().splitlines()

@@ -1,0 +1,202 @@
+"""Runs of instants in one generated function say what instants worked off one by one say.
+
+A query with a limit of memory is looked at after each instant, so it is the twin of one without.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.continuous.rows import Limits
+
+from .engines import Bench, E, S, all_held_is_known, bench, sweep_always
+
+T = f"{E}t"
+QUERIES = {
+    "all": "SELECT ?x ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } }",
+    "values": "SELECT ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } }",
+    "now": "SELECT ?x ?r { STREAM :s [NOW] { ?x :seen ?v } ?x :in ?r }",
+    "ever": "SELECT ?x { STREAM :s [ALL] { ?x :seen ?v } STREAM :s [NOW] { ?x :seen 1 } }",
+    "two": "SELECT ?x ?v ?w { STREAM :s [RANGE 4ms] { ?x :seen ?v } STREAM :t [RANGE 2ms] { ?x :seen ?w } }",
+    "self": "SELECT ?x ?y { STREAM :s [NOW] { ?x :seen ?v } STREAM :s [RANGE 3ms] { ?y :seen ?v } }",
+    "filter": "SELECT ?x ?n { STREAM :s [RANGE 3ms] { ?x :seen ?v FILTER(?v > 0) } BIND(?v * 2 AS ?n) }",
+    "count": "SELECT (COUNT(*) AS ?n) (AVG(?v) AS ?m) { STREAM :s [RANGE 4ms] { ?x :seen ?v } }",
+    "groups": "SELECT ?x (SUM(?v) AS ?n) { STREAM :s [RANGE 4ms] { ?x :seen ?v } } GROUP BY ?x",
+    "absent": "SELECT ?x ?r { ?x :in ?r FILTER NOT EXISTS { STREAM :s [RANGE 4ms] { ?x :seen ?v } } }",
+    "optional": "SELECT ?x ?r { STREAM :s [RANGE 4ms] { ?x :seen ?v } OPTIONAL { ?x :in ?r } }",
+    "star": "SELECT ?x ?v ?w { STREAM :s [RANGE 4ms] { ?x :seen ?v ; :felt ?w } }",
+    "union": "SELECT ?x {{ STREAM :s [NOW] { ?x :seen 1 } } UNION { STREAM :t [RANGE 2ms] { ?x :felt 2 } }}",
+    "distinct": "SELECT DISTINCT ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } }",
+}
+triples = st.tuples(st.sampled_from("abc"), st.sampled_from(["seen", "seen", "felt"]), st.integers(0, 2))
+elements = st.tuples(st.integers(0, 3), st.lists(triples, min_size=1, max_size=2), st.booleans())
+
+
+@dataclass(frozen=True)
+class Push:
+    stream: str
+    elements: list[tuple[int, list[tuple[str, str, int]], bool]]
+
+
+@dataclass(frozen=True)
+class Beat:
+    stream: str
+    step: int
+
+
+@dataclass(frozen=True)
+class Place:
+    name: str
+    there: bool
+
+
+inputs = st.lists(
+    st.one_of(
+        st.builds(Push, st.sampled_from([S, S, T]), st.lists(elements, min_size=1, max_size=12)),
+        st.builds(Beat, st.sampled_from([S, T]), st.integers(0, 6)),
+        st.builds(Place, st.sampled_from("abc"), st.booleans()),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def line(at: int, quads: list[tuple[str, str, int]], *, named: bool) -> str:
+    graph = f"<{E}g{at}> " if named else ""
+    data = "".join(f"<{E}{x}> <{E}{p}> {integer(v)} {graph}.\n" for x, p, v in quads)
+    return json.dumps({"at": at, "data": data})
+
+
+def integer(value: int) -> str:
+    return f'"{value}"^^<http://www.w3.org/2001/XMLSchema#integer>'
+
+
+def play(b: Bench, events: list[Push | Beat | Place], *, named: bool) -> None:
+    """Time goes on by the steps of elements; each stream is a little behind the other now and then."""
+    time = 0
+    for event in events:
+        match event:
+            case Push(stream, given_):
+                lines = []
+                for step, quads, in_graph in given_:
+                    time += step
+                    lines.append(line(time, quads, named=named and in_graph))
+                b.engine.push(stream, "\n".join(lines).encode(), "application/x-ndjson")
+            case Beat(stream, step):
+                time += step
+                b.engine.heartbeat(stream, time)
+            case Place(name, there):
+                verb = "INSERT" if there else "DELETE"
+                b.store.update(f"{verb} DATA {{ <{E}{name}> <{E}in> <{E}room> }}")
+        same(b)
+
+
+def same(b: Bench) -> None:
+    """Both have told the same, and stand where the other does."""
+    run, twin = (told(b, name) for name in ("run", "twin"))
+    assert run == twin
+
+
+def told(b: Bench, name: str) -> Any:
+    running = b.engine.parts.catalogue.get(name).running
+    assert running is not None
+    inputs, last = running.timeline.inputs, running.last_step
+    figures = (running.evaluations, running.counts(), running.timeline.instant, running.timeline.next_due())
+    result, counts = running.last_result, running.emission.counts
+    windows = [operator.state_size() for operator in running.timeline.windows]
+    feed = b.engine.feed(name)
+    events = [(each.id, each.kind, each.data) for each in feed.subscribe(0).take()]
+    answer = None if (current := feed.current()) is None else json.loads(current)
+    if answer is not None:
+        answer["results"]["bindings"].sort(key=str)
+    return events, figures, last, result, counts, windows, len(inputs), running.last_answer_id, answer
+
+
+def register(b: Bench, kind: str, **options: Any) -> None:
+    for stream in (S, T):
+        b.engine.declare_stream(stream)
+    b.store.update(f"INSERT DATA {{ <{E}b> <{E}in> <{E}room> , <{E}hall> }}")
+    b.register("run", QUERIES[kind], **options)
+    b.register("twin", QUERIES[kind], memory=1_000_000, **options)
+
+
+def ran(b: Bench) -> bool:
+    """True when the query has a loop that was used."""
+    running = b.engine.parts.catalogue.get("run").running
+    assert running is not None and isinstance(running.evaluator, NativeEvaluator)
+    return bool(running.evaluator.run_code)
+
+
+@pytest.mark.parametrize("output", ["istream", "dstream", "changes"])
+@pytest.mark.parametrize("kind", QUERIES)
+@settings(max_examples=12, deadline=None)
+@given(events=inputs, named=st.booleans())
+def test_runs_say_what_single_instants_say(
+    kind: str, output: str, events: list[Push | Beat | Place], named: bool
+) -> None:
+    with bench() as b:
+        register(b, kind, output=output)
+        play(b, events, named=named)
+
+
+@settings(max_examples=30, deadline=None)
+@given(kind=st.sampled_from(list(QUERIES)), events=inputs, ids=st.sampled_from([1, 4, 20]))
+def test_terms_that_are_forgotten_between_runs_change_nothing(
+    kind: str, events: list[Push | Beat | Place], ids: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        sweep_always(patch, ids)
+        with bench() as b:
+            register(b, kind)
+            play(b, events, named=False)
+            all_held_is_known(b.engine.parts.statics.terms.dictionary)
+
+
+@pytest.mark.parametrize("kind", QUERIES)
+def test_long_pushes_are_worked_off_in_runs(kind: str) -> None:
+    with bench() as b:
+        register(b, kind)
+        for push in range(3):
+            for stream in (S, T):
+                lines = [
+                    line(
+                        push * 200 + at,
+                        [("abc"[at % 3], "seen", at % 5), ("abc"[at % 2], "felt", at % 3)],
+                        named=False,
+                    )
+                    for at in range(0, 150, 1 + at_step(stream))
+                ]
+                b.engine.push(stream, "\n".join(lines).encode(), "application/x-ndjson")
+            same(b)
+        assert ran(b)
+
+
+def at_step(stream: str) -> int:
+    return 0 if stream == S else 2
+
+
+@pytest.mark.parametrize("limits", [Limits(kept=30), Limits(bytes=500), Limits(rows=9)])
+def test_a_query_fails_at_the_same_instant_with_the_same_words(limits: Limits) -> None:
+    with bench(limits=limits) as b:
+        text = "SELECT ?x ?y { STREAM :s [RANGE 9ms] { ?x :seen ?v } STREAM :s [RANGE 5ms] { ?y :seen ?v } }"
+        b.register("run", text)
+        b.register("twin", text, memory=1_000_000)
+        for at in range(40):
+            b.push(at, "n0")
+        lines = [line(40 + at, [(f"n{at}", "seen", at // 8)], named=False) for at in range(60)]
+        b.engine.push(S, "\n".join(lines).encode(), "application/x-ndjson")
+        run, twin = (b.engine.parts.catalogue.get(name).running for name in ("run", "twin"))
+        assert run is not None and twin is not None
+        assert run.state == twin.state == "failed"
+        assert run.error == twin.error
+        assert run.evaluations == twin.evaluations > 40
+        told = [b.engine.feed(name).subscribe(0).take() for name in ("run", "twin")]
+        events = [[(each.id, each.kind, each.data) for each in feed] for feed in told]
+        assert events[0] == events[1]
