@@ -34,18 +34,23 @@ ADOPT, PUBLISH, FRAMES, FINISH, END, STOP, PAGE = range(7)
 GONE, FIGURES, TAKEN = range(3)
 MESSAGE = struct.Struct("<BIId")
 """Kind, number of a client or channel, length of what follows, and when it was news (monotonic clock)."""
-WELCOME = struct.Struct("<IIII?")
-"""Of an ADOPT: the channel, the lengths of `Greeting.head`, ``first`` and ``heartbeat``, and ``chunked``."""
+WELCOME = struct.Struct("<IIII??")
+"""Of an ADOPT: the channel, the lengths of `Greeting.head`, ``first`` and ``heartbeat``; its two flags."""
 FIGURES_HEAD = struct.Struct("<QQ")
 """Frames written to clients, bytes that wait for slow ones; then the seconds of each delivery, as doubles."""
 TOO_SLOW = b"slow"
 HEARTBEAT_FRAME = b": still here\n"
 """A comment without an empty line behind it: some clients take that for an event without data."""
 LAST_CHUNK = b"0\r\n\r\n"
+PING_FRAME, GOODBYE, GOING_AWAY = b"\x89\x00", b"\x88\x02\x03\xe8", b"\x88\x02\x03\xe9"
+"""Of a WebSocket (RFC 6455, 5.5): a ping, and the two ways in which a feed ends."""
 
 _MAX_IOV = 64
 _READ_BYTES = 1 << 18
 _MAX_FDS = 64
+_CLOSE, _PING = 8, 9
+_MOST_SAID = 64 << 10
+"""A subscriber of a WebSocket has nothing to say: a longer frame ends its connection."""
 
 
 class Greeting(NamedTuple):
@@ -56,17 +61,19 @@ class Greeting(NamedTuple):
         first: stands before its first frame.
         heartbeat: what it gets when it has got nothing for a while; nothing is sent when this is empty.
         chunked: frames are chunks (RFC 9112, 7.1), and a last one tells the end.
+        messages: it is a WebSocket: frames are such, its pings are answered, and a goodbye tells the end.
     """
 
     head: bytes
     first: bytes = b""
     heartbeat: bytes = HEARTBEAT_FRAME
     chunked: bool = False
+    messages: bool = False
 
     def pack(self, channel: int, frames: bytes = b"") -> bytes:
         """The body of an ADOPT; ``frames`` are sent at once, too."""
         lengths = len(self.head), len(self.first), len(self.heartbeat)
-        welcome = WELCOME.pack(channel, *lengths, self.chunked)
+        welcome = WELCOME.pack(channel, *lengths, self.chunked, self.messages)
         return welcome + self.head + self.first + self.heartbeat + frames
 
 
@@ -84,6 +91,7 @@ class _Client:
         "last_write",
         "number",
         "paged",
+        "said",
         "sock",
         "writing",
     )
@@ -94,6 +102,8 @@ class _Client:
         self.channel = channel
         self.first = self.heartbeat = b""
         self.chunked = False
+        # What a client of a WebSocket has said and is not read yet; None for others.
+        self.said: bytearray | None = None
         self.frames: deque[bytes | memoryview] = deque()
         self.buffered = 0
         self.last_write = now
@@ -193,7 +203,7 @@ class Broadcaster:
     def _adopt(self, number: int, data: bytes) -> None:
         sock = socket.socket(fileno=self._sockets.popleft())
         sock.setblocking(False)
-        channel, *lengths, chunked = WELCOME.unpack_from(data)
+        channel, *lengths, chunked, messages = WELCOME.unpack_from(data)
         parts, place = [], WELCOME.size
         for length in lengths:
             parts.append(data[place : place + length])
@@ -205,6 +215,7 @@ class Broadcaster:
         head, first, client.heartbeat = parts
         self._send(client, head)
         client.first, client.chunked = first, chunked
+        client.said = bytearray() if messages else None
         if place < len(data) and number in self._clients:
             self._send(client, data[place:])
 
@@ -306,21 +317,52 @@ class Broadcaster:
         if client.chunked:
             client.chunked, client.first = False, b""
             self._send(client, LAST_CHUNK)
-            if client.number not in self._clients:
-                return
+        elif client.said is not None:
+            self._send(client, GOODBYE)
+        if client.number not in self._clients:
+            return
         if not client.frames:
             self._drop(client)
 
     def _read(self, client: _Client) -> None:
         """A subscriber has nothing more to say: what it sends is dropped, an end closes."""
         try:
-            if client.sock.recv(4096):
+            if data := client.sock.recv(4096):
+                if client.said is not None:
+                    self._hear(client, client.said, data)
                 return
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
             pass
         self._drop(client)
+
+    def _hear(self, client: _Client, said: bytearray, data: bytes) -> None:
+        """Read the frames of a WebSocket: a ping is answered, a goodbye as well; the rest is dropped."""
+        said += data
+        while len(said) >= 2 and client.number in self._clients:
+            opcode, size = said[0] & 15, said[1] & 127
+            extended = {126: 2, 127: 8}.get(size, 0)
+            begin = 2 + extended + 4
+            if extended:
+                size = int.from_bytes(said[2 : 2 + extended], "big")
+            if not said[1] & 128 or size > _MOST_SAID:
+                self._drop(client)
+                return
+            if len(said) < begin + size:
+                return
+            mask, masked = said[begin - 4 : begin], said[begin : begin + min(size, 125)]
+            del said[: begin + size]
+            if opcode not in (_CLOSE, _PING):
+                continue
+            payload = bytes(byte ^ mask[at & 3] for at, byte in enumerate(masked))
+            if opcode == _PING:
+                self._send(client, bytes((0x8A, len(payload))) + payload)
+            else:
+                client.said = None
+                self._send(client, bytes((0x88, len(payload[:2]))) + payload[:2])
+                if client.number in self._clients:
+                    self._finish(client)
 
     def _drop(self, client: _Client, why: bytes = b"") -> None:
         if self._clients.pop(client.number, None) is None:
@@ -352,6 +394,8 @@ class Broadcaster:
 
     def _close(self) -> None:
         for client in list(self._clients.values()):
+            if client.said is not None:
+                self._send(client, GOING_AWAY)
             self._write(client)
             self._drop(client)
         self._sweep()

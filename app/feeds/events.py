@@ -13,7 +13,7 @@ from flask import Response
 from ..http.errors import HttpError, problem_response
 from ..http.gateway import CONNECTION
 from ..http.negotiation import Offer, accepts
-from .broadcast import HEARTBEAT_FRAME, Greeting
+from .broadcast import HEARTBEAT_FRAME, PING_FRAME, Greeting
 from .fanout import Fanout
 from .query_feeds import FeedSource
 from .sources import EventSource, Lines, blocking_stream
@@ -68,10 +68,7 @@ class EventStream(Response):
             return ()
         if self._fanout.full:
             self._source.close()
-            busy = HttpError(
-                503, f"there are {self._fanout.max_clients} event streams already", code="too-many-streams"
-            )
-            return problem_response(busy)(environ, start_response)
+            return problem_response(_too_many(self._fanout))(environ, start_response)
         connection = environ.get(CONNECTION)
         heartbeat = b"" if self._lines else HEARTBEAT_FRAME
         if connection is None:
@@ -94,6 +91,30 @@ class EventStream(Response):
         else:
             self._fanout.adopt(sock, self._source, greeting)
         return ()
+
+
+class MessageStream(Response):
+    """A WebSocket that gets the events of a feed, each as a message."""
+
+    def __init__(self, source: FeedSource, fanout: Fanout, handshake: bytes) -> None:
+        """``source`` encodes its events as messages; ``handshake`` opens the WebSocket."""
+        super().__init__(b"", status=101)
+        self._source = source
+        self._fanout = fanout
+        self._handshake = handshake
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """The WSGI application: hand the connection over."""
+        if self._fanout.full:
+            return problem_response(_too_many(self._fanout))(environ, start_response)
+        start_response(self.status, list(self.headers))
+        greeting = Greeting(self._handshake, heartbeat=PING_FRAME, messages=True)
+        self._source.hand_over(self._fanout, environ[CONNECTION].take_socket(), greeting)
+        return ()
+
+
+def _too_many(fanout: Fanout) -> HttpError:
+    return HttpError(503, f"there are {fanout.max_clients} event streams already", code="too-many-streams")
 
 
 def look_for_client(sock: socket.socket, seconds: float) -> None:

@@ -13,7 +13,7 @@ from quadrill.continuous.output.subscription import FeedEvent, Subscription
 
 from .broadcast import Greeting
 from .fanout import Fanout
-from .sources import frame, line_of
+from .sources import frame, line_of, message_of
 
 Encode: TypeAlias = Callable[[FeedEvent], bytes]
 
@@ -28,6 +28,12 @@ def encode(event: FeedEvent) -> bytes:
 def encode_line(event: FeedEvent) -> bytes:
     """An event as a line of JSON, made once for all subscribers."""
     return line_of(encode(event))
+
+
+@lru_cache(maxsize=1024)
+def encode_message(event: FeedEvent) -> bytes:
+    """An event as a message of a WebSocket, made once for all subscribers."""
+    return message_of(encode(event))
 
 
 class FeedSource:

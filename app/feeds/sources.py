@@ -48,6 +48,17 @@ def line_of(event: bytes) -> bytes:
     return b'{"id": %b, "event": "%b", "data": %b}\n' % (number, kind, fields[b"data"])
 
 
+def message_of(event: bytes) -> bytes:
+    """The frame of an event as a text message of a WebSocket (RFC 6455, 5.2), the same as `line_of` says."""
+    text = line_of(event)[:-1]
+    size = len(text)
+    if size < 126:
+        return bytes((0x81, size)) + text
+    if size < 1 << 16:
+        return b"\x81\x7e" + size.to_bytes(2, "big") + text
+    return b"\x81\x7f" + size.to_bytes(8, "big") + text
+
+
 class Lines:
     """A source whose frames are lines of JSON."""
 

@@ -11,9 +11,9 @@ from pyoxigraph import QueryResultsFormat, RdfFormat, parse, parse_query_results
 
 from quadrill.continuous.errors import FeedGoneError
 
-from ..feeds.events import LINES, EventStream, event_form
-from ..feeds.query_feeds import FeedSource, encode, encode_line
-from ..http import negotiation, xml_text
+from ..feeds.events import LINES, EventStream, MessageStream, event_form
+from ..feeds.query_feeds import Encode, FeedSource, encode, encode_line, encode_message
+from ..http import negotiation, websocket, xml_text
 from ..http.negotiation import Offer
 from . import requests as incoming
 from .requests import services
@@ -40,33 +40,48 @@ def results(name: str) -> Response:
         return Response(status=204)
 
 
+@blueprint.get("/queries/<part:name>/results", websocket=True)
+def open_results(name: str) -> Response:
+    """The feed as messages of a WebSocket; 204 after a drop."""
+    incoming.known_parameters({"from", "snapshot", "last_event_id"})
+    incoming.check_name(name, "the query name")
+    length = request.content_length or 0
+    head = websocket.handshake(request.headers, method=request.method, body_length=length)
+    try:
+        after_id, snapshot = _position()
+        return MessageStream(
+            _source(name, after_id, snapshot=snapshot, encode=encode_message), services().fanout, head
+        )
+    except FeedGoneError:
+        return Response(status=204)
+
+
 def _position() -> tuple[int | None, bool]:
     """The place where a feed is to begin: behind which event, and whether with the current answer."""
     after = request.args.get("from")
     snapshot = incoming.flag("snapshot")
     # A browser keeps the address when it connects again: the header is the newer of the two.
-    if resumed := request.headers.get("Last-Event-ID"):
+    # A page cannot give a WebSocket headers.
+    if resumed := request.headers.get("Last-Event-ID") or request.args.get("last_event_id"):
         return incoming.whole_number("Last-Event-ID", resumed), False
     return None if after is None else incoming.whole_number("the parameter from", after), snapshot
 
 
 def _feed(name: str, form: str, after_id: int | None, *, snapshot: bool) -> Response:
-    engine = services().engine
-    feed = engine.feed(name)
-    empty = engine.empty_answer(name) if snapshot or after_id else None
     return EventStream(
-        FeedSource(
-            feed,
-            after_id,
-            snapshot=snapshot,
-            empty=empty,
-            encode=encode_line if form == LINES else encode,
-        ),
+        _source(name, after_id, snapshot=snapshot, encode=encode_line if form == LINES else encode),
         services().fanout,
         form,
         retry_ms=services().settings.sse_retry_ms,
         head_only=request.method == "HEAD",
     )
+
+
+def _source(name: str, after_id: int | None, *, snapshot: bool, encode: Encode) -> FeedSource:
+    engine = services().engine
+    feed = engine.feed(name)
+    empty = engine.empty_answer(name) if snapshot or after_id else None
+    return FeedSource(feed, after_id, snapshot=snapshot, empty=empty, encode=encode)
 
 
 def _current_answer(name: str, accept: str | None) -> Response:
