@@ -135,7 +135,9 @@ TWO_STREAMS = Workload(
 )
 AVERAGE = _arriving("COUNT/AVG on arrival", "(COUNT(?s) AS ?n) (AVG(?v) AS ?mean)", "?s :value ?v", 1000)
 TUMBLING = _grid("tumbling 1000, select all", "?s ?p ?o", "?s ?p ?o", 1000, 1000)
-TUMBLING_STATIC = _grid("tumbling 1000 join static", "?s ?v ?r", "?s :value ?v", 1000, 1000, static=1000)
+TUMBLING_STATIC = _grid(
+    "tumbling 1000 join 20,000 static", "?s ?v ?r", "?s :value ?v", 1000, 1000, static=20_000
+)
 SLIDING = _grid("1000/100, COUNT", "(COUNT(?s) AS ?n)", "?s :value ?v", 1000, 100)
 
 ARRIVING = (SELECT_ALL, STATIC_JOIN, TWO_STREAMS, AVERAGE, watchers(100), watchers(1000))
