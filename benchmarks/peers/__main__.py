@@ -131,7 +131,7 @@ def main() -> None:
     lines = []
     for line in in_process(extent, [each for each in DRIVERS if each.peer.name not in absent]):
         lines.append(line)
-        print(f"{line.work:28}{line.engine:14}{line.given:20}{line.cpu_rate:12,.0f}/s"
+        print(f"{line.work:32}{line.engine:14}{line.given:20}{line.cpu_rate:12,.0f}/s"
               f"{line.wall_rate:12,.0f}/s  {line.rows}", flush=True)  # fmt: skip
     oxigraph = None if tools.OXIGRAPH.name in absent else str(tools.OXIGRAPH.made)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -139,7 +139,7 @@ def main() -> None:
         for each in over_http.measure(oxigraph, Path(folder), extent.http_rounds, extent.http_elements):
             requests.append(each)
             print(
-                f"{each.work:28}{each.clients:3} {each.server:26}{each.rate:10,.1f}/s  {each.rows}",
+                f"{each.work:32}{each.clients:3} {each.server:26}{each.rate:10,.1f}/s  {each.rows}",
                 flush=True,
             )
     took = time.monotonic() - began

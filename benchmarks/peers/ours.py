@@ -134,7 +134,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="elements a push")
     parser.add_argument("--only", default="", help="workloads whose name has this text")
     options = parser.parse_args()
-    print(f"{'':28}" + "".join(f"{f'{size} a push':>14}" for size in options.sizes) + f"{'rows':>12}")
+    print(f"{'':32}" + "".join(f"{f'{size} a push':>14}" for size in options.sizes) + f"{'rows':>12}")
     for work in WORKLOADS:
         if options.only not in work.name:
             continue
@@ -144,7 +144,7 @@ def main() -> None:
             cells.append(median(each.elements / each.cpu for each in found))
             rows |= {each.rows for each in found}
         shown = ", ".join(f"{each:,}" for each in sorted(rows))
-        print(f"{work.name:28}" + "".join(f"{cell:12,.0f}/s" for cell in cells) + f"{shown:>12}", flush=True)
+        print(f"{work.name:32}" + "".join(f"{cell:12,.0f}/s" for cell in cells) + f"{shown:>12}", flush=True)
 
 
 if __name__ == "__main__":
