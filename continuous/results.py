@@ -69,11 +69,16 @@ class TermTexts(dict[int, str]):
 
     def __init__(self, dictionary: TermDictionary) -> None:
         super().__init__()
-        self._terms = dictionary.terms
+        self._terms, self._texts = dictionary.terms, dictionary.text_of
         dictionary.forget_with(self)
 
     def __missing__(self, term_id: int) -> str:
-        text = self[term_id] = term_text(self._terms[term_id])
+        written = self._texts.get(term_id, "")
+        if written.startswith("<http"):
+            text = f'{{"type":"uri","value":{_quoted(written[1:-1])}}}'
+        else:
+            text = term_text(self._terms[term_id])
+        self[term_id] = text
         return text
 
 

@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any
 
-from pyoxigraph import Literal, NamedNode
+from pyoxigraph import Literal, NamedNode, Triple
 
 from .documents.statements import term_of
 from .sweep import Holder, Sweep, SweepPace
-from .terms import Term
+from .terms import Term, term_text
 
 UNBOUND = 0
 TYPE_BITS = 5
@@ -47,27 +47,40 @@ XSD_BOOLEAN = NamedNode(_XSD + "boolean")
 
 
 class _TermsById(dict[int, Term]):
-    """Entries by id; the terms of negative ids are rebuilt on first use and kept until the next sweep."""
+    """Terms by id, made on first use and remembered for a while.
 
-    def __init__(self) -> None:
+    ``texts`` are how they are written, ``inline`` the negative ids that mappings and caches have entries for.
+    """
+
+    def __init__(self, dictionary: TermDictionary, most: int) -> None:
         super().__init__()
+        self.texts: dict[int, str] = {}
         self.inline: list[int] = []
+        self._dictionary = dictionary
+        self.most = most
 
     def __missing__(self, term_id: int) -> Term:
-        if term_id >= 0:
-            raise KeyError(f"term id {term_id} is unbound or was forgotten")
-        term = inline_term(term_id)
+        if len(self) >= self.most:
+            self._dictionary.let_go()
+        if term_id < 0:
+            term = inline_term(term_id)
+            self.inline.append(term_id)
+        else:
+            text = self.texts.get(term_id)
+            if text is None:
+                raise KeyError(f"term id {term_id} is unbound or was forgotten")
+            term = term_of(text)
         self[term_id] = term
-        self.inline.append(term_id)
         return term
 
 
 class TermDictionary:
     """Term <-> id, with the forgetting of terms that nothing holds any more.
 
-    ``ids``, ``texts`` and ``terms`` are plain mappings, for hot loops to subscript (``ids[term]`` gives a new
-    term its id, in any thread; ``texts`` the same by how N-Quads writes the term). While a slice of a sweep
-    runs nobody may hold ids that no holder names.
+    A term is known by how N-Quads writes it. ``texts``, ``ids`` and ``terms`` are plain mappings, for hot
+    loops to subscript: ``texts[text]`` and ``ids[term]`` give a new term its id, in any thread; ``terms[id]``
+    makes the term where nobody has read it. While a slice of a sweep runs nobody may hold ids that no holder
+    names.
 
     Whoever keeps ids across calls is a *holder* (`sweep.Holder`), registered with `hold`; holders whose ids
     others copy come first. Ids that must not be looked at again at each sweep (static tables) are pinned
@@ -75,27 +88,27 @@ class TermDictionary:
     when what is not pinned has doubled, so that its cost per new term is constant; `sweep` makes a whole one.
     """
 
-    def __init__(self, pace: SweepPace | None = None, texts: int = 262_144) -> None:
-        """Make an empty one; ``texts`` of terms are remembered at most."""
+    def __init__(self, pace: SweepPace | None = None, most: int = 262_144) -> None:
+        """Make an empty one; ``most`` terms are remembered as such."""
         self.pace = pace or SweepPace()
-        self._by_id = _TermsById()
+        self._by_id = _TermsById(self, most)
         self.terms: dict[int, Term] = self._by_id
-        self._by_term = _IdsByTerm(self)
-        self.ids: dict[Term, int] = self._by_term
-        self.texts: dict[str, int] = _IdsByText(self, texts)
-        self._numbers = count(1)
-        self._young: dict[int, Term] = {}
+        self.text_of: dict[int, str] = self._by_id.texts
+        self._by_text = _IdsByText(self)
+        self.texts: dict[str, int] = self._by_text
+        self.ids: dict[Term, int] = _IdsByTerm(self)
+        self._young: dict[int, bool] = {}
         self._pins: Counter[int] = Counter()
         self._holders: list[Holder] = []
         self._caches: list[dict[int, Any]] = []
         self._sweep: Sweep | None = None
         self._sweep_at = self.pace.floor
-        self._entered = 0
+        self._left = 0  # what a sweep had to look at behind its last slice
         self.forgotten = 0
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.texts)
 
     def encode(self, term: Term | None) -> int:
         """The id of a term in the store's form; None (unbound) is 0."""
@@ -140,7 +153,7 @@ class TermDictionary:
                     self._pins[term_id] -= 1
                     if not self._pins[term_id]:
                         del self._pins[term_id]
-                        self._young[term_id] = self.terms[term_id]
+                        self._young[term_id] = True
                         if self._sweep is not None:
                             self._sweep.marked.add(term_id)
 
@@ -173,8 +186,7 @@ class TermDictionary:
         with self._lock:
             if self._sweep is None:
                 self._begin()
-            entered, self._entered = self._entered, 0
-            pace = self.pace
+            pace, entered = self.pace, self._to_sweep() - self._left
             self._go_on(max(pace.slice // (len(self._holders) or 1), pace.least, pace.per_term * entered))
 
     def sweep(self) -> int:
@@ -190,19 +202,20 @@ class TermDictionary:
     def _begin(self) -> None:
         self._sweep = Sweep(self)
         # What came before it has no part in its pace.
-        self._entered = 0
-        self._by_term.marked = self._sweep.marked
-        # What is asked for by text from here on is asked for by term once, and marked then.
-        self.texts.clear()
-        self._by_term.__class__ = _MarkingIdsByTerm
+        self._left = self._to_sweep()
+        # What is asked for by term from here on is asked for by text once, and marked then.
+        self.ids.clear()
+        self._by_text.marked = self._sweep.marked
+        self._by_text.__class__ = _MarkingIdsByText
 
     def _go_on(self, units: int) -> None:
         assert self._sweep is not None
         if self._sweep.work(units):
             self._sweep = None
-            self._by_term.__class__ = _IdsByTerm
-            self._by_term.marked = set()
+            self._by_text.__class__ = _IdsByText
+            self._by_text.marked = set()
             self._sweep_at = max(self.pace.floor, 2 * self._to_sweep())
+        self._left = self._to_sweep()
 
     def _to_sweep(self) -> int:
         """The number of ids that a sweep looks at; pinned ones are not among them."""
@@ -221,29 +234,34 @@ class TermDictionary:
         """Forget these ids, but for those that are pinned by now; called by a sweep."""
         for term_id in term_ids:
             if term_id > 0:
-                if self._young.pop(term_id, None) is None:
+                if not self._young.pop(term_id, False):
                     continue
                 self.forgotten += 1
-            term = self.terms.pop(term_id, None)
-            if term is not None:
+            self.texts.pop(self.text_of.pop(term_id, ""), None)
+            if (term := self.terms.pop(term_id, None)) is not None:
                 self.ids.pop(term, None)
             for cache in self._caches:
                 cache.pop(term_id, None)
 
     def enter(self, term: Term) -> int:
-        """Called by ``ids`` for a term that it does not know; of two threads at once one gives the id."""
-        self._entered += 1
-        term_id = inline_id(term) if type(term) is Literal else 0
-        if term_id:
-            self._by_id.inline.append(term_id)
-            self._by_id[term_id] = term
-            return self._by_term.setdefault(term, term_id)
-        term_id = next(self._numbers)
-        self._young[term_id] = self._by_id[term_id] = term
-        known = self._by_term.setdefault(term, term_id)
-        if known != term_id:
-            del self._young[term_id], self._by_id[term_id]
-        return known
+        """The id of a term that ``ids`` does not know, which does from here on."""
+        with self._lock:
+            term_id = inline_id(term) if type(term) is Literal else 0
+            if term_id:
+                self._by_id.inline.append(term_id)
+            else:
+                term_id = self.texts[term_text(term) if type(term) is Triple else str(term)]
+            if len(self.terms) >= self._by_id.most:
+                self.let_go()
+            # What is found by its term is found by its id, too, when it is dropped.
+            self.terms[term_id], self.ids[term] = term, term_id
+            return term_id
+
+    def let_go(self) -> None:
+        """Remember no terms as such: they are made again when somebody reads them."""
+        with self._lock:
+            self.ids.clear()
+            self.terms.clear()
 
 
 class Pins:
@@ -266,61 +284,54 @@ class Pins:
 
 
 class _IdsByTerm(dict[Term, int]):
-    """Ids by term; a term that is missing is entered."""
+    """Ids of terms that are remembered as such; a term that is missing is entered."""
 
     def __init__(self, dictionary: TermDictionary) -> None:
         super().__init__()
-        self.marked: set[int] = set()
         self._dictionary = dictionary
 
     def __missing__(self, term: Term) -> int:
         return self._dictionary.enter(term)
 
 
-class _MarkingIdsByTerm(_IdsByTerm):
-    """The class of ``ids`` while a sweep is under way: every id that is given is marked.
-
-    The object stays the same, since everybody keeps it; only its class changes, so that a look-up costs
-    nothing more while there is no sweep.
-    """
-
-    def __getitem__(self, term: Term) -> int:
-        term_id = super().__getitem__(term)
-        self.marked.add(term_id)
-        return term_id
-
-    def get(self, term: Term, default: Any = None) -> Any:
-        return self[term] if term in self else default
-
-
 class _IdsByText(dict[str, int]):
-    """Ids by the text of the term, as far as they were asked for since the last sweep began."""
+    """Ids by the text of the term; one that is missing is entered, by one of two threads at once."""
 
-    def __init__(self, dictionary: TermDictionary, most: int) -> None:
+    def __init__(self, dictionary: TermDictionary) -> None:
         super().__init__()
-        self._ids = dictionary.ids
-        self._met_inline = dictionary.met_inline
-        self._most = most
+        self.marked: set[int] = set()
+        self._dictionary = dictionary
+        self._numbers = count(1)
 
     def __missing__(self, text: str) -> int:
-        if text[0] == "<" and text[1] != "<":
-            term_id = self._ids[NamedNode(text[1:-1])]
-        else:
-            term_id = inline_text_id(text) if text[0] == '"' else 0
-            if term_id:
-                self._met_inline(term_id)
-            else:
-                term_id = self._ids[term_of(text)]
-        if len(self) >= self._most:
-            self.clear()
-        self[text] = term_id
+        dictionary = self._dictionary
+        term_id = inline_text_id(text) if text[0] == '"' else 0
+        if term_id:
+            dictionary.met_inline(term_id)
+            dictionary.text_of[term_id] = text
+            return self.setdefault(text, term_id)
+        term_id = next(self._numbers)
+        dictionary.text_of[term_id] = text
+        dictionary._young[term_id] = True
+        known = self.setdefault(text, term_id)
+        if known != term_id:
+            del dictionary.text_of[term_id], dictionary._young[term_id]
+        return known
+
+
+class _MarkingIdsByText(_IdsByText):
+    """The class of ``texts`` while a sweep is under way, and no longer: every id that is given is marked."""
+
+    def __getitem__(self, text: str) -> int:
+        term_id = super().__getitem__(text)
+        self.marked.add(term_id)
         return term_id
 
 
 def inline_text_id(text: str) -> int:
     """The negative id of a literal by how N-Quads writes it, or 0 as for `inline_id`."""
     if "\\" in text:
-        return 0
+        return inline_id(term_of(text))
     value, mark, datatype = text.rpartition('"^^<')
     if mark:
         inline = _INLINE.get(datatype[:-1])

@@ -159,8 +159,8 @@ def test_memory_stays_flat_while_ever_new_terms_pass_by() -> None:
     assert [table.decode(term_id) for term_id in window][0] == NamedNode("http://e/19900")
 
 
-def test_a_text_has_the_id_of_its_term_and_texts_are_bounded() -> None:
-    table = TermDictionary(texts=50)
+def test_a_text_has_the_id_of_its_term_and_terms_that_are_remembered_are_bounded() -> None:
+    table = TermDictionary(most=50)
     for number in range(200):
         for term in (
             NamedNode(f"http://e/{number}"),
@@ -175,7 +175,7 @@ def test_a_text_has_the_id_of_its_term_and_texts_are_bounded() -> None:
         ):
             assert table.texts[term_text(term)] == table.ids[term]
             assert table.terms[table.ids[term]] == term
-        assert len(table.texts) <= 50
+        assert len(table.ids) <= 50 and len(table.terms) <= 50
 
 
 def test_texts_of_terms_that_pass_by_are_forgotten_with_them() -> None:

@@ -30,7 +30,7 @@ class SweepMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = TermDictionary(texts=5)
+        self.table = TermDictionary(most=5)
         self.places: list[dict[int, Term]] = [{} for _ in range(PLACES)]
         self.late: list[dict[int, Term]] = []
         self.pinned: list[tuple[int, Term]] = []
@@ -61,12 +61,6 @@ class SweepMachine(RuleBasedStateMachine):
     def ask_by_text(self, place: int, term: Term) -> None:
         """An element brings a term by how it is written."""
         self.places[place][self.table.texts[str(term)]] = term
-
-    @rule(place=places, term=terms)
-    def ask_if_known(self, place: int, term: Term) -> None:
-        """Somebody takes an id only where there is one."""
-        if (term_id := self.table.ids.get(term)) is not None:
-            self.places[place][term_id] = term
 
     @rule(source=places, steps=st.integers(1, PLACES - 1), move=st.booleans(), which=st.integers(0, 99))
     def flow(self, source: int, steps: int, move: bool, which: int) -> None:
@@ -126,8 +120,10 @@ class SweepMachine(RuleBasedStateMachine):
     def whole(self) -> None:
         """A whole sweep forgets all that nobody holds."""
         self.table.sweep()
-        assert {each for each in self.table.terms if each > 0} == {each for each in self.held() if each > 0}
-        assert set(self.cache) <= set(self.table.terms)
+        known = {each for each in self.table.text_of if each > 0}
+        assert known == {each for each in self.held() if each > 0}
+        assert set(self.cache) <= known | set(self.table.terms)
+        assert set(self.table.texts.values()) == set(self.table.text_of)
 
     def held(self) -> dict[int, Term]:
         return {
@@ -141,12 +137,13 @@ class SweepMachine(RuleBasedStateMachine):
         for term_id, term in self.held().items():
             assert self.table.terms[term_id] == term
             if term_id > 0:
-                assert dict.get(self.table.ids, term) == term_id
+                assert dict.get(self.table.texts, str(term)) == term_id
 
     @invariant()
     def both_mappings_agree(self) -> None:
         for term, term_id in self.table.ids.items():
-            assert self.table.terms[term_id] == term
+            assert dict.get(self.table.terms, term_id) == term
+        assert {term_id: text for text, term_id in self.table.texts.items()} == self.table.text_of
 
 
 SweepMachine.TestCase.settings = settings(deadline=None, max_examples=100, stateful_step_count=50)
