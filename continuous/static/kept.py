@@ -43,6 +43,7 @@ from ..algebra.columnar import Choice
 from ..rows import Delta, Solution
 from ..settings import StaticLimits
 from ..windows.encoded import EngineTerms
+from .shared_rows import ids_of
 from .table import Table
 from .trigger_index import TriggerIndex
 
@@ -290,8 +291,7 @@ def _take(table: Table, kept: PackedRows, version: int, found: KeptFacts) -> Non
     else:
         terms = table.terms
         with terms.planning:
-            ids = terms.dictionary.ids
-            fresh.update(kept.rows([ids[term] for term in kept.terms], 0))
+            fresh.update(kept.rows(ids_of(terms.dictionary, [tuple(kept.terms)])[0], 0))
             terms.dictionary.pin(term_id for row in fresh for term_id in row)
     table.begin_at(version, fresh, listed)
     table.since, table.from_disk = found.since, found.until

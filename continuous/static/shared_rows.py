@@ -15,6 +15,10 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TypeAlias
 
+from pyoxigraph import Triple
+
+from quadrill.store.dictionary import TermDictionary
+
 from ..operators.arrangement import Arrangement, Index, Key, enter, key_of
 from ..rows import EMPTY, Delta, IdRow, Solution, add, merge, negate
 from ..windows.encoded import EngineTerms
@@ -25,6 +29,15 @@ _PIECE = 2_000
 """Rows that are encoded or let go at a time: for so long others wait who plan, or meet new terms."""
 _BETWEEN_S = 0.0002
 """Between two pieces that are let go: long enough that who waits for the lock gets it."""
+
+
+def ids_of(dictionary: TermDictionary, rows: Iterable[Solution]) -> list[IdRow]:
+    """Rows as ids, by their terms' texts: there are too many for the terms to be remembered."""
+    ids, texts = dictionary.ids, dictionary.texts
+    return [
+        tuple([0 if t is None else ids[t] if type(t) is Triple else texts[str(t)] for t in row])
+        for row in rows
+    ]
 
 
 @dataclass(slots=True, eq=False)
@@ -70,14 +83,13 @@ class SharedRows:
 
         Piece by piece, since reading them may take minutes. What fails gives all of them back.
         """
-        ids = self.terms.dictionary.ids
         found = {} if fresh is None else fresh
         waiting = iter(rows)
         try:
             while piece := list(islice(waiting, _PIECE)):
                 # While terms are looked up nobody sweeps: what has no holder yet would be forgotten.
                 with self.terms.planning:
-                    encoded = [tuple([0 if term is None else ids[term] for term in row]) for row in piece]
+                    encoded = ids_of(self.terms.dictionary, piece)
                     new = {row for row in encoded if row not in found}
                     self.terms.dictionary.pin(chain.from_iterable(new))
                 for row in encoded:
@@ -105,11 +117,7 @@ class SharedRows:
 
     def encoded(self, weights: Mapping[Solution, int]) -> Delta:
         """A change as ids, which nobody holds yet."""
-        ids = self.terms.dictionary.ids
-        return {
-            tuple([0 if term is None else ids[term] for term in row]): weight
-            for row, weight in weights.items()
-        }
+        return dict(zip(ids_of(self.terms.dictionary, weights), weights.values(), strict=True))
 
     def change(self, delta: Delta) -> None:
         """Rows come and go."""
