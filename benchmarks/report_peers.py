@@ -27,15 +27,38 @@ def _conditions(figures: dict[str, Any]) -> str:
 
 
 def _in_process(figures: dict[str, Any], table: Table) -> str:
-    ours = {(work, given): rate for work, engine, given, rate, *_ in figures["lines"] if engine == OURS}
-    rows = []
+    """One line a workload, in elements a CPU second; then how peers got their elements, and their rows."""
+    by_work: dict[str, dict[tuple[str, str], tuple[float, float, str]]] = {}
     for work, engine, given, rate, wall, verdict in figures["lines"]:
-        one, many = (ours[work, f"bytes, {size} a push"] for size in ("1", "100"))
-        ratios: tuple[object, ...] = ("", "") if engine == OURS or not rate else (one / rate, many / rate)
-        rows.append((f"{work}: {engine}", given, round(rate), round(wall), *ratios, verdict))
-    head = ("work and engine", "given", "elements/CPU s", "elements/s", "ours with 1 a push is times this",
-            "with 100", "rows")  # fmt: skip
-    return table(head, rows)
+        by_work.setdefault(work, {})[engine, given] = (rate, wall, verdict)
+    rows = []
+    for work, found in by_work.items():
+        ours = [found[OURS, f"bytes, {size} a push"] for size in ("1", "100", "1,000")]
+        others = [found.get(each) for each in _OTHERS]
+        right = [each[0] for each in others if each is not None and not each[2].startswith(("wrong", "not"))]
+        ratios = [each[0] / max(right) for each in ours[:2]]
+        rows.append((work, *map(_rate, ours), *map(_rate, others), *ratios))
+    head = ("work", "Quadrill, 1 a push", "100", "1,000", "polling loop", "rsp-rs", "RSP-JS",
+            "1 a push beside the best right peer", "100 a push")  # fmt: skip
+    details = [
+        (f"{work}: {engine}", given, round(rate), round(wall), verdict)
+        for work, engine, given, rate, wall, verdict in figures["lines"]
+        if engine not in (OURS, "polling loop")
+    ]
+    more = ("work and engine", "given", "elements/CPU s", "elements/s", "rows")
+    return f"Elements a CPU second:\n\n{table(head, rows)}\n\n{table(more, details)}"
+
+
+_OTHERS = (("polling loop", "bytes"), ("rsp-rs", "terms"), ("rsp-js", "terms"))
+
+
+def _rate(found: tuple[float, float, str] | None) -> str:
+    """A rate, marked when the rows are wrong."""
+    if found is None:
+        return ""
+    rate, _, verdict = found
+    told = f"{rate:,.0f}"
+    return told if verdict in ("equal", "expected") else f"{told} ({verdict.partition(':')[0]})"
 
 
 def _small(figures: dict[str, Any], table: Table) -> str:

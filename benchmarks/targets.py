@@ -12,7 +12,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import multiprocessing
+import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
@@ -23,7 +25,7 @@ from typing import Any, NamedTuple
 from quadrill.app.upkeep.garbage import YoungCollections
 
 from . import debs, http, memory, pauses, report, speed, static_parts
-from .peers import ours, over_http, tools
+from .peers import drivers, ours, over_http, tools
 from .peers.workloads import SELECT_ALL, STATIC_JOIN, TUMBLING, TWO_STREAMS, Workload, answering, watchers
 from .results import keep, kept
 
@@ -74,7 +76,18 @@ def in_process(extent: Extent) -> Iterator[Line]:
             yield Line(name, "elements/s", reach, aim, 1 / _seconds(work, size, extent))
     aim = "rsp-rs, 227,000"
     rate = 1 / _seconds(TUMBLING, 100, extent)
-    yield Line("tumbling 1000, select all, 100 a push", "elements/s", 120_000, aim, rate)
+    name = "tumbling 1000, select all, 100 a push"
+    yield Line(name, "elements/s", 120_000, aim, rate, note=_rsp_rs(extent))
+
+
+def _rsp_rs(extent: Extent) -> str:
+    """What rsp-rs does with the same elements, as ready terms, here and now."""
+    if (reason := tools.install(tools.RSP_RS)) is not None:
+        return f"rsp-rs is not run: {reason}"
+    (driver,) = (each for each in drivers.DRIVERS if each.peer is tools.RSP_RS)
+    found = [driver.run(TUMBLING, extent.items, "terms") for _ in range(extent.rounds)]
+    rate = median(each.elements / each.cpu for each in found)
+    return f"rsp-rs in this run: {rate:,.0f} a CPU second"
 
 
 def _seconds(work: Workload, size: int, extent: Extent) -> float:
@@ -230,7 +243,13 @@ def main() -> None:
             lines.append([*line[:4], float(f"{line.measured:.3g}"), *line[5:], round(line.reached, 2)])
             print(f"{line.name:75}{line.reach:10,g}{line.measured:14,.3g} {line.unit:15}"
                   f"{line.reached:7.2f}  {line.note}", flush=True)  # fmt: skip
-        groups[name] = {"million_steps": round(fast, 2), "quick": options.quick, "lines": lines}
+        groups[name] = {
+            "million_steps": round(fast, 2),
+            "quick": options.quick,
+            "time": time.strftime("%Y-%m-%d %H:%M"),
+            "load": round(os.getloadavg()[0], 1),
+            "lines": lines,
+        }
         columns = [*Line._fields, "reached"]
         keep(
             "targets",
