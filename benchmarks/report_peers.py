@@ -85,10 +85,10 @@ def targets(found: dict[str, Any], table: Table) -> str:
     """What `benchmarks.targets` kept."""
     rows = []
     for group in found["figures"]["groups"].values():
+        when = f"{group['time'][-5:]}, {group['load']:g}, {group['million_steps']:g}"
         for name, unit, reach, aim, measured, less, note, reached in group["lines"]:
-            bound = f"{'≤' if less else '≥'} {reach:,g}"
-            rows.append(
-                (name, f"{bound} {unit}", aim, measured, f"{reached:g}", group["million_steps"], note)
-            )
-    head = ("target", "reach", "aim", "measured", "times what must be reached", "million steps/s", "")
+            bound = f"{'≤' if less else '≥'} {reach:,g} {unit}"
+            rows.append((name, bound, aim, measured, f"{reached:g}", when, note))
+    head = ("target", "reach", "aim", "measured", "times what must be reached",
+            "UTC, load, million steps/s", "")  # fmt: skip
     return table(head, rows)
