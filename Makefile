@@ -15,6 +15,7 @@ dev: ## make a virtual environment with everything that development needs
 links: ## the link folder through which type checkers see the packages
 	@mkdir -p .links/quadrill
 	@for d in app continuous store migrations static; do ln -sfn ../../$$d .links/quadrill/$$d; done
+	@ln -sfn ../../app/client .links/quadrill/client
 
 check: ## style: ruff and codespell
 	$(BIN)/ruff check .

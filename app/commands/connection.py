@@ -12,10 +12,10 @@ from typing import Any
 
 import httpx
 
+from quadrill.client.event_stream import ServerEvent, events_of
 from quadrill.store.errors import QuadrillError
 
 from ..config import SERVER_VARIABLE
-from ..http.event_stream import ServerEvent, events_of
 
 DEFAULT_SERVER = "http://127.0.0.1:7878/"
 _ADDRESS = f"Write {DEFAULT_SERVER} or 127.0.0.1:7878."

@@ -11,9 +11,9 @@ from typing import Any
 
 import httpx
 
+from quadrill.client.event_stream import EventTooLongError, ServerEvent, events_of
 from quadrill.store.hosts import AllowedHosts
 
-from ...http.event_stream import EventTooLongError, ServerEvent, events_of
 from ..declaration import Member, list_of, text
 from ..errors import ConnectorError, ConnectorFailedError
 from ..rows import records_of

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quadrill.app.http.event_stream import EventTooLongError, ServerEvent, events_of
+from quadrill.client.event_stream import EventTooLongError, ServerEvent, events_of
 
 TEXT = (
     b"\xef\xbb\xbf: a comment\nretry: 2000\nid: 1\nevent: insert\ndata: one\xe2\x80\xa8line\n\n"

@@ -1,0 +1,224 @@
+"""The client, for programs with an event loop; method by method as `sync`, which has the descriptions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from . import calls
+from .answers import Answer, FeedEvent
+from .calls import Call
+from .errors import QuadrillError
+from .event_stream import events_of_async
+from .resuming import SILENCE_S, FeedPlace
+from .sync import lost, refused
+
+
+class AsyncClient:
+    """A connection to one server; used from one event loop.
+
+    Methods raise QuadrillError when the server refuses or cannot be reached.
+    """
+
+    def __init__(
+        self, url: str = calls.DEFAULT_SERVER, *, token: str | None = None, timeout: float = 60.0
+    ) -> None:
+        """Name a server; nothing is reached yet.
+
+        Args:
+            url: its address, the scheme may be left out.
+            token: a bearer token.
+            timeout: seconds that a request may be silent; feeds do not count.
+        """
+        self.url = calls.base_of(url)
+        self._http = httpx.AsyncClient(headers=calls.headers_of(token), timeout=timeout)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    # --- the store ------------------------------------------------------------------------------
+
+    async def query(self, text: str, *, timeout: float | None = None) -> Answer:
+        """Ask once; ``timeout`` in seconds shortens the server's own."""
+        answer = await self._send(calls.query(text, timeout))
+        return calls.answer_of(answer.headers.get("Content-Type", ""), answer.text, answer.json)
+
+    async def update(self, text: str) -> None:
+        """Change the store, in one commit."""
+        await self._send(calls.update(text))
+
+    # --- streams --------------------------------------------------------------------------------
+
+    async def declare_stream(self, name: str, **members: Any) -> dict[str, Any]:
+        """Declare a stream by name or IRI, or change it; its description."""
+        return await self._json(calls.stream("PUT", name, json=members))
+
+    async def streams(self) -> list[dict[str, Any]]:
+        """The descriptions of all streams."""
+        return list((await self._json(Call("GET", "streams")))["streams"])
+
+    async def push(
+        self,
+        stream: str,
+        data: Any,
+        *,
+        media_type: str | None = None,
+        at: int | str | None = None,
+        each: str | None = None,
+        partial: bool = False,
+        wait: bool = False,
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """Push elements; the answer comes once they are durable.
+
+        Args:
+            stream: name or IRI.
+            data: a graph or dataset of rdflib, quads or triples of pyoxigraph: one element; dicts are
+                records of a mapped stream; text or bytes with their ``media_type``.
+            media_type: of text or bytes.
+            at: event time of elements without one of their own: milliseconds or xsd:dateTime.
+            each: ``triple`` makes one element of each triple.
+            partial: accept the good elements and list the bad.
+            wait: answer once the results are in the feeds.
+            idempotency_key: a push that is repeated with it enters once.
+        """
+        return await self._json(
+            calls.push(
+                stream,
+                data,
+                media_type=media_type,
+                at=at,
+                each=each,
+                partial=partial,
+                wait=wait,
+                key=idempotency_key,
+            )
+        )
+
+    async def heartbeat(self, stream: str, at: int | str) -> None:
+        """Move the event time of a stream without data."""
+        found = calls.stream("POST", stream, ":heartbeat")
+        await self._send(Call("POST", found.path, {**found.params, "at": str(at)}))
+
+    # --- continuous queries ---------------------------------------------------------------------
+
+    async def register(
+        self, text: str, *, name: str | None = None, replace: bool = False, **options: Any
+    ) -> dict[str, Any]:
+        """Register a continuous query; its description. ``options`` are members of the registration."""
+        return await self._json(calls.register(name, text, replace, options))
+
+    async def validate(self, text: str, **options: Any) -> dict[str, Any]:
+        """What registering would give."""
+        return await self._json(Call("POST", "queries:validate", json={"query": text, **options}))
+
+    async def queries(self) -> list[dict[str, Any]]:
+        """The descriptions of all continuous queries."""
+        return list((await self._json(Call("GET", "queries")))["queries"])
+
+    async def describe(self, name: str) -> dict[str, Any]:
+        """The description of one query."""
+        return await self._json(calls.one_query("GET", name))
+
+    async def explain(self, name: str) -> str:
+        """The plan of a query as text."""
+        answer = await self._send(calls.one_query("GET", name, "/explain", headers={"Accept": "text/plain"}))
+        return answer.text
+
+    async def pause(self, name: str) -> dict[str, Any]:
+        """Let a query rest."""
+        return await self._json(calls.one_query("PATCH", name, json={"state": "paused"}))
+
+    async def resume(self, name: str) -> dict[str, Any]:
+        """Let a query go on."""
+        return await self._json(calls.one_query("PATCH", name, json={"state": "running"}))
+
+    async def refresh(self, name: str) -> dict[str, Any]:
+        """Read the static parts of a query anew."""
+        return await self._json(calls.one_query("POST", name, "/refresh"))
+
+    async def drop(self, name: str) -> None:
+        """Drop a query."""
+        await self._send(calls.one_query("DELETE", name))
+
+    async def current(self, name: str) -> Answer:
+        """The current answer of a query."""
+        answer = await self._send(
+            calls.one_query("GET", name, "/results", headers={"Accept": "application/json"})
+        )
+        return calls.answer_of("json", answer.text, answer.json)
+
+    async def feed(
+        self, name: str, *, resume: int | None = None, snapshot: bool = False, progress: bool = False
+    ) -> AsyncIterator[FeedEvent]:
+        """The events of a query as they come, until it is dropped.
+
+        A connection that is lost is taken up again behind the last event: none is missed, none comes twice.
+
+        Args:
+            name: the query.
+            resume: the id behind which to begin, 0 for the oldest that is kept; None: with the next event.
+            snapshot: begin with the current answer.
+            progress: give ``progress`` events, too.
+        """
+        if resume is None and not snapshot:
+            # Known from the start, the place outlives a connection that is lost before the first event.
+            resume = (await self.describe(name)).get("feed", {}).get("last_id")
+        place = FeedPlace(resume)
+        timeout = httpx.Timeout(SILENCE_S)
+        first = True
+        while True:
+            call = calls.feed(name, place.last, snapshot and first)
+            try:
+                async with self._http.stream(
+                    call.method, self.url + call.path, timeout=timeout, **call.options()
+                ) as answer:
+                    if answer.status_code == 204:
+                        return
+                    if answer.is_error:
+                        await answer.aread()
+                        raise refused(answer)
+                    first = False
+                    async for events in events_of_async(answer.aiter_bytes()):
+                        for event in events:
+                            found = place.take(event)
+                            if progress or found.kind != "progress":
+                                yield found
+            except httpx.HTTPError as error:
+                if first:
+                    raise lost(self.url, error) from error
+            except QuadrillError as error:
+                if first or error.status not in (429, 502, 503, 504):
+                    raise
+            await asyncio.sleep(place.wait_s())
+
+    # --- requests -------------------------------------------------------------------------------
+
+    async def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """Any other request, with the options of httpx."""
+        try:
+            answer = await self._http.request(method, self.url + path, **options)
+        except httpx.HTTPError as error:
+            raise lost(self.url, error) from error
+        if answer.is_error:
+            raise refused(answer)
+        return answer
+
+    async def _send(self, call: Call) -> httpx.Response:
+        return await self.request(call.method, call.path, **call.options())
+
+    async def _json(self, call: Call) -> dict[str, Any]:
+        return dict((await self._send(call)).json())

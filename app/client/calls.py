@@ -1,0 +1,133 @@
+"""The requests of a client as values, and what their answers mean; nothing here is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from .answers import Answer
+from .bodies import body_of
+from .errors import QuadrillError
+
+DEFAULT_SERVER = "http://127.0.0.1:7878/"
+RESULTS = "application/sparql-results+json, application/n-quads;q=0.9"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request."""
+
+    method: str
+    path: str
+    params: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content: bytes | None = None
+    json: Any = None
+
+    def options(self) -> dict[str, Any]:
+        """The arguments of httpx."""
+        found: dict[str, Any] = {"params": dict(self.params), "headers": dict(self.headers)}
+        if self.content is not None:
+            found["content"] = self.content
+        if self.json is not None:
+            found["json"] = self.json
+        return found
+
+
+def base_of(url: str) -> str:
+    """The address of a server with its scheme and a slash at its end."""
+    return (url if "://" in url else f"http://{url}").rstrip("/") + "/"
+
+
+def headers_of(token: str | None) -> dict[str, str]:
+    """The headers of every request."""
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def query(text: str, timeout: float | None) -> Call:
+    """A SPARQL query."""
+    params = {} if timeout is None else {"timeout": f"{timeout:g}"}
+    headers = {"Content-Type": "application/sparql-query", "Accept": RESULTS}
+    return Call("POST", "query", params, headers, text.encode())
+
+
+def update(text: str) -> Call:
+    """A SPARQL update."""
+    return Call(
+        "POST", "update", headers={"Content-Type": "application/sparql-update"}, content=text.encode()
+    )
+
+
+def stream(method: str, name: str, what: str = "", **members: Any) -> Call:
+    """A request about a stream, by name or by IRI."""
+    params = {}
+    if ":" in name:
+        path, params["iri"] = f"streams{what}", name
+    else:
+        path = f"streams/{quote(name, safe='')}{what}"
+    return Call(method, path, params, **members)
+
+
+def push(
+    name: str,
+    data: Any,
+    *,
+    media_type: str | None,
+    at: int | str | None,
+    each: str | None,
+    partial: bool,
+    wait: bool,
+    key: str | None,
+) -> Call:
+    """A push to a stream."""
+    content, kind = body_of(data, media_type)
+    found = stream("POST", name)
+    params = dict(found.params)
+    params |= {word: str(value) for word, value in (("at", at), ("each", each)) if value is not None}
+    params |= {word: "true" for word, wanted in (("partial", partial), ("wait", wait)) if wanted}
+    headers = {"Content-Type": kind} | ({} if key is None else {"Idempotency-Key": key})
+    return Call("POST", found.path, params, headers, content)
+
+
+def register(name: str | None, text: str, replace: bool, options: Mapping[str, Any]) -> Call:
+    """A registration."""
+    document = {"query": text, **options}
+    if name is None:
+        return Call("POST", "queries", json=document)
+    return Call("PUT", _query(name), {"replace": "true"} if replace else {}, json=document)
+
+
+def one_query(method: str, name: str, what: str = "", **members: Any) -> Call:
+    """A request about a registered query."""
+    return Call(method, _query(name) + what, **members)
+
+
+def feed(name: str, last: int | None, snapshot: bool) -> Call:
+    """A connection to a feed, behind an event."""
+    headers = {"Accept": "text/event-stream"}
+    params = {}
+    if last is not None and last > 0:
+        headers["Last-Event-ID"] = str(last)
+    elif last == 0:
+        params["from"] = "0"
+    elif snapshot:
+        params["snapshot"] = "true"
+    return Call("GET", f"{_query(name)}/results", params, headers)
+
+
+def _query(name: str) -> str:
+    return f"queries/{quote(name, safe='')}"
+
+
+def answer_of(media_type: str, text: str, document: Any) -> Answer:
+    """The answer in a body; ``document`` makes JSON of it."""
+    return Answer(document() if "json" in media_type else {"quads": text})
+
+
+def problem(status: int, reason: str, document: Any) -> QuadrillError:
+    """The error of an answer that refuses."""
+    if isinstance(document, dict) and "detail" in document:
+        return QuadrillError(str(document["detail"]), status=status, problem=document)
+    return QuadrillError(f"the server answered {status} {reason}", status=status)

@@ -1,0 +1,90 @@
+"""Reading of Server-Sent Events, by the rules of the HTML standard, section 9.2.6."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from typing import NamedTuple
+
+_LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
+"""A CR at the end of what is there ends no line yet: a LF may belong to it."""
+_LONGEST = 64 << 20
+
+
+class ServerEvent(NamedTuple):
+    """One event; ``id`` is the last one that was told, ``retry`` what the server asks for, in ms."""
+
+    kind: str
+    data: str
+    id: str | None
+    retry: int | None = None
+
+
+class EventTooLongError(Exception):
+    """A block is longer than anybody can have meant."""
+
+
+class EventReader:
+    """Makes events of the pieces of a body.
+
+    Lines end with CR, LF or both, and with nothing else: data may hold any other character.
+    """
+
+    def __init__(self, longest: int = _LONGEST) -> None:
+        """An event may be ``longest`` bytes long."""
+        self._longest = longest
+        self._rest, self._begun = b"", False
+        self._id: str | None = None
+        self._retry: int | None = None
+        self._kind, self._size = "", 0
+        self._data: list[str] = []
+
+    def take(self, chunk: bytes) -> list[ServerEvent]:
+        """The events that a piece completes.
+
+        Raises:
+            EventTooLongError: an event is longer than it may be.
+        """
+        rest = self._rest + chunk
+        if not self._begun and len(rest) >= 3:
+            rest, self._begun = rest.removeprefix(b"\xef\xbb\xbf"), True
+        *lines, self._rest = _LINE_END.split(rest)
+        found = [event for line in lines if (event := self._line(line)) is not None]
+        if self._size + len(self._rest) > self._longest:
+            raise EventTooLongError(f"an event is longer than {self._longest:,} bytes")
+        return found
+
+    def _line(self, line: bytes) -> ServerEvent | None:
+        """One line; the event that it ends."""
+        if not line:
+            data, kind = self._data, self._kind or "message"
+            self._kind, self._data, self._size = "", [], 0
+            return ServerEvent(kind, "\n".join(data), self._id, self._retry) if data else None
+        name, _, raw = line.partition(b":")
+        value = raw.removeprefix(b" ").decode("utf-8", "replace")
+        if name == b"data":
+            self._data.append(value)
+            self._size += len(raw) + 1
+        elif name == b"event":
+            self._kind = value
+        elif name == b"id" and "\0" not in value:
+            self._id = value
+        elif name == b"retry" and value.isascii() and value.isdigit():
+            self._retry = int(value[:9])
+        return None
+
+
+def events_of(chunks: Iterable[bytes], longest: int = _LONGEST) -> Iterator[list[ServerEvent]]:
+    """The events that each chunk of a body completes, as a list; see `EventReader`."""
+    reader = EventReader(longest)
+    for chunk in chunks:
+        if found := reader.take(chunk):
+            yield found
+
+
+async def events_of_async(chunks: AsyncIterable[bytes]) -> AsyncIterator[list[ServerEvent]]:
+    """`events_of` for a body that is awaited."""
+    reader = EventReader()
+    async for chunk in chunks:
+        if found := reader.take(chunk):
+            yield found

@@ -1,0 +1,200 @@
+"""`quadrill.client` against real servers: what it sends and makes of answers, and feeds over lost servers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyoxigraph import Literal, NamedNode, Quad
+from rdflib import Graph, URIRef
+from rdflib import Literal as RdfLiteral
+
+from quadrill.app import running
+from quadrill.app.config import Settings
+from quadrill.client import AsyncClient, Client, FeedEvent, QuadrillError
+from tests.app.conftest import LiveServer, Start, start_server
+
+__all__ = ["start_server"]
+
+TEXT = "SELECT ?s ?v { STREAM <http://e/s> [NOW] { ?s <urn:p> ?v } }"
+S = "http://e/s"
+
+
+@pytest.fixture
+def server(start_server: Start) -> LiveServer:
+    return start_server()
+
+
+@pytest.fixture
+def client(server: LiveServer) -> Iterator[Client]:
+    with Client(server.url) as found:
+        yield found
+
+
+def quad(number: int) -> Quad:
+    return Quad(NamedNode(f"urn:{number}"), NamedNode("urn:p"), Literal(number))
+
+
+def test_answers_are_terms_values_and_frames(client: Client) -> None:
+    client.update('INSERT DATA { <urn:a> <urn:p> 1, 2.5, 2e0, true, "x"@en, "1"^^<urn:t> }')
+    answer = client.query("SELECT ?o ?none { ?s <urn:p> ?o OPTIONAL { ?s <urn:q> ?none } } ORDER BY STR(?o)")
+    assert answer.variables == ["o", "none"] and len(answer) == 6
+    assert RdfLiteral(True) in [row["o"] for row in answer]
+    values = {(type(row["o"]).__name__, str(row["o"])) for row in answer.rows()}
+    assert values == {
+        ("int", "1"), ("Decimal", "2.5"), ("float", "2.0"), ("bool", "True"), ("str", "x"), ("str", "1")
+    }  # fmt: skip
+    assert all(row["none"] is None for row in answer.rows())
+    assert client.query("ASK { <urn:a> ?p ?o }").boolean
+    graph = client.query("CONSTRUCT { ?s ?p 1 } { ?s ?p ?o }")
+    assert graph.quads.startswith("<urn:a> <urn:p>") and len(graph.to_rdflib()) == 1
+
+
+def test_answers_as_data_frames(client: Client) -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    pytest.importorskip("pyarrow")
+    answer = client.query('SELECT ?a ?b { VALUES (?a ?b) { (1 "x") (2 UNDEF) } }')
+    assert isinstance(answer.to_pandas(), pandas.DataFrame)
+    assert answer.to_polars().to_dict(as_series=False) == {"a": [1, 2], "b": ["x", None]}
+    assert answer.to_polars().schema["a"] == polars.Int64
+    assert answer.to_arrow().to_pydict() == {"a": [1, 2], "b": ["x", None]}
+    mixed = client.query('SELECT ?a { VALUES ?a { 1 "x" 2.5 } }')
+    assert mixed.to_arrow().to_pydict() == {"a": ["1", "x", "2.5"]}
+
+
+@pytest.mark.parametrize(
+    ("data", "options"),
+    [
+        (Graph().add((URIRef("urn:7"), URIRef("urn:p"), RdfLiteral(7))), {}),
+        ([quad(7)], {}),
+        ([quad(7).triple], {}),
+        ("<urn:7> <urn:p> 7 .", {"media_type": "text/turtle"}),
+        (b'{"at": 1000, "data": "<urn:7> <urn:p> \\"7\\"^^<http://www.w3.org/2001/XMLSchema#integer> ."}',
+         {"media_type": "application/x-ndjson", "at": None}),
+    ],
+)  # fmt: skip
+def test_what_is_pushed_is_told(client: Client, data: Any, options: dict[str, Any]) -> None:
+    client.register(TEXT, name="q")
+    answer = client.push(S, data, wait=True, **{"at": 1000, **options})
+    assert answer["accepted"] == 1
+    (event,) = islice(client.feed("q", resume=0), 1)
+    assert (event.id, event.kind, event.answer.at) == (1, "insert", 1000)
+    assert event.answer.rows() == [{"s": "urn:7", "v": 7}]
+    assert list(event.answer) == [{"s": URIRef("urn:7"), "v": RdfLiteral(7)}]
+
+
+def test_what_cannot_be_pushed_is_said(client: Client) -> None:
+    for data in ("text", b"bytes", 7, [1, 2], [quad(1), {}]):
+        with pytest.raises(TypeError):
+            client.push(S, data)
+
+
+def test_queries_from_registration_to_drop(client: Client) -> None:
+    assert client.validate(TEXT)["dialect"] == "cqels"
+    assert client.register(TEXT, name="q", output="rstream")["name"] == "q"
+    with pytest.raises(QuadrillError) as refused:
+        client.register(TEXT.replace("?s ", "?x "), name="q")
+    assert refused.value.status == 409 and refused.value.code == "query-exists"
+    assert client.register(TEXT, name="q", replace=True)["state"] in ("running", "starting")
+    assert [each["name"] for each in client.queries()] == ["q"]
+    assert client.pause("q")["state"] == "paused" and client.resume("q")["state"] == "running"
+    assert "scan" in client.explain("q").lower() or client.explain("q")
+    client.heartbeat(S, 5_000)
+    assert client.streams()[0]["iri"] == S
+    client.push(S, [quad(1)], at=6_000, wait=True)
+    assert client.current("q").rows() == [{"s": "urn:1", "v": 1}]
+    client.drop("q")
+    with pytest.raises(QuadrillError) as gone:
+        client.describe("q")
+    assert gone.value.status == 404 and gone.value.code == "unknown-query"
+    with pytest.raises(QuadrillError) as wrong:
+        client.query("SELECT ?s { ?s")
+    assert wrong.value.status == 400 and wrong.value.problem["line"] == 1
+    with pytest.raises(QuadrillError) as away, Client("127.0.0.1:1") as nobody:
+        nobody.queries()
+    assert away.value.code == "unreachable"
+
+
+def test_a_feed_goes_on_over_a_server_that_was_killed_and_came_back(tmp_path: Path) -> None:
+    data, told = str(tmp_path / "data"), list[FeedEvent]()
+    with running.serve(Settings(data=data, port=0)) as first:
+        port = int(first.url.rstrip("/").rpartition(":")[2])
+        with Client(first.url) as client:
+            client.register(TEXT, name="q")
+            client.push(S, [quad(1)], at=1_000)
+            ready = threading.Event()
+
+            def read() -> None:
+                with Client(first.url) as reader:
+                    events = reader.feed("q")
+                    ready.set()
+                    told.extend(islice(events, 3))
+
+            thread = threading.Thread(target=read, daemon=True)
+            thread.start()
+            ready.wait(10)
+            while not first.services.fanout.clients:
+                time.sleep(0.01)
+            client.push(S, [quad(2)], at=2_000)
+    with running.serve(Settings(data=data, port=port)) as second, Client(second.url) as client:
+        client.push(S, [quad(3)], at=3_000)
+        client.push(S, [quad(4)], at=4_000)
+        thread.join(30)
+    assert [event.id for event in told] == [2, 3, 4], "nothing missed, nothing twice"
+
+
+def test_a_dropped_query_ends_its_feed(client: Client) -> None:
+    client.register(TEXT, name="q")
+    client.push(S, [quad(1)], at=1_000, wait=True)
+    events = client.feed("q", resume=0)
+    assert next(events).id == 1
+    client.drop("q")
+    assert list(events) == []
+    with pytest.raises(QuadrillError):
+        next(client.feed("never"))
+
+
+def test_the_client_of_an_event_loop_does_the_same(server: LiveServer) -> None:
+    async def work() -> None:
+        async with AsyncClient(server.url) as client:
+            await client.update("INSERT DATA { <urn:a> <urn:p> 1 }")
+            assert (await client.query("ASK { <urn:a> ?p ?o }")).boolean
+            await client.register(TEXT, name="q")
+            await client.push(S, [quad(1)], at=1_000, wait=True)
+            found = []
+            async for event in client.feed("q", resume=0):
+                found.append(event.answer.rows())
+                if len(found) == 2:
+                    break
+                await client.push(S, [quad(2)], at=2_000)
+            assert found == [[{"s": "urn:1", "v": 1}], [{"s": "urn:2", "v": 2}]]
+            assert [each["name"] for each in await client.queries()] == ["q"]
+            assert [each["iri"] for each in await client.streams()] == [S]
+            assert await client.explain("q")
+            with pytest.raises(QuadrillError):
+                await client.describe("other")
+            await client.drop("q")
+
+    asyncio.run(work())
+
+
+@pytest.mark.process
+def test_the_client_loads_nothing_of_the_server() -> None:
+    code = (
+        "import sys, quadrill.client; "
+        "print([m for m in sys.modules if m.startswith(('quadrill.app', 'quadrill.store',"
+        " 'quadrill.continuous', 'pyoxigraph', 'rdflib', 'flask', 'lark', 'sqlalchemy', 'pandas'))])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
+    )
+    assert done.stdout.strip() == "[]"
