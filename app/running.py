@@ -21,6 +21,7 @@ from .http.middleware import RequestObserver
 from .http.server import Server
 from .routes.push_shortcut import PushShortcut
 from .routes.shortcut import QueryShortcut
+from .routes.update_shortcut import UpdateShortcut
 from .upkeep.garbage import YoungCollections
 from .wiring import Services, open_services
 
@@ -79,7 +80,7 @@ def serve(settings: Settings) -> Iterator[RunningServer]:
                 settings.max_unfinished_per_address,
             ),
             shutdown_timeout=settings.shutdown_timeout,
-            shortcuts=(QueryShortcut(services), PushShortcut(services)),
+            shortcuts=(QueryShortcut(services), PushShortcut(services), UpdateShortcut(services)),
             observer=RequestObserver(services.metrics),
         )
         stack.callback(_stop, server, found)

@@ -8,7 +8,6 @@ asked. From then on nothing is done twice: an error of the engine is answered he
 
 from __future__ import annotations
 
-import gzip
 import json
 import time
 from functools import lru_cache
@@ -16,19 +15,17 @@ from typing import NamedTuple
 
 from quadrill.store.errors import QuadrillError
 
-from ..http import cors, negotiation, protocol
-from ..http.errors import problem_response
-from ..http.middleware import NOSNIFF, RequestObserver
+from ..http import protocol
+from ..http.middleware import RequestObserver
 from ..http.reply import Reply
 from ..http.wire import WireRequest
 from ..wiring import Services
 from . import pushes
+from .plain_answers import NO_CONTENT, PlainAnswer, PlainAnswers, answer_of
 from .requests import NAME
 
-COMPRESS_FROM_BYTES = 1024
 _HEARTBEAT = ":heartbeat"
 _MAX_KEPT_TARGET = 512
-_OK, _NO_CONTENT = "200 OK", "204 NO CONTENT"
 
 
 class _Target(NamedTuple):
@@ -45,7 +42,7 @@ class PushShortcut:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._cors = cors.Policy(services.settings)
+        self._answers = PlainAnswers(services)
         self._observer = RequestObserver(services.metrics)
 
     def fits(self, path: str) -> bool:
@@ -81,51 +78,19 @@ class PushShortcut:
         except QuadrillError:
             return False
         try:
-            self._send(request, reply, *self._given(call, body))
+            self._answers.send(request, reply, answer_of(lambda: self._given(call, body)))
         finally:
             seconds = time.perf_counter() - started
             self._observer.ended(request.method, target.rule, reply.status or 500, seconds, remote, given)
         return True
 
-    def _given(
-        self, call: pushes.PushCall | pushes.HeartbeatCall, body: bytes
-    ) -> tuple[str, dict[str, str], bytes]:
-        """Status, headers and body of the answer, whatever becomes of the call: it is not made twice."""
+    def _given(self, call: pushes.PushCall | pushes.HeartbeatCall, body: bytes) -> PlainAnswer:
         engine = self._services.engine
-        try:
-            if isinstance(call, pushes.HeartbeatCall):
-                call.give(engine)
-                return _NO_CONTENT, {}, b""
-            text = json.dumps(call.give(engine, body), ensure_ascii=False, default=str) + "\n"
-            return _OK, {"Content-Type": "application/json"}, text.encode()
-        except Exception as error:
-            refusal = problem_response(error)
-            headers = dict(refusal.headers.items())
-            del headers["Content-Length"]
-            return refusal.status, headers, refusal.get_data()
-
-    def _send(
-        self, request: WireRequest, reply: Reply, status: str, headers: dict[str, str], body: bytes
-    ) -> None:
-        """Send an answer with what all answers carry (application.py)."""
-        services = self._services
-        vary = []
-        if services.settings.gzip and len(body) >= COMPRESS_FROM_BYTES:
-            vary.append("Accept-Encoding")
-            if negotiation.accepts_gzip(request.headers.get("Accept-Encoding")):
-                body = gzip.compress(body, 1, mtime=0)
-                headers["Content-Encoding"] = "gzip"
-        if self._cors:
-            vary.append("Origin")
-            headers.update(self._cors.headers(request.headers.get("Origin")))
-        if vary:
-            headers["Vary"] = ", ".join(vary)
-        if status != _NO_CONTENT:
-            headers["Content-Length"] = str(len(body))
-        headers.setdefault("ETag", f'"{services.store.version}"')
-        headers.setdefault(*NOSNIFF)
-        reply.start(status, list(headers.items()))
-        reply.end((body,))
+        if isinstance(call, pushes.HeartbeatCall):
+            call.give(engine)
+            return PlainAnswer(NO_CONTENT, {})
+        text = json.dumps(call.give(engine, body), ensure_ascii=False, default=str) + "\n"
+        return PlainAnswer("200 OK", {"Content-Type": "application/json"}, text.encode())
 
 
 def _target(path: str, query: bytes) -> _Target | None:

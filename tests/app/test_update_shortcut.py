@@ -1,0 +1,136 @@
+"""The short cut for updates: it answers as the ordinary way does, and nothing is changed twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlencode
+
+import pytest
+
+from quadrill.app import running
+from quadrill.app.config import Settings
+from quadrill.app.http import wire
+from quadrill.app.http.reply import Reply
+from quadrill.app.routes import update_shortcut
+from quadrill.app.security import hash_token
+from quadrill.store.registry import TokenRecord
+from tests.app.conftest import LiveServer, Start
+from tests.app.test_server import eventually
+from tests.app.test_shortcut import FORM, Request, both_ways
+
+DIRECT = ("Content-Type", "application/sparql-update")
+INSERT = "INSERT DATA { <http://e/s> <http://e/p> 1 }"
+
+
+def post(text: str, *headers: tuple[str, str], target: str = "/update") -> Request:
+    return "POST", target, [DIRECT, *headers], text.encode()
+
+
+TAKEN: list[Request] = [
+    post(INSERT),
+    post("DELETE { ?s ?p ?o } INSERT { ?s ?p 2 } WHERE { ?s ?p ?o }"),
+    post("", target="/update"),
+    post("nonsense"),
+    post("CLEAR GRAPH <http://e/none>"),
+    post("LOAD <http://127.0.0.1:1/x>"),
+    post(INSERT, ("Origin", "https://page.example")),
+    post("DELETE WHERE { ?s ?p ?o }", target="/update?using-graph-uri=http%3A%2F%2Fe%2Fg"),
+    post("DELETE WHERE { ?s ?p ?o }", target="/update?using-graph-uri=nothing"),
+    post(INSERT, target="/update?timeout=soon"),
+    post("x" * 3000, ("Accept-Encoding", "gzip")),
+    ("POST", "/update", [FORM], urlencode({"update": INSERT}).encode()),
+    ("POST", "/update", [FORM], urlencode({"update": INSERT, "timeout": "5"}).encode()),
+    ("POST", "/update", [FORM], urlencode({"query": "ASK {}"}).encode()),
+]
+DECLINED: list[Request] = [
+    *((method, "/update", [DIRECT], INSERT.encode()) for method in ("PUT", "DELETE", "PATCH", "OPTIONS")),
+    ("GET", "/update?update=CLEAR%20ALL", [], b""),
+    ("POST", "/update", [], INSERT.encode()),
+    ("POST", "/update", [("Content-Type", "text/plain")], INSERT.encode()),
+    post(INSERT, ("Host", "attacker.example")),
+    post(INSERT, ("Origin", "https://other.example")),
+    post("\udcff".encode("utf-8", "surrogateescape").decode("latin-1") + INSERT, target="/sparql"),
+    ("POST", "/update", [DIRECT], b"\xff"),
+    ("POST", "/update?%ff", [FORM], b"update=%ff"),
+]
+
+
+@pytest.fixture(scope="module")
+def filled() -> Iterator[LiveServer]:
+    with running.serve(Settings(data=":memory:", port=0, cors_origins=("https://page.example",))) as found:
+        live = LiveServer(found)
+        yield live
+        live.client.close()
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """What the short cut said to the requests that it was asked for."""
+    found: list[bool] = []
+    whole = update_shortcut.UpdateShortcut.take
+
+    def take(
+        self: update_shortcut.UpdateShortcut, request: wire.WireRequest, reply: Reply, remote: str
+    ) -> bool:
+        found.append(whole(self, request, reply, remote))
+        return found[-1]
+
+    monkeypatch.setattr(update_shortcut.UpdateShortcut, "take", take)
+    return found
+
+
+def without_version(answer: tuple[int, dict[str, str], bytes]) -> tuple[int, dict[str, str], bytes]:
+    answer[1].pop("etag")  # each way makes a commit of its own
+    return answer
+
+
+@pytest.mark.parametrize("request_", TAKEN, ids=range(len(TAKEN)))
+def test_the_short_cut_answers_as_the_ordinary_way(
+    filled: LiveServer, request_: Request, taken: list[bool]
+) -> None:
+    direct, ordinary = map(without_version, both_ways(filled, request_))
+    assert direct == ordinary
+    eventually(lambda: taken)
+    assert taken == [True]
+
+
+@pytest.mark.parametrize("request_", DECLINED, ids=range(len(DECLINED)))
+def test_what_is_no_plain_update_goes_the_ordinary_way(
+    filled: LiveServer, request_: Request, taken: list[bool]
+) -> None:
+    direct, ordinary = map(without_version, both_ways(filled, request_))
+    assert direct == ordinary
+    assert True not in taken
+
+
+@pytest.mark.parametrize(
+    ("token", "status"),
+    [("read-token-of-length", 403), ("write-token-of-length", 204), ("x" * 20, 401), ("", 401)],
+)
+def test_tokens_are_asked_for_on_the_short_cut(start_server: Start, token: str, status: int) -> None:
+    server = start_server(token="the-first-admin-token")
+    for role in ("read", "write"):
+        server.services.registry.add_token(TokenRecord(hash_token(f"{role}-token-of-length"), role, role, 0))
+    headers = [("Authorization", f"Bearer {token}")] if token else []
+    direct, ordinary = map(without_version, both_ways(server, post(INSERT, *headers)))
+    assert direct == ordinary
+    assert direct[0] == status
+
+
+def test_a_read_only_server_takes_no_update(start_server: Start) -> None:
+    server = start_server(read_only=True)
+    direct, ordinary = both_ways(server, post(INSERT))
+    assert direct == ordinary
+    assert direct[0] == 403
+
+
+def test_each_update_is_one_version(filled: LiveServer, taken: list[bool]) -> None:
+    before = filled.services.store.version
+    answers = [
+        filled.client.post(
+            "/update", content=f"INSERT DATA {{ <urn:a> <urn:b> {n} }}", headers=dict([DIRECT])
+        )
+        for n in range(3)
+    ]
+    assert [each.headers["ETag"] for each in answers] == [f'"{before + n}"' for n in (1, 2, 3)]
+    assert taken == [True] * 3
