@@ -291,6 +291,13 @@ def instances(found: dict[str, Any]) -> str:
     return f"{table(head, shown)}\n\n![Instances](plots/instances.svg)"
 
 
+def families(found: dict[str, Any]) -> str:
+    """Queries that differ in one constant, of several kinds."""
+    told = ("ms to register one", "first push, ms", "times one")
+    head = ("query", "queries", "µs an event", "times one", "answers an event", *told)
+    return table(head, found["figures"]["lines"])
+
+
 def windows(found: dict[str, Any]) -> str:
     """Windows of different widths on one stream."""
     head = ("windows", "MB of Python objects", "µs an element")
@@ -316,6 +323,7 @@ PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "pauses": pauses,
     "experiments": experiments,
     "instances": instances,
+    "families": families,
     "windows": windows,
     "slides": slides,
     "peers": lambda found: report_peers.peers(found, table),

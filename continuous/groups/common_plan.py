@@ -132,7 +132,10 @@ class CommonPlan:
         self.record = self.shown = Record(0, members[0].last_step, sample.statics.steps.turn.version)
         self.seats: dict[int, Seat] = {}
         self._count = count(1)
-        self._output = members[0].prepared.output
+        self._whole_answers = members[0].prepared.output == "rstream"
+        self._non_empty = members[0].prepared.non_empty
+        # The members whose answers have rows, where they are told whole.
+        self._filled: dict[int, None] = {}
         self._on_commit = members[0].on_commit
         # The members with unseen steps, and what these change in the parts that all have in common.
         self._behind: dict[Seat, None] = {}
@@ -142,6 +145,8 @@ class CommonPlan:
         self._announced = False
         self._terms = sample.terms
         self.budget = Budget(sample.budget.limits)
+        # What the budget was made from: the limits of one, and of how many together.
+        self._limited, self._summed = sample.budget.limits, 1
         # By label: rows of the plan, which bear the label, and the constants.
         self._answers: dict[int, IncrementalAnswer] = {}
         self._constants: dict[int, IdRow] = {}
@@ -169,6 +174,7 @@ class CommonPlan:
             )
             release = self._terms.dictionary.hold(weakly(self._held_rows))
         self.close = weakref.finalize(self, _let_go, release, self.state.close)
+        self._label_at = self.state.plan.schema.position(MEMBER.name)
         for place, change in sample.statics.as_taken().items():
             if place in self._common:
                 self.state.take(names[place], change.delta)
@@ -180,6 +186,7 @@ class CommonPlan:
 
     def fits(self, running: RunningQuery) -> bool:
         """True when a query of the template was evaluated when these were and has the same common tables."""
+        running.settle()
         mine, theirs = tables_of(self._sample), tables_of(native_of(running))
         seats = [running.seat] if isinstance(running.seat, Seat) else []
         return (
@@ -287,12 +294,17 @@ class CommonPlan:
 
     def evaluate(self, step: Evaluation, now_ms: int, contents: Encoded) -> None:
         """One evaluation of all members; the plan is of no use any more when this fails."""
-        self._take_unseen()
+        if self._common_unseen or self._behind:
+            self._take_unseen()
         told: Mapping[int, AnswerChange | None] = self.step(step.at, contents)
-        self._have_seen()
+        if self._common_unseen or self._behind:
+            self._have_seen()
         # ASK tells its first answer, too.
-        if self._output == "rstream" or (self.record.step is None and self._sample.query.form == "ask"):
-            told = {**dict.fromkeys(self.seats), **told}
+        if self._whole_answers or (self.record.step is None and self._sample.query.form == "ask"):
+            told = {
+                **dict.fromkeys(self._filled if self._whole_answers and self._non_empty else self.seats),
+                **told,
+            }
         number = self.record.number + 1
         self._tell(told, step, now_ms, number)
         corrected = self.record.told if step.revises else number
@@ -331,8 +343,10 @@ class CommonPlan:
 
     def step(self, at: int, contents: Encoded) -> dict[int, AnswerChange]:
         """One transaction, which has the members' limits: what changed for whom, by their labels."""
-        own = self._sample.budget.limits
-        self.budget.limit(replace(own, rows=own.rows * min(len(self._answers) or 1, _SUMMED)))
+        own, most = self._sample.budget.limits, min(len(self._answers) or 1, _SUMMED)
+        if self._limited is not own or self._summed != most:
+            self._limited, self._summed = own, most
+            self.budget.limit(replace(own, rows=own.rows * most))
         self.budget.since = time.monotonic()
         try:
             delta = self.state.step(self.state.gather(at, contents))
@@ -340,10 +354,15 @@ class CommonPlan:
             # Who called it off meant this step.
             self.budget.since, self.budget.stop = 0.0, ""
         changes: dict[int, Delta] = {}
-        place = self.state.plan.schema.position(MEMBER.name)
+        place = self._label_at
         for row, weight in delta.items():
             changes.setdefault(row[place], {})[row] = weight
         told = {label: self._answer(label, mine) for label, mine in changes.items()}
+        for label in told if self._whole_answers else ():
+            if self._answers[label].rows:
+                self._filled[label] = None
+            else:
+                self._filled.pop(label, None)
         if self._terms.dictionary.due:
             self._terms.tidy()
         return told

@@ -141,6 +141,8 @@ class GroupRegistry:
             # It stands where its first member stood.
             self._cohorts[shape] = cohorts = {group if each is into else each: None for each in cohorts}
             self._places[into] = shape, group
+            if group is not next(iter(cohorts)):
+                self._wait(NEVER, shape, group)
         else:
             group = into
         for each in joining:

@@ -1,0 +1,78 @@
+"""Queries of one beginning are together from their first input on, and join older ones together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.continuous.queries.running import RunningQuery
+
+from ..engines import Bench, bench
+from .test_template_groups import joined
+
+KINDS: dict[str, dict[str, Any]] = {
+    "SELECT ?v WHERE { STREAM :s [NOW] { :n%d :seen ?v } }": {},
+    "SELECT ?v WHERE { STREAM :s [RANGE 20ms] { :n%d :seen ?v } }": {},
+    "SELECT ?v WHERE { STREAM :s [RANGE 20ms SLIDE 10ms] { :n%d :seen ?v } }": {},
+    "SELECT ?v WHERE { STREAM :s [RANGE 20ms STEP 20ms] { :n%d :seen ?v } }": {
+        "report": "on-window-close",
+        "output": "rstream",
+        "non_empty": True,
+    },
+    "SELECT ?x WHERE { STREAM :s [NOW] { ?x :heat ?v FILTER(?v > %d) } }": {},
+}
+HEAT = '<http://example.org/a> <http://example.org/heat> "3"^^<http://www.w3.org/2001/XMLSchema#integer> .'
+
+
+def plans(b: Bench) -> list[int]:
+    """How many members the common plans have."""
+    entries = b.engine.parts.catalogue.entries()
+    found: list[Any] = [entry.running.seat for entry in entries if entry.running is not None]
+    return sorted({id(seat.plan): len(seat.plan.seats) for seat in found if seat is not None}.values())
+
+
+@pytest.mark.parametrize("text", KINDS)
+def test_nobody_is_evaluated_alone_and_who_has_no_rows_is_not_told(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone: list[str] = []
+    told: list[str] = []
+    tell = RunningQuery.tell
+
+    def noted(self: RunningQuery, *given: Any) -> None:
+        told.append(self.name)
+        tell(self, *given)
+
+    monkeypatch.setattr(NativeEvaluator, "advance", lambda self, *_: alone.append("advance"))
+    monkeypatch.setattr(RunningQuery, "tell", noted)
+    with bench() as b:
+        for number in range(20):
+            b.register(f"q{number}", text % number, **KINDS[text])
+        assert plans(b) == [20]
+        b.lines(*((at, "nobody") for at in range(0, 200, 5)))
+        assert told == []
+        b.push(300, "n7")
+        b.engine.push("s", HEAT.encode(), "application/n-triples", at=310)
+        b.engine.heartbeat("s", 400)
+        assert not alone
+        assert set(told) == ({"q0", "q1", "q2"} if "FILTER" in text else {"q7"})
+        assert plans(b) == [20]
+
+
+@pytest.mark.parametrize("text", KINDS)
+def test_later_ones_join_with_all_of_their_beginning(text: str) -> None:
+    with bench() as b:
+        for number in range(3):
+            b.register(f"q{number}", text % number, **KINDS[text])
+        b.push(0, "a")
+        for number in range(3, 7):
+            b.register(f"q{number}", text % number, **KINDS[text])
+        assert plans(b) == [3, 4]
+        for at in range(1, 200, 10):
+            b.push(at, "n5")
+        assert plans(b) == [7] and joined(b.engine) == 7
+        assert b.engine.describe("q0")["sharing_group"] == [f"q{number}" for number in range(7)]
+        if "FILTER" not in text:
+            assert b.engine.feed("q5").last_id > 0 and b.engine.feed("q4").last_id == 0
