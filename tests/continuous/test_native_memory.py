@@ -1,18 +1,22 @@
 """What only a stream used is forgotten when its window lets go of it."""
 
 import gc
+import json
 from collections.abc import Iterator
 
 from benchmarks.drive import Driver
 from benchmarks.taxi import Q1, element_of, trips
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.inputs import Element
+from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sweep import SweepPace
 
 from .engines import RANGE, E, bench
+
+DECIMAL = "http://www.w3.org/2001/XMLSchema#decimal"
 
 
 def test_terms_and_state_stay_flat_while_ever_new_subjects_pass_by() -> None:
@@ -64,3 +68,25 @@ def test_a_dropped_query_lets_go_of_its_terms_at_once() -> None:
             assert b.told("kept") == [("insert", 1, "a")]
     finally:
         gc.enable()
+
+
+def test_what_is_remembered_of_pushed_bytes_goes_with_the_windows() -> None:
+    """Texts of terms, their ids, their JSON: each push brings a thousand new names and numbers."""
+    with bench() as b:
+        b.engine.register(
+            Registration(name="q", query=f"SELECT ?x ?v {{ STREAM <{E}s> [RANGE 9ms] {{ ?x <{E}v> ?v }} }}")
+        )
+        terms = b.engine.parts.statics.terms
+        dictionary, most = terms.dictionary, 0
+        for push in range(60):
+            lines = [
+                json.dumps(
+                    {"at": push * 1000 + n, "data": f'<{E}{push}/{n}> <{E}v> "{push}.{n}1"^^<{DECIMAL}> .'}
+                )
+                for n in range(1000)
+            ]
+            b.engine.push(f"{E}s", "\n".join(lines).encode(), "application/x-ndjson", wait=True)
+            kept = (dictionary.texts, dictionary.text_of, dictionary.terms, dictionary.ids, terms.texts)
+            most = max(most, *map(len, kept))
+        assert b.engine.feed("q").last_id == 60_000
+        assert dictionary.forgotten > 20_000 and most < 80_000
