@@ -14,7 +14,7 @@ from typing import Any
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, serialize
 
-from quadrill.store.dictionary import TermDictionary
+from quadrill.store.dictionary import TermDictionary, inline_text
 
 from .algebra.nodes import Term
 from .rows import Solution
@@ -58,23 +58,29 @@ def term_text(term: Term) -> str:
     if isinstance(term, NamedNode):
         return f'{{"type":"uri","value":{_quoted(term.value)}}}'
     if isinstance(term, Literal) and term.language is None:
-        datatype = term.datatype.value
-        kind = "" if datatype == XSD_STRING else f',"datatype":{_quoted(datatype)}'
-        return f'{{"type":"literal","value":{_quoted(term.value)}{kind}}}'
+        return _literal_text(term.value, term.datatype.value)
     return one_line(term_json(term))
 
 
+def _literal_text(value: str, datatype: str) -> str:
+    kind = "" if datatype == XSD_STRING else f',"datatype":{_quoted(datatype)}'
+    return f'{{"type":"literal","value":{_quoted(value)}{kind}}}'
+
+
 class TermTexts(dict[int, str]):
-    """`term_text` by id, as long as the dictionary has the term."""
+    """`term_text` by id, as long as the dictionary has the term; literals inside ids are not made terms."""
 
     def __init__(self, dictionary: TermDictionary) -> None:
         super().__init__()
-        self._terms, self._texts = dictionary.terms, dictionary.text_of
+        self._terms, self._texts, self._met = dictionary.terms, dictionary.text_of, dictionary.met_inline
         dictionary.forget_with(self)
 
     def __missing__(self, term_id: int) -> str:
-        written = self._texts.get(term_id, "")
-        if written.startswith("<http"):
+        if term_id < 0:
+            value, datatype = inline_text(term_id)
+            text = _literal_text(value, datatype.value)
+            self._met(term_id)
+        elif (written := self._texts.get(term_id, "")).startswith("<http"):
             text = f'{{"type":"uri","value":{_quoted(written[1:-1])}}}'
         else:
             text = term_text(self._terms[term_id])

@@ -44,6 +44,7 @@ _XSD = "http://www.w3.org/2001/XMLSchema#"
 XSD_INTEGER = NamedNode(_XSD + "integer")
 XSD_DECIMAL = NamedNode(_XSD + "decimal")
 XSD_BOOLEAN = NamedNode(_XSD + "boolean")
+XSD_STRING = NamedNode(_XSD + "string")
 
 
 class _TermsById(dict[int, Term]):
@@ -349,21 +350,20 @@ def inline_id(term: Term) -> int:
 
 def inline_term(term_id: int) -> Term:
     """The term inside a negative id."""
-    bits = ~term_id
-    value = bits >> TYPE_BITS
-    match bits & _TYPE_MASK:
-        case 0:
-            return Literal(str(_unfold(value)), datatype=XSD_INTEGER)
-        case 1:
-            scale = value & ((1 << _SCALE_BITS) - 1)
-            return Literal(_decimal_text(_unfold(value >> _SCALE_BITS), scale), datatype=XSD_DECIMAL)
-        case 2:
-            return Literal("true" if value else "false", datatype=XSD_BOOLEAN)
-        case 3:
-            length = value & 7
-            return Literal((value >> 3).to_bytes(length, "big").decode("ascii"))
-        case kind:
-            raise ValueError(f"term id {term_id} has the unknown inline type {kind}")
+    text, datatype = inline_text(term_id)
+    return Literal(text, datatype=datatype)
+
+
+def inline_text(term_id: int) -> tuple[str, NamedNode]:
+    """The text of the literal inside a negative id, which is ASCII, and its datatype."""
+    value, kind = ~term_id >> TYPE_BITS, ~term_id & _TYPE_MASK
+    if kind == _INTEGER:
+        return str(_unfold(value)), XSD_INTEGER
+    if kind == _DECIMAL:
+        return _decimal_text(_unfold(value >> _SCALE_BITS), value & ((1 << _SCALE_BITS) - 1)), XSD_DECIMAL
+    if kind == _BOOLEAN:
+        return ("false", "true")[value], XSD_BOOLEAN
+    return (value >> 3).to_bytes(value & 7, "big").decode("ascii"), XSD_STRING
 
 
 def integer_id(value: int) -> int:

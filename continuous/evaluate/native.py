@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import sys
 import threading
-from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+import weakref
+from collections import Counter, deque
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -38,22 +39,33 @@ from ..windows.timeline import QueryTimeline
 from .evaluator import Evaluator
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class AnswerChange:
     """What one step did to the answer, and the answer after it.
 
     Attributes:
-        deleted, inserted: each row as often as it came or went, in the answer's order.
+        delta: the rows that went and came, in the answer's order, as often as they did; their ids are known
+            as long as the change is somebody's.
         known: the whole answer after this step, where somebody asked for it.
         later: the change after this one.
     """
 
     _answer: IncrementalAnswer
-    deleted: list[Solution]
-    inserted: list[Solution]
+    delta: Mapping[IdRow, int]
     boolean: bool | None
     known: list[Solution] | None
     later: AnswerChange | None = None
+    _rows: tuple[list[Solution], list[Solution]] | None = None
+
+    @property
+    def deleted(self) -> list[Solution]:
+        """The rows that went, each as often as it did."""
+        return (self._rows or self.decode())[0]
+
+    @property
+    def inserted(self) -> list[Solution]:
+        """The rows that came, each as often as it did."""
+        return (self._rows or self.decode())[1]
 
     @property
     def rows(self) -> list[Solution]:
@@ -62,12 +74,22 @@ class AnswerChange:
             self.known = self._answer.rows_after(self)
         return self.known
 
+    def decode(self) -> tuple[list[Solution], list[Solution]]:
+        """What went and what came, in terms, which are known from now on."""
+        deleted: list[Solution] = []
+        inserted: list[Solution] = []
+        for row, weight in self.delta.items():
+            (inserted if weight > 0 else deleted).extend([self._answer.decode(row)] * abs(weight))
+        self._rows = deleted, inserted
+        return self._rows
+
 
 class IncrementalAnswer:
     """The answer of one plan and what the last step did to it; read in any thread.
 
     Attributes:
         rows: the plan's rows with their weights.
+        decode: gives a row's columns as terms.
     """
 
     def __init__(
@@ -76,7 +98,7 @@ class IncrementalAnswer:
         """``most``: rows of the answer at most, 0 for no limit."""
         self.rows: Delta = {}
         self._reading = threading.Lock()
-        self._decode = state.decoder(names)
+        self.decode = state.decoder(names)
         self._places = state.plan.schema.columns(names)
         self._ask = ask
         self._top = state.top if ordered else None
@@ -85,37 +107,29 @@ class IncrementalAnswer:
         # What steps that change nothing give until the next that does.
         self._unchanged: AnswerChange | None = None
         self._most = most or sys.maxsize
+        # Changes that are not decoded yet, those of them that somebody has.
+        self._waiting: deque[weakref.ref[AnswerChange]] = deque()
 
-    def step(self, delta: Delta) -> AnswerChange:
-        """Apply a change of the plan's rows."""
+    def step(self, delta: Delta, *, later: bool = False) -> AnswerChange:
+        """Apply a change of the plan's rows; they are decoded now, or ``later`` if anybody asks."""
         top = self._top
         same_order = top is None or top.revision == self._shown_revision
         if not delta and same_order and self._unchanged is not None:
             return self._unchanged
-        deleted: list[Solution] = []
-        inserted: list[Solution] = []
-        mine, decode = self.rows, self._decode
-        changed: Sequence[IdRow] | Delta = delta
+        mine = self.rows
         if top is not None and len(delta) > 1:
-            changed = top.sorted(list(delta))
+            delta = {row: delta[row] for row in top.sorted(list(delta))}
         with self._reading:
-            for row in changed:
-                weight = delta[row]
+            for row, weight in delta.items():
                 total = mine.get(row, 0) + weight
                 if total:
                     mine[row] = total
                 else:
                     del mine[row]
-                if weight == 1:
-                    inserted.append(decode(row))
-                elif weight > 0:
-                    inserted += [decode(row)] * weight
-                else:
-                    deleted += [decode(row)] * -weight
             if self._ask:
-                change = AnswerChange(self, deleted, inserted, bool(mine), [])
+                change = AnswerChange(self, delta, bool(mine), [])
             else:
-                change = AnswerChange(self, deleted, inserted, None, None if top is None else self._decoded())
+                change = AnswerChange(self, delta, None, None if top is None else self._decoded())
             if self._newest is not None:
                 self._newest.later = change
             self._newest = change
@@ -123,6 +137,13 @@ class IncrementalAnswer:
         if top is not None:
             self._shown_revision = top.revision
         self._unchanged = change if not delta else None
+        if later:
+            waiting = self._waiting
+            while waiting and waiting[0]() is None:
+                waiting.popleft()
+            waiting.append(weakref.ref(change))
+        else:
+            change.decode()
         return change
 
     @property
@@ -161,7 +182,7 @@ class IncrementalAnswer:
         return list(counted.elements())
 
     def _decoded(self) -> list[Solution]:
-        decode = self._decode
+        decode = self.decode
         if self._top is not None:
             return [decode(row) for row in self._top.rows()]
         return [solution for row, weight in self.rows.items() for solution in [decode(row)] * weight]
@@ -177,8 +198,19 @@ class IncrementalAnswer:
             found[tuple([row[place] if place >= 0 else 0 for place in self._places])] += weight
         return found
 
+    def held(self) -> Iterator[IdRow]:
+        """The rows of the answer and of changes that are not decoded yet."""
+        yield from list(self.rows)
+        for each in list(self._waiting):
+            change = each()
+            yield from () if change is None else change.delta
+
     def settle(self) -> None:
         """The plan ends: what was given out must not need it any more."""
+        for each in self._waiting:
+            change = each()
+            if change is not None:
+                change.decode()
         if self._newest is not None:
             self._newest.known = self._newest.rows
         with self._reading:
@@ -291,7 +323,7 @@ class NativeEvaluator(Evaluator):
         ran = None if loop is None else loop.run(given, timeline, version, answer.room)
         if ran is None:
             return None
-        change = answer.step(ran.change)
+        change = answer.step(ran.change, later=True)
         if self.terms.dictionary.due:
             self.terms.tidy()
         return ran, change
@@ -321,7 +353,7 @@ class NativeEvaluator(Evaluator):
         yield from super()._held_rows()
         if self.state is not None:
             yield from self.state.held()
-            yield from list(self.answer.rows)
+            yield from self.answer.held()
 
     # --- in a template ----------------------------------------------------------------------------
 
