@@ -16,6 +16,8 @@ _Table: TypeAlias = "dict[str, tuple[str, str, str | None]]"
 
 _SOURCES: _Table = {
     "file": ("file_source", "FileSource", None),
+    "kafka": ("kafka_source", "KafkaSource", "kafka"),
+    "mqtt": ("mqtt_source", "MqttSource", "mqtt"),
     "poll": ("poll_source", "PollSource", None),
     "sse": ("sse_source", "SseSource", None),
     "webhook": ("webhook_source", "WebhookSource", None),
@@ -23,6 +25,8 @@ _SOURCES: _Table = {
 }
 _SINKS: _Table = {
     "file": ("file_sink", "FileSink", None),
+    "kafka": ("kafka_sink", "KafkaSink", "kafka"),
+    "mqtt": ("mqtt_sink", "MqttSink", "mqtt"),
     "webhook": ("webhook_sink", "WebhookSink", None),
 }
 

@@ -1,4 +1,4 @@
-"""An event of a feed as others get it: a line of JSON, or a CloudEvent."""
+"""An event of a feed as others get it: a line of JSON, its data alone, or a CloudEvent."""
 
 from __future__ import annotations
 
@@ -8,8 +8,27 @@ from typing import Any
 
 from quadrill.continuous.output.subscription import FeedEvent
 
+from .declaration import Member, one_of
+
 CLOUD_EVENT = "application/cloudevents+json"
 CLOUD_EVENTS = "application/cloudevents-batch+json"
+
+STYLE = Member(
+    "style",
+    one_of("json", "data", "cloudevents"),
+    "the form of an event, data: without its id",
+    default="json",
+)
+"""The member of sinks whose other side carries id and kind beside the body, too."""
+
+
+def body_of(event: FeedEvent, style: str, query: str) -> bytes:
+    """An event in one of the forms of `STYLE`."""
+    if style == "data":
+        return event.data.encode()
+    if style == "cloudevents":
+        return json.dumps(cloud_event(event, query, f"/queries/{query}"), ensure_ascii=False).encode()
+    return line_of(event).encode()
 
 
 def line_of(event: FeedEvent) -> str:

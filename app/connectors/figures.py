@@ -19,6 +19,7 @@ class Figures:
     Attributes:
         taken: elements that a source has brought, or events that a sink has delivered, since it was started.
         refused: records that could not be read, or events that could not be delivered.
+        skipped: records that hold nothing, for instance the tombstones of a topic.
         lag: how far it is behind, in units of the other side (messages, bytes), None where that is unknown.
     """
 
@@ -29,6 +30,7 @@ class Figures:
         self.error: str | None = None
         self.taken = 0
         self.refused = 0
+        self.skipped = 0
         self.lag: int | None = None
         self.last_ms: int | None = None
 
@@ -60,5 +62,6 @@ class Figures:
             "lag": self.lag,
             "taken": self.taken,
             "refused": self.refused,
+            "skipped": self.skipped,
             "last": self.last_ms,
         }

@@ -209,14 +209,20 @@ class SourceContext:
     def push_messages(self, messages: Sequence[tuple[Message, str | None]], media_type: str) -> None:
         """Bring messages into the stream, each with the position behind it, and wait until they are durable.
 
-        JSON messages become one push, of lines; of other formats each is a push of its own.
+        JSON messages become one push, of lines: those of `JSON` are records, with the fields of their message
+        beside them, those of `NDJSON` lines as they are. Of other formats each is a push of its own.
 
         Raises: as `push`.
         """
         if not messages:
             return
-        if media_type.partition(";")[0].strip() in (JSON, NDJSON):
-            lines = [line for message, _ in messages if (line := self._line(message)) is not None]
+        asked = media_type.partition(";")[0].strip()
+        if asked in (JSON, NDJSON):
+            lines = [
+                line
+                for message, _ in messages
+                if (line := message.body.strip() if asked == NDJSON else self._line(message)) is not None
+            ]
             self.push(b"\n".join(lines), NDJSON, position=messages[-1][1])
             return
         for message, position in messages[:-1]:

@@ -1,0 +1,169 @@
+"""What the Kafka source and sink share: members, librdkafka's configuration, allowed brokers, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from confluent_kafka import KafkaError
+from confluent_kafka.admin._metadata import ClusterMetadata
+
+from quadrill.continuous.errors import InputError
+from quadrill.store.errors import NetworkRefusedError
+from quadrill.store.hosts import AllowedHosts
+
+from ..declaration import Member, mapping_of, text
+from ..errors import ConnectorError, ConnectorFailedError
+from ..web import require_url, url_member
+
+PORTS = {"kafka": 9092}
+LOOK_S = 0.25
+"""Between two looks whether it has to stop."""
+TIMEOUT_S = 10.0
+
+_ANY: tuple[str, ...] = ()
+_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "security.protocol": ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"),
+    "sasl.mechanism": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+    "sasl.username": _ANY,
+    "sasl.password": _ANY,
+    "ssl.ca.pem": _ANY,
+    "ssl.certificate.pem": _ANY,
+    "ssl.key.pem": _ANY,
+    "ssl.key.password": _ANY,
+    "client.id": _ANY,
+    "isolation.level": ("read_committed", "read_uncommitted"),
+    "compression.type": ("none", "gzip", "snappy", "lz4", "zstd"),
+}
+"""The properties of librdkafka that a declaration may set, and their values: none that names a file, a
+library or another address."""
+
+_FINAL = frozenset(
+    (
+        KafkaError._AUTHENTICATION,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.ILLEGAL_SASL_STATE,
+        KafkaError._UNSUPPORTED_FEATURE,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_EXCEPTION,
+    )
+)
+"""Errors that stay until somebody changes something."""
+
+
+def _options(value: Any, name: str) -> dict[str, str]:
+    """Properties of librdkafka that are allowed."""
+    given: dict[str, str] = mapping_of(text)(value, name)
+    for key, each in given.items():
+        if key not in _OPTIONS:
+            raise InputError(f"{name} has no {key!r}", code="member", hint=f"It has {', '.join(_OPTIONS)}")
+        known = _OPTIONS[key]
+        if known and each.lower() not in (word.lower() for word in known):
+            raise InputError(f"{name}.{key} is {each!r}, it must be {' or '.join(known)}", code="member")
+    return given
+
+
+def topic_name(value: Any, name: str) -> str:
+    """The name of a topic, by Kafka's rule; a pattern is none."""
+    found = text(value, name)
+    legal = found.isascii() and found.replace(".", "").replace("-", "").replace("_", "").isalnum()
+    if len(found) > 249 or not (legal or set(found) <= set("._-")) or found in (".", ".."):
+        raise InputError(f"{name} is {found!r}, which is no name of a topic", code="member")
+    return found
+
+
+MEMBERS = (
+    url_member("the brokers that are asked first: kafka://host:port[,host:port]"),
+    Member(
+        "options",
+        _options,
+        "properties of librdkafka: security.protocol, sasl.username and others",
+        default={},
+        secret=True,
+    ),
+)
+"""Members of a source and of a sink."""
+
+
+def check_brokers(given: Mapping[str, Any], hosts: AllowedHosts) -> None:
+    """Raise InputError or NetworkRefusedError where a declaration's brokers cannot be reached."""
+    for each in _addresses(given["url"]):
+        require_url(f"kafka://{each}", hosts, PORTS)
+
+
+def _addresses(url: str) -> list[str]:
+    """``host:port`` of each broker of a URL."""
+    scheme, _, rest = url.partition("://")
+    if scheme != "kafka" or not rest:
+        raise InputError(f"url is {url!r}, it must begin with kafka://", code="member")
+    found = []
+    for each in rest.rstrip("/").split(","):
+        try:
+            parts = urlsplit(f"kafka://{each}")
+            host, port = parts.hostname, parts.port or PORTS["kafka"]
+        except ValueError as error:
+            raise InputError(f"url is {url!r}: {error}", code="member") from error
+        if not host or parts.path or parts.query or parts.username is not None:
+            raise InputError(f"url is {url!r}, it must be kafka://host:port[,host:port]", code="member")
+        found.append(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    return found
+
+
+class Troubles:
+    """Keeps the newest error that librdkafka tells beside answers, which says more than a time-out."""
+
+    def __init__(self) -> None:
+        self._newest: KafkaError | None = None
+
+    def __call__(self, error: KafkaError) -> None:
+        """Called by librdkafka while it is polled."""
+        if self._newest is None or self._newest.code() not in _FINAL:
+            self._newest = error
+
+    def raise_final(self, url: str) -> None:
+        """Raise ConnectorFailedError when what was told will not change by itself."""
+        if self._newest is not None and self._newest.code() in _FINAL:
+            raise error_of(url, self._newest)
+
+    def error(self, url: str, error: KafkaError) -> ConnectorError:
+        """The error to tell for one that a call gave."""
+        vague = error.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN)
+        return error_of(url, self._newest if vague and self._newest is not None else error)
+
+
+def error_of(url: str, error: KafkaError) -> ConnectorError:
+    """An error of librdkafka as ours: final, or for now."""
+    kind = ConnectorFailedError if error.code() in _FINAL else ConnectorError
+    return kind(f"<{url}>: {error.str()} ({error.name()})")
+
+
+def configuration(given: Mapping[str, Any], name: str, troubles: Troubles) -> dict[str, Any]:
+    """Properties of librdkafka for a declaration."""
+    return {
+        "client.id": f"quadrill-{name}",
+        **given["options"],
+        "bootstrap.servers": ",".join(_addresses(given["url"])),
+        "error_cb": troubles,
+        "socket.connection.setup.timeout.ms": round(TIMEOUT_S * 1000),
+        # What it has to say comes to us as errors.
+        "log_level": 0,
+    }
+
+
+def require_advertised(metadata: ClusterMetadata, hosts: AllowedHosts) -> None:
+    """Check the brokers that the first ones name: librdkafka connects to them.
+
+    Raises:
+        NetworkRefusedError: one of them is not allowed.
+    """
+    for broker in metadata.brokers.values():
+        host = broker.host or ""
+        shown = f"[{host}]" if ":" in host else host
+        if not hosts.allows(f"kafka://{shown}:{broker.port}", PORTS):
+            raise NetworkRefusedError(
+                f"the cluster's broker {shown}:{broker.port} is not on the list of allowed hosts",
+                hint="an administrator can allow the host in the setting remote_hosts",
+            )

@@ -1,0 +1,119 @@
+"""A sink that produces events to a topic of a Kafka cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from quadrill.continuous.output.subscription import FeedEvent
+from quadrill.store.hosts import AllowedHosts
+
+from ..declaration import Member
+from ..envelopes import STYLE, body_of, key_of
+from ..sink import Sink
+from .kafka_connection import (
+    LOOK_S,
+    MEMBERS,
+    TIMEOUT_S,
+    Troubles,
+    check_brokers,
+    configuration,
+    require_advertised,
+    topic_name,
+)
+
+_TOO_LONG = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.RECORD_LIST_TOO_LARGE)
+_MESSAGE_TIMEOUT_MS = 30_000
+
+
+class KafkaSink(Sink):
+    """Each event is one record, whose key is its id; headers tell id and kind, too."""
+
+    members = (
+        *MEMBERS,
+        Member("topic", topic_name, "the topic that events are produced to", required=True),
+        STYLE,
+    )
+    guarantee = "each event arrives at least once with its id as key, and once while the server stays up"
+
+    _producer: Producer | None = None
+
+    @classmethod
+    def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folder: Path | None) -> None:
+        """Raises InputError, NetworkRefusedError."""
+        check_brokers(given, hosts)
+
+    def open(self) -> None:
+        """Make a producer; the brokers are there and are allowed."""
+        given, context = self.given, self.context
+        check_brokers(given, context.hosts)
+        self._troubles = Troubles()
+        self._failed: dict[int, KafkaError] = {}
+        options = {name: each for name, each in given["options"].items() if name != "isolation.level"}
+        self._producer = producer = Producer(
+            {
+                **configuration({**given, "options": options}, context.name, self._troubles),
+                "enable.idempotence": True,
+                "message.timeout.ms": _MESSAGE_TIMEOUT_MS,
+            }
+        )
+        try:
+            require_advertised(producer.list_topics(given["topic"], timeout=TIMEOUT_S), context.hosts)
+        except KafkaException as error:
+            producer.poll(0)  # what librdkafka has to tell beside
+            raise self._troubles.error(given["url"], error.args[0]) from error
+
+    def close(self) -> None:
+        """Forget what is not delivered yet; it is delivered by the next producer."""
+        if self._producer is not None:
+            self._producer.purge()
+            self._producer.poll(0)
+            self._producer = None
+
+    def deliver(self, events: Sequence[FeedEvent]) -> None:
+        """Produce them, and wait until the brokers have acknowledged all.
+
+        Raises:
+            ConnectorError: they may take them later.
+        """
+        producer, given = self._producer, self.given
+        assert producer is not None
+        self._failed.clear()
+        for place, event in enumerate(events):
+            self._produce(producer, place, event)
+        while len(producer):
+            producer.flush(LOOK_S)
+            self._troubles.raise_final(given["url"])
+            self.context.sleep(0)
+        for place, error in sorted(self._failed.items()):
+            if error.code() not in _TOO_LONG:
+                raise self._troubles.error(given["url"], error)
+            self.context.refuse(events[place], error.str())
+
+    def _produce(self, producer: Producer, place: int, event: FeedEvent) -> None:
+        """Hand one event over, as soon as there is room."""
+
+        def delivered(error: KafkaError | None, _message: Any) -> None:
+            if error is not None:
+                self._failed[place] = error
+
+        key, body = key_of(event), body_of(event, self.given["style"], self.given["query"])
+        while True:
+            try:
+                producer.produce(
+                    self.given["topic"],
+                    body,
+                    key,
+                    on_delivery=delivered,
+                    headers=[("id", key.encode()), ("event", event.kind.encode())],
+                )
+                return
+            except BufferError:
+                producer.poll(LOOK_S)
+                self.context.sleep(0)
+            except KafkaException as error:
+                self._failed[place] = error.args[0]
+                return

@@ -1,0 +1,220 @@
+"""One connection to an MQTT broker, as the source and the sink use it."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from paho.mqtt.client import Client, MQTTMessage
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+from quadrill.continuous.errors import InputError
+from quadrill.store.hosts import AllowedHosts
+
+from ..declaration import Member, number, one_of, text
+from ..errors import ConnectorError, ConnectorFailedError
+from ..web import require_url, url_member
+
+PORTS = {"mqtt": 1883, "mqtts": 8883}
+_KEEPALIVE_S = 30
+_TIMEOUT_S = 10.0
+_LOOK_S = 0.25
+"""Between two looks whether it has to stop."""
+
+_FINAL = frozenset((128 + 1, 130, 132, 133, 134, 135, 138, 140, 143, 144))
+"""Reasons (MQTT 5, 2.4) that stay until somebody changes something: credentials, rights, names, protocol."""
+_TAKEN_OVER, _UNSPECIFIED = 142, 128
+
+Sleep: TypeAlias = Callable[[float], None]
+"""Waits, or raises StoppedError."""
+
+
+def _qos(value: Any, name: str) -> int:
+    return int(number(0, 1)(value, name))
+
+
+def authorities(value: Any, name: str) -> str:
+    """Certificates of authorities, as PEM text."""
+    found = text(value, name)
+    try:
+        ssl.create_default_context(cadata=found)
+    except ssl.SSLError as error:
+        raise InputError(
+            f"{name} holds no certificate in PEM: {error}",
+            code="member",
+            hint="It is the text between and with -----BEGIN CERTIFICATE----- and -----END CERTIFICATE-----",
+        ) from error
+    return found
+
+
+MEMBERS = (
+    url_member("the broker: mqtt://host, with TLS mqtts://host"),
+    Member("qos", _qos, "0: what is lost on the way is lost; 1: at least once", default=1),
+    Member("client_id", text, "its name at the broker, which no other client has"),
+    Member("username", text, "the name that the broker asks for"),
+    Member("password", text, "the password that the broker asks for", secret=True),
+    Member("ca", authorities, "certificates in PEM that mqtts trusts, else those of the system"),
+    Member("protocol", one_of("5", "3.1.1"), "the version of MQTT", default="5"),
+)
+"""Members of a source and of a sink."""
+
+
+def topic_name(value: Any, name: str) -> str:
+    """A topic that is published to: without wildcards."""
+    found = text(value, name)
+    if "+" in found or "#" in found or len(found.encode()) > 65_535:
+        raise InputError(f"{name} is {found!r}, events go to one topic, without + and #", code="member")
+    return found
+
+
+def topic_filter(value: Any, name: str) -> str:
+    """A topic that is subscribed to: + for one level, # for all that follow."""
+    found = text(value, name)
+    levels = found.split("/")
+    wrong = any(("#" in each and each != "#") or ("+" in each and each != "+") for each in levels)
+    if wrong or "#" in levels[:-1] or len(found.encode()) > 65_535:
+        raise InputError(
+            f"{name} is {found!r}, which is no topic: + stands for a whole level, # for all at the end",
+            code="member",
+        )
+    return found
+
+
+def check_broker(given: Mapping[str, Any], hosts: AllowedHosts) -> None:
+    """Raise InputError or NetworkRefusedError where a declaration's broker cannot be reached."""
+    require_url(given["url"], hosts, PORTS)
+    if given["password"] and not given["username"]:
+        raise InputError("a password needs the member username", code="member")
+    if given["ca"] and not given["url"].startswith("mqtts:"):
+        raise InputError("ca is for mqtts:// only", code="member")
+
+
+class MqttConnection:
+    """A client of paho, whose network thread ends with the connection: nothing is repeated behind our back.
+
+    Attributes:
+        client: paho's.
+        is_v5: whether it speaks MQTT 5.
+        session_present: whether the broker still knew us.
+    """
+
+    def __init__(
+        self,
+        given: Mapping[str, Any],
+        default_id: str,
+        *,
+        session_s: int = 0,
+        receive_maximum: int | None = None,
+        on_message: Callable[[MQTTMessage], None] | None = None,
+    ) -> None:
+        """Make one, not connected yet; ``session_s``: how long the broker keeps what comes without us."""
+        self._url = given["url"]
+        self._client_id = given["client_id"] or default_id
+        self.is_v5: bool = given["protocol"] == "5"
+        self._session_s, self._receive_maximum = session_s, receive_maximum
+        self._answered = threading.Event()
+        self._refused: ReasonCode | None = None
+        self._lost: str | None = None
+        self.session_present = False
+        self.client = client = Client(
+            CallbackAPIVersion.VERSION2,
+            self._client_id,
+            clean_session=None if self.is_v5 else not session_s,
+            protocol=MQTTProtocolVersion.MQTTv5 if self.is_v5 else MQTTProtocolVersion.MQTTv311,
+            reconnect_on_failure=False,
+            manual_ack=True,
+        )
+        if given["username"]:
+            client.username_pw_set(given["username"], given["password"])
+        if urlsplit(self._url).scheme == "mqtts":
+            client.tls_set_context(ssl.create_default_context(cadata=given["ca"]))
+        client.on_connect = self._connected
+        client.on_disconnect = self._disconnected
+        if on_message is not None:
+            client.on_message = lambda _client, _data, message: on_message(message)
+
+    def open(self, sleep: Sleep) -> None:
+        """Connect.
+
+        Raises:
+            ConnectorError: the broker is away, or refuses us for now.
+            ConnectorFailedError: it will go on refusing.
+        """
+        parts = urlsplit(self._url)
+        options: dict[str, Any] = {}
+        if self.is_v5:
+            properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+            properties.SessionExpiryInterval = self._session_s
+            if self._receive_maximum is not None:
+                properties.ReceiveMaximum = self._receive_maximum
+            options = {"clean_start": not self._session_s, "properties": properties}
+        try:
+            assert parts.hostname is not None
+            self.client.connect(parts.hostname, parts.port or PORTS[parts.scheme], _KEEPALIVE_S, **options)
+        except ssl.SSLCertVerificationError as error:
+            raise ConnectorFailedError(
+                f"the certificate of <{self._url}> is not trusted: {error.verify_message}",
+                hint="The member ca takes the certificates of its authority",
+            ) from error
+        except (OSError, ValueError) as error:
+            raise ConnectorError(
+                f"<{self._url}> cannot be reached: {error or type(error).__name__}"
+            ) from error
+        self.client.loop_start()
+        self.wait(self._answered, sleep, "does not answer")
+        if self._refused is not None:
+            raise self.refusal("refuses the connection", self._refused)
+
+    def close(self) -> None:
+        """Leave the broker; a session stays."""
+        client = self.client
+        client.disconnect()
+        client.loop_stop()
+        # Without circles the client goes at once, and closes what it has open.
+        client.on_connect = client.on_disconnect = client.on_message = None
+        client.on_subscribe = client.on_publish = None
+
+    def check(self) -> None:
+        """Raise ConnectorError when the connection has ended."""
+        if self._lost is not None:
+            raise ConnectorError(f"<{self._url}> the connection has ended: {self._lost}")
+
+    def wait(self, done: threading.Event, sleep: Sleep, what: str) -> None:
+        """Wait for an answer of the broker; raises ConnectorError when none comes."""
+        for _ in range(round(_TIMEOUT_S / _LOOK_S)):
+            if done.wait(_LOOK_S):
+                return
+            self.check()
+            sleep(0)
+        raise ConnectorError(f"<{self._url}> {what}")
+
+    def refusal(self, what: str, reason: ReasonCode) -> ConnectorError:
+        """The error of a refusal: final, or for now."""
+        kind = ConnectorFailedError if reason.value in _FINAL else ConnectorError
+        hint = "Declare the member protocol as 3.1.1" if reason.value == 132 and self.is_v5 else None
+        return kind(f"<{self._url}> {what}: {reason}", hint=hint)
+
+    # --- called by the network's thread ---------------------------------------------------------
+
+    def _connected(
+        self, _client: Client, _data: Any, flags: Any, reason: ReasonCode, _properties: Any
+    ) -> None:
+        if reason.is_failure:
+            self._refused = reason
+        self.session_present = flags.session_present
+        self._answered.set()
+
+    def _disconnected(
+        self, _client: Client, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any
+    ) -> None:
+        # Some brokers say nothing when they let a client go because another one has its name.
+        if reason.value in (_TAKEN_OVER, _UNSPECIFIED):
+            self._lost = f"it was lost, or another client has come as {self._client_id!r}"
+        else:
+            self._lost = str(reason)

@@ -1,0 +1,149 @@
+"""A source that subscribes to topics of an MQTT broker."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from paho.mqtt.client import MQTTMessage
+from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from quadrill.continuous.errors import InputError
+from quadrill.continuous.streams.times import duration_ms
+from quadrill.store.hosts import AllowedHosts
+
+from ..declaration import Member, list_of
+from ..source import JSON, N_QUADS, Message, Source
+from .mqtt_connection import MEMBERS, MqttConnection, check_broker, topic_filter
+
+_LOOK_S = 0.25
+_WAITING_PUSHES = 4
+"""So many batches wait in memory; then nothing is read from the connection."""
+_MOST_UNACKNOWLEDGED = 65_535
+
+
+class MqttSource(Source):
+    """Each message is one record, acknowledged when the journal has it.
+
+    Its position is the list of topics that the broker's session has, so that those that were taken out of
+    the declaration can be left.
+    """
+
+    members = (
+        *MEMBERS,
+        Member(
+            "topic",
+            list_of(topic_filter),
+            "the topics, + for one level and # for all that follow",
+            required=True,
+        ),
+        Member(
+            "session",
+            lambda value, name: duration_ms(value, name, positive=True),
+            "how long the broker keeps what comes while the source is away (MQTT 5)",
+            default=7 * 86_400_000,
+        ),
+    )
+    guarantee = "each message of QoS 1 enters at least once, also what was sent while the source was away"
+
+    @classmethod
+    def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
+        """Raises InputError, NetworkRefusedError."""
+        check_broker(given, hosts)
+        if not given["topic"]:
+            raise InputError("topic names none", code="member")
+
+    def run(self) -> None:
+        """Take what comes until the connection ends."""
+        given, context = self.given, self.context
+        check_broker(given, context.hosts)
+        waiting: queue.Queue[MQTTMessage] = queue.Queue(_WAITING_PUSHES * given["batch"])
+        ended = threading.Event()
+
+        def put(message: MQTTMessage) -> None:
+            while not ended.is_set():
+                try:
+                    waiting.put(message, timeout=_LOOK_S)
+                    return
+                except queue.Full:
+                    continue
+
+        connection = MqttConnection(
+            given,
+            f"quadrill-{context.name}",
+            session_s=max(1, min(given["session"] // 1000, 2**32 - 1)),
+            receive_maximum=min(given["batch"], _MOST_UNACKNOWLEDGED),
+            on_message=put,
+        )
+        try:
+            connection.open(context.sleep)
+            self._subscribe(connection)
+            context.connected()
+            while True:
+                self._take(connection, waiting)
+                context.figures.lag = waiting.qsize()
+        finally:
+            ended.set()
+            connection.close()
+
+    def _subscribe(self, connection: MqttConnection) -> None:
+        """Subscribe to the topics, and leave those that the session still has from an older declaration."""
+        topics, before = sorted(set(self.given["topic"])), self.context.position
+        gone = sorted(set(json.loads(before)) - set(topics)) if before else []
+        if gone and connection.session_present:
+            connection.client.unsubscribe(gone)
+        answered = threading.Event()
+        reasons: list[ReasonCode] = []
+
+        def subscribed(
+            _client: Any, _data: Any, _mid: int, codes: list[ReasonCode], _properties: Any
+        ) -> None:
+            reasons.extend(codes)
+            answered.set()
+
+        connection.client.on_subscribe = subscribed
+        qos = self.given["qos"]
+        if connection.is_v5:
+            # A subscription that the session has already does not bring retained messages again.
+            options = SubscribeOptions(qos, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
+            connection.client.subscribe([(each, options) for each in topics])
+        else:
+            connection.client.subscribe([(each, qos) for each in topics])
+        connection.wait(answered, self.context.sleep, "does not answer the subscription")
+        for topic, reason in zip(topics, reasons, strict=True):
+            if reason.is_failure:
+                raise connection.refusal(f"refuses the topic {topic}", reason)
+        position = json.dumps(topics)
+        if position != before:
+            self.context.push(b"", N_QUADS, position=position)
+
+    def _take(self, connection: MqttConnection, waiting: queue.Queue[MQTTMessage]) -> None:
+        """Bring in the next message and those behind it that are there already, then acknowledge them."""
+        try:
+            messages = [waiting.get(timeout=_LOOK_S)]
+        except queue.Empty:
+            connection.check()
+            self.context.sleep(0)
+            return
+        try:
+            while len(messages) < self.given["batch"]:
+                messages.append(waiting.get_nowait())
+        except queue.Empty:
+            pass
+        position = self.context.position
+        media_type = self.given["format"] or JSON
+        self.context.push_messages([(_message_of(each), position) for each in messages], media_type)
+        for each in messages:
+            connection.client.ack(each.mid, each.qos)
+
+
+def _message_of(message: MQTTMessage) -> Message:
+    """A message as a record; a mapping sees its topic, whole and by levels."""
+    topic = message.topic
+    levels = {f"_topic_{place}": level for place, level in enumerate(topic.split("/"))}
+    return Message(bytes(message.payload), {"_topic": topic, **levels})

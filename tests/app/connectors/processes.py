@@ -1,0 +1,46 @@
+"""A server in a process of its own, which a test can kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+
+class Served:
+    """The process and a client of it."""
+
+    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
+        self.process, self.url = process, url
+        self.client = httpx.Client(base_url=url, timeout=30, trust_env=False)
+
+    def accepted(self, stream: str) -> int:
+        """How many elements the stream has taken."""
+        answer = self.client.get("/streams", params={"iri": stream})
+        return int(answer.json()["accepted"]) if answer.status_code == 200 else 0
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+@contextmanager
+def served(data: Path, **settings: str) -> Iterator[Served]:
+    """A server over a data folder; it is killed at the end."""
+    command = [sys.executable, "-m", "quadrill.app.cli", "serve", "--data", str(data), "--port", "0"]
+    environment = os.environ | {f"QUADRILL_{name.upper()}": value for name, value in settings.items()}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        made = Served(process, process.stdout.readline().split()[-1])
+        try:
+            yield made
+        finally:
+            made.client.close()
+            made.kill()
