@@ -14,8 +14,9 @@ GRAPH_TYPES = ("graphs",)
 RESULT_TYPES = ("solutions", "graphs")
 READ_TYPES = tuple(kind.media_type for kind in READABLE)
 RDF_TYPES = (*READ_TYPES, *CONVERTED)
-PUSH_TYPES = (*(each for each in READ_TYPES if each != "application/rdf+xml"), "application/x-ndjson")
 JSON = ("application/json",)
+RECORD_TYPES = (*JSON, "application/x-ndjson", "text/csv")
+PUSH_TYPES = (*(each for each in READ_TYPES if each != "application/rdf+xml"), *RECORD_TYPES)
 EVENTS = ("text/event-stream", "application/x-ndjson")
 FORM = ("application/x-www-form-urlencoded",)
 
@@ -198,6 +199,24 @@ OPERATIONS: tuple[ApiCall, ...] = (
         (204,),
         ("iri", "at", "wait"),
         role="push",
+    ),
+    ApiCall(
+        "post",
+        "/streams:map",
+        "what records would be by the mapping of a stream, or by one in the body",
+        (200,),
+        ("iri",),
+        RECORD_TYPES,
+        ("application/n-quads",),
+    ),
+    ApiCall(
+        "post",
+        "/streams/{name}:map",
+        "what records would be by a stream's mapping",
+        (200,),
+        (),
+        RECORD_TYPES,
+        ("application/n-quads",),
     ),
     ApiCall("get", "/streams/{name}", "one stream", (200,), answers=JSON),
     ApiCall("put", "/streams/{name}", "declare a stream", (200, 201), ("iri",), JSON, JSON, "write"),

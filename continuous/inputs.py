@@ -96,6 +96,14 @@ class Idle:
 
 StreamInput: TypeAlias = Arrival | Advance | Idle
 
+
+class LogRecord(NamedTuple):
+    """One input of a stream; ``order`` grows over all streams of the engine."""
+
+    order: int
+    input: StreamInput
+
+
 WindowContent: TypeAlias = Mapping[Quad, int]
 """The content of one window at an instant: each live quad once, with the greatest event time among the
 live occurrences (C-SPARQL's ``timestamp()`` reads it)."""

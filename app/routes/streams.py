@@ -17,6 +17,7 @@ from . import requests as incoming
 from .requests import services
 
 blueprint = Blueprint("streams", __name__)
+N_QUADS = "application/n-quads"
 
 
 @blueprint.get("/streams")
@@ -151,6 +152,20 @@ def heartbeat_by_name(name: str) -> Response:
     return _heartbeat(incoming.check_name(name, "the stream name"))
 
 
+@blueprint.post("/streams:map")
+@needs("read")
+def map_by_iri() -> Response:
+    """What records would be by the mapping of the stream with ``?iri=``, or by the one in the body."""
+    return _map(None)
+
+
+@blueprint.post("/streams/<part:name>:map")
+@needs("read")
+def map_by_name(name: str) -> Response:
+    """What records would be by a stream's mapping."""
+    return _map(incoming.check_name(name, "the stream name"))
+
+
 @blueprint.delete("/streams")
 def drop_by_iri() -> Response:
     """Drop the stream with ``?iri=``; 409 while a query reads it."""
@@ -197,6 +212,27 @@ def _push(name: str | None) -> Response:
         )
     body = incoming.body_bytes(services().settings.max_push_bytes, "a push")
     return incoming.json_response(call.give(services().engine, body))
+
+
+def _map(name: str | None) -> Response:
+    incoming.known_parameters({"iri"})
+    engine, limit = services().engine, services().settings.max_push_bytes
+    stream = name or request.args.get("iri")
+    if stream is None:
+        members = incoming.json_body(limit, "a mapping with records")
+        if set(members) != {"mapping", "records"}:
+            raise HttpError(
+                400,
+                "the request names no stream and has no mapping",
+                code="parameter",
+                hint='Use ?iri= with records as the body, or send {"mapping": {…}, "records": […]}.',
+            )
+        records = members["records"]
+        lines = engine.try_mapping(members["mapping"], records if isinstance(records, list) else [records])
+    else:
+        body = incoming.body_bytes(limit, "a sample")
+        lines = engine.map_records(stream, body, request.headers.get("Content-Type", "application/json"))
+    return Response(lines, content_type=N_QUADS)
 
 
 def _heartbeat(name: str | None) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -9,7 +10,11 @@ from typing import Any, NamedTuple
 from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
 
 from ..durable.turns import Turn
+from ..errors import InputError
 from ..inputs import Element
+from ..language.mapping.declaration import read_declaration
+from ..language.mapping.mapping import compiled
+from ..language.mapping.records import of_values
 from ..output.subscription import FeedEvent, Subscription
 from ..queries.catalogue import Entry, is_awaited
 from ..results import one_line
@@ -17,6 +22,7 @@ from ..settings import EngineSettings
 from ..streams.accept import StreamState
 from ..streams.dead_letters import Change, DeadLetter
 from ..streams.decode import DecodeOptions, decode
+from ..streams.mapped import decode_mapped, of_records, sample
 from ..streams.receipts import PushReceipt, fingerprint_of
 from ..streams.times import GREATEST_MS, LEAST_MS, instant_ms, show_duration
 from .lifecycle import QueryLifecycle
@@ -24,6 +30,7 @@ from .parts import EngineParts
 
 _HURRY_BYTES = 8 * 1024 * 1024
 """A push that does not want to wait for the log does so when this much is not written yet."""
+_RECORDS = "application/x-ndjson"
 _WATCHED_LETTERS = 10_000
 """Dead letters that may wait for one who watches them."""
 _LOOK_S = 0.01
@@ -44,6 +51,8 @@ class Accepted(NamedTuple):
             del answer["bad"]
         else:
             answer["bad"] = [element.to_json() for element in self.receipt.bad]
+        if self.receipt.skipped is None:
+            del answer["skipped"]
         return answer
 
 
@@ -154,15 +163,19 @@ class StreamService:
         """Try a dead letter once more.
 
         A late element enters after all and corrects windows that still hold its time. An element at which a
-        query failed stays where it is: that query begins anew with the retained elements from its time on.
+        query failed stays where it is: that query begins anew with the retained elements from its time on. A
+        record that could not be read is pushed.
 
-        Raises:
+        Raises: as `push`, for a record;
             ConflictError: the late element is in the stream already.
             BackPressureError: the queue is full.
         """
         self.parts.turns.require_open()
         state = self.parts.streams.get(name_or_iri)
         letter = self._letter(state, letter_id)
+        if letter.record is not None:
+            answer = self.push(state.iri, letter.record.encode(), _RECORDS, retried=letter)
+            return {"id": letter.id, "retried": "record", "seq": answer["first_seq"]}
         if letter.query is not None:
             entry = self.parts.catalogue.get(letter.query)
             with self.parts.admin:
@@ -204,6 +217,7 @@ class StreamService:
         durable: bool = True,
         idempotency_key: str | None = None,
         position: tuple[str, str] | None = None,
+        retried: DeadLetter | None = None,
         timeout: float | None = 60.0,
     ) -> dict[str, Any]:
         """Accept the elements of a body; the JSON answer of the push.
@@ -220,6 +234,7 @@ class StreamService:
                 the process. Too much that waits is waited for all the same.
             idempotency_key: the same key and body get the same answer and nothing is accepted twice.
             position: a source and where it is behind this push, kept with the elements: `source_position`.
+            retried: the dead letter that is pushed, which is one no more.
             timeout: seconds to wait at most.
 
         Raises:
@@ -230,7 +245,7 @@ class StreamService:
         key = None
         if idempotency_key is not None:
             key = idempotency_key, fingerprint_of(body, media_type, at=at, each=each, partial=partial)
-        accepted = self._accept(stream_ref, body, media_type, at, each, partial, key, position)
+        accepted = self._accept(stream_ref, body, media_type, at, each, partial, key, position, retried)
         self.parts.sequencer.drain()
         answer, turns = accepted.answer(), self.parts.turns
         if durable or (turns.journal is not None and turns.journal.log.waiting_bytes > _HURRY_BYTES):
@@ -278,6 +293,7 @@ class StreamService:
         partial: bool,
         key: tuple[str, str] | None,
         position: tuple[str, str] | None,
+        retried: DeadLetter | None = None,
     ) -> Accepted:
         parts = self.parts
         turns, acceptor, known = parts.turns, parts.acceptor, parts.streams.known
@@ -301,15 +317,45 @@ class StreamService:
                 partial=partial,
             )
             began = time.perf_counter()
-            decoded = decode(body, media_type, options)
+            mapping = state.record.mapping
+            if mapping is None:
+                decoded = decode(body, media_type, options)
+            else:
+                made = compiled(mapping, self.settings.base_iri)
+                decoded = decode_mapped(body, media_type, made, options)
             turns.stages.decode.noted.append(time.perf_counter() - began)
             with turns.lock:
                 if state.dropped_for_good or state.derived_from is not None:
                     continue  # dropped, or made by a query now, while the body was read
-                receipt, turn = acceptor.push(state, decoded, partial=partial, key=key, position=position)
+                if retried is not None:
+                    # Of two who try it at once the second one finds it no more.
+                    self._letter(state, retried.id)
+                receipt, turn = acceptor.push(
+                    state, decoded, partial=partial, key=key, position=position, retried=retried
+                )
                 number = turns.order
             break
         return Accepted(receipt, number, turn)
+
+    def map_records(self, stream_ref: str, body: bytes, media_type: str) -> str:
+        """N-Quads of what a body would be by the mapping of a stream; nothing enters.
+
+        Raises: as `push`; NotFoundError, InputError without a stream or a mapping.
+        """
+        state = self.parts.streams.get(stream_ref)
+        if state.record.mapping is None:
+            raise InputError(f"stream {state.name} has no mapping", hint="PUT /streams/{name} declares one")
+        mapping = compiled(state.record.mapping, self.settings.base_iri)
+        options = DecodeOptions(base_iri=self.settings.base_iri, at=0)
+        return sample(decode_mapped(body, media_type, mapping, options), state.iri)
+
+    def try_mapping(self, members: Any, records: list[Any]) -> str:
+        """N-Quads of records by a mapping that no stream has yet.
+
+        Raises: as for a declaration, and for a push.
+        """
+        mapping = compiled(read_declaration(members).text(), self.settings.base_iri)
+        return sample(of_records(of_values(records), mapping, DecodeOptions(at=0)), self.settings.base_iri)
 
     def source_position(self, stream_ref: str, source: str) -> str | None:
         """Where a source was at its last push to a stream that the journal has; None before the first."""
@@ -379,6 +425,7 @@ def _describe(stream: StreamState, readers: list[str], now_ms: int) -> dict[str,
         "timestamp_property": stream.timestamp_property,
         "stamping": record.stamping,
         "quoted_asserted": record.quoted_asserted,
+        "mapping": None if record.mapping is None else json.loads(record.mapping),
         "accepted": stream.accepted,
         "elements": stream.accepted,
         "last_seq": stream.next_seq - 1 if stream.next_seq > 1 else None,

@@ -28,11 +28,10 @@ from quadrill.store.threads import Threads
 from ..clock import Clock
 from ..errors import InputError
 from ..evaluate.evaluator import Evaluator
-from ..inputs import Arrival, StreamInput
+from ..inputs import Arrival, LogRecord, StreamInput
 from ..output.feed import Feed
 from ..settings import EngineSettings
 from ..static.reading import Progress, entered
-from ..streams.accept import LogRecord
 from .prepare import PreparedQuery
 from .registration import Registration
 from .running import RunningQuery

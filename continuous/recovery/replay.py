@@ -27,7 +27,7 @@ from ..queries.registration import Registration
 from ..remote.spec import SourceSpec
 from ..scheduler import turn_kinds as kinds
 from ..static.reading import Past
-from ..streams.dead_letters import DeadLetter
+from ..streams.dead_letters import DeadLetter, unreadable
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -219,6 +219,8 @@ class Replay:
                 letters.add(
                     DeadLetter(elements[place], "late", entered=place not in members.get("dropped", ()))
                 )
+            for each in members.get("unreadable", ()):
+                letters.add(unreadable(*each))
             retried = letters.find(members.get("retried", ""))
             if retried is not None:
                 letters.remove([retried])

@@ -10,10 +10,10 @@ from quadrill.store.changes.commit import Commit
 from quadrill.store.registry.records import QueryState
 
 from ..durable.turns import Turn
+from ..inputs import LogRecord
 from ..queries.catalogue import Entry, Pending
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
-from ..streams.accept import LogRecord
 
 
 @dataclass(slots=True, eq=False)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyoxigraph import Quad
 
@@ -17,7 +17,7 @@ from quadrill.store.registry.records import Stamping, StreamRecord
 from ..clock import Clock
 from ..durable.turns import InputTurn, TurnQueue
 from ..errors import InputError
-from ..inputs import Advance, Arrival, Element, Idle, StreamInput, StreamTime
+from ..inputs import Advance, Arrival, Element, Idle, LogRecord, StreamInput, StreamTime
 from ..settings import EngineSettings
 from .checks import checked
 from .dead_letters import DeadLetter, DeadLetters
@@ -26,13 +26,6 @@ from .receipts import PushReceipt, Receipts
 from .times import format_instant
 
 _AT, _EVENT_TIME = attrgetter("at"), attrgetter("event_time")
-
-
-class LogRecord(NamedTuple):
-    """One input of a stream; ``order`` grows over all streams of the engine."""
-
-    order: int
-    input: StreamInput
 
 
 @dataclass(slots=True)
@@ -247,10 +240,11 @@ class Acceptor:
         partial: bool = False,
         key: tuple[str, str] | None = None,
         position: tuple[str, str] | None = None,
+        retried: DeadLetter | None = None,
     ) -> tuple[PushReceipt, InputTurn | None]:
         """Accept a decoded push, called under the lock; the receipt and the turn of what entered.
 
-        ``key`` is its idempotency key and a digest of it, ``position`` its source and where that is then.
+        ``key``: its idempotency key and a digest of it, ``position``: its source and where that is then.
 
         Raises:
             InputError: a wrong or missing time, one too far in the future, a late element refused.
@@ -277,7 +271,10 @@ class Acceptor:
             lateness = stream.lateness_ms
             good, bad = checked(decoded, stream.record, lateness, watermark, now, arrival, ahead, partial)
         stream.refused += len(bad) - len(decoded.bad)
-        return self._enter(stream, good, watermark, now, tuple(bad) if partial else None, key, position)
+        listed, members = tuple(bad) if partial else None, {}
+        if bad or retried is not None:
+            members = stream.dead_letters.keep_unread(bad, retried, self._turns.order + 1, now)
+        return self._enter(stream, good, watermark, now, members, listed, decoded.skipped, key, position)
 
     def _enter(
         self,
@@ -285,9 +282,11 @@ class Acceptor:
         good: Sequence[tuple[DecodedElement, int]],
         watermark: int | None,
         now: int,
-        bad: tuple[BadElement, ...] | None = None,
-        key: tuple[str, str] | None = None,
-        position: tuple[str, str] | None = None,
+        members: dict[str, Any],
+        bad: tuple[BadElement, ...] | None,
+        skipped: int | None,
+        key: tuple[str, str] | None,
+        position: tuple[str, str] | None,
     ) -> tuple[PushReceipt, InputTurn | None]:
         """Elements that were checked enter their stream, but for late ones that it drops."""
         iri, record = stream.iri, stream.record
@@ -312,17 +311,18 @@ class Acceptor:
             event = Arrival(iri, tuple(entering), before, after, record.late == "admit")
         begin, end = (first, stream.next_seq - 1) if good else (None, None)
         durable = self._journal is not None
-        receipt = PushReceipt(iri, begin, end, len(good), len(late), durable, bad, len(dropped))
-        members: dict[str, Any] = {"late": late, "dropped": dropped}
+        receipt = PushReceipt(iri, begin, end, len(good), len(late), durable, bad, len(dropped), skipped)
         if key is not None:
             self.receipts.keep(iri, *key, receipt)
             members["key"] = [*key, receipt.members()]
         if position is not None:
             self.receipts.restore(iri, *position)
             members["position"] = position
+        noted = bool(good or members)
+        members |= {"late": late, "dropped": dropped}
         if event is not None:
             return receipt, self._log(stream, event, now, elements, members)
-        if good or key is not None or position is not None:
+        if noted:
             self._note(stream, None, now, elements, members)
         return receipt, None
 

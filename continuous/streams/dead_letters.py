@@ -1,8 +1,9 @@
 """Dead letters: elements of a stream that did not get where they should, kept to be tried again.
 
-    late      behind the watermark; `retry` lets it enter as the late policy `admit` does
-    failed    a query failed when it was evaluated; `retry` begins that query anew from the element's time on
-    budget    the same of one that cost more than it may
+    late        behind the watermark; `retry` lets it enter as the late policy `admit` does
+    failed      a query failed when it was evaluated; `retry` begins that query anew from its time on
+    budget      the same of one that cost more than it may
+    unreadable  a record that the stream's mapping could not read; `retry` reads it once more
 
 A bounded number is kept for each stream; the oldest go first.
 """
@@ -16,27 +17,39 @@ from typing import Literal as OneOf
 
 from ..inputs import Element
 from ..results import quads_text
+from .decode import BadElement
 
-Reason = OneOf["late", "failed", "budget"]
+Reason = OneOf["late", "failed", "budget", "unreadable"]
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One element that is kept. ``entered`` says that it is in the stream all the same (policy `admit`)."""
+    """One element that is kept. ``entered`` says that it is in the stream all the same (policy `admit`).
+
+    Of a record that could not be read ``record`` is the text and ``name`` tells it from others.
+    """
 
     element: Element
     reason: Reason
     query: str | None = None
     error: str | None = None
     entered: bool = False
+    name: str | None = None
+    record: str | None = None
 
     @property
     def id(self) -> str:
         """Its name in its stream: the element's seq, and the query that failed."""
+        if self.name is not None:
+            return self.name
         return str(self.element.seq) if self.query is None else f"{self.element.seq}:{self.query}"
 
     def to_json(self) -> dict[str, Any]:
         """The letter as it is shown."""
+        if self.record is not None:
+            nothing = {"query": None, "entered": False, "seq": None, "at": None, "quads": ""}
+            known = {"id": self.id, "reason": self.reason, "error": self.error}
+            return {**known, **nothing, "record": self.record}
         return {
             "id": self.id,
             "reason": self.reason,
@@ -47,6 +60,11 @@ class DeadLetter:
             "at": self.element.event_time,
             "quads": quads_text(self.element.quads),
         }
+
+
+def unreadable(name: str, error: str, record: str, now: int) -> DeadLetter:
+    """The letter of a record that could not be read, which came at a time in milliseconds."""
+    return DeadLetter(Element((), now, 0), "unreadable", error=error, name=name, record=record)
 
 
 Change = OneOf["insert", "delete"]
@@ -78,6 +96,24 @@ class DeadLetters:
         while len(self._letters) > self._most:
             del self._letters[next(iter(self._letters))]
         self._tell("insert", letter)
+
+    def keep_unread(
+        self, bad: Sequence[BadElement], retried: DeadLetter | None, number: int, now: int
+    ) -> dict[str, Any]:
+        """Keep the bad records of a push and forget one that is tried again; members of the push's record.
+
+        ``number`` is that of the record, which nothing else has.
+        """
+        members: dict[str, Any] = {}
+        if retried is not None:
+            self.remove([retried])
+            members["retried"] = retried.id
+        texts = [(each.error, each.text) for each in bad if each.text is not None]
+        if texts:
+            members["unreadable"] = [(f"r{number}.{place}", *each, now) for place, each in enumerate(texts)]
+            for each in members["unreadable"]:
+                self.add(unreadable(*each))
+        return members
 
     def find(self, name: str) -> DeadLetter | None:
         """The letter of a name."""

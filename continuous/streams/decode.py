@@ -39,6 +39,7 @@ from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
 from quadrill.store.formats import split_media_type
 
 from ..errors import InputError, MediaTypeError
+from ..language.mapping.records import MEDIA_TYPES
 from .times import GREATEST_MS, INSTANT_HINT, LEAST_MS, instant_ms, parse_instant
 
 PROV_GENERATED_AT_TIME = "http://www.w3.org/ns/prov#generatedAtTime"
@@ -99,12 +100,16 @@ _MADE = partial(tuple.__new__, DecodedElement)
 
 
 class BadElement(NamedTuple):
-    """An element of a partial push that could not be accepted, for the answer's list."""
+    """An element of a partial push that could not be accepted, for the answer's list.
+
+    ``text`` is that of a record, which is kept as a dead letter.
+    """
 
     place: str
     error: str
     line: int | None = None
     column: int | None = None
+    text: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """JSON members of the list of bad elements."""
@@ -115,10 +120,14 @@ class BadElement(NamedTuple):
 
 @dataclass(slots=True)
 class Decoded:
-    """The good elements in document order and, for a partial push, the bad ones."""
+    """The good elements in document order and, for a partial push, the bad ones.
+
+    ``skipped`` are the records that gave no element; None of what is RDF already.
+    """
 
     elements: list[DecodedElement] = field(default_factory=list)
     bad: list[BadElement] = field(default_factory=list)
+    skipped: int | None = None
 
 
 def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
@@ -136,12 +145,15 @@ def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
     if rdf_format is None and media_type not in _NDJSON:
         name, parameters = split_media_type(media_type)
         rdf_format = _FORMATS.get(name)
-    text = _text(body, parameters.get("charset", "utf-8").lower())
+    text = body_text(body, parameters.get("charset", "utf-8").lower())
     if rdf_format is None:
         if name not in _NDJSON:
             known = ", ".join(sorted({*_FORMATS, _NDJSON[0]}))
             given = name or "(none)"
-            raise MediaTypeError(f"media type {given} is not one of a push", hint=f"Send one of {known}")
+            hint = f"Send one of {known}"
+            if name in MEDIA_TYPES:
+                hint += "; records are read by streams that are declared with a mapping"
+            raise MediaTypeError(f"media type {given} is not one of a push", hint=hint)
         return _of_lines(text, options)
     if options.at is not None and rdf_format in PLAIN_LINE and not options.each_triple:
         # The ordinary push of one element is one line.
@@ -164,7 +176,8 @@ def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
     return _of_graphs(content, options)
 
 
-def _text(body: bytes, charset: str) -> str:
+def body_text(body: bytes, charset: str) -> str:
+    """The text of a body in UTF-8; raises MediaTypeError, RdfSyntaxError with the place of other bytes."""
     if charset not in ("utf-8", "utf8", "us-ascii"):
         raise MediaTypeError(f"charset {charset} is not UTF-8", hint="Send the body in UTF-8")
     try:
@@ -223,7 +236,7 @@ def _add_line(result: Decoded, number: int, line: str, options: DecodeOptions) -
         content = _parse(data, rdf_format, options, Part(within=number), at)
         _add(result, content, at, place, number, options)
     except QuadrillError as error:
-        _refuse(result, error, place, number, options)
+        refuse(result, error, place, number, options)
 
 
 def _json_object(line: str, number: int, place: str, options: DecodeOptions) -> dict[str, Any]:
@@ -254,7 +267,7 @@ def _of_messages(text: str, rdf_format: RdfFormat, options: DecodeOptions) -> De
             content = _parse(message, rdf_format, options, Part(line, lead))
             _add(result, content, options.at, place, line, options)
         except QuadrillError as error:
-            _refuse(result, error, place, line, options)
+            refuse(result, error, place, line, options)
     return result
 
 
@@ -270,7 +283,7 @@ def _of_graphs(content: Content, options: DecodeOptions) -> Decoded:
         try:
             _add(result, group, options.at, place, None, options, name)
         except QuadrillError as error:
-            _refuse(result, error, place, None, options)
+            refuse(result, error, place, None, options)
     return result
 
 
@@ -298,8 +311,13 @@ def _add(
         result.elements.append(DecodedElement((statement,), time, where, line, blank))
 
 
-def _refuse(
-    result: Decoded, error: QuadrillError, place: str, line: int | None, options: DecodeOptions
+def refuse(
+    result: Decoded,
+    error: QuadrillError,
+    place: str,
+    line: int | None,
+    options: DecodeOptions,
+    text: str | None = None,
 ) -> None:
     """List what could not be read, if the push is a partial one; raise the error if not."""
     if not options.partial:
@@ -307,10 +325,11 @@ def _refuse(
     if len(result.bad) == options.max_bad:
         raise LimitError(f"more than {options.max_bad:,} elements of the push are bad", hint=error.message)
     where, column = (error.line, error.column) if isinstance(error, RdfSyntaxError) else (None, None)
-    result.bad.append(BadElement(place, error.message, where or line, column))
+    result.bad.append(BadElement(place, error.message, where or line, column, text))
 
 
-def _check_size(number: int, options: DecodeOptions) -> None:
+def check_size(number: int, options: DecodeOptions) -> None:
+    """Raise LimitError when a push has too many quads."""
     if number > options.max_quads:
         raise LimitError(
             f"a push may have {options.max_quads:,} quads, this one has more",
@@ -359,5 +378,5 @@ def _parse(
         max_nesting=options.max_nesting,
         most=options.max_quads,
     )
-    _check_size(len(content.statements), options)
+    check_size(len(content.statements), options)
     return content

@@ -16,6 +16,7 @@ class PushReceipt(NamedTuple):
     """What a push is answered with.
 
     ``accepted`` counts late elements, too: ``late`` says how many, ``dropped`` how many did not enter.
+    ``skipped`` are the records that gave no triple, where it was records that were pushed.
     """
 
     stream: str
@@ -26,10 +27,12 @@ class PushReceipt(NamedTuple):
     durable: bool
     bad: tuple[BadElement, ...] | None = None
     dropped: int = 0
+    skipped: int | None = None
 
     def members(self) -> list[Any]:
         """The receipt for a record."""
-        return [*self[:6], None if self.bad is None else [list(each) for each in self.bad], self.dropped]
+        bad = None if self.bad is None else [list(each[:4]) for each in self.bad]
+        return [*self[:6], bad, self.dropped, self.skipped]
 
 
 class Receipts:

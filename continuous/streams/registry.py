@@ -17,9 +17,11 @@ from quadrill.store.registry.records import LatePolicy, Stamping, StreamRecord
 
 from ..clock import Clock
 from ..errors import InputError
-from ..inputs import Arrival, Element, Idle, StreamInput
+from ..inputs import Arrival, Element, Idle, LogRecord, StreamInput
+from ..language.mapping.declaration import read_declaration
+from ..language.mapping.mapping import compiled
 from ..settings import EngineSettings
-from .accept import LogRecord, StreamState
+from .accept import StreamState
 from .dead_letters import DeadLetter, DeadLetters, Reason
 from .times import duration_ms
 
@@ -90,7 +92,7 @@ class StreamRegistry:
                 record = _record(chosen, address, options, self._settings, self._clock.now_ms())
                 return self._add(record), True
             record = _record(found.name, found.iri, options, self._settings, found.record.created_ms)
-            if record.stamping is None:
+            if record.stamping is None and (found.accepted or found.record.mapping is None):
                 record = replace(record, stamping=found.record.stamping)
             elif found.accepted and record.stamping != found.record.stamping:
                 raise ConflictError(
@@ -363,6 +365,7 @@ _OPTIONS: dict[str, tuple[str, Read]] = {
     "timestamp_property": ("timestamp_property", lambda value, _: check_iri(value) if value else None),
     "stamping": ("stamping", one_of(*get_args(Stamping))),
     "quoted_asserted": ("quoted_asserted", flag),
+    "mapping": ("mapping", lambda value, _: read_declaration(value).text()),
 }
 """The members of a declaration: the field of the record and what reads it."""
 
@@ -382,6 +385,19 @@ def _record(
         created_ms=created_ms,
     )
     given = {each: value for each, value in options.items() if each in _OPTIONS and value is not None}
-    return replace(
+    record = replace(
         record, **{_OPTIONS[each][0]: _OPTIONS[each][1](value, each) for each, value in given.items()}
     )
+    return record if record.mapping is None else _mapped(record, record.mapping, settings.base_iri)
+
+
+def _mapped(record: StreamRecord, mapping: str, base_iri: str) -> StreamRecord:
+    """A record whose mapping is right; it says where the times of elements come from.
+
+    Raises:
+        InputError, QueryTextError, UnsupportedError: the mapping is wrong.
+    """
+    timed = compiled(mapping, base_iri).declaration.time is not None
+    if timed and record.stamping == "arrival":
+        raise InputError("a stream stamped at arrival takes no time from its records", hint="Leave out time.")
+    return replace(record, stamping=record.stamping or ("event" if timed else "arrival"))

@@ -71,6 +71,7 @@ class StreamRow(Base):
     timestamp_property: Mapped[str | None] = mapped_column(Text)
     stamping: Mapped[str | None] = mapped_column(String(16))
     quoted_asserted: Mapped[bool] = mapped_column(Boolean)
+    mapping: Mapped[str | None] = mapped_column(Text)
     declared: Mapped[bool] = mapped_column(Boolean)
     created_ms: Mapped[int] = mapped_column(BigInteger)
 

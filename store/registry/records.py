@@ -39,7 +39,8 @@ class StreamRecord:
 
     ``idle_timeout_ms`` and ``retention_ms`` None: the server's setting holds. ``timestamp_property`` None:
     prov:generatedAtTime. ``stamping`` None: the first element decides. ``quoted_asserted``: a quoted triple
-    counts as asserted, too. ``declared`` is False for a stream that came to be by a query or a push.
+    counts as asserted, too. ``mapping`` is the JSON text of how its records become RDF. ``declared`` is False
+    for a stream that came to be by a query or a push.
     """
 
     name: str
@@ -51,6 +52,7 @@ class StreamRecord:
     timestamp_property: str | None = None
     stamping: Stamping | None = None
     quoted_asserted: bool = False
+    mapping: str | None = None
     declared: bool = False
     created_ms: int = 0
 

@@ -96,6 +96,7 @@ def _record(row: StreamRow) -> StreamRecord:
         timestamp_property=row.timestamp_property,
         stamping=row.stamping,  # type: ignore[arg-type]  # likewise, from a Stamping
         quoted_asserted=row.quoted_asserted,
+        mapping=row.mapping,
         declared=row.declared,
         created_ms=row.created_ms,
     )

@@ -1,0 +1,164 @@
+"""The records of a body: JSON objects, or lines of CSV with the names of their columns.
+
+Each is given with its place, and what cannot be read as an error at that place, so that others can go on.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from quadrill.store.documents.contents import guard_nesting
+from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
+
+from ...errors import InputError
+
+_LONG_NUMBER = re.compile(r"\d{19}")
+_PLAIN = "Write one JSON object a record."
+MEDIA_TYPES = {
+    "application/json": "json",
+    "text/json": "json",
+    "application/x-ndjson": "ndjson",
+    "application/ndjson": "ndjson",
+    "application/jsonl": "ndjson",
+    "application/x-jsonlines": "ndjson",
+    "text/csv": "csv",
+}
+"""How a body of a media type has its records."""
+
+
+class Record(NamedTuple):
+    """A record, or why it cannot be read; ``text`` is what stands there."""
+
+    place: str
+    line: int | None
+    found: Mapping[str, Any] | QuadrillError
+    text: str
+
+
+def read_records(
+    text: str, kind: str, *, header: bool = True, max_nesting: int = 100, max_characters: int = 1_000_000
+) -> Iterable[Record]:
+    """The records of a body, of a kind that `MEDIA_TYPES` names.
+
+    Raises:
+        RdfSyntaxError, InputError, LimitError: of a body whose records cannot be told apart.
+    """
+    if kind == "csv":
+        return _of_csv(text, header, max_characters)
+    if kind == "ndjson":
+        return _of_lines(text, max_nesting, max_characters)
+    guard_nesting(text, max_nesting + 1, json_text=True)
+    return of_values(_json(text, None))
+
+
+def of_values(document: Any) -> Iterator[Record]:
+    """The records of a JSON value: an object, or an array of them."""
+    values = document if isinstance(document, list) else [document]
+    for number, value in enumerate(values, start=1):
+        place = f"record {number}"
+        found = value if isinstance(value, dict) else InputError(f"{place} is not a JSON object", hint=_PLAIN)
+        yield Record(place, None, found, "")
+
+
+def _of_lines(text: str, max_nesting: int, max_characters: int) -> Iterator[Record]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line or line.isspace():
+            continue
+        found: Mapping[str, Any] | QuadrillError
+        try:
+            if len(line) > max_characters:
+                raise _too_long(f"line {number}", max_characters)
+            if line.find("{", 1) >= 0 or "[" in line:
+                guard_nesting(line, max_nesting, json_text=True)
+            found = _json(line, number)
+            if type(found) is not dict:
+                found = InputError(f"line {number} is not a JSON object", hint=_PLAIN)
+        except QuadrillError as error:
+            found = error
+        yield Record(f"line {number}", number, found, line)
+
+
+def _json(text: str, line: int | None) -> Any:
+    """A JSON value; integers of any length are exact.
+
+    Raises: RdfSyntaxError with the place.
+    """
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        place = f"line {error.lineno if line is None else line}"
+        raise RdfSyntaxError(
+            f"{place}, column {error.colno}: it is not JSON: {error.msg}",
+            line=error.lineno if line is None else line,
+            column=error.colno,
+        ) from None
+    # Integers over 64 bits would be doubles.
+    return value if _LONG_NUMBER.search(text) is None else json.loads(text)
+
+
+def _of_csv(text: str, header: bool, max_characters: int) -> Iterator[Record]:
+    """Lines of CSV (RFC 4180); a field that is empty is absent. Without a header columns are a, b, c ..."""
+    lines = io.StringIO(text, newline="")
+    reader = csv.reader(lines, strict=True)
+    names: list[str] | None = None
+    while True:
+        number = reader.line_num + 1
+        place = f"line {number}"
+        cells: list[str] = []
+        found: Mapping[str, Any] | QuadrillError
+        try:
+            cells = next(reader)
+            if not cells:
+                continue
+            if names is None:
+                names = _names(cells, place) if header else [_letters(each) for each in range(len(cells))]
+                if header:
+                    continue
+            if len(cells) != len(names):
+                columns = f"there are {len(names)} columns"
+                raise InputError(f"{place} has {len(cells)} fields, {columns}", line=number)
+            if sum(map(len, cells)) > max_characters:
+                raise _too_long(place, max_characters)
+            found = {name: cell for name, cell in zip(names, cells, strict=True) if cell}
+            shown = ""
+        except StopIteration:
+            return
+        except csv.Error as error:
+            found = RdfSyntaxError(f"{place} is not CSV: {error}", line=number)
+            if names is None:
+                raise found from None  # the names of all others stood there
+            shown = place
+        except QuadrillError as error:
+            if names is None:
+                raise
+            found, shown = error, ",".join(cells)[:max_characters]
+        yield Record(place, number, found, shown)
+
+
+def _names(cells: list[str], place: str) -> list[str]:
+    twice = next((name for name in cells if cells.count(name) > 1), None)
+    if twice is not None:
+        hint = "Give each column a name of its own."
+        raise InputError(f"{place}: the column {twice!r} is there twice", hint=hint)
+    return [cell.strip() for cell in cells]
+
+
+def _letters(column: int) -> str:
+    """The name of a column without one: a to z, then aa, ab ..."""
+    name = ""
+    column += 1
+    while column:
+        column, letter = divmod(column - 1, 26)
+        name = chr(ord("a") + letter) + name
+    return name
+
+
+def _too_long(place: str, most: int) -> LimitError:
+    return LimitError(f"{place} has more than {most:,} characters", limit=most)

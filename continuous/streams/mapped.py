@@ -1,0 +1,86 @@
+"""Pushes of records: each becomes an element by the stream's mapping; what gives no triple is skipped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from quadrill.store.documents.own_terms import with_own_blank_nodes
+from quadrill.store.documents.statements import lines_of
+from quadrill.store.errors import LimitError, QuadrillError
+from quadrill.store.formats import split_media_type
+
+from ..errors import InputError, MediaTypeError
+from ..language.mapping.mapping import RecordMapping
+from ..language.mapping.records import MEDIA_TYPES, Record, read_records
+from .decode import Decoded, DecodedElement, DecodeOptions, body_text, check_size, decode, refuse
+from .times import record_ms
+
+_KEPT_CHARACTERS = 10_000
+"""Of the text of a record that could not be read."""
+
+
+def decode_mapped(body: bytes, media_type: str, mapping: RecordMapping, options: DecodeOptions) -> Decoded:
+    """The elements of a push to a mapped stream; what is RDF already is decoded as ever.
+
+    Raises:
+        RdfSyntaxError, InputError, LimitError: a record that is wrong, with its place; as `decode`.
+        MediaTypeError: records of another format than the mapping's.
+    """
+    name, parameters = split_media_type(media_type)
+    kind = MEDIA_TYPES.get(name)
+    if kind is None:
+        return decode(body, media_type, options)
+    declared = mapping.declaration
+    if declared.format is not None and (declared.format == "csv") != (kind == "csv"):
+        raise MediaTypeError(
+            f"the stream's mapping is of {declared.format}, the push is {name}",
+            hint="Leave format out of the mapping of a stream that takes both.",
+        )
+    text = body_text(body, parameters.get("charset", "utf-8").lower())
+    records = read_records(text, kind, header=declared.header, max_nesting=options.max_nesting)
+    return of_records(records, mapping, options)
+
+
+def of_records(records: Iterable[Record], mapping: RecordMapping, options: DecodeOptions) -> Decoded:
+    """The elements of records; raises as `decode_mapped`."""
+    result = Decoded()
+    skipped = size = 0
+    apply, declared, blank = mapping.apply, mapping.declaration, mapping.blank
+    for place, line, found, text in records:
+        try:
+            if isinstance(found, QuadrillError):
+                raise found
+            statements, time = apply(found)
+            if not statements:
+                skipped += 1
+                continue
+            at = options.at
+            if declared.time is not None and (time is not None or at is None):
+                at = record_ms(time, declared.time_format, declared.time)
+        except (InputError, LimitError) as error:
+            if isinstance(found, dict):
+                details = {**error.details, "line": line}
+                error = type(error)(f"{place}: {error.message}", hint=error.hint, code=error.code, **details)
+                text = text or json.dumps(found, ensure_ascii=False)
+            refuse(result, error, place, line, options, text[:_KEPT_CHARACTERS])
+            continue
+        except QuadrillError as error:
+            refuse(result, error, place, line, options, text[:_KEPT_CHARACTERS])
+            continue
+        size += len(statements)
+        check_size(size, options)
+        if not options.each_triple:
+            result.elements.append(DecodedElement(statements, at, place, line, blank))
+            continue
+        result.elements += [DecodedElement((each,), at, place, line, blank) for each in statements]
+    result.skipped = skipped
+    return result
+
+
+def sample(decoded: Decoded, stream: str) -> str:
+    """N-Quads of what was decoded, each element with blank nodes of its own."""
+    return "".join(
+        lines_of(with_own_blank_nodes(each.statements, stream, number) if each.blank else each.statements)
+        for number, each in enumerate(decoded.elements, start=1)
+    )

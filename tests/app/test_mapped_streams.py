@@ -1,0 +1,294 @@
+"""Mapped streams over HTTP: records in, elements by the stream's mapping."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyoxigraph import RdfFormat, parse
+
+from tests.app.conftest import LiveServer, Start, problem_of
+
+IRI = "http://example.org/readings"
+CONSTRUCT = """PREFIX : <http://example.org/>
+CONSTRUCT { ?s :celsius ?value_c } WHERE { BIND(IRI(CONCAT(STR(:), ?sensor)) AS ?s) }"""
+MAPPING = {"format": "json", "construct": CONSTRUCT, "time": "ts", "time_format": "s"}
+
+
+@pytest.fixture
+def fresh(start_server: Start) -> LiveServer:
+    return start_server()
+
+
+def declare(live: LiveServer, **members: Any) -> Any:
+    given = {**MAPPING, **members}
+    mapping = {name: value for name, value in given.items() if value is not None}
+    return live.client.put("/streams", params={"iri": IRI}, json={"mapping": mapping, "retention": "2h"})
+
+
+def push(live: LiveServer, body: Any, media_type: str = "application/json", **parameters: Any) -> Any:
+    content = body if isinstance(body, str) else json.dumps(body)
+    return live.client.post(
+        "/streams", params={"iri": IRI, **parameters}, content=content, headers={"Content-Type": media_type}
+    )
+
+
+def record(sensor: str, celsius: Any, ts: Any = 1000) -> dict[str, Any]:
+    return {"sensor": sensor, "value": {"c": celsius}, "ts": ts}
+
+
+def seen(live: LiveServer) -> list[str]:
+    """The elements of the stream, newest first, as text."""
+    engine = live.services.engine
+    return [
+        "|".join(" ".join(each) for each in element.statements)
+        for element in engine.newest_elements(IRI, 100)
+    ]
+
+
+def test_a_declaration_carries_a_mapping_and_shows_it(fresh: LiveServer) -> None:
+    answer = declare(fresh)
+    assert answer.status_code == 201
+    assert answer.json()["mapping"] == MAPPING
+    assert answer.json()["stamping"] == "event"
+    assert declare(fresh).status_code == 200
+    assert fresh.client.get("/streams", params={"iri": IRI}).json()["mapping"] == MAPPING
+    fresh.client.put("/streams/plain", json={"iri": "urn:plain"})
+    assert fresh.client.get("/streams/plain").json()["mapping"] is None
+
+
+def test_objects_arrays_and_lines_are_records(fresh: LiveServer) -> None:
+    declare(fresh)
+    answer = push(fresh, record("a", 21.5), wait="true")
+    assert answer.status_code == 200, answer.text
+    assert answer.json() == {
+        "stream": IRI, "first_seq": 1, "last_seq": 1, "accepted": 1, "late": 0, "durable": False,
+        "dropped": 0, "skipped": 0,
+    }  # fmt: skip
+    answer = push(fresh, [record("b", 21), {"sensor": "none", "ts": 1}, record("c", 21.0)])
+    assert (answer.json()["accepted"], answer.json()["skipped"]) == (2, 1)
+    lines = "\n".join(json.dumps(record(name, 5, 1001)) for name in "de") + "\n\n"
+    assert push(fresh, lines, "application/x-ndjson", wait="true").json()["last_seq"] == 5
+    ordinary = fresh.client.post(
+        "/streams/other?at=1", content="<urn:s> <urn:p> 1 .", headers={"Content-Type": "text/turtle"}
+    )
+    assert "skipped" not in ordinary.json()
+    assert len(seen(fresh)) == 5
+    assert seen(fresh)[0].startswith("<http://example.org/e> <http://example.org/celsius>")
+
+
+def test_csv_has_strings_and_empty_fields_are_absent(fresh: LiveServer) -> None:
+    assert declare(fresh, format="csv").status_code == 201
+    body = 'ts,sensor,value.c\r\n1000,a,21.5\r\n1001,"b ""x""",\r\n1002,c,"2,5"\r\n'
+    answer = push(fresh, body, "text/csv; charset=utf-8")
+    assert (answer.status_code, answer.json()["accepted"], answer.json()["skipped"]) == (200, 2, 1)
+    assert [each.split(" ", 2)[2].split("^")[0].strip() for each in seen(fresh)] == ['"2,5"', '"21.5"']
+
+
+def test_csv_without_a_header_has_columns_a_b_c(fresh: LiveServer) -> None:
+    construct = "CONSTRUCT { <urn:s> <urn:p> ?b } WHERE {}"
+    declare(fresh, format="csv", construct=construct, header=False, time="a", time_format="ms")
+    assert push(fresh, "1000,x\n2000,y\n", "text/csv").json()["accepted"] == 2
+    assert seen(fresh) == ['<urn:s> <urn:p> "y" ', '<urn:s> <urn:p> "x" ']
+
+
+@pytest.mark.parametrize(
+    ("time_format", "value", "at"),
+    [
+        ("iso", "2024-05-01T12:00:00.5Z", 1714564800500),
+        ("iso", "2024-05-01 14:00:00+02:00", 1714564800000),
+        ("iso", "2024-05-01T12:00:00", 1714564800000),
+        ("s", 1714564800.25, 1714564800250),
+        ("s", "1714564800", 1714564800000),
+        ("ms", 1714564800123, 1714564800123),
+        ("us", 1714564800123999, 1714564800123),
+        (None, 1714564800123, 1714564800123),
+        (None, "2024-05-01T12:00:00Z", 1714564800000),
+    ],
+)
+def test_the_event_time_is_that_of_a_field(
+    fresh: LiveServer, time_format: str | None, value: Any, at: int
+) -> None:
+    declare(fresh, time_format=time_format)
+    assert push(fresh, record("a", 1, value)).status_code == 200
+    assert [each.event_time for each in fresh.services.engine.newest_elements(IRI, 9)] == [at]
+
+
+def test_without_a_time_the_stream_is_stamped_at_arrival(fresh: LiveServer) -> None:
+    assert declare(fresh, time=None, time_format=None).json()["stamping"] == "arrival"
+    assert push(fresh, record("a", 1)).status_code == 200
+    assert push(fresh, record("a", 1), at=5).status_code == 400
+    assert push(fresh, record("a", 1, None)).status_code == 200
+
+
+def test_a_time_that_is_missing_is_that_of_the_push(fresh: LiveServer) -> None:
+    declare(fresh)
+    assert push(fresh, record("a", 1, None), at=7000).status_code == 200
+    assert fresh.services.engine.newest_elements(IRI, 1)[0].event_time == 7000
+
+
+@pytest.mark.parametrize(
+    ("body", "media_type", "told"),
+    [
+        ([record("a", 1), record("b", 2, "soon")], "application/json", "record 2: the field ts"),
+        ([record("a", 1), 5], "application/json", "record 2 is not a JSON object"),
+        ([record("a", 1, None)], "application/json", "record 1: the field ts of the event time is missing"),
+        (json.dumps(record("a", 1)) + "\n{nonsense\n", "application/x-ndjson", "line 2, column 2"),
+        (json.dumps(record("a", 1)) + "\n[]\n", "application/x-ndjson", "line 2 is not a JSON object"),
+        ('{"sensor": "a",\n "value": }', "application/json", "line 2, column 11"),
+        (json.dumps({**record("a", 1), "value_c": 2}), "application/json", r"record 1: two fields"),
+        ('{"sensor": "\\ud800", "ts": 1}', "application/x-ndjson", "line 1"),
+        ("[" * 200 + "]" * 200, "application/json", "deeper than"),
+    ],
+)
+def test_a_wrong_record_is_an_error_of_the_push_at_its_place(
+    fresh: LiveServer, body: Any, media_type: str, told: str
+) -> None:
+    declare(fresh)
+    answer = push(fresh, body, media_type)
+    assert answer.status_code in (400, 413), answer.text
+    assert told in problem_of(answer, answer.status_code)["detail"]
+    assert seen(fresh) == []
+    assert fresh.client.get("/streams/readings/dead-letters").json()["letters"] == []
+
+
+def test_wrong_csv_is_told_with_its_line(fresh: LiveServer) -> None:
+    declare(fresh, format="csv")
+    header = "ts,sensor,value_c\n"
+    answer = push(fresh, header + "1,a,2\n1,a\n", "text/csv")
+    assert "line 3 has 2 fields, there are 3 columns" in problem_of(answer, 400)["detail"]
+    assert "line 2 is not CSV" in problem_of(push(fresh, header + '1,"a"b,2\n', "text/csv"), 400)["detail"]
+    assert "is there twice" in problem_of(push(fresh, "ts,ts\n1,2\n", "text/csv"), 400)["detail"]
+    partial = push(fresh, header + '1,a,2\n1,a\n2,b,3\n1,"a"b,2\n3,c,4\n', "text/csv", partial="true").json()
+    assert (partial["accepted"], [each["line"] for each in partial["bad"]]) == (3, [3, 5])
+
+
+def test_with_partial_a_wrong_record_is_a_dead_letter_that_can_be_tried_again(
+    start_server: Start, tmp_path: Path
+) -> None:
+    live = start_server(data=str(tmp_path / "d"))
+    declare(live)
+    bad = json.dumps(record("b", 2, "soon"))
+    body = f"{json.dumps(record('a', 1))}\n{bad}\n{{nonsense\n{json.dumps(record('c', 3))}\n"
+    answer = push(live, body, "application/x-ndjson", partial="true").json()
+    assert (answer["accepted"], answer["skipped"]) == (2, 0)
+    assert [(each["line"], each["element"]) for each in answer["bad"]] == [(2, "line 2"), (3, "line 3")]
+    letters = live.client.get("/streams/readings/dead-letters").json()["letters"]
+    assert [(each["reason"], each["record"]) for each in letters] == [
+        ("unreadable", bad),
+        ("unreadable", "{nonsense"),
+    ]
+    assert "the field ts" in letters[0]["error"]
+    retry = "/streams/readings/dead-letters:retry"
+    first, second = (each["id"] for each in letters)
+    assert live.client.post(retry, params={"id": first}).status_code == 400
+    declare(live, time_format=None, time="sensor")  # nonsense, too
+    assert live.client.post(retry, params={"id": first}).status_code == 400
+    construct = CONSTRUCT.replace("?value_c", "?value_c ; :when ?ts")
+    assert live.client.get("/streams/readings/late").json()["elements"] == []
+    declare(live, construct=construct, time="value.c", time_format="s")
+    tried = live.client.post(retry, params={"id": first})
+    assert (tried.status_code, tried.json()["retried"], tried.json()["seq"]) == (200, "record", 3)
+    assert live.client.post(retry, params={"id": first}).status_code == 404
+    letters = live.client.get("/streams/readings/dead-letters").json()["letters"]
+    assert second in [each["id"] for each in letters]
+    assert first not in [each["id"] for each in letters]
+
+
+def test_other_formats_than_the_mapping_s_are_refused_and_rdf_enters_as_ever(fresh: LiveServer) -> None:
+    declare(fresh)
+    assert push(fresh, "ts\n1\n", "text/csv").status_code == 415
+    assert push(fresh, "<urn:s> <urn:p> 1 .", "text/turtle", at=5).status_code == 200
+    declare(fresh, format=None)
+    assert push(fresh, "ts,sensor,value_c\n6,a,1\n", "text/csv").status_code == 200
+    assert push(fresh, record("a", 1, 7)).status_code == 200
+    fresh.client.put("/streams/plain", json={"iri": "urn:plain"})
+    answer = fresh.client.post("/streams/plain", json={"a": 1})
+    assert answer.status_code == 415
+    assert "mapping" in problem_of(answer, 415)["hint"]
+
+
+def test_a_wrong_mapping_is_refused_with_its_place(fresh: LiveServer) -> None:
+    answer = declare(fresh, construct="CONSTRUCT { ?s ?p ?o }\nWHERE { ?s ?p ?o }")
+    assert answer.status_code == 400
+    problem = problem_of(answer, 400)
+    assert (problem["line"], problem["column"]) == (2, 12)
+    assert "BIND, FILTER, VALUES, OPTIONAL and UNION" in problem["hint"]
+    assert fresh.client.get("/streams", params={"iri": IRI}).status_code == 404
+    stamped = fresh.client.put("/streams/x", json={"mapping": MAPPING, "stamping": "arrival"})
+    assert stamped.status_code == 400
+
+
+def test_a_mapping_can_be_changed_and_taken_away(fresh: LiveServer) -> None:
+    declare(fresh)
+    push(fresh, record("a", 1))
+    assert declare(fresh, time=None, time_format=None).status_code == 409
+    assert declare(fresh, construct=CONSTRUCT.replace("celsius", "c")).status_code == 200
+    push(fresh, record("a", 1, 1001))
+    assert ["/c>" in each for each in seen(fresh)] == [True, False]
+    plain = fresh.client.put("/streams", params={"iri": IRI}, json={})
+    assert plain.json()["mapping"] is None
+    assert push(fresh, record("a", 1)).status_code == 415
+
+
+def test_a_mapping_survives_a_restart(start_server: Start, tmp_path: Path) -> None:
+    live = start_server(data=str(tmp_path / "d"))
+    declare(live)
+    push(live, record("a", 1), wait="true")
+    push(live, "{nonsense", "application/x-ndjson", partial="true")
+    live.services.close()
+    live = start_server(data=str(tmp_path / "d"))
+    assert live.client.get("/streams", params={"iri": IRI}).json()["mapping"] == MAPPING
+    assert push(live, record("b", 2)).json()["first_seq"] == 2
+    assert [each.split("^")[0] for each in seen(live)] == [
+        f'<http://example.org/{name}> <http://example.org/celsius> "{value}"'
+        for name, value in (("b", 2), ("a", 1))
+    ]
+    letters = live.client.get("/streams/readings/dead-letters").json()["letters"]
+    assert [each["record"] for each in letters] == ["{nonsense"]
+
+
+def test_an_idempotency_key_repeats_the_answer_with_what_was_skipped(fresh: LiveServer) -> None:
+    declare(fresh)
+    headers = {"Idempotency-Key": "k"}
+    body = [record("a", 1), {"ts": 5}]
+    first, again = (
+        fresh.client.post("/streams", params={"iri": IRI}, json=body, headers=headers).json()
+        for _ in range(2)
+    )
+    assert first == again
+    assert first["skipped"] == 1
+
+
+def test_a_mapping_is_tried_without_anything_entering(fresh: LiveServer) -> None:
+    declare(fresh)
+    double = "http://www.w3.org/2001/XMLSchema#double"
+    expected = f'<http://example.org/a> <http://example.org/celsius> "21.5"^^<{double}> .\n'
+    for path, parameters in (("/streams:map", {"iri": IRI}), ("/streams/readings:map", {})):
+        answer = fresh.client.post(path, params=parameters, json=record("a", 21.5))
+        assert (answer.status_code, answer.text) == (200, expected)
+        assert answer.headers["Content-Type"].startswith("application/n-quads")
+    wrong = fresh.client.post("/streams:map", params={"iri": IRI}, json=record("a", 1, "soon"))
+    assert wrong.status_code == 400
+    blank = {"construct": "CONSTRUCT { [] <urn:v> ?v } WHERE {}"}
+    tried = fresh.client.post("/streams:map", json={"mapping": blank, "records": [{"v": 1}, {"v": 2}, {}]})
+    assert len({quad.subject for quad in parse(tried.text, RdfFormat.N_QUADS)}) == 2
+    assert seen(fresh) == []
+    assert fresh.client.post("/streams:map", json={"records": []}).status_code == 400
+    assert fresh.client.post("/streams:map", params={"iri": "urn:none"}, json={}).status_code == 404
+    fresh.client.put("/streams/plain", json={})
+    assert fresh.client.post("/streams/plain:map", json={}).status_code == 400
+    bad = fresh.client.post("/streams:map", json={"mapping": {"construct": "SELECT"}, "records": []})
+    assert bad.status_code == 400
+
+
+def test_records_over_limits_are_refused(fresh: LiveServer) -> None:
+    declare(fresh, construct="CONSTRUCT { <urn:s> <urn:p> ?a , ?b } WHERE {}")
+    many = {"ts": 1, "a": list(range(200)), "b": list(range(200))}
+    assert push(fresh, many).status_code in (400, 413)
+    long = json.dumps({"ts": 1, "a": "x" * 1_000_001})
+    assert push(fresh, long, "application/x-ndjson").status_code in (400, 413)
+    deep = '{"ts": 1, "a": ' + '{"a":' * 150 + "1" + "}" * 150 + "}"
+    assert push(fresh, deep, "application/x-ndjson").status_code in (400, 413)
