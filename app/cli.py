@@ -20,6 +20,7 @@ OK, FAILED, USAGE = 0, 1, 2
 MODULES = {
     "serve": ("serve", "demo"),
     "client": ("query", "update", "push", "register", "queries", "watch", "replay", "drop"),
+    "records": ("declare", "map"),
     "load": ("load",),
     "mirror": ("mirror",),
     "explain": ("explain",),

@@ -29,7 +29,12 @@ ACCEPT = {
 }
 PIPED = "application/n-quads"
 """What standard input is taken for."""
-PUSH_TYPES = {".ndjson": "application/x-ndjson", ".jsonl": "application/x-ndjson"}
+PUSH_TYPES = {
+    ".ndjson": "application/x-ndjson",
+    ".jsonl": "application/x-ndjson",
+    ".json": "application/json",
+    ".csv": "text/csv",
+}
 
 
 def add_commands(commands: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyoxigraph import RdfFormat, parse
 
+from quadrill.app.cli import main
 from tests.app.conftest import LiveServer, Start, problem_of
 
 IRI = "http://example.org/readings"
@@ -292,3 +293,28 @@ def test_records_over_limits_are_refused(fresh: LiveServer) -> None:
     assert push(fresh, long, "application/x-ndjson").status_code in (400, 413)
     deep = '{"ts": 1, "a": ' + '{"a":' * 150 + "1" + "}" * 150 + "}"
     assert push(fresh, deep, "application/x-ndjson").status_code in (400, 413)
+
+
+def test_the_command_line_declares_a_mapped_stream_and_shows_what_records_would_be(
+    fresh: LiveServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, records, table = tmp_path / "m.rq", tmp_path / "r.json", tmp_path / "t.csv"
+    text.write_text(CONSTRUCT)
+    records.write_text(json.dumps([record("a", 21.5), record("b", 1)]))
+    table.write_text("sensor,value.c,ts\nc,5,\n")
+
+    def run(*arguments: str) -> str:
+        assert main([*arguments, "--server", fresh.url]) == 0
+        return capsys.readouterr().out
+
+    assert (
+        run("declare", IRI, "--mapping", str(text), "--time", "ts", "--time-format", "s")
+        == "readings declared\n"
+    )
+    assert run("map", "readings", str(records)).count("celsius") == 2
+    assert '<http://example.org/c> <http://example.org/celsius> "5" .\n' == run(
+        "map", str(table), "--mapping", str(text)
+    )
+    assert json.loads(run("push", "readings", str(records)))["accepted"] == 2
+    assert main(["map", str(records), "--server", fresh.url]) == 2
+    assert "which mapping" in capsys.readouterr().err

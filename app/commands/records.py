@@ -1,0 +1,133 @@
+"""Streams of records: declare one with its mapping, show what records would be."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from .connection import add_server_options, connect
+from .given import OfflineError, UsageError, read_text
+
+RECORD_TYPES = {".json": "application/json", ".csv": "text/csv"}
+_LINES = "application/x-ndjson"
+
+
+def add_commands(commands: Any) -> None:
+    """Add the commands."""
+    declare = _command(commands, "declare", _declare, "declare a stream, or change one")
+    declare.add_argument("stream", help="the stream's name or IRI")
+    _add_mapping(declare)
+    declare.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=JSON",
+        help="a further member, such as lateness",
+    )
+    shown = _command(commands, "map", _map, "show what records would be by a mapping; nothing enters")
+    shown.add_argument("stream", nargs="?", help="the stream whose mapping it is, unless --mapping is given")
+    shown.add_argument("file", help="a file of records, or - for standard input")
+    shown.add_argument("--type", metavar="MEDIA_TYPE", help=f"media type; default: by the name, {_LINES}")
+    _add_mapping(shown)
+
+
+def _command(commands: Any, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
+    add_server_options(parser)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_mapping(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--mapping", type=Path, metavar="FILE", help="a CONSTRUCT, a JSON-LD context, or a mapping as JSON"
+    )
+    parser.add_argument("--time", metavar="FIELD", help="the field of the event time")
+    parser.add_argument("--time-format", choices=("iso", "s", "ms", "us"), help="how it is written")
+    parser.add_argument("--format", choices=("json", "csv"), help="take only records of this format")
+
+
+def _mapping(options: argparse.Namespace) -> dict[str, Any]:
+    """The mapping that the options tell."""
+    text = read_text(options.mapping)
+    members: dict[str, Any] = {"construct": text}
+    if text.lstrip().startswith("{"):
+        members = _json(text, options.mapping)
+        members = {"jsonld": members} if "@context" in members else members
+    for name in ("time", "time_format", "format"):
+        if getattr(options, name) is not None:
+            members[name] = getattr(options, name)
+    return members
+
+
+def _declare(options: argparse.Namespace) -> int:
+    members: dict[str, Any] = {}
+    for option in options.option:
+        name, equals, value = option.partition("=")
+        if not equals:
+            raise UsageError(f"--option {option} is not NAME=JSON")
+        try:
+            members[name] = json.loads(value)
+        except ValueError:
+            members[name] = value
+    if options.mapping is not None:
+        members["mapping"] = _mapping(options)
+    path, parameters = _stream(options.stream, "")
+    with connect(options) as server:
+        answer = server.call("PUT", path, params=parameters, json=members)
+    name = answer.json()["name"]
+    print(f"{name} {'declared' if answer.status_code == 201 else 'is declared'}")
+    return 0
+
+
+def _map(options: argparse.Namespace) -> int:
+    data = sys.stdin.buffer.read() if options.file == "-" else Path(options.file).read_bytes()
+    media_type = options.type or RECORD_TYPES.get(Path(options.file).suffix, _LINES)
+    with connect(options) as server:
+        if options.mapping is not None:
+            members = {"mapping": _mapping(options), "records": _records(data, media_type, options.file)}
+            answer = server.call("POST", "streams:map", json=members)
+        elif options.stream is None:
+            raise UsageError(
+                "which mapping is not said", hint="Name a stream before the file, or give --mapping."
+            )
+        else:
+            path, parameters = _stream(options.stream, ":map")
+            headers = {"Content-Type": media_type}
+            answer = server.call("POST", path, params=parameters, content=data, headers=headers)
+    sys.stdout.write(answer.text)
+    return 0
+
+
+def _stream(name: str, action: str) -> tuple[str, dict[str, str]]:
+    if ":" in name:
+        return f"streams{action}", {"iri": name}
+    return f"streams/{quote(name, safe='')}{action}", {}
+
+
+def _records(data: bytes, media_type: str, file: str) -> list[Any]:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise OfflineError(f"{file} is not UTF-8") from error
+    if media_type.startswith("text/csv"):
+        rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+        return [{name: value for name, value in row.items() if value} for row in rows]
+    if media_type == _LINES:
+        return [_json(line, file) for line in text.splitlines() if line.strip()]
+    found = _json(text, file)
+    return found if isinstance(found, list) else [found]
+
+
+def _json(text: str, file: Any) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise OfflineError(f"{file} is no JSON, {place}: {error.msg}") from error
