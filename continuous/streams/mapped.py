@@ -46,12 +46,12 @@ def of_records(records: Iterable[Record], mapping: RecordMapping, options: Decod
     """The elements of records; raises as `decode_mapped`."""
     result = Decoded()
     skipped = size = 0
-    apply, declared, blank = mapping.apply, mapping.declaration, mapping.blank
+    apply, declared = mapping.apply, mapping.declaration
     for place, line, found, text in records:
         try:
             if isinstance(found, QuadrillError):
                 raise found
-            statements, time = apply(found)
+            statements, time, blank = apply(found)
             if not statements:
                 skipped += 1
                 continue

@@ -5,30 +5,38 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from quadrill.store.documents.statements import Statement, Statements
 
 from ...errors import InputError
 from .construct import read_construct
+from .context import read_context
 from .declaration import MappingDeclaration, read_declaration
 from .fields import FieldReader, variable_name
 from .generate import fields_of, generate, is_blank
+from .jsonld import statements_by
 
 
 class Mapped(NamedTuple):
-    """What a record gives: its statements, and what stands in the field of its time, None without it."""
+    """What a record gives: its statements, and what stands in the field of its time, None without it.
+
+    ``blank``: a blank node may be among them.
+    """
 
     statements: Statements
     time: Any
+    blank: bool
+
+
+Apply: TypeAlias = Callable[[Mapping[str, Any]], Mapped]
 
 
 class RecordMapping(NamedTuple):
-    """The function of a mapping, which raises InputError and LimitError; ``blank``: it makes blank nodes."""
+    """The function of a mapping, which raises InputError and LimitError."""
 
     declaration: MappingDeclaration
-    apply: Callable[[Mapping[str, Any]], Mapped]
-    blank: bool
+    apply: Apply
 
 
 @lru_cache(maxsize=4096)
@@ -39,11 +47,17 @@ def compiled(text: str, base_iri: str) -> RecordMapping:
         InputError, QueryTextError, UnsupportedError: it is wrong.
     """
     declaration = read_declaration(json.loads(text))
-    assert declaration.construct is not None
-    construct = read_construct(declaration.construct, base_iri)
+    if declaration.construct is None:
+        return RecordMapping(declaration, _by_context(declaration, base_iri))
+    return RecordMapping(declaration, _by_construct(declaration, declaration.construct, base_iri))
+
+
+def _by_construct(declaration: MappingDeclaration, text: str, base_iri: str) -> Apply:
+    construct = read_construct(text, base_iri)
     fields = fields_of(construct)
     time = None if declaration.time is None else variable_name(declaration.time)
     names = fields if time is None or time in fields else (*fields, time)
+    blank = is_blank(construct.template)
     reader, make = FieldReader(names), generate(construct, names, base_iri)
     place = None if time is None else names.index(time)
 
@@ -55,15 +69,28 @@ def compiled(text: str, base_iri: str) -> RecordMapping:
         # An element is a dataset: each quad once.
         unique = tuple(found if len(found) < 2 else dict.fromkeys(found))
         if place is None:
-            return Mapped(unique, None)
-        if len(rows) == 1:
-            return Mapped(unique, rows[0][place])
-        return Mapped(unique, _only({repr(row[place]): row[place] for row in rows}, declaration.time))
+            return Mapped(unique, None, blank)
+        when = rows[0][place] if len(rows) == 1 else _time([row[place] for row in rows], declaration.time)
+        return Mapped(unique, when, blank)
 
-    return RecordMapping(declaration, apply, is_blank(construct.template))
+    return apply
 
 
-def _only(times: dict[str, Any], name: str | None) -> Any:
+def _by_context(declaration: MappingDeclaration, base_iri: str) -> Apply:
+    make = statements_by(read_context(json.loads(declaration.jsonld or "{}").get("@context"), base_iri))
+    reader = None if declaration.time is None else FieldReader((variable_name(declaration.time),))
+
+    def apply(record: Mapping[str, Any]) -> Mapped:
+        unique = tuple(dict.fromkeys(make(record)))
+        blank = any(subject[0] == "_" or value[0] == "_" for subject, _, value, _ in unique)
+        when = None if reader is None else _time([row[0] for row in reader.rows(record)], declaration.time)
+        return Mapped(unique, when, blank)
+
+    return apply
+
+
+def _time(found: list[Any], name: str | None) -> Any:
+    times = {repr(each): each for each in found}
     if len(times) > 1:
         raise InputError(f"the field {name} has {len(times)} different times; an element has one")
     return next(iter(times.values()))

@@ -86,8 +86,8 @@ def test_arrays_with_too_many_solutions_and_fields_of_one_name_are_refused() -> 
 
 def test_blank_nodes_of_the_template_are_the_record_s_own() -> None:
     made = mapping("CONSTRUCT { [] :v ?v ; :n _:n . _:n :of ?o } WHERE {}")
-    assert made.blank
-    assert not mapping("CONSTRUCT { :s :v ?v } WHERE {}").blank
+    assert made.apply({"v": 1}).blank
+    assert not mapping("CONSTRUCT { :s :v ?v } WHERE {}").apply({"v": 1}).blank
     found = made.apply({"v": ["1", "2"], "o": "x"}).statements
     assert len({subject for subject, predicate, _, _ in found if predicate == f"<{E}v>"}) == 1
     assert len(found) == 4

@@ -1,0 +1,244 @@
+"""Records by a JSON-LD context: statements, without the algorithms of expansion and conversion.
+
+Keys are understood once. What comes out is what those algorithms give, in the store's forms of values.
+Source: https://www.w3.org/TR/json-ld11-api/#expansion-algorithm, #object-to-rdf-conversion
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from pyoxigraph import Literal, NamedNode
+
+from quadrill.store.documents.statements import Statement
+from quadrill.store.terms import store_form, term_text
+
+from ...errors import InputError
+from ...expressions.values import XSD
+from .context import JsonLdContext, Term, node_text
+from .generate import text_of
+
+_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+_TYPE, _FIRST, _REST, _NIL = (f"<{_RDF}{name}>" for name in ("type", "first", "rest", "nil"))
+_DOUBLE = f"{XSD}double"
+_MOST_KEYS = 10_000
+_WHOLE_LIMIT = 10**21
+"""Greater numbers are doubles."""
+
+
+def statements_by(context: JsonLdContext) -> Callable[[Mapping[str, Any]], list[Statement]]:
+    """A function from a record to its statements, which raises InputError."""
+    understood: dict[str, Term | None] = {}
+
+    def term_of(key: str) -> Term | None:
+        try:
+            return understood[key]
+        except KeyError:
+            found = context.term(key)
+            if len(understood) < _MOST_KEYS:
+                understood[key] = found
+            return found
+
+    return lambda record: _Writing(context, term_of).of(record)
+
+
+class _Writing:
+    """The statements of one record."""
+
+    def __init__(self, context: JsonLdContext, term_of: Callable[[str], Term | None]) -> None:
+        self._context = context
+        self._term_of = term_of
+        self._found: list[Statement] = []
+        self._blanks = 0
+
+    def of(self, record: Mapping[str, Any]) -> list[Statement]:
+        """All of them."""
+        self._node(record)
+        return self._found
+
+    def _node(self, fields: Mapping[str, Any]) -> str | None:
+        """Add what is said of a node; its text, None of one whose IRI is none."""
+        members = [(term, value) for key, value in fields.items() if (term := self._term_of(key)) is not None]
+        ids = [value for term, value in members if term.iri == "@id"]
+        subject = self._reference(ids[0], document=True) if ids else self._blank()
+        for term, value in members:
+            iri = term.iri
+            if iri == "@id" or value is None or iri is None:
+                continue
+            if iri == "@type":
+                for each in _members(value):
+                    self._add(subject, _TYPE, self._reference(each, vocab=True, document=True))
+            elif iri == "@reverse":
+                self._reversed(subject, value)
+            elif iri.startswith("@"):
+                raise InputError(f"the record has {iri} where a mapping does not read it")
+            elif not iri.startswith("_:"):
+                self._property(subject, term, value)
+        return subject
+
+    def _reversed(self, subject: str | None, properties: Any) -> None:
+        if not isinstance(properties, dict):
+            raise InputError("@reverse of the record must be an object")
+        for key, value in properties.items():
+            term = self._term_of(key)
+            if term is not None and term.iri is not None and not term.iri.startswith("@"):
+                for each in _members(value):
+                    self._add(self._value(term, each), f"<{term.iri}>", subject)
+
+    def _property(self, subject: str | None, term: Term, value: Any) -> None:
+        predicate = node_text_of(term.iri)
+        if "@language" in term.container and isinstance(value, dict):
+            for language, texts in value.items():
+                for each in _members(texts):
+                    self._add(subject, predicate, self._text_in(language, each))
+        elif "@list" in term.container and not (isinstance(value, dict) and self._has(value, "@list")):
+            self._add(subject, predicate, self._list(term, _members(value, flat=False)))
+        else:
+            for each in _members(value):
+                if isinstance(each, dict) and self._has(each, "@set"):
+                    self._property(subject, term, self._has(each, "@set")[0])
+                elif term.reverse:
+                    self._add(self._value(term, each), predicate, subject)
+                else:
+                    self._add(subject, predicate, self._value(term, each))
+
+    def _value(self, term: Term, value: Any) -> str | None:
+        """The text of one value of a property; None of one that says nothing."""
+        kind = type(value)
+        if kind is dict:
+            return self._object(term, value)
+        coercion = term.coercion
+        if kind is str:
+            if coercion is None:
+                return text_of(value) if term.language is None else _in_language(value, term.language)
+            if coercion == "@id":
+                return self._reference(value, document=True)
+            if coercion == "@vocab":
+                return self._reference(value, vocab=True, document=True)
+            return _typed(value, coercion)
+        if value is None:
+            return None
+        if coercion is None or coercion[0] == "@":
+            return text_of(_native(value))
+        return _typed(_lexical(value, coercion), coercion)
+
+    def _object(self, term: Term, value: dict[str, Any]) -> str | None:
+        literal = self._has(value, "@value")
+        if literal:
+            return self._literal(value, literal[0])
+        listed = self._has(value, "@list")
+        return self._list(term, _members(listed[0], flat=False)) if listed else self._node(value)
+
+    def _literal(self, fields: dict[str, Any], value: Any) -> str | None:
+        """A value object."""
+        if value is None:
+            return None
+        if isinstance(value, dict | list):
+            raise InputError("@value of the record must be a text, a number or a truth value")
+        kind, language = self._has(fields, "@type"), self._has(fields, "@language")
+        if language and language[0] is not None:
+            return self._text_in(language[0], value)
+        if not kind or kind[0] is None:
+            return text_of(_native(value))
+        datatype = self._context.expand(str(kind[0]), vocab=True, document=True)
+        if datatype is None or node_text_of(datatype) is None:
+            raise InputError(f"@type {kind[0]!r} of a value in the record is no IRI")
+        return _typed(value if isinstance(value, str) else _lexical(value, datatype), datatype)
+
+    def _has(self, fields: Mapping[str, Any], keyword: str) -> list[Any]:
+        """What an object has under a keyword, in a list of its own."""
+        return [
+            value
+            for key, value in fields.items()
+            if (term := self._term_of(key)) is not None and term.iri == keyword
+        ]
+
+    def _list(self, term: Term, values: Iterator[Any]) -> str:
+        cells = []
+        for value in values:
+            cell = self._list(term, iter(value)) if isinstance(value, list) else self._value(term, value)
+            if cell is not None:
+                cells.append(cell)
+        rest = _NIL
+        for cell in reversed(cells):
+            blank = self._blank()
+            self._found += [(blank, _FIRST, cell, ""), (blank, _REST, rest, "")]
+            rest = blank
+        return rest
+
+    def _reference(self, value: Any, *, vocab: bool = False, document: bool = False) -> str | None:
+        if not isinstance(value, str):
+            raise InputError(f"{value!r} in the record must be the text of an IRI")
+        iri = self._context.expand(value, vocab=vocab, document=document)
+        return None if iri is None else node_text_of(iri)
+
+    def _text_in(self, language: Any, value: Any) -> str | None:
+        if value is None:
+            return None
+        if not isinstance(value, str) or not isinstance(language, str):
+            raise InputError("a value with a language must be a text")
+        if language in ("@none", "") or self._context.expand(language, vocab=True) == "@none":
+            return text_of(value)
+        return _in_language(value, language)
+
+    def _add(self, subject: str | None, predicate: str | None, value: str | None) -> None:
+        if subject is not None and predicate is not None and value is not None and subject[0] != '"':
+            self._found.append((subject, predicate, value, ""))
+
+    def _blank(self) -> str:
+        self._blanks += 1
+        return f"_:n{self._blanks}"
+
+
+node_text_of: Callable[[str | None], str | None] = lru_cache(maxsize=65_536)(
+    lambda iri: None if iri is None else node_text(iri)
+)
+"""`context.node_text`, remembered."""
+
+
+def _members(value: Any, *, flat: bool = True) -> Iterator[Any]:
+    """The values of a property: those of an array, else the one."""
+    if not isinstance(value, list):
+        yield value
+        return
+    for each in value:
+        if flat and isinstance(each, list):
+            yield from _members(each)
+        else:
+            yield each
+
+
+def _native(value: Any) -> Any:
+    """A number as the kind that JSON-LD takes it for: whole ones are integers, of any size below 10²¹."""
+    kind = type(value)
+    if kind is float and value == int(value) and abs(value) < _WHOLE_LIMIT:
+        return int(value)
+    return float(value) if kind is int and abs(value) >= _WHOLE_LIMIT else value
+
+
+def _lexical(value: Any, datatype: str) -> str:
+    """The text of a number or truth value that is given a datatype."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    number = _native(value)
+    if type(number) is int and datatype != _DOUBLE:
+        return str(number)
+    sign, figures, exponent = Decimal(repr(float(number))).as_tuple()
+    digits = "".join(map(str, figures))
+    behind = digits[1:].rstrip("0") or "0"
+    return f"{'-' if sign else ''}{digits[0]}.{behind}E{int(exponent) + len(digits) - 1}"
+
+
+@lru_cache(maxsize=65_536)
+def _typed(value: str, datatype: str) -> str:
+    return term_text(store_form(Literal(value, datatype=NamedNode(datatype))))
+
+
+def _in_language(value: str, language: str) -> str:
+    try:
+        return str(Literal(value, language=language))
+    except ValueError:
+        raise InputError(f"{language!r} in the record is no language tag") from None
