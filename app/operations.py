@@ -51,6 +51,7 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "analyze": ("boolean", "JSON with live figures per operator"),
     "code": ("boolean", "the generated source of the plan; as JSON in the member code"),
     "from": ("string", "event id after which to begin, 0 is the oldest kept; of a replay the event time"),
+    "follow": ("boolean", "go on with the feed in the form of Accept, as CSV for instance"),
     "snapshot": ("boolean", "begin with the current answer"),
     "format": ("string", "short name of a format, in place of Accept"),
 }
@@ -322,7 +323,7 @@ OPERATIONS: tuple[ApiCall, ...] = (
         "/queries/{name}/results",
         "the feed as events, or the current answer; 204 after a drop",
         (200, 204),
-        ("from", "snapshot", "format"),
+        ("from", "snapshot", "format", "follow"),
         answers=(*EVENTS, *RESULT_TYPES),
     ),
     ApiCall("post", "/loads", "load a file below the load folders as a job", (202,), (), JSON, JSON, "write"),

@@ -45,11 +45,15 @@ class EventStream(Response):
         form: str = EVENT_STREAM,
         *,
         retry_ms: int,
+        first: bytes = b"",
         head_only: bool = False,
     ) -> None:
-        """``form`` is `EVENT_STREAM` or `LINES`; a `FeedSource` encodes its events so already."""
-        self._lines = form == LINES
-        super().__init__(b"", content_type=LINES if self._lines else f"{EVENT_STREAM}; charset=utf-8")
+        """``form`` is the content type; a `FeedSource` encodes its events so already.
+
+        ``first`` stands before the first event of a form that is not `EVENT_STREAM`.
+        """
+        self._lines = form != EVENT_STREAM
+        super().__init__(b"", content_type=form if self._lines else f"{EVENT_STREAM}; charset=utf-8")
         del self.headers["Content-Length"]
         self.headers["Cache-Control"] = "no-store"
         self.headers["Vary"] = "Accept"
@@ -58,7 +62,7 @@ class EventStream(Response):
         self._source = Lines(source) if self._lines and not isinstance(source, FeedSource) else source
         self._fanout = fanout
         self._head_only = head_only
-        self._first = b"" if self._lines else f"retry: {retry_ms}\n".encode()
+        self._first = first if self._lines else f"retry: {retry_ms}\n".encode()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """The WSGI application: hand the connection over, or stream."""

@@ -71,7 +71,7 @@ class FeedSource:
     def take(self) -> list[bytes]:
         """The frames that are ready."""
         subscription = self._attached()
-        frames = [self._encode(event) for event in subscription.take()]
+        frames = [frame for event in subscription.take() if (frame := self._encode(event))]
         self.finished = subscription.exhausted
         return frames
 
@@ -126,7 +126,9 @@ class Relay:
 
     def offer(self, events: Sequence[FeedEvent]) -> bool:
         """Events for all members."""
-        return self._fanout.publish(self._number, b"".join(map(self._encode, events)))
+        frames = b"".join(map(self._encode, events))
+        # Not every form has something for every event, and an empty chunk would be the end.
+        return not frames or self._fanout.publish(self._number, frames)
 
     def end(self) -> None:
         """Members are disconnected when they have got everything."""

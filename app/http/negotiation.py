@@ -191,6 +191,12 @@ def _best_of(accept: str | None, offers: tuple[Offer, ...]) -> Offer | None:
     return min(ranked, key=lambda entry: entry[:4])[4] if ranked else None
 
 
+def media_ranges(accept: str | None) -> list[tuple[MediaType, float]]:
+    """The ranges of an ``Accept`` header with all their parameters, and their qualities."""
+    found = [media for part in _split(accept or "", ",") if (media := parse_media_type(part)) is not None]
+    return [(media, _number([f"q={media.parameters.get('q', 1)}"])) for media in found]
+
+
 def prefixes_for(offer: Offer, prefixes: Mapping[str, str]) -> Mapping[str, str] | None:
     """The prefixes where the format has a use for them, None otherwise."""
     return prefixes if prefixes and offer.name in PREFIXED else None

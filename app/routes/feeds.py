@@ -12,6 +12,7 @@ from pyoxigraph import QueryResultsFormat, RdfFormat, parse, parse_query_results
 from quadrill.continuous.errors import FeedGoneError
 
 from ..feeds.events import LINES, EventStream, MessageStream, event_form
+from ..feeds.forms import FeedForm, other_form
 from ..feeds.query_feeds import Encode, FeedSource, encode, encode_line, encode_message
 from ..http import negotiation, websocket, xml_text
 from ..http.negotiation import Offer
@@ -25,16 +26,21 @@ _QUADS_JSON = Offer("json", "application/json", ("text/json",))
 
 @blueprint.get("/queries/<part:name>/results")
 def results(name: str) -> Response:
-    """The feed for ``text/event-stream`` or NDJSON, else the current answer; 204 after a drop."""
-    incoming.known_parameters({"from", "snapshot", "format"})
+    """The feed in a form that is named, else the current answer; 204 after a drop."""
+    incoming.known_parameters({"from", "snapshot", "format", "follow"})
     incoming.check_name(name, "the query name")
     accept = request.headers.get("Accept")
     try:
         after_id, snapshot = _position()
         rivals = (*negotiation.result_offers(), *negotiation.GRAPH_OFFERS)
-        form = event_form(accept, rivals)
+        form, follow = event_form(accept, rivals), incoming.flag("follow")
+        chosen = None
         if form is not None:
-            return _feed(name, form, after_id, snapshot=snapshot)
+            chosen = FeedForm(form, b"", encode_line if form == LINES else encode)
+        elif follow or "-messages" in (accept or ""):
+            chosen = other_form(accept, follow, services().engine.describe(name))
+        if chosen is not None:
+            return _feed(name, chosen, after_id, snapshot=snapshot)
         return _current_answer(name, accept)
     except FeedGoneError:
         return Response(status=204)
@@ -67,11 +73,12 @@ def _position() -> tuple[int | None, bool]:
     return None if after is None else incoming.whole_number("the parameter from", after), snapshot
 
 
-def _feed(name: str, form: str, after_id: int | None, *, snapshot: bool) -> Response:
+def _feed(name: str, form: FeedForm, after_id: int | None, *, snapshot: bool) -> Response:
     return EventStream(
-        _source(name, after_id, snapshot=snapshot, encode=encode_line if form == LINES else encode),
+        _source(name, after_id, snapshot=snapshot, encode=form.encode),
         services().fanout,
-        form,
+        form.content_type,
+        first=form.first,
         retry_ms=services().settings.sse_retry_ms,
         head_only=request.method == "HEAD",
     )

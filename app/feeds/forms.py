@@ -1,0 +1,158 @@
+"""Feeds in other forms than events: rows of CSV, and RDF Messages.
+
+A form is a content type, what stands before the first event, and how an event is written; all subscribers of
+a form share the bytes. Source of the messages: https://w3c-cg.github.io/rsp/spec/messages
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+from pyoxigraph import RdfFormat, parse, serialize
+
+from quadrill.continuous.output.subscription import FeedEvent
+
+from ..http.errors import HttpError
+from ..http.negotiation import accepts, media_ranges
+from .query_feeds import Encode
+
+_VERSION = re.compile(r"1\.[12](?:-basic)?-messages\Z")
+_MESSAGE_TYPES = {
+    "application/n-quads": RdfFormat.N_QUADS,
+    "application/trig": RdfFormat.TRIG,
+    "application/n-triples": RdfFormat.N_TRIPLES,
+    "text/turtle": RdfFormat.TURTLE,
+}
+
+
+class FeedForm(NamedTuple):
+    """How a feed is written; ``first`` stands before its first event."""
+
+    content_type: str
+    first: bytes
+    encode: Encode
+
+
+def other_form(accept: str | None, follow: bool, query: dict[str, Any]) -> FeedForm | None:
+    """RDF Messages where the header names them, CSV where it does and the feed is to be followed; else None.
+
+    Raises: HttpError 406 for a form that the query's results do not have.
+    """
+    messages = _messages(accept)
+    if messages is not None:
+        if query["form"] != "construct":
+            raise _not_acceptable("RDF Messages are written of CONSTRUCT queries", "Ask for another type.")
+        if query["output"] == "changes":
+            raise _not_acceptable(
+                "RDF Messages cannot say what is deleted", "Register it with another output."
+            )
+        return messages
+    if follow and accepts(accept, "text/csv", ()):
+        if query["form"] == "construct":
+            raise _not_acceptable("CSV is written of SELECT and ASK queries", "Ask for RDF Messages.")
+        columns = tuple(query["columns"]) if query["form"] == "select" else ("boolean",)
+        return FeedForm(
+            "text/csv; charset=utf-8", _csv_line(["id", "event", "at", *columns]), rows_of(columns)
+        )
+    return None
+
+
+def _messages(accept: str | None) -> FeedForm | None:
+    """The form that a header names by a version label of RDF Messages, with the greatest quality."""
+    best = None
+    for media, quality in media_ranges(accept):
+        label, rdf_format = media.parameters.get("version", ""), _MESSAGE_TYPES.get(media.essence)
+        named = rdf_format is not None and _VERSION.match(label) is not None
+        if rdf_format is not None and named and quality > 0 and (best is None or quality > best[0]):
+            head = f'VERSION "{label}"\n'.encode()
+            best = quality, FeedForm(f"{media.essence}; version={label}", head, messages_in(rdf_format))
+    return None if best is None else best[1]
+
+
+def _not_acceptable(message: str, hint: str) -> HttpError:
+    return HttpError(406, message, code="not-acceptable", hint=hint)
+
+
+# --- RDF Messages -------------------------------------------------------------------------------
+
+
+@cache
+def messages_in(rdf_format: RdfFormat) -> Encode:
+    """What writes an event as a message: a comment with its id and time, its quads, the delimiter.
+
+    Formats without graphs have the triples. The delimiter comes with the event: it is complete then.
+    """
+
+    @lru_cache(maxsize=1024)
+    def encode(event: FeedEvent) -> bytes:
+        data = json.loads(event.data)
+        if "quads" not in data:
+            return _remark(event)
+        quads = data["quads"]
+        if rdf_format is not RdfFormat.N_QUADS and quads:
+            parsed = parse(quads, RdfFormat.N_QUADS)
+            items: Any = parsed if rdf_format.supports_datasets else (quad.triple for quad in parsed)
+            written = serialize(items, format=rdf_format)
+            quads = "" if written is None else written.decode()
+        number = "" if event.id is None else f" id {event.id}"
+        return f"# {event.kind}{number} at {data.get('at')}\n{quads}MESSAGE\n".encode()
+
+    return encode
+
+
+def _remark(event: FeedEvent) -> bytes:
+    """An event that is no result: nothing of a progress, else a comment."""
+    return b"" if event.kind == "progress" else f"# {event.kind} {event.data}\n".encode()
+
+
+# --- CSV ----------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def rows_of(columns: tuple[str, ...]) -> Encode:
+    """What writes an event as rows: its id, kind and time before the values of each solution.
+
+    A reset or an error is a row without values.
+    """
+
+    @lru_cache(maxsize=1024)
+    def encode(event: FeedEvent) -> bytes:
+        if event.kind == "progress":
+            return b""
+        data = json.loads(event.data)
+        known = ["" if event.id is None else str(event.id), event.kind, str(data.get("at", ""))]
+        if event.kind not in ("insert", "delete", "answer"):
+            return _csv_line([*known, *("" for _ in columns)])
+        return b"".join(_csv_line([*known, *values]) for values in _solutions(data, columns))
+
+    return encode
+
+
+def _solutions(data: dict[str, Any], columns: tuple[str, ...]) -> Iterator[list[str]]:
+    if "boolean" in data:
+        yield ["true" if data["boolean"] else "false"]
+        return
+    for binding in data["results"]["bindings"]:
+        yield [_text(binding.get(name)) for name in columns]
+
+
+def _text(term: dict[str, Any] | None) -> str:
+    """A term as SPARQL's CSV has it."""
+    if term is None:
+        return ""
+    value = term["value"]
+    if term["type"] == "triple":
+        return f"<<( {' '.join(_text(value[name]) for name in ('subject', 'predicate', 'object'))} )>>"
+    return f"_:{value}" if term["type"] == "bnode" else str(value)
+
+
+def _csv_line(values: list[str]) -> bytes:
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\r\n").writerow(values)
+    return file.getvalue().encode()
