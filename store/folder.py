@@ -5,7 +5,7 @@
     LOCK              held while a process uses the folder
     quads/            the Oxigraph (RocksDB) database
     changes.sqlite    the change log (`logs.change_log`)
-    *.mark            what of a log is known to be durable (`logs.marks`)
+    *.mark            what of a log, or of the list of files of quads/, is known to be durable (`logs.marks`)
     damaged/          what was put aside because it could not be read
     frozen/           copies of the database while somebody reads an older version (`frozen`)
 

@@ -20,6 +20,7 @@ from quadrill.continuous.recovery.state import EngineSnapshot
 from quadrill.store.errors import QuadrillError
 from quadrill.store.folder import format_of
 from quadrill.store.logs import change_faults, result_log
+from quadrill.store.logs.manifest import require_manifest
 from quadrill.store.logs.marks import Mark
 from quadrill.store.logs.reading import faults_of, reading
 from quadrill.store.logs.segments import Damage, damage_of, first_number, whole_part
@@ -134,6 +135,7 @@ def _quads(folder: Path, changes: Finding) -> Finding:
             finding.faults.append("it is gone")
         return finding
     try:
+        require_manifest(path)
         store = Store.read_only(str(path))
         number = 0
         patterns: list[set[tuple[Any, ...]]] = [set() for _ in _INDEXES]
@@ -153,6 +155,8 @@ def _quads(folder: Path, changes: Finding) -> Finding:
                 (told,) = db.execute("SELECT coalesce(sum(quads), 0) FROM counts").fetchone()
             if told != number:
                 finding.faults.append(f"there are {number} quads, the change log counts {told}")
+    except QuadrillError as error:
+        finding.faults.append(error.message)
     except (OSError, RuntimeError, ValueError, SyntaxError) as error:
         finding.faults.append(f"it cannot be read: {error}")
     return finding

@@ -193,7 +193,7 @@ class Repair:
         if not whole:
             self.told.append("the quads cannot be made again from the change log: restore a backup")
             return
-        self._put_aside("quads")
+        self._put_aside("quads", "quads.mark")
         Store(str(self._folder / "quads")).flush()
         log = SqliteChangeLog(path, durable=True, retention=Retention())
         with closing(log):

@@ -11,7 +11,9 @@ from .change_rows import COLUMNS, check_sum
 from .reading import faults_of
 
 FACTS = ("version", "checkpoint", "bytes", "bulk", "identity")
-"""What the table ``meta`` says; with the check sum of these and of the beginnings of epochs."""
+"""What the table ``meta`` says; with the check sum of these, `EARLIEST` and beginnings of epochs."""
+EARLIEST = "earliest"
+"""The oldest commit kept, 0 for none; a log of an earlier release does not say it."""
 PARTED = "parted "
 """Before the version behind which an epoch began, in the names of such facts."""
 
@@ -28,13 +30,17 @@ def require_sound(db: sqlite3.Connection, path: Path, durable: int) -> None:
     if "check" in meta:
         if meta["check"] != sum_of(meta):
             raise damaged(path, "the check sum of its figures is wrong")
-        for fault in faults_of(db, "counts"):
+        for fault in faults_of(db):
             raise damaged(path, fault)
     if version < durable:
         raise behind(path, version, durable)
-    (newest,) = db.execute("SELECT max(version) FROM commits").fetchone()
-    if (newest or version) != version or (newest is None and version):
+    number, oldest, newest = db.execute("SELECT count(*), min(version), max(version) FROM commits").fetchone()
+    if newest != version and (number or version):
         raise damaged(path, f"it is at version {version}, its newest commit is {newest}")
+    if number and oldest != meta.get(EARLIEST, oldest):
+        raise damaged(path, f"its oldest commit is {oldest}, version {meta[EARLIEST]} was kept")
+    if number and number != (expected := _commits_between(oldest, version, parted_of(meta))):
+        raise damaged(path, f"it has {number} commits from version {oldest} to {version}, not {expected}")
 
 
 def faults_of_rows(db: sqlite3.Connection) -> Iterator[str]:
@@ -60,12 +66,19 @@ def facts_of(db: sqlite3.Connection) -> dict[str, int]:
 def sum_of(meta: Mapping[str, int]) -> int:
     """The check sum of what a log says of itself."""
     parted = [each for pair in sorted(parted_of(meta).items()) for each in pair]
-    return check_sum([meta[name] for name in FACTS] + parted)
+    earliest = [meta[EARLIEST]] if EARLIEST in meta else []
+    return check_sum([meta[name] for name in FACTS] + parted + earliest)
 
 
 def parted_of(meta: Mapping[str, int]) -> dict[int, int]:
     """The versions behind which epochs began, each with the first one of its epoch."""
     return {int(name.removeprefix(PARTED)): first for name, first in meta.items() if name.startswith(PARTED)}
+
+
+def _commits_between(oldest: int, newest: int, parted: Mapping[int, int]) -> int:
+    """How many commits there are from one version to another: no version lies between two epochs."""
+    gaps = [first - before - 1 for before, first in parted.items() if oldest <= before < first <= newest]
+    return newest - oldest + 1 - sum(gaps)
 
 
 def behind(path: Path, version: int, durable: int) -> StoreFormatError:
@@ -90,6 +103,7 @@ def log_error(path: Path, error: Exception) -> StoreError:
         or "malformed" in text
         or not isinstance(error, sqlite3.Error)
         or "no such table" in text
+        or "Could not decode" in text
     ):
         # What is no database at all was put there by somebody.
         hint = "restore the data folder from a backup" if "not a database" in text else DAMAGED

@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Protocol
 
 from ..changes.commit import Commit
-from ..errors import GoneError, StoreError
+from ..errors import GoneError, QuadrillError, StoreError
 from .change_faults import (
+    EARLIEST,
     PARTED,
     behind,
     damaged,
@@ -205,12 +206,14 @@ class SqliteChangeLog:
         """What the log says of itself; one that is new or of an earlier release is made ready first."""
         db = self._db
         meta = facts_of(db)
-        if "check" not in meta:
+        if not meta.keys() >= {"check", EARLIEST}:
             if "digest" not in [row[1] for row in db.execute("PRAGMA table_info(commits)")]:
                 db.executescript(_WITHOUT_SUMS)
             # Which history this is: what else is kept of a dataset names it.
+            meta.pop("check", None)
             self._meta = {"identity": secrets.randbits(62), **meta}
-            with self._changing(identity=self._meta["identity"]):
+            (earliest,) = db.execute("SELECT min(version) FROM commits").fetchone()
+            with self._changing(identity=self._meta["identity"], earliest=earliest or 0):
                 pass
             return self._meta
         return {name: value for name, value in meta.items() if name != "check"}
@@ -242,7 +245,8 @@ class SqliteChangeLog:
         """See `ChangeLog.append`."""
         rows = [row_of(commit) for commit in commits]
         size = self._meta["bytes"] + sum(int(str(row[-2])) for row in rows)
-        with self._changing(version=commits[-1].version, bytes=size, bulk=0) as db:
+        first = {} if self._meta[EARLIEST] else {EARLIEST: commits[0].version}
+        with self._changing(version=commits[-1].version, bytes=size, bulk=0, **first) as db:
             db.executemany("INSERT INTO commits VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
             self._write_counts(counts)
         if self._durable:
@@ -285,9 +289,13 @@ class SqliteChangeLog:
             kept, last = kept - size, version
         if last is None:
             return
-        with self._changing(bytes=kept) as db:
-            db.execute("DELETE FROM commits WHERE version <= ?", (last,))
-        self._earliest = last + 1
+        before, self._earliest = self._earliest, last + 1  # first, for those who read meanwhile
+        try:
+            with self._changing(bytes=kept, earliest=self._following(last)) as db:
+                db.execute("DELETE FROM commits WHERE version <= ?", (last,))
+        except StoreError:
+            self._earliest = before
+            raise
 
     def backup(self, target: Path) -> None:
         """See `ChangeLog.backup`."""
@@ -315,6 +323,9 @@ class SqliteChangeLog:
             for reader in self._readers:
                 reader.close()
             self._readers.clear()
+
+    def _following(self, version: int) -> int:
+        return self.parted.get(version, version + 1)
 
     def _has_older(self, at_ms: int) -> bool:
         row = self._db.execute("SELECT at_ms FROM commits ORDER BY version LIMIT 1").fetchone()
@@ -391,21 +402,30 @@ class SqliteChangeLog:
         return version < self.version
 
     def _pages(self, version: int, limit: int | None) -> Iterator[Commit]:
-        left = limit
+        left, until = limit, self.version
         while left is None or left > 0:
             page = 200 if left is None else min(200, left)
             rows = self._page(version, page)
             for row in rows:
                 if row[0] not in (version + 1, self.parted.get(version)):
-                    # Trimmed while we read, or a version of a line from which this one has parted.
-                    raise gone(version, self._earliest)
+                    raise self._missing(version)
                 version = int(str(row[0]))
                 if row[-1] is not None and row[-1] != check_sum(row[:-1]):
                     raise damaged(self._path, f"the check sum of version {version} is wrong")
                 yield commit_of(row[:-1])
             if len(rows) < page:
+                if version < until:
+                    raise self._missing(version)
                 return
             left = None if left is None else left - len(rows)
+
+    def _missing(self, version: int) -> QuadrillError:
+        """The error where the next version cannot be read."""
+        # Trimmed while we read, or a version of a line from which this one has parted?
+        parted = any(before < version < first for before, first in self.parted.items())
+        if parted or version + 1 < self._earliest:
+            return gone(version, self._earliest)
+        return damaged(self._path, f"it has no commit behind version {version}")
 
     def _page(self, version: int, count: int) -> list[tuple[object, ...]]:
         with self._readers_lock:
@@ -417,6 +437,8 @@ class SqliteChangeLog:
                 f"SELECT {COLUMNS}, digest FROM commits WHERE version > ? ORDER BY version LIMIT ?",
                 (version, count),
             ).fetchall()
+        except sqlite3.Error as error:
+            raise log_error(self._path, error) from error
         finally:
             with self._readers_lock:
                 if self._closed:

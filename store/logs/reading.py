@@ -30,8 +30,10 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
         yield database
 
 
-def faults_of(database: sqlite3.Connection, table: str | None = None, most: int = 1) -> list[str]:
-    """What is wrong with the pages of a file, or of one of its tables; nothing when they are sound."""
-    of = f"{most}" if table is None else table
-    found = [str(row[0]) for row in database.execute(f"PRAGMA integrity_check({of})")]
+def faults_of(database: sqlite3.Connection, most: int = 1) -> list[str]:
+    """What is wrong with the pages of a file; nothing when they are sound."""
+    found = [
+        str(row[0]).removeprefix("*** in database main ***\n")
+        for row in database.execute(f"PRAGMA integrity_check({most:d})")
+    ]
     return [] if found == ["ok"] else found

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from pyoxigraph import DefaultGraph, Store
@@ -29,6 +30,7 @@ from ..changes.counts import (
 from ..changes.pending import PendingChanges, StoreView
 from ..errors import StoreError, UnsupportedError
 from ..logs.change_log import ChangeLog
+from ..logs.manifest import note_manifest
 from ..sparql.query import Querier
 from .gate import Gate
 from .subscribers import Subscribers
@@ -108,6 +110,7 @@ class Committer:
         clock_ms: Callable[[], int],
         reached: Callable[[str], None],
         upkeep: Upkeep,
+        database: Path | None = None,
     ) -> None:
         """Open what was logged before, and finish what a crash cut off.
 
@@ -120,6 +123,7 @@ class Committer:
             clock_ms: the wall clock.
             reached: told the name of each step of a commit.
             upkeep: when it tidies up.
+            database: the folder of the database; None for one in memory.
         """
         self.lock = threading.Lock()
         self.store = store
@@ -133,6 +137,7 @@ class Committer:
         self._clock_ms = clock_ms
         self._reached = reached
         self._upkeep_at = upkeep
+        self._database = database
         self._observers: tuple[Observer, ...] = ()
         self._removed = 0  # quads removed since the store was new
         self._since_checkpoint = [0, 0]  # commits, quads
@@ -338,12 +343,17 @@ class Committer:
     def _checkpoint(self) -> None:
         if self._log.checkpoint < self.version:
             try:
-                self.store.flush()
+                self._flush()
             except (OSError, RuntimeError) as error:
                 raise StoreError(f"the quads could not be flushed: {error}") from error
             self._reached("after-flush")
             self._log.mark_checkpoint(self.version)
         self._since_checkpoint = [0, 0]
+
+    def _flush(self) -> None:
+        self.store.flush()
+        if self._database is not None:
+            note_manifest(self._database)
 
     def close(self) -> None:
         """Checkpoint and close the log; later writes are refused."""
@@ -380,7 +390,7 @@ class Committer:
                         load(self.store)
                         self._reached("after-bulk")
                         if log.on_disk:
-                            self.store.flush()
+                            self._flush()
                     finally:
                         self.turn += 1
             except Exception as error:

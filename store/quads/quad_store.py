@@ -20,6 +20,7 @@ from ..errors import DAMAGED, StoreFormatError, StoreLockedError, StoreUnwritabl
 from ..folder import DataFolder, mark_as_copy, write_format
 from ..hosts import AllowedHosts
 from ..logs.change_log import ChangeLog, Retention, SqliteChangeLog
+from ..logs.manifest import note_manifest, require_manifest
 from ..logs.memory_log import MemoryChangeLog
 from ..remote import Fetcher, http_fetcher
 from ..sparql.guard import TextLimits
@@ -65,6 +66,7 @@ class QuadStore(StoreWrites):
             clock_ms=clock_ms,
             reached=reached,
             upkeep=upkeep,
+            database=None if folder is None else folder.quads,
         )
         self._writer = Writer(
             self._committer, self._gate, self._subscribers, clock_ms=clock_ms, grouped=log.on_disk
@@ -269,6 +271,7 @@ class QuadStore(StoreWrites):
                         f"the backup folder {path} is not empty", hint="give a new folder"
                     )
                 self._committer.store.backup(path / "quads")
+                note_manifest(path / "quads")
                 log.backup(path / "changes.sqlite")
                 version = self.version
             except OSError as error:
@@ -343,6 +346,7 @@ def _open_quads(folder: DataFolder, log: SqliteChangeLog) -> Store:
         raise StoreFormatError(
             f"the database {folder.quads} is gone, its change log is at version {log.version}", hint=DAMAGED
         )
+    require_manifest(folder.quads)
     try:
         store = Store(str(folder.quads))
         if not log.version and not log.bulk_pending and next(iter(store), None) is not None:
@@ -350,6 +354,7 @@ def _open_quads(folder: DataFolder, log: SqliteChangeLog) -> Store:
                 f"the database {folder.quads} has quads, its change log {folder.changes} has no commit",
                 hint=DAMAGED,
             )
+        note_manifest(folder.quads)
         return store
     except RuntimeError as error:
         raise StoreFormatError(

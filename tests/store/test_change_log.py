@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import struct
 from contextlib import closing
 from pathlib import Path
 
@@ -274,3 +275,83 @@ def test_a_log_of_an_earlier_release_gets_check_sums(killed: Path) -> None:
             before = store.version
             fill(store, 1)
             assert store.version == before + 1 == len(list(store.commits_after(0)))
+
+
+def test_a_middle_or_a_beginning_that_is_gone_is_damage_and_no_history_that_begins_later(
+    killed: Path,
+) -> None:
+    QuadStore.open(killed).close()
+    for gone in ("version = 2", "version <= 2"):
+        copy = Path(shutil.copytree(killed, killed.with_name(gone)))
+        with closing(sqlite3.connect(copy / "changes.sqlite")) as database:
+            database.execute(f"DELETE FROM commits WHERE {gone}")
+            database.commit()
+        with pytest.raises(StoreFormatError, match="is damaged: it"):
+            QuadStore.open(copy)
+
+
+def test_a_commit_that_goes_while_the_store_is_open_is_told_as_damage(killed: Path) -> None:
+    with QuadStore.open(killed) as store:
+        for gone, read in (("version = 2", 1), ("version = (SELECT max(version) FROM commits)", 2)):
+            with closing(sqlite3.connect(killed / "changes.sqlite")) as database:
+                database.execute(f"DELETE FROM commits WHERE {gone}")
+                database.commit()
+            with pytest.raises(StoreFormatError, match="no commit behind version"):
+                list(store.commits_after(read))
+
+
+def test_a_trimmed_log_opens_again(tmp_path: Path) -> None:
+    with QuadStore.open(tmp_path, retention=Retention(max_bytes=4_000)) as store:
+        fill(store, 100)
+        store.flush()
+        fill(store, 1)
+        version = store.version
+    with QuadStore.open(tmp_path) as store:
+        assert store.version == version
+        with pytest.raises(GoneError):
+            list(store.commits_after(0))
+
+
+def test_a_list_of_files_that_is_cut_short_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    for _ in range(2):
+        with QuadStore.open(folder) as store:
+            fill(store, 20)
+            store.backup(tmp_path / f"saved{store.version}")
+    for made in (folder, tmp_path / "saved40"):
+        (path,) = (made / "quads").glob("MANIFEST-*")
+        whole = path.read_bytes()
+        _, durable = struct.unpack_from("<QQ", (made / "quads.mark").read_bytes())
+        assert len(whole) // 2 < durable <= len(whole)
+        for kept in (0, 1, len(whole) // 2, durable - 1):
+            path.write_bytes(whole[:kept])
+            with pytest.raises(StoreFormatError, match=f"{path.name} has {kept} bytes"):
+                QuadStore.open(made)
+            assert path.read_bytes() == whole[:kept]
+        path.write_bytes(whole[: durable - 1] + bytes([whole[durable - 1] ^ 1]) + whole[durable:])
+        with pytest.raises(StoreFormatError, match="check sum of the first"):
+            QuadStore.open(made)
+        current = (made / "quads" / "CURRENT").read_text()
+        (made / "quads" / "CURRENT").unlink()
+        with pytest.raises(StoreFormatError, match="not its list of files any more"):
+            QuadStore.open(made)
+        (made / "quads" / "CURRENT").write_text(current)
+        path.write_bytes(whole)
+        with QuadStore.open(made) as store:
+            assert store.quad_count == 40
+
+
+@pytest.mark.parametrize("mark", [b"", b"x" * 24, None], ids=["empty", "damaged", "gone"])
+def test_a_mark_of_the_list_of_files_that_cannot_be_read_says_nothing(
+    tmp_path: Path, mark: bytes | None
+) -> None:
+    with QuadStore.open(tmp_path) as store:
+        fill(store, 3)
+    path = tmp_path / "quads.mark"
+    if mark is None:
+        path.unlink()
+    else:
+        path.write_bytes(mark)
+    with QuadStore.open(tmp_path) as store:
+        assert store.quad_count == 3
+    assert len(path.read_bytes()) == 24
