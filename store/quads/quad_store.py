@@ -271,7 +271,6 @@ class QuadStore(StoreWrites):
                         f"the backup folder {path} is not empty", hint="give a new folder"
                     )
                 self._committer.store.backup(path / "quads")
-                note_manifest(path / "quads")
                 log.backup(path / "changes.sqlite")
                 version = self.version
             except OSError as error:

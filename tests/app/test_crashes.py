@@ -267,24 +267,41 @@ def storm(tmp_path: Path, rounds: int, seed: int) -> None:
 
 
 def undisturbed(folder: Path, total: int) -> dict[str, list[tuple[int, str, dict[str, Any]]]]:
+    """What each feed tells of so many elements: up to its last event, once all of them are worked off."""
     server = Server(folder)
     assert server.start()
     prepare(server)
     for number in range(1, total + 1):
         push(server, number)
+    ends = ends_of_feeds(server, total)
     found = {}
     for name in QUERIES:
         listener = Listener(server, name)
         listener.start()
-        seen, quiet = -1, time.monotonic() + 0.5
-        while time.monotonic() < quiet:
-            if len(listener.events) != seen:
-                seen, quiet = len(listener.events), time.monotonic() + 0.5
+        deadline = time.monotonic() + 120
+        while len(listener.events) < ends[name]:
+            assert time.monotonic() < deadline, (name, len(listener.events), ends)
             time.sleep(0.02)
         listener.done = True
         found[name] = listener.events
     server.kill()
     return found
+
+
+def ends_of_feeds(server: Server, total: int) -> dict[str, int]:
+    """The last id of each feed, once every query has taken all that there is for it."""
+    deadline = time.monotonic() + 120
+    before = None
+    while True:
+        described = {name: server.insist("GET", f"/queries/{name}") for name in QUERIES}
+        taken = {name: each["counters"]["elements"] for name, each in described.items()}
+        ends = {name: int(each["feed"]["last_id"]) for name, each in described.items()}
+        wanted = dict.fromkeys(QUERIES, total) | {"reads": ends["made"]}
+        if taken == wanted and ends["each"] == total and ends == before:
+            return ends
+        assert time.monotonic() < deadline, (taken, wanted, ends)
+        before = ends
+        time.sleep(0.2)
 
 
 def short(event: tuple[int, str, dict[str, Any]]) -> tuple[Any, ...]:

@@ -313,12 +313,12 @@ def test_a_trimmed_log_opens_again(tmp_path: Path) -> None:
 
 
 def test_a_list_of_files_that_is_cut_short_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "data"
     for _ in range(2):
-        with QuadStore.open(folder) as store:
+        with QuadStore.open(tmp_path / "data") as store:
             fill(store, 20)
             store.backup(tmp_path / f"saved{store.version}")
-    for made in (folder, tmp_path / "saved40"):
+    QuadStore.open(tmp_path / "saved40").close()
+    for made in (tmp_path / "data", tmp_path / "saved40"):
         (path,) = (made / "quads").glob("MANIFEST-*")
         whole = path.read_bytes()
         _, durable = struct.unpack_from("<QQ", (made / "quads.mark").read_bytes())
