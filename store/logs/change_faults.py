@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ..errors import DAMAGED, StoreError, StoreFormatError, StoreUnwritableError
+from ..errors import DAMAGED, GoneError, StoreError, StoreFormatError, StoreUnwritableError
 from .change_rows import COLUMNS, check_sum
 from .reading import faults_of
 
@@ -79,6 +79,15 @@ def _commits_between(oldest: int, newest: int, parted: Mapping[int, int]) -> int
     """How many commits there are from one version to another: no version lies between two epochs."""
     gaps = [first - before - 1 for before, first in parted.items() if oldest <= before < first <= newest]
     return newest - oldest + 1 - sum(gaps)
+
+
+def gone(version: int, earliest: int) -> GoneError:
+    """The error for a reader that is behind retention."""
+    return GoneError(
+        f"the change log begins after version {earliest - 1}, version {version} was asked for",
+        earliest=earliest - 1,
+        hint="read the dataset anew and follow from its version",
+    )
 
 
 def behind(path: Path, version: int, durable: int) -> StoreFormatError:

@@ -31,6 +31,7 @@ from .change_faults import (
     behind,
     damaged,
     facts_of,
+    gone,
     log_error,
     parted_of,
     require_sound,
@@ -445,12 +446,3 @@ class SqliteChangeLog:
                     reader.close()
                 else:
                     self._readers.append(reader)
-
-
-def gone(version: int, earliest: int) -> GoneError:
-    """The error for a reader that is behind retention."""
-    return GoneError(
-        f"the change log begins after version {earliest - 1}, version {version} was asked for",
-        earliest=earliest - 1,
-        hint="read the dataset anew and follow from its version",
-    )

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from ..changes.commit import Commit
 from ..errors import GoneError, UnsupportedError
-from .change_log import Retention, gone
+from .change_faults import gone
+from .change_log import Retention
 
 # What one quad of a kept commit costs in memory, roughly.
 _QUAD_BYTES = 200
