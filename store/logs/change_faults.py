@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ..errors import DAMAGED, GoneError, StoreError, StoreFormatError, StoreUnwritableError
+from ..errors import DAMAGED, GoneError, QuadrillError, StoreError, StoreFormatError, StoreUnwritableError
 from .change_rows import COLUMNS, check_sum
 from .reading import faults_of
 
@@ -88,6 +88,14 @@ def gone(version: int, earliest: int) -> GoneError:
         earliest=earliest - 1,
         hint="read the dataset anew and follow from its version",
     )
+
+
+def missing(path: Path, version: int, earliest: int, parted: Mapping[int, int]) -> QuadrillError:
+    """The error where the commit behind a version cannot be read."""
+    # Trimmed while it was read, or a version of a line from which this one has parted?
+    if version + 1 < earliest or any(before < version < first for before, first in parted.items()):
+        return gone(version, earliest)
+    return damaged(path, f"it has no commit behind version {version}")
 
 
 def behind(path: Path, version: int, durable: int) -> StoreFormatError:

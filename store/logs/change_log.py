@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ..changes.commit import Commit
-from ..errors import GoneError, QuadrillError, StoreError
+from ..errors import GoneError, StoreError
 from .change_faults import (
     EARLIEST,
     PARTED,
@@ -33,6 +33,7 @@ from .change_faults import (
     facts_of,
     gone,
     log_error,
+    missing,
     parted_of,
     require_sound,
     sum_of,
@@ -292,7 +293,7 @@ class SqliteChangeLog:
             return
         before, self._earliest = self._earliest, last + 1  # first, for those who read meanwhile
         try:
-            with self._changing(bytes=kept, earliest=self._following(last)) as db:
+            with self._changing(bytes=kept, earliest=self.parted.get(last, last + 1)) as db:
                 db.execute("DELETE FROM commits WHERE version <= ?", (last,))
         except StoreError:
             self._earliest = before
@@ -324,9 +325,6 @@ class SqliteChangeLog:
             for reader in self._readers:
                 reader.close()
             self._readers.clear()
-
-    def _following(self, version: int) -> int:
-        return self.parted.get(version, version + 1)
 
     def _has_older(self, at_ms: int) -> bool:
         row = self._db.execute("SELECT at_ms FROM commits ORDER BY version LIMIT 1").fetchone()
@@ -409,24 +407,16 @@ class SqliteChangeLog:
             rows = self._page(version, page)
             for row in rows:
                 if row[0] not in (version + 1, self.parted.get(version)):
-                    raise self._missing(version)
+                    raise missing(self._path, version, self._earliest, self.parted)
                 version = int(str(row[0]))
                 if row[-1] is not None and row[-1] != check_sum(row[:-1]):
                     raise damaged(self._path, f"the check sum of version {version} is wrong")
                 yield commit_of(row[:-1])
             if len(rows) < page:
                 if version < until:
-                    raise self._missing(version)
+                    raise missing(self._path, version, self._earliest, self.parted)
                 return
             left = None if left is None else left - len(rows)
-
-    def _missing(self, version: int) -> QuadrillError:
-        """The error where the next version cannot be read."""
-        # Trimmed while we read, or a version of a line from which this one has parted?
-        parted = any(before < version < first for before, first in self.parted.items())
-        if parted or version + 1 < self._earliest:
-            return gone(version, self._earliest)
-        return damaged(self._path, f"it has no commit behind version {version}")
 
     def _page(self, version: int, count: int) -> list[tuple[object, ...]]:
         with self._readers_lock:
