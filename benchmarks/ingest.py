@@ -1,7 +1,8 @@
 """How fast pushes are read: bytes to elements, for each format, the same trips in all of them.
 
 Run: ``python -m benchmarks.ingest [--elements N]``. CPU time of one thread, best of three: the
-parsing, the finding of elements and bringing their terms into the store's form, as a push does. The
+parsing, the finding of elements and bringing their terms into the store's form, as a push does. Records of
+a sensor are mapped by CONSTRUCT and by JSON-LD context, beside the same triples as N-Triples in NDJSON. The
 last two lines compare two readers of N-Triples lines: Oxigraph's parser, and the strict regular expression
 that gives the text of the terms (docs/decisions/0091).
 """
@@ -12,12 +13,16 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from typing import Any
 
 from pyoxigraph import NamedNode, Quad, RdfFormat, parse, serialize
 
 from quadrill.continuous.inputs import Element
+from quadrill.continuous.language.mapping.declaration import read_declaration
+from quadrill.continuous.language.mapping.mapping import compiled
 from quadrill.continuous.streams.decode import DecodeOptions, decode
-from quadrill.store.documents.statements import read_statements
+from quadrill.continuous.streams.mapped import decode_mapped
+from quadrill.store.documents.statements import lines_of, read_statements
 
 from . import taxi
 from .results import keep
@@ -63,6 +68,44 @@ def bodies(elements: list[Element]) -> dict[str, tuple[bytes, str, DecodeOptions
     }
 
 
+CONSTRUCT = """PREFIX : <http://example.org/>
+CONSTRUCT { ?s a :Reading ; :celsius ?value_c ; :room ?room ; :number ?n }
+WHERE { BIND(IRI(CONCAT("http://example.org/", ?sensor)) AS ?s) }"""
+CONTEXT = {"@vocab": "http://example.org/", "@base": "http://example.org/", "sensor": "@id", "ts": None}
+
+
+def mapped(number: int) -> dict[str, tuple[int, float]]:
+    """For each way to push so many records: how many triples they give, and how many of these a second."""
+    records = [
+        {
+            "sensor": f"s{at % 50}",
+            "value": {"c": 20 + at % 100 / 4},
+            "ts": at,
+            "room": f"room {at % 7}",
+            "n": at,
+        }
+        for at in range(number)
+    ]
+    ways: dict[str, Any] = {
+        "CONSTRUCT": {"construct": CONSTRUCT},
+        "JSON-LD": {"jsonld": {"@context": CONTEXT}},
+    }
+    body = "\n".join(map(json.dumps, records)).encode()
+    found: dict[str, tuple[int, float]] = {}
+    options = DecodeOptions()
+    for name, members in ways.items():
+        mapping = compiled(read_declaration({**members, "time": "ts"}).text(), "http://localhost/")
+        decoded = decode_mapped(body, "application/x-ndjson", mapping, options)
+        triples = sum(len(each.statements) for each in decoded.elements)
+        texts = [json.dumps({"at": each.at, "data": lines_of(each.statements)}) for each in decoded.elements]
+        plain = "\n".join(texts).encode()
+        seconds = best(lambda: decode_mapped(body, "application/x-ndjson", mapping, options))  # noqa: B023
+        found[f"records by {name}"] = triples, triples / seconds
+        seconds = best(lambda: decode(plain, "application/x-ndjson", options))  # noqa: B023
+        found[f"the same as N-Triples ({name})"] = triples, triples / seconds
+    return found
+
+
 def best(work: Callable[[], object]) -> float:
     """CPU seconds of the best of three runs."""
     spent = []
@@ -92,6 +135,9 @@ def main() -> None:
         )
         lines.append(line)
         print(f"{line[0]:32}{line[1]:8.2f}{line[2]:10}{line[3]:12,}", flush=True)
+    for name, (count, rate) in mapped(options.elements).items():
+        lines.append((name, None, count, round(rate)))  # type: ignore[arg-type]
+        print(f"{name:40}{count:10}{round(rate):12,}", flush=True)
     text = bodies(elements)["N-Triples, one element"][0].decode()
     readers = {
         "Oxigraph": round(triples / best(lambda: list(parse(text, RdfFormat.N_TRIPLES)))),

@@ -8,6 +8,7 @@ becomes one local variable that holds a value or None (the error of section 17.2
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from types import CodeType
@@ -288,7 +289,18 @@ def _slots(schema: tuple[str, ...]) -> dict[str, str]:
 
 
 def _iri(base_iri: str | None, value: Value) -> Maybe:
+    if type(value) is str:
+        return _iri_of(base_iri, value)
     return value if type(value) is NamedNode else oxigraph.ask_with_base("IRI", base_iri, value)
+
+
+@lru_cache(maxsize=65_536)
+def _iri_of(base_iri: str | None, text: str) -> Maybe:
+    """Absolute IRIs need no base; of those with dots in their path Oxigraph takes some out."""
+    if "/." not in text:
+        with suppress(ValueError):
+            return NamedNode(text)
+    return oxigraph.ask_with_base("IRI", base_iri, text)
 
 
 def _on_terms(function: TermFunction, *values: Value) -> Maybe:

@@ -112,6 +112,8 @@ def substr(value: Value, start: Value, length: Value | None = None) -> Maybe:
 
 def concat(*values: Value) -> Maybe:
     """CONCAT: the language stays when all arguments have the same one."""
+    if all([type(value) is str for value in values]):
+        return "".join(values)  # type: ignore[arg-type]
     parts: list[str] = []
     tags: set[_Tag | None] = set()
     for value in values:

@@ -96,7 +96,7 @@ class DecodedElement(NamedTuple):
     blank: bool
 
 
-_MADE = partial(tuple.__new__, DecodedElement)
+made_element = partial(tuple.__new__, DecodedElement)
 
 
 class BadElement(NamedTuple):
@@ -216,7 +216,7 @@ def _add_plain(result: Decoded, lines: list[tuple[int, str]], options: DecodeOpt
     if max(map(len, statements)) > options.max_quads:
         return False
     places = [f"line {number}" for number in numbers]
-    result.elements += map(_MADE, zip(statements, times, places, numbers, repeat(False)))
+    result.elements += map(made_element, zip(statements, times, places, numbers, repeat(False)))
     return True
 
 

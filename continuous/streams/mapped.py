@@ -13,7 +13,16 @@ from quadrill.store.formats import split_media_type
 from ..errors import InputError, MediaTypeError
 from ..language.mapping.mapping import RecordMapping
 from ..language.mapping.records import MEDIA_TYPES, Record, read_records
-from .decode import Decoded, DecodedElement, DecodeOptions, body_text, check_size, decode, refuse
+from .decode import (
+    Decoded,
+    DecodedElement,
+    DecodeOptions,
+    body_text,
+    check_size,
+    decode,
+    made_element,
+    refuse,
+)
 from .times import record_ms
 
 _KEPT_CHARACTERS = 10_000
@@ -46,7 +55,7 @@ def of_records(records: Iterable[Record], mapping: RecordMapping, options: Decod
     """The elements of records; raises as `decode_mapped`."""
     result = Decoded()
     skipped = size = 0
-    apply, declared = mapping.apply, mapping.declaration
+    apply, declared, add = mapping.apply, mapping.declaration, result.elements.append
     for place, line, found, text in records:
         try:
             if isinstance(found, QuadrillError):
@@ -71,7 +80,7 @@ def of_records(records: Iterable[Record], mapping: RecordMapping, options: Decod
         size += len(statements)
         check_size(size, options)
         if not options.each_triple:
-            result.elements.append(DecodedElement(statements, at, place, line, blank))
+            add(made_element((statements, at, place, line, blank)))
             continue
         result.elements += [DecodedElement((each,), at, place, line, blank) for each in statements]
     result.skipped = skipped

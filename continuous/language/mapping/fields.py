@@ -67,6 +67,8 @@ class FieldReader:
         arrays: list[list[Row]] = []
         self._object(fields, step, row, arrays)
         rows = [row]
+        if not arrays:
+            return rows
         for alternatives in arrays:
             if len(rows) * len(alternatives) > self._most:
                 raise LimitError(
@@ -93,10 +95,11 @@ class FieldReader:
                 alternatives = self._members(value, found)
                 if alternatives:
                     arrays.append(alternatives)
-            elif found.column is not None:
-                if row[found.column] is not None:
-                    raise self._collision(found.column)
-                row[found.column] = _value(value)
+            elif (column := found.column) is not None:
+                if row[column] is not None:
+                    raise self._collision(column)
+                small = kind is not int or -INTEGER_LIMIT <= value < INTEGER_LIMIT
+                row[column] = value if small else _value(value)
 
     def _members(self, values: list[Any], step: _Step) -> list[Row]:
         """A solution for each member of an array, or several."""

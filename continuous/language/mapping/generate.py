@@ -38,6 +38,8 @@ from .construct import Construct
 Statements: TypeAlias = Callable[..., None]
 """Takes the values of the fields and what a statement is given to."""
 _PLAIN = re.compile(r'[^"\\\x00-\x1f\x7f\ufffe\uffff]*+').fullmatch
+_SMALL = 2.0**49
+"""Below it all doubles are written by their shortest digits."""
 _INTEGER, _DOUBLE, _BOOLEAN = (f'"^^<{XSD}{name}>' for name in ("integer", "double", "boolean"))
 
 
@@ -78,16 +80,39 @@ def is_blank(template: Sequence[TemplateQuad]) -> bool:
     return any(variable.hidden for term in terms for variable in _variables(term))
 
 
+def is_single(construct: Construct) -> bool:
+    """True when a solution of fields never gives a statement twice."""
+    predicates = {each.triple.predicate for each in construct.template}
+    nodes = all_nodes(construct.pattern)
+    return (
+        len(predicates) == len(construct.template)
+        and all(isinstance(each, NamedNode) for each in predicates)
+        and all(isinstance(node, a.Extend | a.Filter | a.Bgp) for node in nodes)
+    )
+
+
 def text_of(value: Value) -> str:
     """The text of a value's term, as the store writes it."""
+    return _object(value) or ""
+
+
+def _object(value: Maybe) -> str | None:
+    if value is None:
+        return None
     kind = type(value)
     if kind is str:
+        if value.isprintable() and '"' not in value and "\\" not in value:  # type: ignore[union-attr,operator]
+            return f'"{value}"'
         return f'"{value}"' if _PLAIN(value) else str(Literal(value))  # type: ignore[arg-type]
     if kind is NamedNode:
         return str(value)
     if kind is int:
         return f'"{value}{_INTEGER}'
     if kind is float:
+        if -_SMALL < value < _SMALL:  # type: ignore[operator]
+            text = repr(value)
+            if "e" not in text:
+                return f'"{text.removesuffix(".0")}{_DOUBLE}'
         return f'"{double_text(value)}{_DOUBLE}'  # type: ignore[arg-type]
     if kind is bool:
         return f'"true{_BOOLEAN}' if value else f'"false{_BOOLEAN}'
@@ -102,10 +127,6 @@ def _node(value: Maybe) -> str | None:
 def _iri(value: Maybe) -> str | None:
     """The text of a value that can be a predicate."""
     return str(value) if type(value) is NamedNode else None
-
-
-def _object(value: Maybe) -> str | None:
-    return None if value is None else text_of(value)
 
 
 def _same(left: Value, right: Value) -> bool:

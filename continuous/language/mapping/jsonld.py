@@ -89,7 +89,10 @@ class _Writing:
                     self._add(self._value(term, each), f"<{term.iri}>", subject)
 
     def _property(self, subject: str | None, term: Term, value: Any) -> None:
-        predicate = node_text_of(term.iri)
+        predicate, kind = node_text_of(term.iri), type(value)
+        if kind is not dict and kind is not list and not term.container and not term.reverse:
+            self._add(subject, predicate, self._value(term, value))
+            return
         if "@language" in term.container and isinstance(value, dict):
             for language, texts in value.items():
                 for each in _members(texts):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 from quadrill.store.documents.statements import Statement, Statements
@@ -14,7 +14,7 @@ from .construct import read_construct
 from .context import read_context
 from .declaration import MappingDeclaration, read_declaration
 from .fields import FieldReader, variable_name
-from .generate import fields_of, generate, is_blank
+from .generate import fields_of, generate, is_blank, is_single
 from .jsonld import statements_by
 
 
@@ -30,6 +30,9 @@ class Mapped(NamedTuple):
 
 
 Apply: TypeAlias = Callable[[Mapping[str, Any]], Mapped]
+
+
+_mapped = partial(tuple.__new__, Mapped)
 
 
 class RecordMapping(NamedTuple):
@@ -57,7 +60,7 @@ def _by_construct(declaration: MappingDeclaration, text: str, base_iri: str) -> 
     fields = fields_of(construct)
     time = None if declaration.time is None else variable_name(declaration.time)
     names = fields if time is None or time in fields else (*fields, time)
-    blank = is_blank(construct.template)
+    blank, single = is_blank(construct.template), is_single(construct)
     reader, make = FieldReader(names), generate(construct, names, base_iri)
     place = None if time is None else names.index(time)
 
@@ -67,11 +70,11 @@ def _by_construct(declaration: MappingDeclaration, text: str, base_iri: str) -> 
         for row in rows:
             make(*row, found.append)
         # An element is a dataset: each quad once.
-        unique = tuple(found if len(found) < 2 else dict.fromkeys(found))
+        unique = tuple(found if len(found) < 2 or (single and len(rows) == 1) else dict.fromkeys(found))
         if place is None:
             return Mapped(unique, None, blank)
         when = rows[0][place] if len(rows) == 1 else _time([row[place] for row in rows], declaration.time)
-        return Mapped(unique, when, blank)
+        return _mapped((unique, when, blank))
 
     return apply
 

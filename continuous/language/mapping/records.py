@@ -10,6 +10,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import orjson
@@ -19,7 +20,7 @@ from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
 
 from ...errors import InputError
 
-_LONG_NUMBER = re.compile(r"\d{19}")
+_LONG_NUMBER = re.compile("[0-9]{19}")
 _PLAIN = "Write one JSON object a record."
 MEDIA_TYPES = {
     "application/json": "json",
@@ -42,6 +43,9 @@ class Record(NamedTuple):
     text: str
 
 
+_made = partial(tuple.__new__, Record)
+
+
 def read_records(
     text: str, kind: str, *, header: bool = True, max_nesting: int = 100, max_characters: int = 1_000_000
 ) -> Iterable[Record]:
@@ -55,7 +59,7 @@ def read_records(
     if kind == "ndjson":
         return _of_lines(text, max_nesting, max_characters)
     guard_nesting(text, max_nesting + 1, json_text=True)
-    return of_values(_json(text, None))
+    return of_values(_json(text, None, _LONG_NUMBER.search(text) is not None))
 
 
 def of_values(document: Any) -> Iterator[Record]:
@@ -68,6 +72,7 @@ def of_values(document: Any) -> Iterator[Record]:
 
 
 def _of_lines(text: str, max_nesting: int, max_characters: int) -> Iterator[Record]:
+    long = _LONG_NUMBER.search(text) is not None
     for number, line in enumerate(text.split("\n"), start=1):
         if not line or line.isspace():
             continue
@@ -75,18 +80,18 @@ def _of_lines(text: str, max_nesting: int, max_characters: int) -> Iterator[Reco
         try:
             if len(line) > max_characters:
                 raise _too_long(f"line {number}", max_characters)
-            if line.find("{", 1) >= 0 or "[" in line:
+            if line.count("{") + line.count("[") > max_nesting:
                 guard_nesting(line, max_nesting, json_text=True)
-            found = _json(line, number)
+            found = _json(line, number, long)
             if type(found) is not dict:
                 found = InputError(f"line {number} is not a JSON object", hint=_PLAIN)
         except QuadrillError as error:
             found = error
-        yield Record(f"line {number}", number, found, line)
+        yield _made((f"line {number}", number, found, line))
 
 
-def _json(text: str, line: int | None) -> Any:
-    """A JSON value; integers of any length are exact.
+def _json(text: str, line: int | None, long: bool) -> Any:
+    """A JSON value; integers of any length are exact, ``long`` ones may be there.
 
     Raises: RdfSyntaxError with the place.
     """
@@ -100,7 +105,7 @@ def _json(text: str, line: int | None) -> Any:
             column=error.colno,
         ) from None
     # Integers over 64 bits would be doubles.
-    return value if _LONG_NUMBER.search(text) is None else json.loads(text)
+    return json.loads(text) if long else value
 
 
 def _of_csv(text: str, header: bool, max_characters: int) -> Iterator[Record]:
