@@ -19,7 +19,8 @@ from .commands.given import UsageError
 OK, FAILED, USAGE = 0, 1, 2
 MODULES = {
     "serve": ("serve", "demo"),
-    "client": ("query", "update", "push", "register", "queries", "watch", "replay", "drop"),
+    "push": ("push",),
+    "client": ("query", "update", "register", "queries", "watch", "replay", "drop"),
     "records": ("declare", "map"),
     "load": ("load",),
     "mirror": ("mirror",),

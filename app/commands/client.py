@@ -1,4 +1,4 @@
-"""Clients of a running server: query, update, push, register, queries, watch, explain, replay, drop."""
+"""Clients of a running server: query, update, register, queries, watch, explain, replay, drop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from . import tables
 from .connection import ServerConnection, add_server_options, connect, events
-from .given import OfflineError, UsageError, media_type_of, read_text
+from .given import OfflineError, UsageError, read_text
 
 ACCEPT = {
     "json": "application/sparql-results+json, application/ld+json;q=0.5",
@@ -27,14 +27,6 @@ ACCEPT = {
     "jsonld": "application/ld+json",
     "table": "application/sparql-results+json, text/turtle;q=0.5",
 }
-PIPED = "application/n-quads"
-"""What standard input is taken for."""
-PUSH_TYPES = {
-    ".ndjson": "application/x-ndjson",
-    ".jsonl": "application/x-ndjson",
-    ".json": "application/json",
-    ".csv": "text/csv",
-}
 
 
 def add_commands(commands: Any) -> None:
@@ -45,18 +37,6 @@ def add_commands(commands: Any) -> None:
     query.add_argument("--timeout", type=float, metavar="SECONDS", help="stop it after that time")
     update = _command(commands, "update", _update, "run a SPARQL update")
     _add_text(update)
-    push = _command(commands, "push", _push, "push elements to a stream")
-    push.add_argument("stream", help="the stream's name or IRI")
-    push.add_argument("file", help="a file, or - for standard input")
-    push.add_argument(
-        "--type",
-        metavar="MEDIA_TYPE",
-        help=f"media type; default: by the file's name, {PIPED} of standard input",
-    )
-    push.add_argument("--at", metavar="TIME", help="event time: milliseconds or xsd:dateTime")
-    push.add_argument("--each", choices=("triple",), help="make one element of each triple")
-    push.add_argument("--partial", action="store_true", help="accept the good elements and list the bad")
-    push.add_argument("--wait", action="store_true", help="answer once the results are in the feeds")
     register = _command(commands, "register", _register, "register a continuous query")
     register.add_argument("file", help="the query text, or a JSON registration; - for standard input")
     register.add_argument("--name", help="the query's name")
@@ -128,31 +108,6 @@ def _update(options: argparse.Namespace) -> int:
             "POST", "update", content=_text(options), headers={"Content-Type": "application/sparql-update"}
         )
     return 0
-
-
-def _push(options: argparse.Namespace) -> int:
-    data = sys.stdin.buffer.read() if options.file == "-" else Path(options.file).read_bytes()
-    media_type = options.type or PUSH_TYPES.get(Path(options.file).suffix)
-    if media_type is None and options.file == "-":
-        media_type = PIPED
-        print(f"standard input is taken for {PIPED}; --type tells another format", file=sys.stderr)
-    media_type = media_type or media_type_of(Path(options.file))
-    parameters: dict[str, str] = {name: value for name in ("at", "each") if (value := getattr(options, name))}
-    parameters |= {name: "true" for name in ("partial", "wait") if getattr(options, name)}
-    path = f"streams/{quote(options.stream, safe='')}"
-    if ":" in options.stream:
-        path, parameters["iri"] = "streams", options.stream
-    with connect(options) as server:
-        answer = server.call(
-            "POST", path, params=parameters, content=data, headers={"Content-Type": media_type}
-        )
-    print(answer.text.strip())
-    dropped = answer.json()["dropped"]
-    if dropped:
-        shown = "1 element was" if dropped == 1 else f"{dropped} elements were"
-        listed = "streams/{name}" if path == "streams" else path
-        print(f"{shown} late and dropped; GET /{listed}/late lists them", file=sys.stderr)
-    return 1 if dropped else 0
 
 
 def _register(options: argparse.Namespace) -> int:

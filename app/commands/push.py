@@ -1,0 +1,228 @@
+"""``quadrill push``: a file at once, or lines of standard input as they come."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import queue
+import random
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from .connection import ServerConnection, ServerError, UnreachableError, add_server_options, connect
+from .given import media_type_of
+
+PIPED = "application/n-quads"
+"""The format of standard input where nothing tells it."""
+PUSH_TYPES = {
+    ".ndjson": "application/x-ndjson",
+    ".jsonl": "application/x-ndjson",
+    ".csv": "text/csv",
+    ".json": "application/json",
+}
+_LINES_OF_RDF = ("application/n-triples", "application/n-quads")
+_AGAIN = (429, 502, 503, 504)
+_WAITING_LINES = 10_000
+_BATCH_BYTES = 1 << 20
+_SUMS = ("accepted", "late", "dropped", "skipped")
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``push``."""
+    summary = "push elements to a stream"
+    push = commands.add_parser(
+        "push",
+        help=summary,
+        description=f"{summary}. Lines of standard input are pushed as they come: NDJSON, CSV, and with "
+        "--each triple N-Triples and N-Quads; what else is piped in is one push at its end.",
+    )
+    add_server_options(push)
+    push.add_argument("stream", help="the stream's name or IRI")
+    push.add_argument("file", help="a file, or - for standard input")
+    push.add_argument(
+        "--type",
+        metavar="MEDIA_TYPE",
+        help=f"media type, when the file name does not tell; {PIPED} for standard input",
+    )
+    push.add_argument("--at", metavar="TIME", help="event time: milliseconds or xsd:dateTime")
+    push.add_argument("--each", choices=("triple",), help="make one element of each triple")
+    push.add_argument("--partial", action="store_true", help="accept the good elements and list the bad")
+    push.add_argument("--wait", action="store_true", help="answer once the results are in the feeds")
+    push.add_argument("--batch", type=int, default=1_000, metavar="LINES", help="most lines of one push")
+    push.add_argument(
+        "--linger",
+        type=float,
+        default=0.2,
+        metavar="SECONDS",
+        help="how long a line may wait for others (default: %(default)s)",
+    )
+    push.add_argument(
+        "--retry",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="how long to try again while the server is away or full (default: %(default)s)",
+    )
+    push.set_defaults(run=_push)
+
+
+def _push(options: argparse.Namespace) -> int:
+    media_type = options.type or PUSH_TYPES.get(Path(options.file).suffix)
+    if media_type is None and options.file == "-":
+        media_type = PIPED
+        print(f"standard input is taken for {PIPED}; --type tells another format", file=sys.stderr)
+    media_type = media_type or media_type_of(Path(options.file))
+    with connect(options) as server:
+        push = _Push(server, options, media_type)
+        try:
+            if options.file == "-" and push.by_lines:
+                push.lines(sys.stdin.fileno())
+            elif options.file == "-":
+                push.send(sys.stdin.buffer.read(), 0)
+            else:
+                push.send(Path(options.file).read_bytes(), 0)
+        finally:
+            push.tell()
+    return 1 if push.sums["dropped"] or push.bad else 0
+
+
+@dataclass
+class _Push:
+    """The pushes of one command: what they have in common, and what came of them."""
+
+    server: ServerConnection
+    options: argparse.Namespace
+    media_type: str
+    sums: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_SUMS, 0))
+    bad: int = 0
+    answer: dict[str, Any] | None = None
+    first_seq: int | None = None
+    sent: int = 0
+
+    def __post_init__(self) -> None:
+        given, stream = self.options, self.options.stream
+        self.path, self.parameters = f"streams/{quote(stream, safe='')}", dict[str, str]()
+        if ":" in stream:
+            self.path, self.parameters["iri"] = "streams", stream
+        self.parameters |= {name: value for name in ("at", "each") if (value := getattr(given, name))}
+        self.parameters |= {name: "true" for name in ("partial", "wait") if getattr(given, name)}
+        self._run = uuid.uuid4().hex
+
+    @property
+    def by_lines(self) -> bool:
+        """Whether lines stand for themselves, so that they can be pushed as they come."""
+        kind = self.media_type.partition(";")[0].strip()
+        by_triple = kind in _LINES_OF_RDF and self.options.each == "triple"
+        return kind in ("application/x-ndjson", "text/csv") or by_triple
+
+    def lines(self, source: int) -> None:
+        """Push the lines behind a file descriptor as they come; an interrupt ends the input."""
+        header, before = b"", 0
+        for block in _batches(source, self.options.batch, self.options.linger):
+            lines = block
+            if before == 0 and self.media_type.startswith("text/csv"):
+                header, *lines = block
+            if any(line.strip() for line in lines):
+                # A line of the input is that of its push and those before, less a repeated header.
+                self.send(header + b"".join(lines), before - (1 if header and before else 0))
+            before += len(block)
+
+    def send(self, body: bytes, before: int) -> None:
+        """One push, tried again while the server is away; ``before`` lines of the input were pushed before.
+
+        Raises: ServerError when the server refuses, or stays away.
+        """
+        self.sent += 1
+        headers = {"Content-Type": self.media_type, "Idempotency-Key": f"{self._run}-{self.sent}"}
+        deadline, wait = time.monotonic() + self.options.retry, 0.1
+        while True:
+            try:
+                answer = self.server.call(
+                    "POST", self.path, params=self.parameters, content=body, headers=headers
+                ).json()
+                break
+            except ServerError as error:
+                away = isinstance(error, UnreachableError) or error.status in _AGAIN
+                if not away or time.monotonic() + wait > deadline:
+                    if before > 0:
+                        told = f"after {before} lines that are in the stream, {error.message}"
+                        raise ServerError(told, hint=error.hint) from error
+                    raise
+            time.sleep(wait * random.uniform(0.5, 1.0))
+            wait = min(5.0, 2 * wait)
+        self._count(answer, before)
+
+    def _count(self, answer: dict[str, Any], before: int) -> None:
+        self.answer = answer
+        self.first_seq = answer["first_seq"] if self.first_seq is None else self.first_seq
+        for name in _SUMS:
+            self.sums[name] += answer.get(name, 0)
+        for each in answer.get("bad", ()):
+            self.bad += 1
+            place = f"line {each['line'] + before}" if "line" in each else each["element"]
+            print(f"{place}: {each['error']}", file=sys.stderr)
+
+    def tell(self) -> None:
+        """Print what came of it all, and on standard error what did not enter."""
+        if self.answer is None:
+            return
+        told = self.answer | {name: self.sums[name] for name in _SUMS if name in self.answer}
+        print(json.dumps(told | {"first_seq": self.first_seq}, ensure_ascii=False), flush=True)
+        listed = "streams/{name}" if self.path == "streams" else self.path
+        for number, what in (
+            (self.sums["dropped"], f"late and dropped; GET /{listed}/late lists them"),
+            (self.bad, "bad and did not enter"),
+        ):
+            if number:
+                shown = "1 element was" if number == 1 else f"{number} elements were"
+                print(f"{shown} {what}", file=sys.stderr)
+
+
+def _batches(source: int, most: int, linger: float) -> Iterator[list[bytes]]:
+    """Lines as they come, in blocks that are bounded in number, size and by how long a line waits."""
+    waiting: queue.Queue[bytes | None] = queue.Queue(_WAITING_LINES)
+    threading.Thread(target=_read, args=(source, waiting), name="quadrill-stdin", daemon=True).start()
+    block: list[bytes] = []
+    size, due, ended = 0, 0.0, False
+    while not ended:
+        try:
+            line = waiting.get(timeout=max(0.0, due - time.monotonic()) if block else None)
+        except queue.Empty:
+            line = b""
+        except KeyboardInterrupt:
+            line = None
+        if line is None:
+            ended = True
+        elif line:
+            due = due if block else time.monotonic() + linger
+            block.append(line)
+            size += len(line)
+        full = len(block) >= most or size >= _BATCH_BYTES
+        if block and (ended or full or time.monotonic() >= due):
+            yield block
+            block, size = [], 0
+
+
+def _read(source: int, waiting: queue.Queue[bytes | None]) -> None:
+    """Put the lines behind a file descriptor in line; when that is full, whoever writes them waits.
+
+    The file object of standard input would be locked by this thread when the program ends.
+    """
+    rest = b""
+    try:
+        while chunk := os.read(source, 1 << 16):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                waiting.put(line + b"\n")
+        if rest:
+            waiting.put(rest + b"\n")
+    finally:
+        waiting.put(None)
