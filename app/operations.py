@@ -16,7 +16,11 @@ READ_TYPES = tuple(kind.media_type for kind in READABLE)
 RDF_TYPES = (*READ_TYPES, *CONVERTED)
 JSON = ("application/json",)
 RECORD_TYPES = (*JSON, "application/x-ndjson", "text/csv")
-PUSH_TYPES = (*(each for each in READ_TYPES if each != "application/rdf+xml"), *RECORD_TYPES)
+PUSH_TYPES = (
+    *(each for each in READ_TYPES if each != "application/rdf+xml"),
+    *RECORD_TYPES,
+    "application/x-ld+ndjson",
+)
 EVENTS = ("text/event-stream", "application/x-ndjson")
 FORM = ("application/x-www-form-urlencoded",)
 

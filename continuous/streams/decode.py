@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from pyoxigraph import RdfFormat
 
 from quadrill.store.documents.contents import WHOLE, Content, Part, guard_nesting, read_content
-from quadrill.store.documents.messages import split_messages
+from quadrill.store.documents.messages import MessageText, split_json_messages, split_messages
 from quadrill.store.documents.statements import (
     PLAIN_LINE,
     Statement,
@@ -57,6 +57,8 @@ _FORMATS = {
     "application/ld+json": RdfFormat.JSON_LD,
 }
 _NDJSON = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
+_JSON_MESSAGES = "application/x-ld+ndjson"
+"""JSON-LD messages, one a line."""
 _FLAT = (RdfFormat.N_TRIPLES, RdfFormat.TURTLE)
 """Formats without graphs."""
 _MEMBERS = {"at", "data", "jsonld"}
@@ -147,8 +149,10 @@ def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
         rdf_format = _FORMATS.get(name)
     text = body_text(body, parameters.get("charset", "utf-8").lower())
     if rdf_format is None:
+        if name == _JSON_MESSAGES:
+            return _of_messages(split_json_messages(text), RdfFormat.JSON_LD, options)
         if name not in _NDJSON:
-            known = ", ".join(sorted({*_FORMATS, _NDJSON[0]}))
+            known = ", ".join(sorted({*_FORMATS, _NDJSON[0], _JSON_MESSAGES}))
             given = name or "(none)"
             hint = f"Send one of {known}"
             if name in MEDIA_TYPES:
@@ -166,7 +170,7 @@ def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
         (not text.startswith("<") and _VERSION.match(text) is not None)
         or _MESSAGES.match(parameters.get("version", "")) is not None
     ):
-        return _of_messages(text, rdf_format, options)
+        return _of_messages(split_messages(text), rdf_format, options)
     content = _parse(text, rdf_format, options)
     if options.each_triple or rdf_format in _FLAT:
         result = Decoded()
@@ -258,10 +262,10 @@ def _json_object(line: str, number: int, place: str, options: DecodeOptions) -> 
     return document
 
 
-def _of_messages(text: str, rdf_format: RdfFormat, options: DecodeOptions) -> Decoded:
+def _of_messages(messages: Sequence[MessageText], rdf_format: RdfFormat, options: DecodeOptions) -> Decoded:
     """The elements of RDF Messages, which may be empty."""
     result = Decoded()
-    for number, (message, line, lead) in enumerate(split_messages(text), start=1):
+    for number, (message, line, lead) in enumerate(messages, start=1):
         place = f"message {number}"
         try:
             content = _parse(message, rdf_format, options, Part(line, lead))

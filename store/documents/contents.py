@@ -111,7 +111,8 @@ def _placed(error: SyntaxError, rdf_format: RdfFormat, part: Part) -> RdfSyntaxE
     line, column = error.lineno, error.offset
     message, hint = advice(re.sub(r"^Parser error at line [^:]*: ", "", error.msg or str(error)))
     if line is None:
-        return RdfSyntaxError(f"{rdf_format.name}: {message}", line=part.within, hint=hint)
+        known = part.within if part == WHOLE or part.within is not None else part.first_line
+        return RdfSyntaxError(f"{rdf_format.name}: {message}", line=known, hint=hint)
     if part.within is not None:
         where = f"line {part.within}, in its data at line {line}, column {column}"
         return RdfSyntaxError(f"{where}: {message}", line=part.within, hint=hint)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+import orjson
+
 from quadrill.store.errors import LimitError, RdfSyntaxError
 
 _IRI_CHARACTER = r"""[^\x00-\x20<>"{}|^`\\]"""
@@ -72,6 +74,37 @@ def split_messages(text: str) -> list[MessageText]:
         LimitError: so many directives before so many messages that their copies would fill the memory.
     """
     return _Splitter(text).split()
+
+
+def split_json_messages(text: str) -> list[MessageText]:
+    """Cut newline-delimited JSON-LD at its lines, each made a document with the context before it.
+
+    A line with nothing but ``@context`` is no message: it is the context of those that follow.
+
+    Raises:
+        LimitError: a context is so large, and before so many messages, that copies would fill the memory.
+    """
+    found: list[MessageText] = []
+    before, repeated = "", 0
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line or line.isspace():
+            continue
+        try:
+            document = orjson.loads(line)
+        except ValueError:
+            document = None
+        if not isinstance(document, dict):
+            found.append(MessageText(line, number, 0))  # the parser of the format will say what is wrong
+        elif document.keys() == {"@context"}:
+            before = f'{{"@context": {orjson.dumps(document["@context"]).decode()}, "@graph": '
+        elif before and document:
+            repeated += len(before)
+            if repeated > _MOST_REPEATED:
+                raise LimitError("a large context is repeated before too many messages")
+            found.append(MessageText(f"{before}{line}}}", number, len(before)))
+        else:
+            found.append(MessageText(line, number, 0))
+    return found
 
 
 class _Splitter:

@@ -179,3 +179,31 @@ def test_directives_that_would_be_repeated_too_often_are_refused() -> None:
 
 def test_an_escaped_quote_in_a_name_opens_no_string() -> None:
     assert len(split_messages("ex:it\\'s ex:p 1 .\nMESSAGE ex:it\\'s ex:p 2 .")) == 2
+
+
+JSON_LINES = "application/x-ld+ndjson"
+
+
+def test_json_ld_messages_are_lines_after_their_context() -> None:
+    text = (
+        '{"@context": {"@vocab": "http://e.org/", "id": "@id"}}\n'
+        '{"id": "http://e.org/a", "b": {"id": "http://e.org/c"}}\n{}\n\n'
+        '{"@context": {"b": "http://e.org/c"}, "id": "http://e.org/a", "b": {"id": "http://e.org/a"}}\n'
+        '{"@context": {"b": {"@id": "http://e.org/b", "@type": "@id"}}}\n'
+        '{"@id": "http://e.org/c", "b": "http://e.org/a"}\n'
+    )
+    assert messages(text, JSON_LINES) == [[f"{A} {B} {C}"], [], [f"{A} {C} {A}"], [f"{C} {B} {A}"]]
+
+
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        ('{"@id": "http://e.org/a"}, "@id": 5', 2),
+        ("{nonsense", 2),
+        ('{"@context": "http://e.org/", "p": 1}', 2),
+    ],
+)
+def test_a_wrong_json_ld_message_is_told_with_its_line(line: str, number: int) -> None:
+    with pytest.raises(RdfSyntaxError) as told:
+        messages(f'{{"@context": {{"p": "http://e.org/b"}}}}\n{line}\n', JSON_LINES)
+    assert told.value.line == number
