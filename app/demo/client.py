@@ -61,6 +61,18 @@ class DemoClient:
         """Run a SPARQL update."""
         self._send("POST", "update", "application/sparql-update", content=text.encode())
 
+    def declare_source(self, name: str, members: dict[str, Any]) -> None:
+        """Declare a source, in place of an older run's."""
+        self._send("PUT", f"sources/{name}", json=members)
+
+    def source(self, name: str) -> dict[str, Any]:
+        """The description of a source."""
+        return dict(self._send("GET", f"sources/{name}").json())
+
+    def drop_source(self, name: str) -> None:
+        """Forget a source."""
+        self._send("DELETE", f"sources/{name}", but=(404,))
+
     def close(self) -> None:
         """Close the connections."""
         self._http.close()

@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from ..config import load_settings
-from .client import DemoClient
+from .client import DemoClient, DemoError
 from .data import QUERY_FILES
-from .replay import ReplayPlan, replay
+from .replay import Api, ReplayPlan, replay
 from .summary import FeedFollower, FeedTally, Screen
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 # 05:00 in New York on 6 January 2013: the first flights leave in poor visibility.
 DEFAULT_FROM = "2013-01-06T10:00:00Z"
 DEFAULT_SPEED = 2400.0
+DEFAULT_BROKER = "mqtt://127.0.0.1:1883"
 SETTLE_SECONDS = 60.0
 SYNC_SECONDS = 0.5
 
@@ -48,6 +50,9 @@ def add_commands(commands: Any) -> None:
         help=f"event time to start from, an xsd:dateTime or milliseconds (default {DEFAULT_FROM})",
     )  # fmt: skip
     add = parser.add_argument
+    add("--source", choices=("http", "mqtt"), default="http", help="how the elements come (default http)")
+    add("--broker", metavar="URL", default=DEFAULT_BROKER,
+        help=f"with --source mqtt: the broker that they go through (default {DEFAULT_BROKER})")  # fmt: skip
     add("--seconds", metavar="N", type=_positive, help="end after N seconds of replay")
     add("--port", metavar="P", type=int, help="port to listen on (default 7878, 0 for a free one)")
     add("--data", metavar="DIR", help="data folder (default: a temporary one)")
@@ -65,6 +70,9 @@ def run(options: argparse.Namespace) -> int:
         given = {"data": folder, "port": options.port}
         overrides = {name: value for name, value in given.items() if value is not None}
         settings = load_settings(overrides=overrides)
+        if options.source == "mqtt":
+            hosts = (*settings.remote_hosts, urlsplit(options.broker).netloc)
+            settings = load_settings(overrides=overrides | {"remote_hosts": hosts})
         headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
         # What is wrong with the options is told before store and engine are loaded.
         from .. import running
@@ -73,12 +81,13 @@ def run(options: argparse.Namespace) -> int:
             screen = Screen()
             with DemoClient(server.url, headers) as client:
                 client.set_up()
-                screen.say(f"Quadrill is ready at {server.url}")
-                screen.say("Open it in a browser to see the queries at work; Ctrl-C ends the demo.\n")
-                tallies = play(
-                    plan, client, server.url, headers, speed=options.speed, screen=screen, stop=stop,
-                    last_ids=lambda: last_ids(server.services.engine, stop),
-                )  # fmt: skip
+                with _feeder(client, options) as api:
+                    screen.say(f"Quadrill is ready at {server.url}")
+                    screen.say("Open it in a browser to see the queries at work; Ctrl-C ends the demo.\n")
+                    tallies = play(
+                        plan, api, server.url, headers, speed=options.speed, screen=screen, stop=stop,
+                        last_ids=lambda: last_ids(server.services.engine, stop),
+                    )  # fmt: skip
             if options.seconds is None:
                 screen.say("\nThe week is over. The server goes on until Ctrl-C.")
                 stop.wait()
@@ -89,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
 
 def play(
     plan: ReplayPlan,
-    client: DemoClient,
+    api: Api,
     url: str,
     headers: Mapping[str, str],
     *,
@@ -121,7 +130,7 @@ def play(
         follower.start()
     try:
         replay(
-            plan, client, speed=speed, pause=pause, progress=show,
+            plan, api, speed=speed, pause=pause, progress=show,
             changed=lambda _at_ms: screen.say("\nHalf-way: Atlanta and Chicago are put on the watch list.\n"),
         )  # fmt: skip
         wanted = last_ids()
@@ -159,6 +168,24 @@ def _await(tallies: Mapping[str, FeedTally], wanted: Mapping[str, int], stop: th
         if stop.wait(0.02):
             raise _StoppedError
     return True
+
+
+@contextlib.contextmanager
+def _feeder(client: DemoClient, options: argparse.Namespace) -> Iterator[Api]:
+    """What takes the elements to the server: itself, or an MQTT broker."""
+    if options.source == "http":
+        yield client
+        return
+    try:
+        from .broker import BrokerClient
+    except ModuleNotFoundError as error:
+        raise DemoError("paho-mqtt is not installed", hint="pip install 'quadrill[mqtt]'") from error
+    broker = BrokerClient(client, options.broker)
+    try:
+        broker.open()
+        yield broker
+    finally:
+        broker.close()
 
 
 def _stop_on_signals() -> threading.Event:

@@ -1,8 +1,9 @@
-"""A server in a process of its own, which a test can kill."""
+"""A server in a process of its own, which a test can kill; commands of the documentation."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -44,3 +45,9 @@ def served(data: Path, **settings: str) -> Iterator[Served]:
         finally:
             made.client.close()
             made.kill()
+
+
+def cookbook_commands(page: str, url: str) -> str:
+    """The shell commands of a page of the cookbook, for a server."""
+    text = (Path(__file__).parents[3] / "docs" / "cookbook" / f"{page}.md").read_text(encoding="utf-8")
+    return "".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)).replace("http://127.0.0.1:7878/", url)

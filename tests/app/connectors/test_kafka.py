@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ pytest.importorskip("confluent_kafka", reason="needs the library confluent-kafka
 import confluent_kafka as kafka
 
 from tests.app.conftest import LiveServer, Start, problem_of
-from tests.app.connectors.processes import served
+from tests.app.connectors.processes import cookbook_commands, served
 from tests.app.connectors.test_sources import S, accepted, line, put, state, subjects
 from tests.app.test_feed_streams import until as _until
 
@@ -256,3 +257,18 @@ def test_events_are_produced_with_their_ids_as_keys(start_server: Start, cluster
     away = {"kind": "kafka", "query": "q", "url": f"kafka://{HOST}:1", "topic": "out"}
     assert server.client.put("/sinks/away", json=away).status_code == 201
     until(lambda: server.client.get("/sinks/away").json()["state"] == "waiting")
+
+
+def test_the_commands_of_the_cookbook(start_server: Start, cluster: Cluster) -> None:
+    server = start_server(remote_hosts=(HOST,))
+    commands = cookbook_commands("kafka", server.url).replace("127.0.0.1:9092", cluster.servers)
+    cluster.create("large-orders")
+    order = "<http://example.org/1> <http://example.org/sum> 2000 ."
+    cluster.producer.produce("orders", order, "1")
+    cluster.producer.flush(20)
+    source, rest = commands.split("curl -X PUT", 2)[1:]
+    # The record is there already: the query and its sink come before the source.
+    for each in (rest, source):
+        subprocess.run(["bash", "-ec", f"curl -f -X PUT{each}"], check=True, capture_output=True, timeout=60)
+    (record,) = cluster.read("large-orders", 1)
+    assert record.key() == b"1" and b"http://example.org/1" in record.value()

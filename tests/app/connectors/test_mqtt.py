@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +26,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 from tests.app.conftest import LiveServer, Start, problem_of
 from tests.app.connectors.certificates import authority_and_server
-from tests.app.connectors.processes import served
+from tests.app.connectors.processes import cookbook_commands, served
 from tests.app.connectors.test_sources import S, accepted, line, put, state, subjects
 from tests.app.test_feed_streams import until as _until
 
@@ -419,3 +421,45 @@ def test_a_topic_that_may_not_be_written_is_told(start_server: Start, tmp_path: 
         )
     finally:
         broker.kill()
+
+
+# --- what the documentation shows -----------------------------------------------------------------
+
+
+def test_the_demo_comes_through_the_broker(broker: Broker) -> None:
+    command = [
+        sys.executable, "-m", "quadrill.app.cli", "demo", "--port", "0", "--seconds", "3", "--source", "mqtt",
+    ]  # fmt: skip
+    ended = subprocess.run(
+        [*command, "--broker", broker.url], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "nothing yet" not in ended.stdout.rsplit("late-departures", 1)[1].splitlines()[0]
+    broker.kill()
+    ended = subprocess.run(
+        [*command, "--broker", broker.url], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert ended.returncode == 1 and "no MQTT broker answers" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.skipif(shutil.which("mosquitto_sub") is None, reason="needs Debian's package mosquitto-clients")
+def test_the_commands_of_the_cookbook(start_server: Start, broker: Broker) -> None:
+    server = start_server(remote_hosts=(HOST,))
+    commands = cookbook_commands("mqtt", server.url).replace("127.0.0.1:1883", f"{HOST}:{broker.port}")
+    commands = commands.replace("mosquitto_sub", f"mosquitto_sub -W 30 -p {broker.port}")
+    commands = commands.replace("mosquitto_pub", f"mosquitto_pub -p {broker.port}")
+    declare, publish_and_see = commands.split("\n\n")
+    subprocess.run(["bash", "-ec", declare], check=True, capture_output=True, timeout=60)
+    until(lambda: server.client.get("/sinks/alerts").json()["state"] == "running")
+    until(lambda: server.client.get("/sources/sensors").json()["state"] == "running")
+    send, see = publish_and_see.splitlines()
+    with subprocess.Popen(["bash", "-ec", see], stdout=subprocess.PIPE, text=True) as seeing:
+        for _ in range(60):  # until the one who waits has subscribed
+            subprocess.run(["bash", "-ec", send], check=True, timeout=60)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                seeing.wait(1)
+                break
+        assert seeing.stdout is not None
+        document = json.loads(seeing.stdout.read())
+    assert document["data"]["results"]["bindings"][0]["sensor"]["value"] == "http://example.org/a"
