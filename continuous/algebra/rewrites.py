@@ -23,6 +23,7 @@ from .build import (
     with_operands,
     with_patterns,
 )
+from .canonical import rename
 from .nodes import (
     Algebra,
     Bgp,
@@ -35,6 +36,7 @@ from .nodes import (
     Filter,
     FunctionCall,
     Graph,
+    Group,
     Join,
     LeftJoin,
     Minus,
@@ -256,6 +258,34 @@ def _list(names: Names) -> str:
     return ", ".join(f"?{name}" for name in sorted(names))
 
 
+def name_apart(root: Algebra, kept: Names = NO_NAMES) -> Algebra:
+    """The query where sub-queries in EXISTS share no variable with the tested row but those that they show.
+
+    A variable that a sub-query does not show is its own (SPARQL 1.1 section 12). Oxigraph takes what it
+    knows of the row's variable of the same name, that it is bound or no number, for knowledge of this one.
+    The names in ``kept`` mean more than a variable and stay.
+    """
+    return _name_apart(root, NO_NAMES, kept, set(mentioned(root)))
+
+
+def _name_apart(node: Algebra, row: Names, kept: Names, taken: set[str]) -> Algebra:
+    """``row`` are the variables of the rows for which EXISTS around this is asked."""
+    if row and isinstance(node, Project | Group):
+        names: dict[str, str] = {}
+        for name in sorted((mentioned(node) - in_scope(node) - kept) & row):
+            own = name
+            while own in taken:
+                own += "_"
+            taken.add(own)
+            names[name] = own
+        node = rename(node, names) if names else node
+    below = children(node)
+    inside = operands(node)[: -len(below) or None]
+    tested = row.union(*map(in_scope, below)) if inside else row
+    changed = [_name_apart(each, tested, kept, taken) for each in inside]
+    return with_operands(node, [*changed, *(_name_apart(each, row, kept, taken) for each in below)])
+
+
 def drop_idle_minus(node: Algebra) -> Algebra:
     """The query without every MINUS that can not remove anything.
 
@@ -278,9 +308,9 @@ def has_order(root: Algebra) -> bool:
 
 def prepare(query: ContinuousQuery) -> Algebra:
     """The algebra that is evaluated: every rewriting of docs/semantics.md, section 5, done."""
-    root = bind_streams(
-        query.root, {each.name: each.stream for each in query.windows if isinstance(each.stream, Var)}
-    )
+    streams = {each.name: each.stream for each in query.windows if isinstance(each.stream, Var)}
+    root = name_apart(query.root, frozenset(each.name for each in streams.values()))
+    root = bind_streams(root, streams)
     root = lift_modifiers(drop_idle_minus(move_outward(root)))
     if query.form != "ask":
         root = with_projection(root)

@@ -100,6 +100,44 @@ def test_minus_inside_exists_removes_nothing_where_no_variable_is_bound_on_both_
     assert answer(query) == "false", "Oxigraph has mended it: the random patterns may have it, too"
 
 
+HIDDEN_UNBOUND = n.Filter(n.Call("BOUND", (A,)), n.Window(W1, n.Values((A, B), ((None, X),))))
+HIDDEN_VALUE = n.Filter(
+    n.Call("=", (A, n.Constant(r.number("1")))), n.Window(W1, n.Values((A,), ((r.number("1", "double"),),)))
+)
+NOT_BOUND_THERE = n.Filter(
+    n.Call("!", (n.Call("BOUND", (A,)),)), n.Window(W1, n.Bgp((n.TriplePattern(B, P, Var("c")),)))
+)
+COUNTED = n.Group(HIDDEN_UNBOUND, (B,), ((Var("n0"), n.Aggregate("COUNT", A)),))
+
+FILTER_OF_ITS_OWN_GROUP = n.Join(
+    n.Window(W1, n.Filter(n.Call("=", (A, B)), n.Bgp((n.TriplePattern(B, P, Var("c")),)))),
+    n.Values((A,), ((X,),)),
+)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "holds"),
+    [
+        (n.Project(HIDDEN_UNBOUND, (B,)), "false"),
+        (n.Project(HIDDEN_VALUE, (B,)), "true"),
+        (n.Project(NOT_BOUND_THERE, (B,)), "true"),
+        (n.Project(FILTER_OF_ITS_OWN_GROUP, (B,)), "true"),
+        (n.Project(COUNTED, (B, Var("n0"))), "false"),
+        (COUNTED, "false"),
+        (n.Project(n.Project(NOT_BOUND_THERE, (B,)), (B,)), "true"),
+        (n.Join(n.Project(NOT_BOUND_THERE, (B,)), n.Values((A,), ((X,),))), "true"),
+    ],
+)
+@pytest.mark.parametrize("row", [n.Values((B, A), ((None, X),)), n.Values((A,), ((X,),))])
+def test_what_a_sub_query_does_not_show_is_its_own(row: Algebra, pattern: Algebra, holds: str) -> None:
+    """Oxigraph takes what it knows of the row for knowledge of the variables of the same names inside."""
+    query = r.query_of(n.Extend(row, Var("e"), n.Exists(pattern, False)))
+    loop = {Quad(X, P, X)}
+    agree_throughout(query, [(loop, set(), None), (set(), loop, None), (loop, set(), None)])
+    (found,) = recomputed(ReferenceEvaluator(query, QuadStore.open(None), OPTIONS), 0, CONTENTS).rows
+    assert isinstance(found[-1], Literal) and found[-1].value == holds
+
+
 def extended(inner: Algebra) -> st.SearchStrategy[Algebra]:
     return r.extended(inner, r.expressions(None))
 
