@@ -22,6 +22,7 @@ MODULES = {
     "push": ("push",),
     "client": ("query", "update", "register", "queries", "watch", "replay", "drop"),
     "records": ("declare", "map"),
+    "apply": ("apply", "dump"),
     "load": ("load",),
     "mirror": ("mirror",),
     "explain": ("explain",),

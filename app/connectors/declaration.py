@@ -69,12 +69,19 @@ def shown_members(members: Iterable[Member], given: Mapping[str, Any]) -> dict[s
 def with_secrets(
     members: Iterable[Member], given: Mapping[str, Any], kept: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A declaration in which secrets that are given as they are shown stay what they were."""
+    """A declaration in which secrets that are given as they are shown stay what they were.
+
+    Raises:
+        InputError: there is none that could stay.
+    """
     secrets = {each.name for each in members if each.secret}
-    return {
-        name: kept[name] if name in secrets and value == HIDDEN and name in kept else value
-        for name, value in given.items()
-    }
+    hidden = [name for name, value in given.items() if name in secrets and value == HIDDEN]
+    missing = next((name for name in hidden if name not in kept), None)
+    if missing is not None:
+        raise InputError(
+            f"{missing} is {HIDDEN}, which stands for one that is kept, and there is none", code="member"
+        )
+    return {**given, **{name: kept[name] for name in hidden}}
 
 
 def text(value: Any, name: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.errors import FeedGoneError
@@ -32,6 +32,7 @@ FOLDER = "connectors"
 _STOP_S = 5.0
 
 Key: TypeAlias = tuple[ConnectorRole, str]
+Difference: TypeAlias = Literal["create", "change", "same"]
 
 
 @dataclass(slots=True)
@@ -97,18 +98,9 @@ class Connectors:
         """
         with self._changing:
             before = self._all.get((role, name))
-            members = dict(given)
-            if before is not None:
-                members = with_secrets(self._members(role, given), members, before.record.members)
-            self._check(role, members)
-            if before is not None and members == before.record.members:
+            members, difference = self._compare(role, name, given)
+            if before is not None and difference == "same":
                 return self._describe(before), False
-            if role == "sink" and before is not None and members["query"] != before.record.members["query"]:
-                raise ConflictError(
-                    f"the sink {name} takes another query, and its place is in the feed of that",
-                    code="sink-exists",
-                    hint="Delete it first, or declare another one",
-                )
             if before is None:
                 record = ConnectorRecord(role, name, members, created_ms=self._now_ms())
                 if role == "sink":
@@ -120,6 +112,11 @@ class Connectors:
             made = self._all[role, name] = _Connector(record)
             self._begin(made)
             return self._describe(made), before is None
+
+    def compare(self, role: ConnectorRole, name: str, given: Mapping[str, Any]) -> Difference:
+        """What `put` would do: nothing is done. Raises as it does."""
+        with self._changing:
+            return self._compare(role, name, given)[1]
 
     def all(self, role: ConnectorRole) -> list[dict[str, Any]]:
         """The descriptions of all sources or sinks, by name."""
@@ -172,6 +169,26 @@ class Connectors:
         """Whether what is sent to a source is signed, so that the sender needs no token."""
         found = self._all.get(("source", name))
         return found is not None and bool(found.record.members.get("secret"))
+
+    def _compare(
+        self, role: ConnectorRole, name: str, given: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], Difference]:
+        """The members of a declaration with its secrets, and what it would be beside what is there."""
+        before = self._all.get((role, name))
+        kept = {} if before is None else before.record.members
+        members = with_secrets(self._members(role, given), given, kept)
+        self._check(role, members)
+        if before is None:
+            return members, "create"
+        if members == kept:
+            return members, "same"
+        if role == "sink" and members["query"] != kept["query"]:
+            raise ConflictError(
+                f"the sink {name} takes another query, and its place is in the feed of that",
+                code="sink-exists",
+                hint="Delete it first, or declare another one",
+            )
+        return members, "change"
 
     # --- parts ----------------------------------------------------------------------------------
 

@@ -34,12 +34,16 @@ def _add(which: str, role: ConnectorRole) -> None:
 
     @needs("admin")
     def put(name: str) -> Response:
-        """Declare or change one; it is started."""
-        incoming.known_parameters(())
+        """Declare or change one; it is started. With ``?dry_run=true`` only what that would do."""
+        incoming.known_parameters({"dry_run"})
         members = incoming.json_body(services().settings.max_query_bytes, "the declaration")
         given = members.pop("name", name)
         if given != name:
             raise HttpError(400, f"the declaration has two names, {name} and {given!r}", code="member")
+        if incoming.flag("dry_run"):
+            return incoming.json_response(
+                {"change": services().connectors.compare(role, checked(name), members)}
+            )
         description, created = services().connectors.put(role, checked(name), members)
         headers = {"Location": f"{incoming.base_url()}{which}/{name}"} if created else None
         return incoming.json_response(description, 201 if created else 200, headers)

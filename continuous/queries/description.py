@@ -26,6 +26,7 @@ from ..windows.reports import Report
 from ..windows.timeline import QueryTimeline
 from .catalogue import Entry, Pending
 from .prepare import PreparedQuery
+from .registration import Registration
 from .running import RunningQuery
 
 _MOST_NAMES = 20
@@ -55,7 +56,7 @@ def describe_prepared(prepared: PreparedQuery) -> dict[str, Any]:
         "report": show_report(prepared.report),
         "non_empty": prepared.non_empty,
         "columns": [variable.name for variable in query.columns],
-        "options": prepared.registration.options(),
+        "options": _given(prepared.registration),
         "result_iri": prepared.result_iri,
         "into_graph": None if prepared.into_graph is None else prepared.into_graph.value,
         "result_stream": prepared.made_stream,
@@ -63,6 +64,12 @@ def describe_prepared(prepared: PreparedQuery) -> dict[str, Any]:
         "template": None,
         "warnings": list(prepared.warnings),
     }
+
+
+def _given(registration: Registration) -> dict[str, Any]:
+    """What a registration has beside name and text, so that it can be registered alike."""
+    dialect = {} if registration.dialect is None else {"dialect": registration.dialect}
+    return dialect | registration.options()
 
 
 def describe_failed(entry: Entry) -> dict[str, Any]:
@@ -75,7 +82,7 @@ def describe_failed(entry: Entry) -> dict[str, Any]:
         "dialect": registration.dialect,
         "state": entry.state,
         "error": entry.error,
-        "options": registration.options(),
+        "options": _given(registration),
         "created": entry.created_ms,
         "warnings": [],
         "profile": registration.profile,

@@ -1,0 +1,279 @@
+"""``quadrill apply`` and ``quadrill dump``: what a server has, declared in files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from quadrill.store.errors import UnsupportedError
+
+from . import plan as planning
+from .connection import ServerConnection, ServerError, add_server_options, connect
+from .declared import SECTIONS, Declared, read_files
+from .plan import Action, Step
+from .toml_text import write_toml
+
+_DONE: dict[Action, str] = {"create": "created", "change": "changed", "same": "same", "remove": "removed"}
+
+
+def add_commands(commands: Any) -> None:
+    """Add the commands."""
+    summary = "make a server have what files declare: prefixes, streams, queries, sources, sinks"
+    apply: argparse.ArgumentParser = commands.add_parser("apply", help=summary, description=summary)
+    add_server_options(apply)
+    apply.set_defaults(run=_apply)
+    apply.add_argument("files", nargs="+", type=Path, metavar="FILE", help="TOML or YAML, by its name")
+    apply.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
+    apply.add_argument(
+        "--prune",
+        action="store_true",
+        help="remove what the files do not have, of the kinds that a file has a section for",
+    )
+    apply.add_argument("--json", action="store_true", help="print the steps as a JSON document")
+    summary = "write what a server has as a file that apply takes"
+    dump: argparse.ArgumentParser = commands.add_parser("dump", help=summary, description=summary)
+    add_server_options(dump)
+    dump.set_defaults(run=_dump)
+    dump.add_argument("--format", choices=("toml", "yaml"), default="toml")
+
+
+def _apply(options: argparse.Namespace) -> int:
+    declared, sections = read_files(options.files, os.environ)
+    with connect(options) as server:
+        has = _present(server, sections)
+        differing = {
+            (each.section, each.name): _differences(server, each, has[each.section].get(each.name))
+            for each in declared
+        }
+        removable = {section: _removable(section, has[section]) for section in sections}
+        steps = planning.plan(declared, has, differing, removable if options.prune else {})
+        left = len(_removable_names(removable) - {(each.section, each.name) for each in declared})
+        told = _Told(steps, dry_run=options.dry_run, as_json=options.json)
+        told.plan(0 if options.prune else left)
+        if not options.dry_run:
+            _carry_out(server, steps, has, told)
+    told.end()
+    return 0
+
+
+def _removable_names(removable: Mapping[str, Collection[str]]) -> set[tuple[str, str]]:
+    """Section and name of all that may go."""
+    return {(section, name) for section, names in removable.items() for name in names}
+
+
+# --- what the server has -----------------------------------------------------------------------------------
+
+
+def _present(server: ServerConnection, sections: Collection[str]) -> dict[str, dict[str, dict[str, Any]]]:
+    """The descriptions of all that a server has, by section and name."""
+    found = {}
+    for section in SECTIONS:
+        if section in sections:
+            answer = server.call("GET", section).json()
+            key, rows = ("prefix", answer) if section == "prefixes" else ("name", answer[section])
+            found[section] = {row[key]: row for row in rows}
+    return found
+
+
+def _removable(section: str, has: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The names that somebody declared: a stream of a query or of a first push goes by itself."""
+    if section != "streams":
+        return list(has)
+    return [name for name, each in has.items() if each["declared"] and each["derived_from"] is None]
+
+
+def _differences(
+    server: ServerConnection, declared: Declared, described: Mapping[str, Any] | None
+) -> tuple[str, ...]:
+    """The members by which a declaration differs from what is there; nothing is done.
+
+    Raises: ServerError where the server would refuse it.
+    """
+    given = declared.members
+    with _at(declared.place):
+        if declared.section == "queries":
+            return _query_differences(server, declared.name, given, described)
+        if declared.section in ("sources", "sinks"):
+            path = _path(declared.section, declared.name)
+            answer = server.call("PUT", path, params={"dry_run": "true"}, json=given)
+            if described is None or answer.json()["change"] == "same":
+                return ()
+            return planning.connector_differences(given, described)
+    if described is None:
+        return ()
+    if declared.section == "prefixes":
+        return () if given["uri"] == described["uri"] else ("uri",)
+    return planning.stream_differences(given, described)
+
+
+def _query_differences(
+    server: ServerConnection, name: str, given: Mapping[str, Any], described: Mapping[str, Any] | None
+) -> tuple[str, ...]:
+    """The server compares: registered alike a query stays as it is, registered otherwise it is refused."""
+    try:
+        if described is None:
+            server.call("POST", "queries:validate", params={"name": name}, json=dict(given))
+        else:
+            server.call("PUT", _path("queries", name), json=dict(given))
+    except ServerError as error:
+        if error.status != 409:
+            raise
+        # What stands in the way of a new one may be removed before it comes.
+        if described is not None:
+            return ("query",) if given["query"] != described["query"] else ("options",)
+    return ()
+
+
+# --- what is done ------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Told:
+    """What is printed of the steps: the plan before anything is done, then how it went."""
+
+    steps: list[Step]
+    dry_run: bool
+    as_json: bool
+    done: int = 0
+
+    def plan(self, left: int) -> None:
+        """The steps, and how much no file has."""
+        if not self.as_json:
+            for each in self.steps:
+                differs = f" ({', '.join(each.differs)})" if each.differs else ""
+                print(f"{each.action:6}  {each.section}.{each.name}{differs}", flush=True)
+        if left:
+            print(f"{left} more on the server, which no file has; --prune removes it", file=sys.stderr)
+
+    def end(self) -> None:
+        """The counts of actions, or the document."""
+        if self.as_json:
+            steps = [
+                {name: value for name, value in asdict(each).items() if name != "members"}
+                | {"done": place < self.done}
+                for place, each in enumerate(self.steps)
+            ]
+            print(json.dumps({"dry_run": self.dry_run, "steps": steps}, indent=2))
+        else:
+            counts = Counter(each.action for each in self.steps)
+            shown = ", ".join(f"{counts[action]} {_DONE[action]}" for action in _DONE)
+            print(f"would be: {shown}" if self.dry_run else shown)
+
+    def before(self) -> str:
+        """What was done before an error, as a part of its sentence."""
+        done = [
+            f"{_DONE[each.action]} {each.section}.{each.name}"
+            for each in self.steps[: self.done]
+            if each.action != "same"
+        ]
+        return f"; done before: {', '.join(done)}" if done else "; nothing was done before"
+
+
+def _carry_out(
+    server: ServerConnection,
+    steps: list[Step],
+    has: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    told: _Told,
+) -> None:
+    for step in steps:
+        place = step.place or f"{step.section}.{step.name}"
+        try:
+            with _at(place, told.before()):
+                _do(server, step, has[step.section].get(step.name))
+        except ServerError:
+            if told.as_json:
+                told.end()
+            raise
+        told.done += 1
+
+
+def _do(server: ServerConnection, step: Step, described: Mapping[str, Any] | None) -> None:
+    if step.action == "same":
+        return
+    path, members = _path(step.section, step.name), dict(step.members)
+    if step.section == "prefixes":
+        parameters = {"prefix": step.name, **members}
+        server.call("DELETE" if step.action == "remove" else "POST", "prefixes", params=parameters)
+    elif step.action == "remove":
+        server.call("DELETE", path)
+    elif step.section == "queries":
+        parameters = {"replace": "true"} if step.action == "change" else {}
+        for warning in server.call("PUT", path, params=parameters, json=members).json()["warnings"]:
+            print(f"warning: {step.place}: {warning}", file=sys.stderr)
+    else:
+        if step.section == "streams":
+            # A stream that is nowhere yet has the IRI that the server makes of its name, if none is given.
+            members = members if described is None else planning.changed_stream(members, described)
+        server.call("PUT", path, json=members)
+
+
+@contextmanager
+def _at(place: str, before: str = "") -> Iterator[None]:
+    """Errors of the server tell the place in a file."""
+    try:
+        yield
+    except ServerError as error:
+        found = {name: getattr(error, name) for name in ("status", "line", "column", "excerpt")}
+        raise ServerError(f"{place}: {error.message}{before}", hint=error.hint, document=found) from error
+
+
+def _path(section: str, name: str) -> str:
+    return f"{section}/{quote(name, safe='')}"
+
+
+# --- dump --------------------------------------------------------------------------------------------------
+
+
+def _dump(options: argparse.Namespace) -> int:
+    with connect(options) as server:
+        has = _present(server, SECTIONS)
+    variables: dict[str, str] = {}
+    document = {
+        section: {
+            name: _as_file(section, name, has[section][name], variables)
+            for name in _removable(section, has[section])
+        }
+        for section in SECTIONS
+    }
+    document = {section: entries for section, entries in document.items() if entries}
+    if options.format == "toml":
+        text = write_toml(document)
+    else:
+        text = _yaml_of(document)
+    sys.stdout.write(text)
+    for variable, place in variables.items():
+        print(f"{variable} stands for the secret of {place}", file=sys.stderr)
+    return 0
+
+
+def _as_file(section: str, name: str, described: Mapping[str, Any], variables: dict[str, str]) -> Any:
+    """What a file has under a name."""
+    members: dict[str, Any] = {"uri": described.get("uri")}
+    if section == "streams":
+        members = planning.stream_members(described)
+    elif section == "queries":
+        members = planning.query_members(described)
+    elif section != "prefixes":
+        members = planning.connector_members(described)
+    found = planning.with_references(section, name, members, variables)
+    return found["uri"] if section == "prefixes" else found
+
+
+def _yaml_of(document: Mapping[str, Any]) -> str:
+    try:
+        from .yaml_text import write_yaml
+    except ModuleNotFoundError as error:
+        raise UnsupportedError(
+            f"YAML, whose library {error.name} is not installed",
+            hint="pip install 'quadrill[yaml]', or take --format toml",
+        ) from error
+    return write_yaml(document)

@@ -1,0 +1,191 @@
+"""Files that declare what a server is to have, in TOML or YAML: read, with ``${NAME}`` replaced."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, time
+from pathlib import Path
+from typing import Any
+
+from quadrill.store.errors import UnsupportedError
+
+from .given import OfflineError, UsageError, read_text
+
+SECTIONS = ("prefixes", "streams", "queries", "sources", "sinks")
+"""What a file may have, in the order in which it is made: each needs only what stands before it."""
+
+_REFERENCE = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+_OBJECTS = ("headers", "options")
+_MOST_LEVELS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One declaration: the members under a name in a section of a file. A prefix has the member ``uri``."""
+
+    section: str
+    name: str
+    members: Mapping[str, Any]
+    file: Path
+
+    @property
+    def place(self) -> str:
+        """Where it stands, for messages."""
+        return f"{self.file}: {self.section}.{self.name}"
+
+
+def read_files(
+    files: Iterable[Path], environment: Mapping[str, str]
+) -> tuple[list[Declared], frozenset[str]]:
+    """All declarations of some files, and the sections that the files have, empty ones too.
+
+    Raises:
+        OfflineError: a file is not as it should be, two declare the same, a variable is not set.
+        UnsupportedError: a file is YAML, and its library is not installed.
+    """
+    found: dict[tuple[str, str], Declared] = {}
+    sections: set[str] = set()
+    for file in files:
+        document = _parsed(file)
+        for section, entries in document.items():
+            if section not in SECTIONS:
+                raise OfflineError(
+                    f"{file}: there is no section {section!r}", hint=f"Sections are {', '.join(SECTIONS)}"
+                )
+            sections.add(section)
+            if not isinstance(entries, dict | None):
+                raise OfflineError(f"{file}: {section} must have a name for each of its declarations")
+            for name, members in (entries or {}).items():
+                declared = _declared(section, name, members, file, environment)
+                before = found.setdefault((section, declared.name), declared)
+                if before is not declared:
+                    raise OfflineError(f"{declared.place} is declared in {before.file}, too")
+    return list(found.values()), frozenset(sections)
+
+
+def escaped(text: str) -> str:
+    """A text as a file has it: nothing in it is taken for a variable."""
+    return text.replace("${", "$${")
+
+
+def _parsed(file: Path) -> dict[Any, Any]:
+    text = read_text(file)
+    if file.suffix == ".toml":
+        try:
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise OfflineError(f"{file} is no TOML: {error}") from error
+    if file.suffix not in (".yaml", ".yml"):
+        raise UsageError(f"the name of {file} does not tell its format", hint="It is .toml, .yaml or .yml.")
+    try:
+        from .yaml_text import YamlFault, read_yaml
+    except ModuleNotFoundError as error:
+        raise UnsupportedError(
+            f"YAML, whose library {error.name} is not installed",
+            hint="pip install 'quadrill[yaml]', or write TOML",
+        ) from error
+    try:
+        document = read_yaml(text)
+    except YamlFault as error:
+        raise OfflineError(f"{file} is no YAML: {error}") from error
+    if not isinstance(document, dict | None):
+        raise OfflineError(f"{file} must have sections: {', '.join(SECTIONS)}")
+    return document or {}
+
+
+def _declared(section: str, name: Any, members: Any, file: Path, environment: Mapping[str, str]) -> Declared:
+    place = f"{file}: {section}.{name}"
+    if not isinstance(name, str):
+        raise OfflineError(f"{place}: the name must be a text", hint="Write it in quotes")
+    if section == "prefixes":
+        members = {"uri": members}
+        if not isinstance(members["uri"], str):
+            raise OfflineError(f"{place}: a prefix stands for an IRI")
+    elif not _NAME.match(name):
+        raise OfflineError(
+            f"{place}: {name!r} is no name",
+            hint="A letter or digit, then at most 127 letters, digits, dots, underscores, hyphens",
+        )
+    if not isinstance(members, dict | None):
+        raise OfflineError(f"{place} must have members")
+    given = _value(members or {}, place, environment, 0)
+    given = {member: value for member, value in given.items() if value is not None}
+    if given.pop("name", name) != name:
+        raise OfflineError(f"{place}: name differs from the name that it stands under")
+    if section == "queries":
+        given = _with_text(given, place, file)
+    if section in ("sources", "sinks"):
+        given |= {each: _object(given[each], f"{place}: {each}") for each in _OBJECTS if each in given}
+    return Declared(section, name, given, file)
+
+
+def _with_text(members: dict[str, Any], place: str, file: Path) -> dict[str, Any]:
+    """The members of a query, its text read from the file that they name."""
+    if ("query" in members) == ("file" in members):
+        raise OfflineError(f"{place} needs one of query, the text, and file, which has it")
+    if "query" in members:
+        return members
+    named = members.pop("file")
+    if not isinstance(named, str):
+        raise OfflineError(f"{place}: file must be a path")
+    try:
+        return {"query": read_text(file.parent / named), **members}
+    except OSError as error:
+        raise OfflineError(f"{place}: file {named}: {error.strerror or error}") from error
+    except OfflineError as error:
+        raise OfflineError(f"{place}: file: {error.message}") from error
+
+
+def _object(value: Any, place: str) -> Any:
+    """A member that is an object and a secret: a file takes it as JSON from one variable, too."""
+    if not isinstance(value, str) or not value.startswith("{"):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        raise OfflineError(f"{place} is no JSON object") from error
+
+
+def _value(value: Any, place: str, environment: Mapping[str, str], level: int) -> Any:
+    """A value as JSON has it, variables replaced; times become texts."""
+    if level > _MOST_LEVELS:
+        raise OfflineError(f"{place} is nested deeper than {_MOST_LEVELS} levels")
+    if isinstance(value, str):
+        return _replaced(value, place, environment)
+    if isinstance(value, dict):
+        wrong = next((key for key in value if not isinstance(key, str)), None)
+        if wrong is not None:
+            raise OfflineError(f"{place}: the name {wrong!r} must be a text", hint="Write it in quotes")
+        separator = "." if level else ": "
+        return {
+            key: _value(each, f"{place}{separator}{key}", environment, level + 1)
+            for key, each in value.items()
+        }
+    if isinstance(value, list):
+        return [_value(each, place, environment, level + 1) for each in value]
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise OfflineError(f"{place}: {value!r} is no value of JSON")
+
+
+def _replaced(text: str, place: str, environment: Mapping[str, str]) -> str:
+    def replaced(match: re.Match[str]) -> str:
+        name, end = match[1], match[2]
+        if name is None:
+            return "${"
+        if not end or not _VARIABLE.match(name):
+            raise OfflineError(f"{place}: {match[0]} names no variable", hint="$${ stands for ${ itself")
+        if name not in environment:
+            raise OfflineError(f"{place}: the environment has no variable {name}")
+        return environment[name]
+
+    return _REFERENCE.sub(replaced, text)

@@ -1,0 +1,174 @@
+"""What is to be done so that a server has what files declare: values in, steps out, no requests."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from quadrill.continuous.errors import InputError
+from quadrill.continuous.streams.times import duration_ms
+
+from ..connectors.figures import Figures
+from .declared import SECTIONS, Declared, escaped
+
+Action: TypeAlias = Literal["create", "change", "same", "remove"]
+
+HIDDEN = "***"
+"""What a server shows of a secret."""
+_DURATIONS = ("lateness", "idle_timeout", "retention")
+_STAYING = (*_DURATIONS, "stamping")
+"""Members of a stream that stay as they are where a file leaves them out: the server's settings say them."""
+_STREAM_DEFAULTS: dict[str, Any] = {
+    "late": "drop",
+    "timestamp_property": "http://www.w3.org/ns/prov#generatedAtTime",
+    "quoted_asserted": False,
+    "mapping": None,
+}
+_FIGURES = frozenset(("name", "guarantee", "position", *Figures().to_json()))
+"""What the description of a source or a sink has beside its declaration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do, or none: ``same``. ``differs`` names the members that do; ``place`` is in a file."""
+
+    action: Action
+    section: str
+    name: str
+    members: Mapping[str, Any]
+    differs: tuple[str, ...] = ()
+    place: str | None = None
+
+
+def plan(
+    declared: Iterable[Declared],
+    present: Mapping[str, Collection[str]],
+    differing: Mapping[tuple[str, str], tuple[str, ...]],
+    removed: Mapping[str, Collection[str]],
+) -> list[Step]:
+    """The steps in their order: what goes, the newest first, then what is made.
+
+    Args:
+        declared: what is to be.
+        present: the names that the server has, by section.
+        differing: the members that differ, of what is both declared and present.
+        removed: the names that may go, by section, if nothing declares them.
+    """
+    wanted = sorted(declared, key=lambda each: SECTIONS.index(each.section))
+    kept = {(each.section, each.name) for each in wanted}
+    steps = [
+        Step("remove", section, name, {})
+        for section in reversed(SECTIONS)
+        for name in reversed(tuple(removed.get(section, ())))
+        if (section, name) not in kept
+    ]
+    for each in wanted:
+        differs = differing.get((each.section, each.name), ())
+        action: Action = "create"
+        if each.name in present.get(each.section, ()):
+            action = "change" if differs else "same"
+        steps.append(Step(action, each.section, each.name, each.members, differs, each.place))
+    return steps
+
+
+def stream_differences(given: Mapping[str, Any], described: Mapping[str, Any]) -> tuple[str, ...]:
+    """The members of a declaration that a stream, as the server describes it, does not have so.
+
+    A stream that came to be by a push or a query becomes ``declared``. Unknown members differ: the server
+    tells what is wrong with them.
+    """
+    found = [] if described["declared"] else ["declared"]
+    for name in dict.fromkeys((*given, *_STREAM_DEFAULTS)):
+        has = described.get(name)
+        wants = given.get(name, _STREAM_DEFAULTS.get(name))
+        if name in _DURATIONS:
+            has, wants = _milliseconds(has), _milliseconds(wants)
+        elif name == "mapping":
+            has, wants = _mapping(has), _mapping(wants)
+        elif name == "timestamp_property":
+            wants = wants or _STREAM_DEFAULTS[name]
+        if has != wants:
+            found.append(name)
+    return tuple(found)
+
+
+def changed_stream(given: Mapping[str, Any], described: Mapping[str, Any]) -> dict[str, Any]:
+    """A declaration of a stream that is there, completed by what stays as it is."""
+    staying = {name: described[name] for name in _STAYING if described[name] is not None}
+    return {**staying, **given}
+
+
+def connector_differences(given: Mapping[str, Any], described: Mapping[str, Any]) -> tuple[str, ...]:
+    """The members by which a source or sink differs, where the server says that it does."""
+    has = connector_members(described)
+    names = dict.fromkeys((*given, *has))
+    seen = tuple(each for each in names if has.get(each) != HIDDEN and given.get(each) != has.get(each))
+    return seen or tuple(each for each in names if has.get(each) == HIDDEN)
+
+
+# --- what a server has, as a file has it -------------------------------------------------------------------
+
+
+def stream_members(described: Mapping[str, Any]) -> dict[str, Any]:
+    """The declaration of a stream; what is by default is left out, unless the settings say it."""
+    found = {name: described.get(name) for name in ("iri", *_STAYING, *_STREAM_DEFAULTS)}
+    return {
+        name: value
+        for name, value in found.items()
+        if value is not None and value != _STREAM_DEFAULTS.get(name)
+    }
+
+
+def query_members(described: Mapping[str, Any]) -> dict[str, Any]:
+    """The registration of a query."""
+    return {**described["options"], "query": described["query"]}
+
+
+def connector_members(described: Mapping[str, Any]) -> dict[str, Any]:
+    """The declaration of a source or a sink, with its secrets hidden."""
+    return {name: value for name, value in described.items() if name not in _FIGURES and value is not None}
+
+
+def with_references(
+    section: str, name: str, members: Mapping[str, Any], taken: dict[str, str]
+) -> dict[str, Any]:
+    """Members as a file has them: a secret is a variable, which is added to ``taken`` with its place."""
+    found = {}
+    for member, value in members.items():
+        if value == HIDDEN and section in ("sources", "sinks"):
+            words = "_".join(("quadrill", section.removesuffix("s"), name, member)).upper()
+            variable = "".join(letter if letter.isalnum() else "_" for letter in words)
+            while variable in taken:
+                variable += "_"
+            taken[variable] = f"{section}.{name}: {member}"
+            found[member] = f"${{{variable}}}"
+        else:
+            found[member] = _escaped(value)
+    return found
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, str):
+        return escaped(value)
+    if isinstance(value, dict):
+        return {key: _escaped(each) for key, each in value.items()}
+    return [_escaped(each) for each in value] if isinstance(value, list) else value
+
+
+def _milliseconds(value: Any) -> Any:
+    try:
+        return duration_ms(value, "")
+    except InputError:
+        return value
+
+
+def _mapping(value: Any) -> Any:
+    """A mapping without what says the same as nothing."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: each
+        for name, each in value.items()
+        if each is not None and not (name == "header" and each is True)
+    }
