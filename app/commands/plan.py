@@ -18,7 +18,7 @@ HIDDEN = "***"
 """What a server shows of a secret."""
 _DURATIONS = ("lateness", "idle_timeout", "retention")
 _STAYING = (*_DURATIONS, "stamping")
-"""Members of a stream that stay as they are where a file leaves them out: the server's settings say them."""
+"""Members of a stream whose defaults only the server knows: they stay as they are where a file has none."""
 _STREAM_DEFAULTS: dict[str, Any] = {
     "late": "drop",
     "timestamp_property": "http://www.w3.org/ns/prov#generatedAtTime",
@@ -94,8 +94,11 @@ def stream_differences(given: Mapping[str, Any], described: Mapping[str, Any]) -
 
 
 def changed_stream(given: Mapping[str, Any], described: Mapping[str, Any]) -> dict[str, Any]:
-    """A declaration of a stream that is there, completed by what stays as it is."""
-    staying = {name: described[name] for name in _STAYING if described[name] is not None}
+    """A declaration of a stream that is there, completed by what stays as it is.
+
+    Who stamps it is left to the server, which knows whether elements came and what the mapping tells.
+    """
+    staying = {name: described[name] for name in _DURATIONS if described[name] is not None}
     return {**staying, **given}
 
 

@@ -234,6 +234,16 @@ def test_a_stream_of_a_push_becomes_declared(client: Client) -> None:
     assert client.get("/streams/a")["accepted"] == 1
 
 
+def test_a_mapping_may_begin_to_tell_the_time(client: Client) -> None:
+    text = "[streams.a.mapping]\nconstruct = 'CONSTRUCT { <urn:a> <urn:v> ?v } WHERE {}'\n"
+    assert client.apply(text).code == 0
+    assert client.get("/streams/a")["stamping"] == "arrival"
+    done = client.apply(text + "time = 'ts'")
+    assert done.steps == [("change", "streams.a", ["mapping"])], done.err
+    assert client.get("/streams/a")["stamping"] == "event"
+    assert client.apply(text + "time = 'ts'").actions == {"same"}
+
+
 def test_what_is_wrong_with_a_declaration_is_told_before_anything_is_done(client: Client) -> None:
     for wrong, told in (
         ("[queries.q]\nquery = 'SELECT'", "queries.q: "),
