@@ -22,6 +22,8 @@ from ..source import JSON, N_QUADS, Message, Source
 from .mqtt_connection import MEMBERS, MqttConnection, check_broker, topic_filter
 
 _LOOK_S = 0.25
+_FULL_S = 0.01
+"""Between two looks whether there is room again."""
 _WAITING_PUSHES = 4
 """So many batches wait in memory; then nothing is read from the connection."""
 _MOST_UNACKNOWLEDGED = 65_535
@@ -62,16 +64,15 @@ class MqttSource(Source):
         """Take what comes until the connection ends."""
         given, context = self.given, self.context
         check_broker(given, context.hosts)
-        waiting: queue.Queue[MQTTMessage] = queue.Queue(_WAITING_PUSHES * given["batch"])
-        ended = threading.Event()
+        waiting: queue.Queue[MQTTMessage] = queue.Queue()
+        most = _WAITING_PUSHES * given["batch"]
+        taking, ended = threading.Event(), threading.Event()
 
         def put(message: MQTTMessage) -> None:
-            while not ended.is_set():
-                try:
-                    waiting.put(message, timeout=_LOOK_S)
-                    return
-                except queue.Full:
-                    continue
+            # What a session has comes before the answer to the subscription, which must get through.
+            while taking.is_set() and waiting.qsize() >= most and not ended.wait(_FULL_S):
+                continue
+            waiting.put(message)
 
         connection = MqttConnection(
             given,
@@ -84,6 +85,7 @@ class MqttSource(Source):
             connection.open(context.sleep)
             self._subscribe(connection)
             context.connected()
+            taking.set()
             while True:
                 self._take(connection, waiting)
                 context.figures.lag = waiting.qsize()
