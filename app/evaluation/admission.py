@@ -6,7 +6,7 @@ The judgement reads tokens, not algebra: it costs some ten microseconds, and err
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -81,9 +81,23 @@ class Shape:
     strange: bool = False
 
 
-def is_light(text: str, quads: int) -> bool:
-    """True when the evaluation over so many quads is short, or streams so that it can be stopped."""
-    return _is_light(template_of(text), quads)
+def _unknown_size(graph: str) -> int | None:
+    return None
+
+
+def is_light(text: str, quads: int, size_of: Callable[[str], int | None] = _unknown_size) -> bool:
+    """True when the evaluation over so many quads is short, or streams so that it can be stopped.
+
+    Args:
+        text: the query.
+        quads: in the whole store.
+        size_of: the number of quads in a named graph, None where there is no such graph. It is asked for
+            graphs that a query names which would be heavy otherwise.
+    """
+    template = template_of(text)
+    return _is_light(template, quads) or (
+        _names_graphs(template) and _is_bounded_by_its_graphs(text, quads, size_of)
+    )
 
 
 def shape_of(text: str) -> Shape:
@@ -130,6 +144,46 @@ def _is_light(template: str, quads: int) -> bool:
 
 
 @lru_cache(maxsize=2048)
+def _names_graphs(template: str) -> bool:
+    """True for a query that is judged and in which GRAPH stands with a name."""
+    return "GRAPH" in template.upper() and not _shape_of_template(template).strange
+
+
+def _is_bounded_by_its_graphs(text: str, quads: int, size_of: Callable[[str], int | None]) -> bool:
+    """True when the sizes of the graphs that are named leave few combinations of quads to try."""
+    reader = _TokenReader(list(tokens(text)))
+    if reader.read().strange:
+        return False
+    combinations = 1
+    for graph in reader.graphs:
+        name = None if graph is None else _absolute(graph, reader.found)
+        size = None if name is None else size_of(name)
+        combinations *= max(quads if size is None else size, 2)
+        if combinations > BOUND:
+            return False
+    return True
+
+
+def _absolute(name: Token, found: list[Token]) -> str | None:
+    """The IRI that a token stands for; None where it had to be resolved against another or unescaped."""
+    iri = name.text[1:-1]
+    if name.kind is Kind.PNAME:
+        prefix, _, local = name.text.partition(":")
+        declared = {
+            found[at + 1].text: found[at + 2].text[1:-1]
+            for at in range(len(found) - 2)
+            if found[at].word == "PREFIX"
+        }
+        iri = declared.get(f"{prefix}:", "") + local
+    # Segments of dots may go when an IRI is resolved, even one that is absolute.
+    return iri if _SCHEME.match(iri) and "\\" not in iri and not _DOTS.search(iri) else None
+
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
+_DOTS = re.compile(r"[:/]\.")
+
+
+@lru_cache(maxsize=2048)
 def _shape_of_template(text: str) -> Shape:
     if len(text) > MAX_CHARACTERS:
         return Shape(strange=True)
@@ -143,12 +197,18 @@ def _shape_of_template(text: str) -> Shape:
 
 @dataclass(slots=True)
 class _TokenReader:
-    """Walks through a text and collects its triple patterns."""
+    """Walks through a text and collects its triple patterns.
+
+    ``graphs`` has for each of them the name behind the GRAPH around it, None where nothing tells how large
+    that graph is.
+    """
 
     found: list[Token]
     shape: Shape = field(default_factory=Shape)
     groups: list[set[str]] = field(default_factory=list)
     walks: list[_Walk] = field(default_factory=list)
+    graphs: list[Token | None] = field(default_factory=list)
+    _around: list[Token | None] = field(default_factory=lambda: [None])
 
     def read(self) -> Shape:
         for block in self._blocks():
@@ -174,6 +234,7 @@ class _TokenReader:
         """Runs of tokens between braces and keywords: each holds triple patterns or nothing."""
         depth, selects, position = 0, 0, 0
         block: list[Token] = []
+        inside: Token | None = None
         while position < len(self.found):
             token = self.found[position]
             word = token.word
@@ -195,10 +256,16 @@ class _TokenReader:
                 depth += 1 if token.text == "{" else -1
                 yield block
                 block = []
+                if token.text == "{":
+                    self._around.append(inside)
+                elif len(self._around) > 1:
+                    self._around.pop()
+                inside = self._around[-1]
             elif depth and word and word not in ("A", "TRUE", "FALSE"):
                 yield block
                 block = []
-                if word == "GRAPH":
+                if word == "GRAPH" and position < len(self.found):
+                    inside = self.found[position] if self.found[position].kind in _NAMED else None
                     position += 1
             elif depth:
                 block.append(token)
@@ -256,6 +323,8 @@ class _TokenReader:
             # A closure may run over everything that can be reached.
             self.shape.strange = True
         self.shape.patterns += 1
+        # A path tries more than one quad at a time.
+        self.graphs.append(self._around[-1] if len(verb) == 1 else None)
         ends = (subject, object_)
         if any(token.text == "^" for token in verb):
             ends = (object_, subject)
@@ -284,6 +353,7 @@ class _Walk:
         return self.constant or self.start in reached
 
 
+_NAMED = frozenset({Kind.IRI, Kind.PNAME})
 _OPEN = frozenset({Kind.VAR, Kind.BLANK})
 
 

@@ -97,7 +97,8 @@ class SparqlEndpoint:
         refuse_unchecked(text, settings.base_iri)
         asked = extended(text, settings.base_iri) if is_extended(text) else None
         quads = self.quads()
-        heavy = not admission.is_light(text, quads) or text in self.slow_texts.texts
+        light = admission.is_light(text, quads, self.store.size_of_graph)
+        heavy = not light or text in self.slow_texts.texts
         process = self.processes.begin("query", text, user)
         if heavy and self._workers.takes(quads):
             return self._from_worker(text, scope, asked, process, client)

@@ -99,6 +99,13 @@ class StoreReads:
         """The number of quads of each listed graph and the default graph; kept, not counted."""
         return self._committer.counts.copy()
 
+    def size_of_graph(self, name: str) -> int | None:
+        """The number of quads of the graph with this IRI; None when it is not listed or no IRI."""
+        try:
+            return self._committer.counts.get(NamedNode(name))
+        except ValueError:
+            return None
+
     @property
     def quad_count(self) -> int:
         """The number of quads in the store."""

@@ -73,6 +73,45 @@ def test_a_small_store_bounds_the_work_of_any_join() -> None:
     assert not is_light(CROSS, 1000)
 
 
+SIZES = {"urn:few": 20, "urn:many": MILLION, "urn:x/../many": 2}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * { GRAPH <urn:few> { ?s <urn:p> ?v } ?s <urn:in> ?r }",
+        "SELECT * { ?s <urn:in> ?r GRAPH <urn:few> { ?s <urn:p> ?v } }",
+        "PREFIX : <urn:> PREFIX u: <urn:> SELECT * { GRAPH u:few { ?s :p ?v } ?s :in ?r }",
+        "SELECT * { GRAPH <urn:few> { ?s <urn:p> ?v { ?v <urn:q> ?w } OPTIONAL { ?v <urn:q> ?x } } }",
+        "SELECT * { GRAPH ?g { GRAPH <urn:few> { ?s <urn:p> ?v } ?s <urn:in> ?r } }",
+    ],
+)
+def test_a_join_with_a_small_graph_is_light(text: str) -> None:
+    assert is_light(text, 100_000, SIZES.get), shape_of(text)
+    assert not is_light(text, 100_000)
+    assert not is_light(text, 100 * MILLION, {"urn:few": 100_000}.get)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * { GRAPH <urn:many> { ?s <urn:p> ?v } ?s <urn:in> ?r }",
+        "SELECT * { GRAPH <urn:few> { ?s <urn:p> ?v } ?s <urn:in> ?r . ?r <urn:in> ?t }",
+        "SELECT * { GRAPH <urn:few> { } ?s <urn:p> ?v . ?s <urn:in> ?r }",
+        "SELECT * { GRAPH <urn:few> { GRAPH ?g { ?s <urn:p> ?v } ?v <urn:q> ?w } ?s <urn:in> ?r }",
+        "SELECT * { GRAPH <urn:few> { { ?s <urn:p> ?v } } GRAPH ?g { ?v <urn:q> ?w . ?s <urn:in> ?r } }",
+        "SELECT * { GRAPH <urn:few> { ?s <urn:p>/<urn:p>/<urn:p> ?v } ?s <urn:in> ?r }",
+        "SELECT * { GRAPH <urn:few> { ?s <urn:p>* ?v } ?s <urn:in> ?r }",
+        "SELECT * { GRAPH <urn:none> { ?s <urn:p> ?v } ?s <urn:in> ?r }",
+        "SELECT * { GRAPH <urn:x/../many> { ?s <urn:p> ?v } ?s <urn:in> ?r }",
+        "BASE <urn:few> SELECT * { GRAPH <> { ?s <urn:p> ?v } ?s <urn:in> ?r }",
+        "SELECT * { GRAPH <urn:few> { ?s <urn:p> ?v } FILTER EXISTS { ?a ?b ?c . ?d ?e ?f } ?s ?p ?r }",
+    ],
+)
+def test_a_join_is_heavy_unless_the_graphs_that_it_names_bound_it(text: str) -> None:
+    assert not is_light(text, 100_000, SIZES.get), shape_of(text)
+
+
 @pytest.fixture(params=["memory", "disk"])
 def loaded(request: pytest.FixtureRequest, start_server: Start, tmp_path: Path) -> LiveServer:
     server = start_server(data=":memory:" if request.param == "memory" else str(tmp_path / "data"))
@@ -100,6 +139,28 @@ def test_a_heavy_query_is_killed_at_its_time_out_while_others_are_answered(loade
     asking.join()
     assert len(answers) == 10
     assert loaded.services.endpoint.processes.list() == []
+
+
+def test_a_join_with_a_small_graph_is_evaluated_in_the_server_and_a_growing_one_is_not(
+    loaded: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lanes: list[str] = []
+    end = loaded.services.endpoint.processes.end
+
+    def noted(process: Process) -> None:
+        if process.kind == "query":
+            lanes.append(process.lane)
+        end(process)
+
+    monkeypatch.setattr(loaded.services.endpoint.processes, "end", noted)
+    loaded.update("INSERT DATA { GRAPH <urn:g> { <urn:s7> <urn:q> 1 } }")
+    text = "SELECT ?o { GRAPH <urn:g> { ?s <urn:q> ?v } ?s <urn:p> ?o . }"
+    assert loaded.query(text, "text/csv").text.split() == ["o", "urn:o7"]
+    rows = " . ".join(f"<urn:s{n}> <urn:r> {n}" for n in range(4000))
+    loaded.update(f"INSERT DATA {{ GRAPH <urn:g> {{ {rows} }} }}")
+    assert loaded.query(text, "text/csv").text.split() == ["o", "urn:o7"]
+    assert lanes == ["inline", "worker"]
+    problem_of(loaded.query("SELECT * { GRAPH <http://[> { ?s ?p ?o } ?s ?q ?r . ?r ?a ?b }"), 400)
 
 
 def test_a_heavy_query_is_killed_on_request(loaded: LiveServer) -> None:
