@@ -23,6 +23,7 @@ MODULES = {
     "client": ("query", "update", "register", "queries", "watch", "replay", "drop"),
     "records": ("declare", "map"),
     "apply": ("apply", "dump"),
+    "connectors": ("sources", "source", "sinks", "sink"),
     "load": ("load",),
     "mirror": ("mirror",),
     "explain": ("explain",),

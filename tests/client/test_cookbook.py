@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,3 +22,22 @@ def test_the_program_runs(start_server: Start, capsys: pytest.CaptureFixture[str
     assert "http://127.0.0.1:7878" in program
     exec(program.replace("http://127.0.0.1:7878", server.url), {})
     assert capsys.readouterr().out == "1 insert [{'s': 'urn:sensor/1', 'v': 21}]\n"
+
+
+def test_the_notebook_of_the_examples_runs(start_server: Start) -> None:
+    pytest.importorskip("pandas", reason="its last cells make a data frame")
+    server = start_server()
+    cells = json.loads((PAGE.parents[2] / "examples" / "client.ipynb").read_text("utf-8"))["cells"]
+    programs = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    names: dict[str, Any] = {}
+    for program in programs[:-2]:
+        exec(program.replace("http://127.0.0.1:7878", server.url), names)
+    frame = eval(programs[-2], names)
+    assert sorted(map(tuple, frame.values.tolist())) == [
+        ("http://example.org/cellar", 14),
+        ("http://example.org/kitchen", 22),
+    ]
+    *imports, last = programs[-1].splitlines()
+    exec("\n".join(imports), names)
+    events = eval(last, names)
+    assert [(number, kind) for number, kind, _ in events] == [(1, "insert"), (2, "insert")]

@@ -1,0 +1,122 @@
+"""Sources and sinks of a running server: list, declare, start, stop, delete; their dead letters."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from . import tables
+from .connection import ServerConnection, add_server_options, connect
+from .given import OfflineError, UsageError, read_text
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``sources``, ``source``, ``sinks`` and ``sink``."""
+    for one, what in (
+        ("source", "bring elements into streams"),
+        ("sink", "take the events of feeds elsewhere"),
+    ):
+        listed = _command(commands, f"{one}s", _list, f"list the {one}s, which {what}")
+        listed.set_defaults(which=f"{one}s")
+        listed.add_argument("--json", action="store_true", help="the descriptions as JSON")
+        single = _command(commands, one, _one, f"show, declare, start, stop or delete a {one}")
+        single.set_defaults(which=f"{one}s")
+        single.add_argument("name", help=f"the {one}'s name")
+        action = single.add_mutually_exclusive_group()
+        action.add_argument(
+            "--file", metavar="FILE", help="declare it: members as JSON; - for standard input"
+        )
+        for word, summary in (
+            ("start", "let it run, also after it has failed"),
+            ("stop", "stop it, also over restarts"),
+            ("delete", "stop it and forget it"),
+            ("dead-letters", "what it could not read or deliver, a line each"),
+        ):
+            action.add_argument(f"--{word}", dest="action", action="store_const", const=word, help=summary)
+        single.add_argument(
+            "--set",
+            action="append",
+            default=[],
+            metavar="MEMBER=VALUE",
+            help="declare it: a member, its value as JSON or as text",
+        )
+
+
+def _command(commands: Any, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
+    add_server_options(parser)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _list(options: argparse.Namespace) -> int:
+    with connect(options) as server:
+        found = server.call("GET", options.which).json()[options.which]
+    if options.json:
+        print(json.dumps(found, ensure_ascii=False, indent=2))
+        return 0
+    end = "stream" if options.which == "sources" else "query"
+    names = ["name", "kind", "state", end, "position", "rate", "lag", "refused", "error"]
+    tables.print_table(
+        names, [["" if each.get(name) is None else str(each[name]) for name in names] for each in found]
+    )
+    return 0
+
+
+def _one(options: argparse.Namespace) -> int:
+    path = f"{options.which}/{quote(options.name, safe='')}"
+    declaring = options.file is not None or options.set
+    if declaring and options.action is not None:
+        raise UsageError(f"--{options.action} and a declaration are two commands")
+    with connect(options) as server:
+        if declaring:
+            answer = server.call("PUT", path, json=_members(options))
+            print(
+                f"{options.name} {'declared' if answer.status_code == 201 else 'is declared so'}",
+                file=sys.stderr,
+            )
+            document = answer.json()
+        elif options.action == "delete":
+            server.call("DELETE", path)
+            return 0
+        elif options.action == "dead-letters":
+            for letter in server.call("GET", f"{path}/dead-letters").json()["letters"]:
+                print(json.dumps(letter, ensure_ascii=False))
+            return 0
+        else:
+            document = _asked(server, path, options.action)
+    print(json.dumps(document, ensure_ascii=False, indent=2))
+    return 1 if document.get("state") == "failed" else 0
+
+
+def _asked(server: ServerConnection, path: str, action: str | None) -> dict[str, Any]:
+    if action is None:
+        return dict(server.call("GET", path).json())
+    return dict(server.call("POST", f"{path}:{action}").json())
+
+
+def _members(options: argparse.Namespace) -> dict[str, Any]:
+    """The declaration that the options tell; single members win over the file's."""
+    members: dict[str, Any] = {}
+    if options.file is not None:
+        text = read_text(None if options.file == "-" else Path(options.file))
+        try:
+            members = json.loads(text)
+        except json.JSONDecodeError as error:
+            place = f"line {error.lineno}, column {error.colno}"
+            raise OfflineError(f"{options.file} is no JSON, {place}: {error.msg}") from error
+        if not isinstance(members, dict):
+            raise OfflineError(f"{options.file} must hold a JSON object")
+    for given in options.set:
+        name, equals, value = given.partition("=")
+        if not equals:
+            raise UsageError(f"--set {given} is not MEMBER=VALUE")
+        try:
+            members[name] = json.loads(value)
+        except ValueError:
+            members[name] = value
+    return members
