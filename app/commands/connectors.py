@@ -16,8 +16,8 @@ from .given import OfflineError, UsageError, read_text
 
 def add_commands(commands: Any) -> None:
     """Add ``sources``, ``source``, ``sinks`` and ``sink``."""
-    whats = (("source", "bring elements into streams"), ("sink", "take the events of feeds elsewhere"))
-    for one, what in whats:
+    purposes = (("source", "bring elements into streams"), ("sink", "take the events of feeds elsewhere"))
+    for one, what in purposes:
         listed = _command(commands, f"{one}s", _list, f"list the {one}s, which {what}")
         listed.set_defaults(which=f"{one}s")
         listed.add_argument("--json", action="store_true", help="the descriptions as JSON")
