@@ -142,6 +142,8 @@ class SparkTables:
                 module=_CHILD,
                 seconds=self.seconds,
             )
+            if not self.mirror.is_whole:
+                raise UnsupportedError("a mirror that was replaced twice while it was read")
             return reached, [_read(folder, number, len(columns)) for number, (_, columns) in enumerate(parts)]
 
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 from quadrill.store.errors import ConflictError, LimitError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
@@ -235,16 +235,23 @@ class Recomputer:
         self, tables: Sequence[Table], evaluators: Sequence[StaticEvaluator]
     ) -> tuple[Sequence[Iterable[Solution]], int, int]:
         """The rows of each table, the version that they are of, and when that was made."""
-        if len(tables) == 1:
+        both = list(zip(tables, evaluators, strict=True))
+        if len({table.kind for table in tables}) == len(tables):  # many that are alike are not for Spark
             with self.order.lock, self.store.snapshot_read() as snapshot:
-                asked = evaluators[0].columnar(snapshot, tables[0].part)
-                if asked is not None:
+                asked = [evaluator.columnar(snapshot, table.part) for table, evaluator in both]
+                others: list[Generator[Solution]] = []
+                if any(asked):
                     version, at_ms = snapshot.version, self.order.made_at
-                    tables[0].blind = False
+                    for each, (table, evaluator) in zip(asked, both, strict=True):
+                        others += [] if each else [evaluator.whole(snapshot, table.part)]
+                        table.blind = False
             # What was asked keeps its snapshot: commits go on from here.
-            found = None if asked is None else asked()
-            if found is not None:
-                return [found], version, at_ms
+            rest = iter(others)
+            found = [each() if each else next(rest) for each in asked] if any(asked) else [None]
+            if None not in found:
+                return [each for each in found if each is not None], version, at_ms
+            for other in others:
+                other.close()
         return self._begun(tables, evaluators)
 
     def _begun(
@@ -274,9 +281,17 @@ class Recomputer:
             return found, snapshot.version, self.order.made_at
 
     def _attempt(self, asked: Sequence[Table]) -> None:
-        tables = [table for table in asked if table.users]
-        if not tables:
-            return
+        """Read those that were not read meanwhile, with all that their queries need at the same version.
+
+        Each at a version of its own they might never be known at one, while large commits go on.
+        """
+        due = [table for table in asked if table.users and table.blind]
+        beside = chain.from_iterable(reader.tables for table in due for reader in list(table.readers))
+        tables = list(dict.fromkeys([*due, *(each for each in beside if each.is_held and each.blind)]))
+        if tables:
+            self._read_anew(tables)
+
+    def _read_anew(self, tables: Sequence[Table]) -> None:
         try:
             swap = self.read(tables)
             # While a table is behind nobody changes its rows: the engine's thread need not compare them.
@@ -289,7 +304,7 @@ class Recomputer:
         except Exception as error:
             if len(tables) > 1:
                 for table in tables:
-                    self._attempt([table])
+                    self._read_anew([table])
             else:
                 self._failed(tables[0], error)
 

@@ -175,19 +175,15 @@ class TableRegistry:
             self._tables[key] = table
         return table
 
-    def _wait_for(self, table: Table) -> None:
-        """Another query is reading the rows for the first time, or they are read anew."""
+    @staticmethod
+    def _wait_for(table: Table) -> None:
+        """Another query is reading the rows for the first time."""
         until = time.monotonic() + _READY_S
         progress = active()
         known = table.ready.is_set()
         while not known and time.monotonic() < until:
             progress.check()
             known = table.ready.wait(_POLL_S)
-        replayed = self.commits.replay is not None  # the turn in which they are there comes later
-        while known and not replayed and table.is_awaited and table.problem is None:
-            progress.check()
-            time.sleep(_POLL_S)
-            known = time.monotonic() < until
         if not known or table.problem is not None:
             raise ConflictError(
                 table.problem or "the rows of a static part are still being read",

@@ -14,7 +14,9 @@ writes it into the files, see `upkeep`.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import secrets
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -50,12 +52,22 @@ class PredicateFacts:
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """A mirror on disk; ``quads`` is its present folder of Parquet files."""
+    """A mirror on disk; ``quads`` is its present folder of Parquet files.
+
+    ``mark`` names the history of the store up to ``version``: a folder that lost commits gives their versions
+    to others.
+    """
 
     folder: Path
     quads: Path
     version: int
     predicates: dict[str, PredicateFacts]
+    mark: str | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """False when its files are being removed: two mirrors have come after it."""
+        return self.quads.is_dir()
 
     @classmethod
     def open(cls, folder: Path) -> Mirror | None:
@@ -69,7 +81,8 @@ class Mirror:
                 name[1:-1]: PredicateFacts(**facts | {"kinds": frozenset(facts["kinds"])})
                 for name, facts in described["predicates"].items()
             }
-            return cls(folder, folder / described["quads"], described["version"], predicates)
+            quads, version = folder / described["quads"], described["version"]
+            return cls(folder, quads, version, predicates, described.get("mark"))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -77,6 +90,11 @@ class Mirror:
                 f"the mirror {folder} cannot be read: {error}",
                 hint="remove the folder; the next load makes it anew",
             ) from error
+
+    def is_of(self, store: QuadStore) -> bool:
+        """False when it is of another history than the store's, as far as the change log can tell."""
+        mark = store.mark(self.version)
+        return mark is None or self.mark is None or mark == self.mark
 
     def changes(
         self, store: QuadStore, version: int | None = None
@@ -88,11 +106,11 @@ class Mirror:
             version: the version to reach; None is the newest.
 
         Returns:
-            None when the mirror cannot be brought there: it is newer, a commit in between has no exact change
-            set (a bulk load), is not in the change log any more, or there are more than `COMPACT_QUADS`
-            changes.
+            None when the mirror cannot be brought there: it is newer or of another history, a commit in
+            between has no exact change set (a bulk load), is not in the change log any more, or there are
+            more than `COMPACT_QUADS` changes.
         """
-        if version is not None and version < self.version:
+        if (version is not None and version < self.version) or not self.is_of(store):
             return None
         added: set[Quad] = set()
         removed: set[Quad] = set()
@@ -116,7 +134,9 @@ class Mirror:
         return reached, added, removed
 
 
-def swap_in(folder: Path, quads: str, version: int, predicates: dict[str, PredicateFacts]) -> None:
+def swap_in(
+    folder: Path, quads: str, version: int, predicates: dict[str, PredicateFacts], mark: str | None = None
+) -> None:
     """Make a folder of Parquet files the mirror, once they are complete.
 
     Args:
@@ -124,10 +144,12 @@ def swap_in(folder: Path, quads: str, version: int, predicates: dict[str, Predic
         quads: the name of the folder of files, in it. It may be the present one, for another version.
         version: of the store.
         predicates: the figures by predicate.
+        mark: the name of the store's history up to the version.
     """
     before = Mirror.open(folder)
     described = {
         "version": version,
+        "mark": mark,
         "quads": quads,
         "predicates": {
             f"<{name}>": asdict(facts) | {"kinds": sorted(facts.kinds)} for name, facts in predicates.items()
@@ -139,4 +161,8 @@ def swap_in(folder: Path, quads: str, version: int, predicates: dict[str, Predic
     kept = {quads, before.quads.name if before else quads}
     for each in folder.iterdir():
         if each.name.startswith("quads") and each.name not in kept:
-            shutil.rmtree(each, ignore_errors=True)
+            # Whoever still reads it finds all files or no folder, see `Mirror.is_whole`.
+            gone = folder / f"quads-gone-{secrets.token_hex(4)}"
+            with contextlib.suppress(OSError):
+                each.rename(gone)
+                shutil.rmtree(gone, ignore_errors=True)

@@ -1,6 +1,6 @@
 """The child process of Spark work: a load, the making of a mirror, its compaction; see `spark_session`.
 
-load FOLDER MAX_BAD          mirror DUMP MIRROR VERSION          compact CHANGES MIRROR VERSION
+load FOLDER MAX_BAD          mirror DUMP MIRROR VERSION MARK     compact CHANGES MIRROR VERSION MARK
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from .parsing import Rules
 from .sources import SourceFile, cut
 from .spark_mirror import compact, make
-from .spark_parse import SCHEMA, chunk_rows
+from .spark_parse import SCHEMA, chunk_rows, told
 from .spark_session import end_with_parent, finish, session, tell, uri
 from .work import Done, Work
 
@@ -94,14 +94,8 @@ def _parse_to_files(spark: Any, work: Work, stage: Path) -> None:
                 write_rows(files[index], chunk_rows(sources, chunks[index], rules, False))
                 yield pa.RecordBatch.from_pydict({"chunk": pa.array([index], pa.int32())})
 
-    ended = threading.Event()
-    watcher = threading.Thread(target=_tell_parsed, args=(stage, ended), daemon=True)
-    watcher.start()
-    try:
+    with told(lambda: parsed_so_far(stage)):
         spark.range(0, len(left), 1, len(left)).mapInArrow(parse, "chunk int").collect()
-    finally:
-        ended.set()
-        watcher.join()
 
 
 def write_rows(file: Path, batches: Iterator[Any]) -> None:
@@ -117,13 +111,6 @@ def write_rows(file: Path, batches: Iterator[Any]) -> None:
             count += batch.num_rows - batch.column(1).null_count  # quads have a subject
             file.with_name(f"_{file.name}{_COUNT}").write_text(str(count))
     os.replace(draft, file)
-
-
-def _tell_parsed(stage: Path, ended: threading.Event) -> None:
-    """Report what is parsed, once a second."""
-    while not ended.wait(1.0):
-        rows, size = parsed_so_far(stage)
-        tell(stage="parse", rows=rows, bytes=size)
 
 
 def parsed_so_far(stage: Path) -> tuple[int, int]:
@@ -162,10 +149,10 @@ def main(arguments: list[str]) -> None:
     match arguments:
         case ["load", folder, max_bad]:
             load(Path(folder), None if int(max_bad) < 0 else int(max_bad))
-        case ["mirror", dump, target, version]:
-            make(Path(dump), Path(target), int(version))
-        case ["compact", work, target, version]:
-            compact(Path(work), Path(target), int(version))
+        case ["mirror", dump, target, version, mark]:
+            make(Path(dump), Path(target), int(version), mark or None)
+        case ["compact", work, target, version, mark]:
+            compact(Path(work), Path(target), int(version), mark or None)
         case _:
             raise SystemExit(f"unknown stage: {arguments}")
 

@@ -22,7 +22,7 @@ from .mirror import Mirror, PredicateFacts, swap_in
 from .mirror_quads import MirrorQuads
 from .parsing import Rules
 from .sources import find_sources
-from .spark_parse import parsed
+from .spark_parse import counted, parsed, told
 from .spark_session import finish, session, tell, uri
 from .typed import with_types
 
@@ -30,26 +30,31 @@ SALT_ROWS = 500_000
 """The mirror has one more task and file of a predicate for each of these."""
 
 
-def make(dump: Path, folder: Path, version: int) -> None:
-    """Write a dump of the store, which is of ``version``, as the mirror."""
+def make(dump: Path, folder: Path, version: int, mark: str | None = None) -> None:
+    """Write a dump of the store, of a ``version`` and the history that ``mark`` names, as the mirror."""
     spark = session()
     folder.mkdir(parents=True, exist_ok=True)
     draft = _draft(folder, version)
-    tell(stage="parse", bytes=dump.stat().st_size)
-    quads = parsed(spark, find_sources([dump]), Rules(None, None, ""), keep_labels=True)
-    typed = with_types(quads.where("s is not null").select("s", "p", "o", "g"))
-    predicates = _write(spark, typed, draft, {})
-    _swap(folder, draft, version, predicates)
+    counts = dump.with_suffix(".counts")
+    counts.mkdir()
+    tell(stage="parse")
+    quads = parsed(spark, find_sources([dump]), Rules(None, None, ""), keep_labels=True, counts=counts)
+    flat = draft / "flat"
+    with told(lambda: counted(counts)):
+        with_types(quads.where("s is not null").select("s", "p", "o", "g")).write.parquet(uri(flat))
+    predicates = _write(spark, draft, {})
+    _swap(folder, draft, version, predicates, mark)
     finish(spark)
 
 
-def compact(changes: Path, folder: Path, version: int) -> None:
+def compact(changes: Path, folder: Path, version: int, mark: str | None = None) -> None:
     """Write the predicates that ``changes`` touch anew, and link the files of the others.
 
     Args:
         changes: the folder of what was added to and removed from the mirror to reach ``version``.
         folder: the mirror's.
         version: of the store.
+        mark: the name of its history so far.
     """
     before = Mirror.open(folder)
     assert before is not None
@@ -59,12 +64,13 @@ def compact(changes: Path, folder: Path, version: int) -> None:
     quads = MirrorQuads(spark, before, changes)
     changed = quads.changed()
     known = {name: facts.key for name, facts in before.predicates.items()}
-    predicates = _write(spark, quads.of_several(changed), draft, known)
+    quads.of_several(changed).write.parquet(uri(draft / "flat"))
+    predicates = _write(spark, draft, known)
     for name, facts in before.predicates.items():
         if name not in changed:
             predicates[name] = facts
             _link(before.quads / f"k={facts.key}", draft / f"k={facts.key}")
-    _swap(folder, draft, version, predicates)
+    _swap(folder, draft, version, predicates, mark)
     finish(spark)
 
 
@@ -72,15 +78,14 @@ def _draft(folder: Path, version: int) -> Path:
     return folder / f"quads-{version}-{secrets.token_hex(4)}"
 
 
-def _write(spark: Any, quads: Any, draft: Path, known: Mapping[str, int]) -> dict[str, PredicateFacts]:
-    """Write quads with their typed columns, a folder per predicate; its figures by predicate.
+def _write(spark: Any, draft: Path, known: Mapping[str, int]) -> dict[str, PredicateFacts]:
+    """Write the quads of ``draft/flat``, a folder per predicate; its figures by predicate.
 
     ``known`` has the numbers of folders that predicates have already; others get new ones.
     """
     from pyspark.sql import functions as f
 
     flat = draft / "flat"
-    quads.write.parquet(uri(flat))
     quads = spark.read.parquet(uri(flat))
     figures = (
         quads.groupBy("p")
@@ -123,8 +128,10 @@ def _link(source: Path, target: Path) -> None:
             shutil.copy2(file, target / file.name)
 
 
-def _swap(folder: Path, draft: Path, version: int, predicates: dict[str, PredicateFacts]) -> None:
+def _swap(
+    folder: Path, draft: Path, version: int, predicates: dict[str, PredicateFacts], mark: str | None
+) -> None:
     rows = sum(each.rows for each in predicates.values())
     tell(stage="swap", rows=rows)
-    swap_in(folder, draft.name, version, predicates)
+    swap_in(folder, draft.name, version, predicates, mark)
     tell(stage="done", rows=rows)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from .parsing import Rules, parse_chunk
 from .sources import SourceFile, cut
+from .spark_session import tell
 
 SCHEMA = (
     "chunk int, s string, p string, o string, g string, lines long, line long, reason string, text string"
@@ -18,24 +22,64 @@ _LINE = re.compile(
 )
 
 
-def parsed(spark: Any, sources: list[SourceFile], rules: Rules, *, keep_labels: bool = False) -> Any:
+def parsed(
+    spark: Any,
+    sources: list[SourceFile],
+    rules: Rules,
+    *,
+    keep_labels: bool = False,
+    counts: Path | None = None,
+) -> Any:
     """The quads and bad lines of all sources as one DataFrame of `SCHEMA`.
 
     A row is a quad (``s`` is set), a bad line (``reason`` is set), or a chunk's end (``lines`` is set).
-    ``keep_labels`` is for dumps of the store, whose blank nodes are its own.
+    ``keep_labels`` is for dumps of the store, whose blank nodes are its own. In the folder ``counts`` a file
+    for each chunk says how far it is parsed, see `counted`.
     """
     chunks = cut(sources)
 
     def parse(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                yield from chunk_rows(sources, chunks[index], rules, keep_labels)
+                count = None if counts is None else counts / str(index)
+                yield from chunk_rows(sources, chunks[index], rules, keep_labels, count)
 
     return spark.range(0, len(chunks), 1, len(chunks)).mapInArrow(parse, SCHEMA)
 
 
-def chunk_rows(sources: list[SourceFile], chunk: Any, rules: Rules, keep_labels: bool) -> Iterator[Any]:
-    """The rows of one chunk, as Arrow batches of `SCHEMA`."""
+def counted(counts: Path) -> tuple[int, int]:
+    """The quads that are parsed so far, and the bytes of their lines."""
+    figures = [each.read_text().split() for each in counts.glob("*")]
+    # One that is being written just now does not count.
+    whole = [(int(found[0]), int(found[1])) for found in figures if len(found) == 2]
+    return sum(rows for rows, _ in whole), sum(size for _, size in whole)
+
+
+@contextlib.contextmanager
+def told(so_far: Callable[[], tuple[int, int]], every_s: float = 1.0) -> Iterator[None]:
+    """Report rows and bytes while Spark works, and when it has ended."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(every_s):
+            rows, size = so_far()
+            tell(rows=rows, bytes=size)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+    rows, size = so_far()
+    tell(rows=rows, bytes=size)
+
+
+def chunk_rows(
+    sources: list[SourceFile], chunk: Any, rules: Rules, keep_labels: bool, count: Path | None = None
+) -> Iterator[Any]:
+    """The rows of one chunk, as Arrow batches of `SCHEMA`; ``count`` is written for `counted`."""
     import pyarrow as pa
 
     schema = pa.schema(
@@ -54,9 +98,11 @@ def chunk_rows(sources: list[SourceFile], chunk: Any, rules: Rules, keep_labels:
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    lines = 0
+    lines = rows = size = 0
     for each in parse_chunk(sources[chunk.source], chunk, rules, keep_labels=keep_labels):
         lines += each.lines
+        rows += each.rows
+        size += len(each.data)
         found = [
             match.groups() for match in map(_LINE.fullmatch, each.data.decode().split("\n")[:-1]) if match
         ]
@@ -71,4 +117,6 @@ def chunk_rows(sources: list[SourceFile], chunk: Any, rules: Rules, keep_labels:
                 reason=[bad.reason for bad in each.bad],
                 text=[bad.text for bad in each.bad],
             )
+        if count is not None:
+            count.write_text(f"{rows} {size}")
     yield batch(1, lines=[lines])

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from pyoxigraph import RdfFormat, serialize
 
@@ -27,6 +29,7 @@ FEWEST_CHANGES = 10_000
 """Fewer changes than these are not worth a start of Spark, however small the mirror is."""
 MOST_CHANGES = COMPACT_QUADS // 2
 """So many are due whatever the size of the mirror: well before they are too many to be laid over it."""
+_TOLD_S = 0.5
 Staged = Callable[[str], None]
 
 
@@ -81,6 +84,8 @@ def state(store: QuadStore, folder: Path, *, most: int = COMPACT_QUADS) -> Mirro
                 stale = f"the commit of version {commit.version} was a bulk load, which has only counts"
     except GoneError:
         stale = "the change log does not reach back to its version any more"
+    if not mirror.is_of(store):
+        stale = "it is of another history of the store"
     if stale is None and changes > most:
         stale = f"more than {most:,} quads changed since"
     rows = sum(facts.rows for facts in mirror.predicates.values())
@@ -114,9 +119,10 @@ def make_mirror(
         staged("dump")
         advance(0, 0, 0)
         with dump.open("wb") as file:
-            version = store.dump(file, RdfFormat.N_QUADS)
-        advance(0, dump.stat().st_size, 0)
-        arguments = ["mirror", str(dump), str(folder.resolve()), str(version)]
+            counting = _Counting(file, advance)
+            version = store.dump(counting, RdfFormat.N_QUADS)  # type: ignore[arg-type]
+        advance(counting.rows, counting.size, 0)
+        arguments = ["mirror", str(dump), str(folder.resolve()), str(version), store.mark(version) or ""]
         run_child(arguments, _log(folder), master, memory, advance, staged=staged)
     return _made(folder)
 
@@ -145,11 +151,30 @@ def compact_mirror(
             for name, quads in ((ADDED, added), (REMOVED, removed)):
                 with (work / name).open("wb") as file:
                     serialize(quads, output=file, format=RdfFormat.N_QUADS)
-            arguments = ["compact", str(work), str(folder.resolve()), str(version)]
+            arguments = ["compact", str(work), str(folder.resolve()), str(version), store.mark(version) or ""]
             run_child(arguments, _log(folder), master, memory, advance, staged=staged)
     elif version != mirror.version:
-        swap_in(folder, mirror.quads.name, version, mirror.predicates)
+        swap_in(folder, mirror.quads.name, version, mirror.predicates, store.mark(version))
     return _made(folder)
+
+
+class _Counting:
+    """Writes lines to a file and tells how many they are, twice a second."""
+
+    def __init__(self, file: IO[bytes], advance: Advance) -> None:
+        self._file = file
+        self._advance = advance
+        self._next = time.monotonic() + _TOLD_S
+        self.rows = self.size = 0
+
+    def write(self, block: bytes) -> int:
+        self._file.write(block)
+        self.rows += block.count(b"\n")
+        self.size += len(block)
+        if time.monotonic() >= self._next:
+            self._advance(self.rows, self.size, 0)
+            self._next = time.monotonic() + _TOLD_S
+        return len(block)
 
 
 @contextmanager

@@ -166,3 +166,53 @@ def test_while_a_part_is_read_anew_the_old_rows_serve_under_their_version() -> N
             assert time.monotonic() < until
             time.sleep(0.01)
         assert part["behind_since"] is None
+
+
+LABELS = "SELECT ?x ?l { ?x <http://x/label> ?l }"
+COUNTS = "SELECT ?x (COUNT(*) AS ?n) { ?x <http://x/kind> ?k } GROUP BY ?x"
+WINDOW = "STREAM <urn:s> [RANGE 1h] { ?a ?b ?c }"
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [f"SELECT * WHERE {{ {{ {LABELS} }} OPTIONAL {{ {COUNTS} }} {WINDOW} }}"],
+        [f"SELECT * WHERE {{ {{ {LABELS} }} {WINDOW} }}", f"SELECT ?l WHERE {{ {{ {LABELS} }} {WINDOW} }}"],
+    ],
+    ids=["two parts of one query", "one part of two queries"],
+)
+def test_queries_begin_although_large_commits_come_all_the_time(texts: list[str]) -> None:
+    class Reading(Engine):
+        """Takes longer than it takes until the next large commit."""
+
+        def rows(
+            self, store: QuadStore, version: int, pattern: Algebra, columns: Sequence[Var], *given: Any
+        ) -> list[Solution]:
+            time.sleep(0.1)
+            return [tuple(NamedNode(f"urn:{version}") for _ in columns)]
+
+    ended = threading.Event()
+
+    def write(store: QuadStore) -> None:
+        number = 0
+        while not ended.wait(0.005):
+            number += 1
+            names = [NamedNode(f"urn:{number}-{each}") for each in range(10)]
+            store.apply(
+                add=[Quad(x, NamedNode(f"http://x/{p}"), x) for x in names for p in ("label", "kind")]
+            )
+
+    with bench(columnar=Reading(), threaded=True, static_limits=StaticLimits(keys=3, quick_s=0)) as one:
+        writer = threading.Thread(target=write, args=(one.store,))
+        writer.start()
+        threading.Timer(20, ended.set).start()
+        try:
+            for number, text in enumerate(texts):
+                one.register(f"q{number}", text, output="changes")
+            while any(one.engine.describe(f"q{each}")["state"] != "running" for each in range(len(texts))):
+                time.sleep(0.01)
+            assert not ended.is_set(), "none waits for the writer to end"
+        finally:
+            ended.set()
+            writer.join()
+        one.engine.parts.statics.settle(10)

@@ -71,6 +71,37 @@ def test_more_changes_than_can_be_laid_over_a_mirror_make_it_stale(tmp_path: Pat
     assert found.stale == "more than 2 quads changed since"
 
 
+def test_a_mirror_of_commits_that_the_store_has_lost_is_stale(tmp_path: Path) -> None:
+    with QuadStore.open(tmp_path / "one") as one, QuadStore.open(tmp_path / "other") as other:
+        one.apply(add=[quad(1)])
+        folder = tmp_path / "mirror"
+        (folder / "quads-1").mkdir(parents=True)
+        swap_in(folder, "quads-1", 1, {"urn:p": PredicateFacts(0, 1, 1, 1)}, one.mark(1))
+        mirror = Mirror.open(folder)
+        assert mirror is not None
+        one.apply(add=[quad(2)])
+        assert mirror.changes(one) == (2, {quad(2)}, set())
+        for number in (3, 4):  # its versions are those of other commits
+            other.apply(add=[quad(number)])
+        assert mirror.changes(other) is None
+        found = state(other, folder)
+        assert found is not None
+        assert found.stale == "it is of another history of the store"
+
+
+def test_a_mirror_that_is_being_read_is_whole_until_two_have_come_after_it(tmp_path: Path) -> None:
+    found: list[bool] = []
+    for version in range(3):
+        (tmp_path / f"quads-{version}" / "k=0").mkdir(parents=True)
+        swap_in(tmp_path, f"quads-{version}", version, {})
+        if not version:
+            first = Mirror.open(tmp_path)
+            assert first is not None
+        found.append(first.is_whole)
+    assert found == [True, True, False]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["meta.json", "quads-1", "quads-2"]
+
+
 def test_commits_that_undo_each_other_only_move_the_version_of_a_mirror(tmp_path: Path) -> None:
     store = QuadStore.open(None)
     store.apply(add=[quad(1)])
@@ -130,7 +161,14 @@ def test_a_stale_mirror_is_made_anew(tmp_path: Path) -> None:
     empty_mirror(tmp_path / "mirror", 0)
     store.bulk_extend([quad(1)])
     stages: list[str] = []
-    made = compact_mirror(store, tmp_path / "mirror", memory="1g", staged=stages.append)
+    shown: dict[str, tuple[int, int]] = {}
+
+    def advance(rows: int, size: int, bad: int) -> None:
+        shown[stages[-1]] = rows, size
+
+    made = compact_mirror(store, tmp_path / "mirror", memory="1g", staged=stages.append, advance=advance)
     assert stages == ["dump", "parse", "write", "swap", "done"]
+    size = len(lines_of(store)[0]) + 1
+    assert shown == dict.fromkeys(stages, (1, size))
     assert Mirror.open(tmp_path / "mirror") == made
     assert lines(made) == lines_of(store)
