@@ -20,7 +20,8 @@ _LINES = "application/x-ndjson"
 
 def add_commands(commands: Any) -> None:
     """Add the commands."""
-    declare = _command(commands, "declare", _declare, "declare a stream, or change one")
+    summary = "declare a stream; the whole declaration of one that is there is replaced"
+    declare = _command(commands, "declare", _declare, summary)
     declare.add_argument("stream", help="the stream's name or IRI")
     _add_mapping(declare)
     declare.add_argument(

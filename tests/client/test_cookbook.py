@@ -21,7 +21,9 @@ def test_the_program_runs(start_server: Start, capsys: pytest.CaptureFixture[str
     (program,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     assert "http://127.0.0.1:7878" in program
     exec(program.replace("http://127.0.0.1:7878", server.url), {})
-    assert capsys.readouterr().out == "1 insert [{'s': 'urn:sensor/1', 'v': 21}]\n"
+    counts, event = capsys.readouterr().out.splitlines()
+    assert counts == "1 accepted, 0 late and dropped"
+    assert event == "1 insert [{'s': 'urn:sensor/1', 'v': 21}]"
 
 
 def test_the_notebook_of_the_examples_runs(start_server: Start) -> None:
