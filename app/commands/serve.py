@@ -67,7 +67,8 @@ def _serve(options: argparse.Namespace) -> int:
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    for noisy in ("alembic", "apscheduler"):
+    # The HTTP client writes whole addresses, with the tokens in them.
+    for noisy in ("alembic", "apscheduler", "httpx", "httpcore"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     settings = settings_of(options)
     stop = threading.Event()

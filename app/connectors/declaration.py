@@ -13,6 +13,8 @@ Read: TypeAlias = Callable[[Any, str], Any]
 
 HIDDEN = "***"
 """What a secret is shown as."""
+_PLACE = ("kind", "url")
+"""Members that say to whom secrets are sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ def with_secrets(
     """A declaration in which secrets that are given as they are shown stay what they were.
 
     Raises:
-        InputError: there is none that could stay.
+        InputError: there is none that could stay, or it would be sent to another place.
     """
     secrets = {each.name for each in members if each.secret}
     hidden = [name for name, value in given.items() if name in secrets and value == HIDDEN]
@@ -80,6 +82,13 @@ def with_secrets(
     if missing is not None:
         raise InputError(
             f"{missing} is {HIDDEN}, which stands for one that is kept, and there is none", code="member"
+        )
+    moved = next((name for name in _PLACE if given.get(name) != kept.get(name)), None)
+    if hidden and moved is not None:
+        raise InputError(
+            f"{hidden[0]} is {HIDDEN}, and {moved} is another one: a secret that is kept goes nowhere else",
+            code="member",
+            hint=f"Give {hidden[0]} itself",
         )
     return {**given, **{name: kept[name] for name in hidden}}
 

@@ -55,6 +55,11 @@ class Runner:
         self._thread = threading.Thread(target=self._run, name=f"quadrill-{self._what}", daemon=True)
         self._thread.start()
 
+    @property
+    def lives(self) -> bool:
+        """Whether its thread is there."""
+        return self._thread is not None and self._thread.is_alive()
+
     def ask_to_stop(self) -> None:
         """Let it come to an end, without waiting for that."""
         self._context.stopping.set()
@@ -78,7 +83,8 @@ class Runner:
                 break
             except (ConnectorFailedError, NetworkRefusedError) as error:
                 self._tell("failed", error)
-                return
+                if not context.stopping.is_set():
+                    return
             except Exception as error:
                 if not isinstance(error, QuadrillError):
                     log.exception("the %s %s met an error of its own", self._what, context.name)

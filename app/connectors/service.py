@@ -21,6 +21,7 @@ from ..config import Settings
 from .catalogue import sink_kind, source_kind
 from .dead_letters import DeadLetterFile
 from .declaration import read_members, shown_members, with_secrets
+from .figures import Figures
 from .runner import Runner, run_sink, run_source
 from .sink import SINK_MEMBERS, Sink, SinkContext
 from .source import SOURCE_MEMBERS, Source, SourceContext
@@ -62,6 +63,8 @@ class Connectors:
         )
         self._changing = threading.RLock()
         self._all: dict[Key, _Connector] = {}
+        self._leaving: dict[Key, Runner] = {}  # of those that were dropped before their threads had ended
+        self._closed = False
 
     # --- the server's life ----------------------------------------------------------------------
 
@@ -82,6 +85,7 @@ class Connectors:
             deadline = time.monotonic() + _STOP_S
             for runner in runners:
                 runner.stop(max(0.0, deadline - time.monotonic()))
+            self._closed = True
 
     # --- what clients ask -----------------------------------------------------------------------
 
@@ -95,6 +99,7 @@ class Connectors:
             InputError: a wrong member.
             NetworkRefusedError: its host is not allowed.
             UnsupportedError: the library of its kind is not installed.
+            ConflictError: what was there is still stopping.
         """
         with self._changing:
             before = self._all.get((role, name))
@@ -102,11 +107,14 @@ class Connectors:
             if before is not None and difference == "same":
                 return self._describe(before), False
             if before is None:
+                self._require_ended(role, name, self._leaving.get((role, name)))
+                self._leaving.pop((role, name), None)
                 record = ConnectorRecord(role, name, members, created_ms=self._now_ms())
                 if role == "sink":
                     record = replace(record, place=self._first_position(members))
             else:
                 self._end(before)
+                self._require_ended(role, name, before.runner)
                 record = replace(before.record, members=members, wanted=True)
             self._registry.put_connector(record)
             made = self._all[role, name] = _Connector(record)
@@ -127,15 +135,20 @@ class Connectors:
         return self._describe(self._find(role, name))
 
     def set_wanted(self, role: ConnectorRole, name: str, wanted: bool) -> dict[str, Any]:
-        """Start or stop one, also over restarts; its description."""
+        """Start or stop one, also over restarts; its description.
+
+        Raises: ConflictError when it is to start and is still stopping.
+        """
         with self._changing:
             found = self._find(role, name)
             running = found.part is not None and found.part.context.figures.state not in ("failed", "stopped")
+            if wanted and not running:
+                self._end(found)
+                self._require_ended(role, name, found.runner)
             if found.record.wanted != wanted:
                 found.record = replace(found.record, wanted=wanted)
                 self._registry.put_connector(self._placed(found))
             if wanted and not running:
-                self._end(found)
                 self._begin(found)
             elif not wanted:
                 self._end(found)
@@ -146,6 +159,8 @@ class Connectors:
         with self._changing:
             found = self._find(role, name)
             self._end(found)
+            if found.runner is not None and found.runner.lives:
+                self._leaving[role, name] = found.runner
             self._registry.remove_connector(role, name)
             del self._all[role, name]
             self._letters(role, name).clear()
@@ -235,7 +250,7 @@ class Connectors:
                     values, SinkContext(record.name, self._hosts, self._sink_folder, letters, position)
                 )
                 made.part = sink
-                save = partial(self._save, record.name)
+                save = partial(self._save, made)
                 made.runner = Runner(sink.context, partial(run_sink, sink, self._engine.feed, save), "sink")
         except QuadrillError as error:
             # Declared under other settings, or its library is gone.
@@ -245,10 +260,20 @@ class Connectors:
         made.runner.start()
 
     def _end(self, made: _Connector) -> None:
-        """Stop one; its record knows where it is."""
+        """Stop one, or let it come to its end later; its record knows where it is."""
         if made.runner is not None and not made.runner.stop(_STOP_S):
             log.warning("the %s %s takes long to stop", made.record.role, made.record.name)
+        if made.part is not None:
+            made.part.context.figures.state = "stopped"
         made.record = self._placed(made)
+
+    @staticmethod
+    def _require_ended(role: ConnectorRole, name: str, runner: Runner | None) -> None:
+        """Raise ConflictError while the thread of an earlier life is still there."""
+        if runner is not None and runner.lives:
+            raise ConflictError(
+                f"the {role} {name} is still stopping", code="connector", hint="Try again in a while"
+            )
 
     @staticmethod
     def _placed(made: _Connector) -> ConnectorRecord:
@@ -257,8 +282,11 @@ class Connectors:
             return replace(made.record, place=str(part.context.position))
         return made.record
 
-    def _save(self, name: str, position: int) -> None:
-        self._registry.move_connector("sink", name, str(position))
+    def _save(self, made: _Connector, position: int) -> None:
+        """Keep the place of a sink, unless it has been dropped or the server closed since."""
+        name = made.record.name
+        if not self._closed and self._all.get(("sink", name)) is made:
+            self._registry.move_connector("sink", name, str(position))
 
     def _first_position(self, members: Mapping[str, Any]) -> str:
         if members.get("from") is not None:
@@ -283,8 +311,8 @@ class Connectors:
             description |= shown_members(members, record.members)
         if part is None:
             state = "stopped" if made.error is None else "failed"
-            description |= {"state": state, "position": record.place, "error": made.error}
-            return description
+            description |= Figures().to_json()
+            return description | {"state": state, "position": record.place, "error": made.error}
         description |= {"guarantee": part.guarantee, "position": _position(part)}
         return description | part.context.figures.to_json()
 

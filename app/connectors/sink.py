@@ -68,7 +68,8 @@ class SinkContext:
 
     def connected(self) -> None:
         """The other side is there and has accepted us."""
-        self.figures.state, self.figures.error = "running", None
+        if not self.stopping.is_set():
+            self.figures.state, self.figures.error = "running", None
 
     def sleep(self, seconds: float) -> None:
         """Wait.

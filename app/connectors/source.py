@@ -87,7 +87,8 @@ class SourceContext:
 
     def connected(self) -> None:
         """The other side is there and has accepted us."""
-        self.figures.state, self.figures.error = "running", None
+        if not self.stopping.is_set():
+            self.figures.state, self.figures.error = "running", None
 
     def sleep(self, seconds: float) -> None:
         """Wait.
@@ -132,7 +133,7 @@ class SourceContext:
 
     def push_lines(
         self,
-        lines: Sequence[tuple[bytes, str]],
+        lines: Sequence[tuple[bytes, str | None]],
         media_type: str,
         *,
         header: bytes = b"",
@@ -174,6 +175,8 @@ class SourceContext:
         """One push, as often as the stream is full; raises what is wrong with it as `_UNREADABLE`."""
         place = None if position is None else (self.name, position)
         while True:
+            if self.stopping.is_set():
+                raise StoppedError
             try:
                 return self._engine.push(
                     self.stream,
@@ -219,11 +222,15 @@ class SourceContext:
         asked = media_type.partition(";")[0].strip()
         if asked in (JSON, NDJSON):
             lines = [
-                line
-                for message, _ in messages
+                (line + b"\n", position)
+                for message, position in messages
                 if (line := message.body.strip() if asked == NDJSON else self._line(message)) is not None
             ]
-            self.push(b"\n".join(lines), NDJSON, position=messages[-1][1])
+            behind = messages[-1][1]
+            if lines:
+                self.push_lines([*lines[:-1], (lines[-1][0], behind)], NDJSON)
+            else:
+                self._pass_by(behind)
             return
         for message, position in messages[:-1]:
             self.push(message.body, media_type, position=position, at=message.at, durable=False)
@@ -237,14 +244,15 @@ class SourceContext:
             return body
         try:
             value = json.loads(body)
+            if isinstance(value, dict):
+                value = {**message.fields, **value}
+            elif message.fields:
+                value = {**message.fields, "value": value}
+            # Half of a surrogate pair can be written in JSON, but not in UTF-8.
+            return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
         except (ValueError, RecursionError) as error:
             self.refuse(body, f"the message is not JSON: {error}")
             return None
-        if isinstance(value, dict):
-            value = {**message.fields, **value}
-        elif message.fields:
-            value = {**message.fields, "value": value}
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
     def refuse(self, record: bytes, error: str) -> None:
         """A record that cannot be read becomes a dead letter."""

@@ -48,6 +48,8 @@ class SseSource(Source):
         require_url(given["url"], hosts)
 
     _answer: httpx.Response | None = None
+    _before: str | None = None
+    """The id of the event before the one that is read."""
 
     def run(self) -> None:
         """Follow the stream until it ends."""
@@ -56,6 +58,7 @@ class SseSource(Source):
         position = context.position or given["from"]
         if position is not None:
             headers["Last-Event-ID"] = position
+        self._before = position
         timeout = httpx.Timeout(given["timeout"] / 1000)
         try:
             with (
@@ -97,27 +100,35 @@ class SseSource(Source):
             self.context.sleep(0)
 
     def _take(self, events: Sequence[ServerEvent]) -> None:
-        """Events that came together enter together."""
+        """Events that came together enter together, the rows of one event never in two batches."""
         context, wanted = self.context, self.given["events"]
         asked = (self.given["format"] or JSON).partition(";")[0].strip()
+        media_type = JSON if asked == RESULTS else asked
         messages: list[tuple[Message, str | None]] = []
         for event in events:
             if wanted is not None and event.kind not in wanted:
                 continue
-            if asked == JSON:
-                messages.append(
-                    (Message(event.data.encode(), {"_event": event.kind, "_id": event.id}), event.id)
-                )
-                continue
+            found: list[Message] = []
             try:
-                document = json.loads(event.data)
-                if asked == RESULTS:
-                    records = records_of(document, {"_event": event.kind, "_id": event.id})
-                    messages += ((Message(json.dumps(each).encode()), event.id) for each in records)
-                elif "quads" in document:
-                    messages.append((Message(document["quads"].encode(), at=document.get("at")), event.id))
+                found = _messages_of(event, asked)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 context.refuse(event.data.encode(), f"the event is not of the format {asked}: {error}")
-        media_type = JSON if asked == RESULTS else asked
-        for first in range(0, len(messages), self.given["batch"]):
-            context.push_messages(messages[first : first + self.given["batch"]], media_type)
+            if messages and len(messages) + len(found) > self.given["batch"]:
+                context.push_messages(messages, media_type)
+                messages = []
+            # Behind the event is only who has all of its rows.
+            messages += ((each, self._before) for each in found[:-1])
+            messages += ((each, event.id) for each in found[-1:])
+            self._before = event.id
+        context.push_messages(messages, media_type)
+
+
+def _messages_of(event: ServerEvent, asked: str) -> list[Message]:
+    """The records of an event in a format; raises ValueError and its like for what is not of it."""
+    beside = {"_event": event.kind, "_id": event.id}
+    if asked == JSON:
+        return [Message(event.data.encode(), beside)]
+    document = json.loads(event.data)
+    if asked == RESULTS:
+        return [Message(json.dumps(each).encode()) for each in records_of(document, beside)]
+    return [Message(document["quads"].encode(), at=document.get("at"))] if "quads" in document else []
