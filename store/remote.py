@@ -124,8 +124,8 @@ class RemoteClient:
                             return None
                         if response.has_redirect_location:
                             before, target = target, urljoin(target, response.headers["location"])
-                            if httpx.URL(before).netloc != httpx.URL(target).netloc:
-                                # What a client tells one host about itself is not for another.
+                            if not _same_host(httpx.URL(before), httpx.URL(target)):
+                                # What a client tells one host about itself is not for another, nor in clear.
                                 client.headers = httpx.Headers({"Accept": headers.get("Accept", "*/*")})
                             if response.status_code == _SEE_OTHER:
                                 method, form = "GET", None
@@ -152,6 +152,11 @@ class RemoteClient:
             if time.monotonic() > deadline:
                 raise FetchError(f"<{target}> took longer than {self._timeout_s:g} seconds")
         return bytes(body)
+
+
+def _same_host(before: httpx.URL, after: httpx.URL) -> bool:
+    """True where a redirect stays with its host, and does not leave HTTPS."""
+    return before.netloc == after.netloc and (before.scheme != "https" or after.scheme == "https")
 
 
 def fetch_rdf(fetcher: Fetcher, iri: str) -> list[Quad]:

@@ -23,6 +23,10 @@ class FeedPlace:
         self._failures = 0
         self._retry_s = 2.0
 
+    def connected(self) -> None:
+        """The server answers again."""
+        self._failures = 0
+
     def take(self, event: ServerEvent) -> FeedEvent:
         """An event has come."""
         self._failures = 0
@@ -38,7 +42,7 @@ class FeedPlace:
     def wait_s(self) -> float:
         """The connection was lost: how long to wait, longer from time to time."""
         self._failures += 1
-        return float(min(30.0, self._retry_s * 2 ** (self._failures - 1) / 4))
+        return float(min(30.0, self._retry_s * 2 ** min(self._failures - 1, 30) / 4))
 
     @property
     def failures(self) -> int:

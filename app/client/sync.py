@@ -170,14 +170,15 @@ class Client:
             snapshot: begin with the current answer.
             progress: give ``progress`` events, too.
         """
-        if resume is None and not snapshot:
+        snapshot = snapshot and resume is None
+        if resume is None:
             # Known from the start, the place outlives a connection that is lost before the first event.
             resume = self.describe(name).get("feed", {}).get("last_id")
         place = FeedPlace(resume)
         timeout = httpx.Timeout(SILENCE_S)
         first = True
         while True:
-            call = calls.feed(name, place.last, snapshot and first)
+            call = calls.feed(name, None if snapshot else place.last, snapshot)
             try:
                 with self._http.stream(
                     call.method, self.url + call.path, timeout=timeout, **call.options()
@@ -188,9 +189,11 @@ class Client:
                         answer.read()
                         raise refused(answer)
                     first = False
+                    place.connected()
                     for events in events_of(answer.iter_bytes()):
                         for event in events:
                             found = place.take(event)
+                            snapshot = False  # it comes first
                             if progress or found.kind != "progress":
                                 yield found
             except httpx.HTTPError as error:

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol, TypeAlias
+from urllib.parse import parse_qsl
 
 from werkzeug.http import parse_cookie
 
@@ -104,7 +105,7 @@ class WireRequest:
             and self.path.startswith("/streams")
             and _LINES.match(fields.values.get("Content-Type", "")) is not None
             and not _WHOLE & fields.values.keys()
-            and b"wait" not in self.query_string
+            and "wait" not in dict(parse_qsl(self.query_string.decode("latin-1"), keep_blank_values=True))
         )
 
     def read(self, limit: int, what: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from http import HTTPStatus
 from typing import Any
 
@@ -56,6 +57,7 @@ class LinePush(LivePush):
         self._chunks = chunks
         self._headers = headers
         self._acknowledges = acknowledges
+        self.counts_bad = not acknowledges
         self._durable = durable
         self._keeps = keeps
         self._lines = bytearray()
@@ -103,7 +105,7 @@ class LinePush(LivePush):
     def accepted(self, message: Message, answer: dict[str, Any]) -> None:
         """Lines are in the log."""
         for each in answer.get("bad", ()):
-            each["line"] = each.get("line", 1) + self._done
+            _move(each, ("element", "error"), each.get("line", 1), self._done)
         self._done += message.body.count(b"\n")
         if not self._durable:
             self.number = 0
@@ -147,7 +149,7 @@ class LinePush(LivePush):
             refusal = problem_response(self._failure)
             told = json.loads(refusal.get_data())
             if "line" in told:
-                told["line"] += self._done
+                _move(told, ("detail",), told["line"], self._done)
             document, status = told | document, HTTPStatus(refusal.status_code)
             headers = dict(refusal.headers.items())
         if self._acknowledges:
@@ -191,3 +193,11 @@ class LinePush(LivePush):
             self._home.put(self.connection)
         else:
             self._home.drain(self.connection)
+
+
+def _move(document: dict[str, Any], texts: tuple[str, ...], line: int, lines_before: int) -> None:
+    """Have a document name a line of the body, also in its texts, instead of that line of a message."""
+    document["line"] = line + lines_before
+    for name in texts:
+        if isinstance(text := document.get(name), str):
+            document[name] = re.sub(rf"^line {line}\b", f"line {line + lines_before}", text)

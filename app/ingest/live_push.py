@@ -25,6 +25,8 @@ PAUSE_SECONDS = 0.02
 """After this time the engine is asked again whether there is room."""
 _MOST_UNSENT = 256 << 10
 _RECEIVED_AT_ONCE = 128 << 10
+_MOST_BAD = 10_000
+"""Of the wrong elements of a push so many are listed at its end."""
 _COUNTS = ("accepted", "late", "dropped", "skipped")
 
 
@@ -80,6 +82,7 @@ class LivePush:
         ended: nothing more is read; when all is sent the connection goes home.
         resumes: when it is read again, in a pause.
         heard: when something came last, or was taken.
+        counts_bad: ``totals`` list what was wrong in a partial push; who is told as it goes knows it already.
         lost: the client is gone.
     """
 
@@ -94,6 +97,7 @@ class LivePush:
         self.resumes = 0.0
         self.heard = 0.0
         self.lost = False
+        self.counts_bad = False
         self.limits = limits
         self._home = home
         self._engine = engine
@@ -253,7 +257,9 @@ class LivePush:
             if name in _COUNTS:
                 totals[name] = totals.get(name, 0) + value
             elif name == "bad":
-                totals.setdefault(name, []).extend(value)
+                if self.counts_bad:
+                    kept = totals.setdefault(name, [])
+                    kept += value[: _MOST_BAD - len(kept)]
             elif name != "first_seq" or totals.get(name) is None:
                 totals[name] = value if value is not None else totals.get(name)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from typing import Any
 
 from wsproto.connection import Connection as Frames
 from wsproto.connection import ConnectionState, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
-from wsproto.frame_protocol import CloseReason
+from wsproto.frame_protocol import CloseReason, FrameProtocol
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
 from quadrill.continuous.engine import Engine
@@ -44,6 +45,8 @@ class MessagePush(LivePush):
         self._size = 0
         self._count_of_messages = 0
         self._pings = 0
+        self._goodbye: CloseConnection | None = None
+        self._written = FrameProtocol(client=False, extensions=[])
 
     def open(self, now: float) -> None:
         """Begin: what came behind the request are frames."""
@@ -61,24 +64,24 @@ class MessagePush(LivePush):
                 if isinstance(event, TextMessage):
                     self._text(event)
                 elif isinstance(event, BytesMessage):
-                    self._close(CloseReason.UNSUPPORTED_DATA, "messages are text")
+                    self._close_later(CloseReason.UNSUPPORTED_DATA, "messages are text")
                 elif isinstance(event, Ping):
                     self.unsent += self._frames.send(event.response())
                 elif isinstance(event, CloseConnection):
-                    self.unsent += self._frames.send(event.response())
-                    self.ended = not self._messages
-                if self._frames.state is not ConnectionState.OPEN:
+                    self._goodbye = event.response()
+                if self._goodbye is not None:
                     return
         except RemoteProtocolError as error:
             hint = error.event_hint
             reason = hint.code if isinstance(hint, CloseConnection) else CloseReason.PROTOCOL_ERROR
-            self._close(reason, str(error))
+            self._close_later(reason, str(error))
 
     def _text(self, event: TextMessage) -> None:
         data = event.data.encode()
         self._size += len(data)
         if self._size > self.limits.message_bytes:
-            self._close(CloseReason.MESSAGE_TOO_BIG, f"a message may have {self.limits.message_bytes} bytes")
+            most = self.limits.message_bytes
+            self._close_later(CloseReason.MESSAGE_TOO_BIG, f"a message may have {most} bytes")
             return
         self._parts.append(data)
         if event.message_finished:
@@ -104,16 +107,23 @@ class MessagePush(LivePush):
         self._untold.append({**problem(error), "message": self._count_of_messages})
 
     def after_work(self) -> None:
-        """After the client's goodbye nothing follows."""
-        if self._frames.state is not ConnectionState.OPEN:
+        """After a goodbye nothing is read."""
+        if self._goodbye is not None:
             self.ended = True
+
+    def told(self) -> None:
+        """The goodbye comes behind the answers to the messages before it."""
+        if self.ended and not self.lost and self._goodbye is not None:
+            with contextlib.suppress(LocalProtocolError):  # it is closed already
+                self.unsent += self._frames.send(self._goodbye)
+            self._goodbye = None
 
     def framed(self, document: dict[str, Any]) -> bytes:
         """A message with a document."""
-        try:
-            return self._frames.send(TextMessage(data=line_of(document).decode().rstrip("\n")))
-        except LocalProtocolError:  # it is closed already
+        if self._frames.state not in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
             return b""
+        # RFC 6455 section 5.5.1: until its own goodbye a server may send, which wsproto does not.
+        return bytes(self._written.send_data(line_of(document).decode().rstrip("\n")))
 
     def cut_off(self) -> None:
         """The client is gone without a goodbye."""
@@ -138,8 +148,13 @@ class MessagePush(LivePush):
         elif self._frames.state is ConnectionState.OPEN:
             self.unsent += self._frames.send(Ping())
 
+    def _close_later(self, code: int, reason: str) -> None:
+        """Say goodbye when the messages that came before are answered."""
+        self._goodbye = CloseConnection(code=code, reason=reason[:120])
+
     def _close(self, code: int, reason: str) -> None:
         """Say goodbye; what the client still sends is not looked at."""
         self.ended = True
-        if self._frames.state is ConnectionState.OPEN:
+        self._goodbye = None
+        if self._frames.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
             self.unsent += self._frames.send(CloseConnection(code=code, reason=reason[:120]))

@@ -219,7 +219,8 @@ def _map(name: str | None) -> Response:
     engine, limit = services().engine, services().settings.max_push_bytes
     stream = name or request.args.get("iri")
     if stream is None:
-        members = incoming.json_body(limit, "a mapping with records")
+        text = incoming.body_text(limit, "a mapping with records")
+        members = incoming.json_object(text, "a mapping with records") if text.strip() else {}
         if set(members) != {"mapping", "records"}:
             raise HttpError(
                 400,
@@ -227,8 +228,7 @@ def _map(name: str | None) -> Response:
                 code="parameter",
                 hint='Use ?iri= with records as the body, or send {"mapping": {…}, "records": […]}.',
             )
-        records = members["records"]
-        lines = engine.try_mapping(members["mapping"], records if isinstance(records, list) else [records])
+        lines = engine.try_mapping(text)
     else:
         body = incoming.body_bytes(limit, "a sample")
         lines = engine.map_records(stream, body, request.headers.get("Content-Type", "application/json"))

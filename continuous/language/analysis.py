@@ -25,6 +25,7 @@ from typing import Any
 import lark
 import pyoxigraph
 
+from quadrill import store
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.logs.keyed_file import KEY_BYTES, KeyedFile
 from quadrill.store.threads import Background
@@ -149,13 +150,17 @@ class KeptAnalyses:
 @cache
 def program() -> bytes | None:
     """Tells this state of the program from every other one; None where its sources are not at hand."""
-    folder = Path(__file__).parent.parent
-    sources = sorted([*folder.rglob("*.py"), *folder.rglob("*.lark")])
+    folders = [Path(__file__).parent.parent, Path(store.__file__).parent]
+    sources = [
+        (f"{folder.name}/{each.relative_to(folder)}", each)
+        for folder in folders
+        for each in sorted([*folder.rglob("*.py"), *folder.rglob("*.lark")])
+    ]
     if not sources:
         return None
     found = hashlib.blake2b(f"{sys.version} {lark.__version__} {pyoxigraph.__version__}".encode())
-    for each in sources:
-        found.update(str(each.relative_to(folder)).encode() + b"\0" + each.read_bytes())
+    for name, each in sources:
+        found.update(name.encode() + b"\0" + each.read_bytes())
     return found.digest()
 
 

@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..inputs import Element
 from ..language.mapping.declaration import read_declaration
 from ..language.mapping.mapping import compiled
-from ..language.mapping.records import of_values
+from ..language.mapping.records import of_values, read_document
 from ..output.subscription import FeedEvent, Subscription
 from ..queries.catalogue import Entry, is_awaited
 from ..results import one_line
@@ -349,13 +349,15 @@ class StreamService:
         options = DecodeOptions(base_iri=self.settings.base_iri, at=0)
         return sample(decode_mapped(body, media_type, mapping, options), state.iri)
 
-    def try_mapping(self, members: Any, records: list[Any]) -> str:
-        """N-Quads of records by a mapping that no stream has yet.
+    def try_mapping(self, text: str) -> str:
+        """N-Quads of the ``records`` in a JSON object by its ``mapping``, which no stream has yet.
 
         Raises: as for a declaration, and for a push.
         """
-        mapping = compiled(read_declaration(members).text(), self.settings.base_iri)
-        return sample(of_records(of_values(records), mapping, DecodeOptions(at=0)), self.settings.base_iri)
+        members = read_document(text)
+        mapping = compiled(read_declaration(members["mapping"]).text(), self.settings.base_iri)
+        records = of_values(members["records"])
+        return sample(of_records(records, mapping, DecodeOptions(at=0)), self.settings.base_iri)
 
     def source_position(self, stream_ref: str, source: str) -> str | None:
         """Where a source was at its last push to a stream that the journal has; None before the first."""

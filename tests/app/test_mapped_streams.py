@@ -283,6 +283,9 @@ def test_a_mapping_is_tried_without_anything_entering(fresh: LiveServer) -> None
     assert fresh.client.post("/streams/plain:map", json={}).status_code == 400
     bad = fresh.client.post("/streams:map", json={"mapping": {"construct": "SELECT"}, "records": []})
     assert bad.status_code == 400
+    for value in ("1e999", '"\\ud800"', "[" * 300 + "]" * 300):
+        body = f'{{"mapping": {json.dumps(blank)}, "records": [{{"v": {value}}}]}}'
+        assert fresh.client.post("/streams:map", content=body).status_code == 400
 
 
 def test_records_over_limits_are_refused(fresh: LiveServer) -> None:

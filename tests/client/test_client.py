@@ -21,6 +21,7 @@ from rdflib import Literal as RdfLiteral
 from quadrill.app import running
 from quadrill.app.config import Settings
 from quadrill.client import AsyncClient, Client, FeedEvent, QuadrillError
+from quadrill.client.resuming import FeedPlace
 from tests.app.conftest import LiveServer, Start, start_server
 
 __all__ = ["start_server"]
@@ -198,3 +199,11 @@ def test_the_client_loads_nothing_of_the_server() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_the_wait_for_a_server_that_stays_away_is_bounded() -> None:
+    place = FeedPlace(None)
+    waits = [place.wait_s() for _ in range(2000)]
+    assert waits[-1] == 30.0 and waits[0] < 1
+    place.connected()
+    assert place.wait_s() == waits[0]

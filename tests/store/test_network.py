@@ -6,8 +6,10 @@ import http.server
 import threading
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
+from quadrill.store import remote
 from quadrill.store.errors import (
     LimitError,
     NetworkRefusedError,
@@ -300,3 +302,18 @@ def test_what_may_be_a_call_behind_a_doubtful_sign_is_refused(
 ) -> None:
     with pytest.raises(QuadrillError, match="may hide a call"):
         store.query(f"{BEHIND} SERVICE{between}{name} {{}}")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ("https://h/a", "http://h/b", False),
+        ("https://h/a", "https://h/b", True),
+        ("http://h/a", "https://h/a", True),
+        ("http://h/a", "http://g/a", False),
+    ],
+)
+def test_what_a_host_is_told_is_not_told_in_clear_after_a_redirect(
+    before: str, after: str, same: bool
+) -> None:
+    assert remote._same_host(httpx.URL(before), httpx.URL(after)) is same

@@ -62,6 +62,15 @@ def read_records(
     return of_values(_json(text, None, _LONG_NUMBER.search(text) is not None))
 
 
+def read_document(text: str, max_nesting: int = 102) -> Any:
+    """The JSON value of a text that holds records somewhere, read as strictly as records.
+
+    Raises: RdfSyntaxError, LimitError.
+    """
+    guard_nesting(text, max_nesting, json_text=True)
+    return _json(text, None, _LONG_NUMBER.search(text) is not None)
+
+
 def of_values(document: Any) -> Iterator[Record]:
     """The records of a JSON value: an object, or an array of them."""
     values = document if isinstance(document, list) else [document]

@@ -114,6 +114,9 @@ class WebSocket:
     def say(self, event: Event) -> None:
         self.socket.sendall(self._connection.send(event))
 
+    def say_at_once(self, *events: Event) -> None:
+        self.socket.sendall(b"".join(map(self._connection.send, events)))
+
     def event(self) -> Event:
         while not self._events:
             piece = self.socket.recv(1 << 16)

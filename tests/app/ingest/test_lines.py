@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from quadrill.app.http import wire
 from tests.app.conftest import LiveServer, Start
 from tests.app.ingest.talking import NDJSON, Body, eventually, line
 
@@ -88,6 +89,7 @@ def test_a_wrong_line_ends_the_push_and_those_before_it_stay(start_server: Start
     status, answer = body.answer()
     assert status == 400
     assert (answer["code"], answer["line"]) == ("rdf-syntax", 3)
+    assert answer["detail"].startswith("line 3")
     assert (answer["accepted"], answer["first_seq"], answer["last_seq"]) == (2, 1, 2)
     assert last_seq(server) == 2
     body.close()
@@ -115,7 +117,29 @@ def test_of_a_partial_push_wrong_lines_are_listed(start_server: Start) -> None:
     status, answer = body.answer()
     assert (status, answer["accepted"], answer["last_seq"]) == (200, 2, 2)
     assert [each["line"] for each in answer["bad"]] == [2]
+    assert answer["bad"][0]["element"] == "line 2"
     body.close()
+
+
+def test_what_was_told_as_wrong_is_not_told_again_at_the_end(start_server: Start) -> None:
+    server = start_server()
+    body = Body(server.url, TARGET + "&partial=true&ack=true")
+    body.head()
+    body.send(b"nonsense\n" + line(2000))
+    assert len((body.chunk() or {})["bad"]) == 1
+    body.finish()
+    totals = body.chunk() or {}
+    assert totals["accepted"] == 1 and "bad" not in totals
+    body.close()
+
+
+@pytest.mark.parametrize(("query", "in_lines"), [("iri=urn:await", True), ("iri=urn:s&w%61it=true", False)])
+def test_the_parameter_wait_is_known_by_its_decoded_name(query: str, in_lines: bool) -> None:
+    head = f"POST /streams?{query} HTTP/1.1".encode()
+    fields = wire.Fields({"Content-Type": NDJSON}, 0, chunked=True)
+    line_of_request = wire._target(head)
+    assert line_of_request is not None
+    assert wire.WireRequest(line_of_request, fields, 0).in_lines is in_lines
 
 
 def test_what_a_client_sent_before_it_was_cut_off_stays(start_server: Start) -> None:

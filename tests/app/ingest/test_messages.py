@@ -103,6 +103,17 @@ def test_what_is_not_taken_ends_the_connection_with_a_code(start_server: Start, 
     client.close()
 
 
+@pytest.mark.parametrize(("last", "code"), [(CloseConnection(1000), 1000), (BytesMessage(data=b"x"), 1003)])
+def test_messages_before_a_goodbye_are_told_before_it(start_server: Start, last: Any, code: int) -> None:
+    server = start_server()
+    client = WebSocket(server.url, TARGET)
+    said = [TextMessage(data=line(number * 1000).decode()) for number in (1, 2)]
+    client.say_at_once(*said, last)
+    assert [client.text()["acknowledged"] for _ in said] == [1, 2]
+    assert client.closed() == code
+    client.close()
+
+
 @pytest.mark.parametrize(("frame", "code"), [(b"\x81\x02hi", 1002), (b"\x81\x82\0\0\0\0\xff\xff", 1007)])
 def test_frames_that_break_the_protocol(start_server: Start, frame: bytes, code: int) -> None:
     server = start_server()
