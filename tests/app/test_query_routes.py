@@ -89,7 +89,7 @@ def test_a_query_is_paused_resumed_and_refreshed(fresh: LiveServer) -> None:
 def test_results_arrive_as_events_with_ids_from_1(fresh: LiveServer) -> None:
     fresh.client.put("/queries/q", content=QUERY, headers=TEXT)
     with EventReader(fresh, "/queries/q/results") as feed:
-        assert feed.answer.headers["Content-Type"] == "text/event-stream"
+        assert feed.answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
         push(fresh, (1000, "<urn:a> <urn:v> <urn:x> ."), (2000, "<urn:b> <urn:v> <urn:y> ."))
         first, second = feed.take(2)
     assert feed.retry == "2000"
