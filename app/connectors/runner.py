@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import random
 import threading
@@ -25,6 +26,8 @@ LEAST_WAIT_S, MOST_WAIT_S = 0.5, 60.0
 """Between two tries; it doubles from one to the next, and begins anew once something went well."""
 _SAVE_S = 1.0
 """Between two savings of a sink's position."""
+_NOWHERE = 2**63 - 1
+"""An id that no feed has: who asks for what is behind it gets a reset and the current answer."""
 
 
 class _Context(Protocol):
@@ -111,19 +114,25 @@ def run_source(source: Source) -> None:
 def run_sink(sink: Sink, feed_of: Callable[[str], Feed], save: Callable[[int], None]) -> None:
     """One life of a sink: from where it was, until it is stopped or something goes wrong.
 
-    ``save`` keeps the id of the last event that was delivered; it is called now and then.
+    ``save`` keeps the id of the last event that was delivered; it is called now and then. When the query was
+    dropped and registered anew, the sink gets a reset and goes on with the current answer of the new one.
     """
     context, wanted, saved_at = sink.context, frozenset(sink.given["events"]), time.monotonic()
     subscription: Subscription | None = None
-    saved = context.position
+    saved = (context.position, context.place_of)
     try:
-        sink.open()
-        context.connected()
         try:
             feed = feed_of(sink.given["query"])
         except (NotFoundError, FeedGoneError) as error:
             raise ConnectorError(f"the query {sink.given['query']} is not registered") from error
-        subscription = feed.subscribe(context.position)
+        context.query_ms = feed.created_ms
+        sink.open()
+        context.connected()
+        if context.place_of in (None, feed.created_ms):
+            subscription = feed.subscribe(context.position)
+            context.place_of = feed.created_ms
+        else:
+            subscription = feed.subscribe(_NOWHERE)
         news = threading.Event()
         subscription.listen(news.set)
         while not context.stopping.is_set():
@@ -132,25 +141,27 @@ def run_sink(sink: Sink, feed_of: Callable[[str], Feed], save: Callable[[int], N
             context.figures.lag = len(events)
             for first in range(0, len(events), sink.given["batch"]):
                 batch = events[first : first + sink.given["batch"]]
+                context.position = _put_back(batch, context.position)
                 _deliver(sink, [each for each in batch if each.kind in wanted])
                 context.position = _last_id(batch, context.position)
+                context.place_of = feed.created_ms
                 context.figures.lag = len(events) - first - len(batch)
                 if context.stopping.is_set():
                     break
             if (
                 context.position is not None
-                and context.position != saved
+                and (context.position, context.place_of) != saved
                 and (time.monotonic() - saved_at > _SAVE_S)
             ):
                 save(context.position)
-                saved, saved_at = context.position, time.monotonic()
+                saved, saved_at = (context.position, context.place_of), time.monotonic()
             if subscription.exhausted:
                 raise ConnectorError(f"the feed of {sink.given['query']} has ended")
             news.wait(_SAVE_S)
     finally:
         if subscription is not None:
             subscription.close()
-        if context.position is not None and context.position != saved:
+        if context.position is not None and (context.position, context.place_of) != saved:
             save(context.position)
         sink.close()
 
@@ -159,6 +170,14 @@ def _deliver(sink: Sink, events: Sequence[FeedEvent]) -> None:
     if events:
         sink.deliver(events)
         sink.context.figures.count(len(events))
+
+
+def _put_back(events: Sequence[FeedEvent], position: int | None) -> int | None:
+    """The place before events are delivered: a reset to ids that are not above it leads behind them."""
+    for event in events:
+        if event.kind == "reset" and position is not None:
+            position = min(position, json.loads(event.data)["earliest"] - 1)
+    return position
 
 
 def _last_id(events: Sequence[FeedEvent], before: int | None) -> int | None:

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -193,6 +194,8 @@ class Connectors:
         kept = {} if before is None else before.record.members
         members = with_secrets(self._members(role, given), given, kept)
         self._check(role, members)
+        if role == "sink":
+            self._check_claims(name, members)
         if before is None:
             return members, "create"
         if members == kept:
@@ -204,6 +207,20 @@ class Connectors:
                 hint="Delete it first, or declare another one",
             )
         return members, "change"
+
+    def _check_claims(self, name: str, members: Mapping[str, Any]) -> None:
+        """Raises ConflictError where another sink writes what this one would write."""
+        kind = sink_kind(members["kind"])
+        wanted = kind.claims(members, self._sink_folder)
+        for (role, other), each in self._all.items():
+            theirs = each.record.members
+            if wanted is None or role != "sink" or other == name or theirs["kind"] != members["kind"]:
+                continue
+            taken = None
+            with suppress(QuadrillError):  # it was declared under other settings, and does not run
+                taken = kind.claims(theirs, self._sink_folder)
+            if taken == wanted:
+                raise ConflictError(f"the sink {other} writes {wanted.name}", code="sink-path-in-use")
 
     # --- parts ----------------------------------------------------------------------------------
 
@@ -245,12 +262,12 @@ class Connectors:
                 made.part = source
                 made.runner = Runner(context, partial(run_source, source), "source", source.interrupt)
             else:
-                position = None if record.place is None else int(record.place)
-                sink = sink_kind(values["kind"])(
-                    values, SinkContext(record.name, self._hosts, self._sink_folder, letters, position)
+                kept = SinkContext(
+                    record.name, self._hosts, self._sink_folder, letters, *_read_place(record.place)
                 )
+                sink = sink_kind(values["kind"])(values, kept)
                 made.part = sink
-                save = partial(self._save, made)
+                save = partial(self._save, made, kept)
                 made.runner = Runner(sink.context, partial(run_sink, sink, self._engine.feed, save), "sink")
         except QuadrillError as error:
             # Declared under other settings, or its library is gone.
@@ -279,14 +296,14 @@ class Connectors:
     def _placed(made: _Connector) -> ConnectorRecord:
         part = made.part
         if isinstance(part, Sink) and part.context.position is not None:
-            return replace(made.record, place=str(part.context.position))
+            return replace(made.record, place=_place(part.context.position, part.context.place_of))
         return made.record
 
-    def _save(self, made: _Connector, position: int) -> None:
+    def _save(self, made: _Connector, context: SinkContext, position: int) -> None:
         """Keep the place of a sink, unless it has been dropped or the server closed since."""
         name = made.record.name
         if not self._closed and self._all.get(("sink", name)) is made:
-            self._registry.move_connector("sink", name, str(position))
+            self._registry.move_connector("sink", name, _place(position, context.place_of))
 
     def _first_position(self, members: Mapping[str, Any]) -> str:
         if members.get("from") is not None:
@@ -312,9 +329,21 @@ class Connectors:
         if part is None:
             state = "stopped" if made.error is None else "failed"
             description |= Figures().to_json()
-            return description | {"state": state, "position": record.place, "error": made.error}
+            position = _read_place(record.place)[0]
+            return description | {"state": state, "position": position, "error": made.error}
         description |= {"guarantee": part.guarantee, "position": _position(part)}
         return description | part.context.figures.to_json()
+
+
+def _place(position: int, place_of: int | None) -> str:
+    """A sink's place as it is kept: an id, and when the query was registered that gave it."""
+    return str(position) if place_of is None else f"{position}@{place_of}"
+
+
+def _read_place(place: str | None) -> tuple[int | None, int | None]:
+    """What `_place` was made of."""
+    position, _, place_of = (place or "").partition("@")
+    return int(position) if position else None, int(place_of) if place_of else None
 
 
 def _position(part: Source | Sink) -> str | int | None:

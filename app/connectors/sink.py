@@ -48,6 +48,8 @@ class SinkContext:
         letters: events that could not be delivered.
         stopping: is set when it has to stop.
         position: the id of the last event that is delivered.
+        place_of: when the query was registered that ``position`` is an id of, None where it is not known.
+        query_ms: when the query was registered that is delivered from.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class SinkContext:
         folder: Path | None,
         letters: DeadLetterFile,
         position: int | None,
+        place_of: int | None = None,
     ) -> None:
         self.name = name
         self.hosts = hosts
@@ -65,6 +68,8 @@ class SinkContext:
         self.letters = letters
         self.stopping = threading.Event()
         self.position = position
+        self.place_of = place_of
+        self.query_ms = 0
 
     def connected(self) -> None:
         """The other side is there and has accepted us."""
@@ -105,6 +110,11 @@ class Sink(ABC):
     @abstractmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folder: Path | None) -> None:
         """Raise QuadrillError where the values of a declaration contradict, or name a forbidden place."""
+
+    @classmethod
+    def claims(cls, given: Mapping[str, Any], folder: Path | None) -> Path | None:
+        """What no other sink of the kind may write, too; None where they may."""
+        return None
 
     @abstractmethod
     def open(self) -> None:

@@ -30,6 +30,7 @@ class Feed:
 
     Attributes:
         name: the query's.
+        created_ms: when the query was registered; ids of one registered later begin anew.
         number: names the feed in the result log; 0 until the query begins.
         last_id: the newest id that was shown, 0 before the first.
         epoch_id: the last id before the query began anew; 0 when it never did.
@@ -56,6 +57,7 @@ class Feed:
             epoch: ids begin behind it.
         """
         self.name = name
+        self.created_ms = 0
         self.number = 0
         self._waiting = waiting
         # Events that nobody sees yet, what of them is not written, and the answer behind them.

@@ -151,13 +151,15 @@ class Entry:
     error: str | None = None
     restarts: list[int] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.feed.created_ms = self.created_ms
+
     @property
     def prepared(self) -> PreparedQuery | None:
         """The query as it runs, or as it will; None when it does neither."""
         running, pending = self.running, self.pending
-        if running is not None:
-            return running.prepared
-        return None if pending is None else pending.prepared
+        waiting = None if pending is None else pending.prepared
+        return waiting if running is None else running.prepared
 
 
 class QueryFigures(NamedTuple):

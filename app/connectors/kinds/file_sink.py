@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,9 +23,11 @@ from ..sink import Sink
 
 
 class FileSink(Sink):
-    """Events go to ``NAME.part``, which becomes ``NAME-<first id>.ndjson`` or ``.parquet`` once it is full.
+    """Events go to a part, which becomes ``NAME-<query>-<first id>-<last id>.ndjson`` or ``.parquet``.
 
-    What a part holds tells the place after a crash, so that no event stands in the files twice.
+    The part is ``NAME-<query>.part``; ``<query>`` is when the query was registered, so that the files of one
+    that was dropped and registered anew are others. What the part and the names of finished files hold tells
+    the place after a crash, so that no event stands in the files twice.
     """
 
     members = (
@@ -38,8 +41,9 @@ class FileSink(Sink):
         ),
     )
     _file: IO[bytes] | None = None
-    # The id of the first event of the part.
+    # The ids of the first and the last event of the part.
     _first: int | None = None
+    _last: int | None = None
 
     guarantee = "each event stands in the files exactly once; one without an id, a reset, perhaps twice"
 
@@ -50,13 +54,20 @@ class FileSink(Sink):
         if given["format"] == "parquet":
             _parquet()
 
+    @classmethod
+    def claims(cls, given: Mapping[str, Any], folder: Path | None) -> Path | None:
+        """The files' name."""
+        return _place(given["path"], folder)
+
     def open(self) -> None:
         """Go on with the part that is there: a half line at its end goes, and its last id is our place."""
-        self._base = _place(self.given["path"], self.context.folder)
+        place = _place(self.given["path"], self.context.folder)
+        self._base = place.with_name(f"{place.name}-{self.context.query_ms}")
         self._part = self._base.with_name(self._base.name + ".part")
         try:
             self._part.parent.mkdir(parents=True, exist_ok=True)
-            self._first = None
+            self._first = self._last = None
+            self._pass_finished()
             self._file = open(self._part, "a+b")
             self._file.seek(0)
             end = 0
@@ -67,6 +78,9 @@ class FileSink(Sink):
                 self._note(json.loads(line)["id"])
             self._file.truncate(end)
             self._began = time.time()
+            if self._first is not None and self._done().exists():  # a crash before the part went
+                self._file.truncate(0)
+                self._first = self._last = None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConnectorError(f"{self._part} cannot be written: {error}") from error
 
@@ -98,12 +112,33 @@ class FileSink(Sink):
         """An event is in the part."""
         if number is not None:
             self._first = number if self._first is None else self._first
-            self.context.position = max(number, self.context.position or 0)
+            self._last = number
+            self._pass(number)
+
+    def _pass(self, number: int) -> None:
+        """The files hold what is up to an id of our query; a place in an older query says nothing."""
+        context = self.context
+        ours = context.place_of in (None, context.query_ms)
+        context.position = max(number, context.position or 0) if ours else number
+        context.place_of = context.query_ms
+
+    def _pass_finished(self) -> None:
+        """What finished files hold is delivered."""
+        name = re.compile(re.escape(self._base.name) + r"-\d+-(\d+)\.(ndjson|parquet)")
+        found = [name.fullmatch(each.name) for each in self._base.parent.iterdir()]
+        if ids := [int(each[1]) for each in found if each]:
+            self._pass(max(ids))
+
+    def _done(self) -> Path:
+        """What the part becomes."""
+        name = f"{self._base.name}-{self._first or 0:012d}-{self._last or 0:012d}.{self.given['format']}"
+        return self._base.with_name(name)
 
     def _finish(self) -> None:
         """Make a finished file of the part, and begin a new one."""
-        ending = self.given["format"]
-        done = self._base.with_name(f"{self._base.name}-{self._first or 0:012d}.{ending}")
+        if self._first is None:
+            return
+        ending, done = self.given["format"], self._done()
         assert self._file is not None
         self._file.close()
         if ending == "parquet":
@@ -115,7 +150,7 @@ class FileSink(Sink):
             os.replace(self._part, done)
         _sync_folder(done.parent)
         self._file = open(self._part, "ab")
-        self._first, self._began = None, time.time()
+        self._first, self._last, self._began = None, None, time.time()
 
 
 def _place(path: str, folder: Path | None) -> Path:
@@ -154,7 +189,9 @@ def _write_parquet(part: Path, made: Path) -> None:
                 names = data["head"]["vars"]
                 for binding in data["results"]["bindings"]:
                     values = {f"?{name}" if name in beside else name: binding.get(name) for name in names}
-                    rows.append(beside | {name: term and term["value"] for name, term in values.items()})
+                    rows.append(
+                        beside | {name: term and _text(term["value"]) for name, term in values.items()}
+                    )
             else:
                 rest = {key: data[key] for key in ("boolean", "quads", "error") if key in data}
                 rows.append(beside | {key: str(value) for key, value in rest.items()})
@@ -167,6 +204,11 @@ def _write_parquet(part: Path, made: Path) -> None:
     arrow.parquet.write_table(arrow.table(arrays), made)
     with open(made, "rb") as file:
         os.fsync(file.fileno())
+
+
+def _text(value: Any) -> str:
+    """A term's value as text; that of a triple term is the JSON of its parts."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -40,7 +40,7 @@ class WebhookSink(Sink):
         TOKEN,
         TIMEOUT,
     )
-    guarantee = "each event arrives at least once, in order, with its id as Idempotency-Key"
+    guarantee = "each event arrives at least once, in order, with its id in Idempotency-Key"
 
     _client: httpx.Client | None = None
     _tried = (0, "")
@@ -126,7 +126,7 @@ class WebhookSink(Sink):
         headers = {
             **headers_of(given),
             "Content-Type": media_type,
-            "Idempotency-Key": f"{self.context.name}-{key_of(events[-1])}",
+            "Idempotency-Key": f"{self.context.name}-{self.context.query_ms}-{key_of(events[-1])}",
         }
         if given["secret"]:
             digest = hmac.new(given["secret"].encode(), body, "sha256").hexdigest()

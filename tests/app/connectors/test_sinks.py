@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from quadrill.app.connectors.kinds.file_sink import _write_parquet
 from tests.app.conftest import LiveServer, Start, problem_of
 from tests.app.test_feed_streams import until
 
@@ -71,6 +72,10 @@ def begin(server: LiveServer) -> None:
     assert server.client.put("/queries/q", content=TEXT, headers=headers).status_code == 201
 
 
+def created(server: LiveServer) -> int:
+    return int(server.services.engine.feed("q").created_ms)
+
+
 def push(server: LiveServer, *numbers: int) -> None:
     for number in numbers:
         answer = server.client.post(
@@ -107,7 +112,7 @@ def test_a_webhook_gets_each_event_signed(start_server: Start) -> None:
             headers["X-Hub-Signature-256"]
             == f"sha256={hmac.new(b's3cret', body, hashlib.sha256).hexdigest()}"
         )
-        assert headers["Idempotency-Key"] == "it-2" and headers["X-From"] == "us"
+        assert headers["Idempotency-Key"] == f"it-{created(server)}-2" and headers["X-From"] == "us"
         document = json.loads(body)
         assert document["event"] == "insert"
         assert document["data"]["results"]["bindings"][0]["s"]["value"] == "urn:2"
@@ -173,7 +178,7 @@ def test_files_of_lines_hold_each_event_once(start_server: Start, tmp_path: Path
     push(server, *range(1, 21))
     until(lambda: state(server)["position"] == 20)
     server.services.close()
-    part = folder / "q" / "answers.part"
+    [part] = (folder / "q").glob("answers-*.part")
     with part.open("ab") as file:
         file.write(b'{"id": 21, "event"')
     # As after a kill: the place that was saved is behind what stands in the files.
@@ -200,6 +205,77 @@ def test_files_of_parquet(start_server: Start, tmp_path: Path) -> None:
     rows = parquet.read_table(min(tmp_path.glob("answers-*.parquet"))).to_pylist()
     assert rows[0]["id"] == 1 and rows[0]["event"] == "insert" and rows[0]["s"] == "urn:1"
     assert rows[0]["at"].timestamp() == 1.0
+
+
+def test_a_query_registered_anew_is_delivered_from_its_start(start_server: Start, tmp_path: Path) -> None:
+    with receiving() as receiver:
+        server = start_server(remote_hosts=("127.0.0.1",), sink_folder=str(tmp_path))
+        begin(server)
+        put(server, kind="webhook", url=receiver.url, **{"from": 0})
+        file = {"kind": "file", "query": "q", "path": "x", "events": ["insert", "answer"], "from": 0}
+        assert server.client.put("/sinks/f", json=file).status_code == 201
+        push(server, *range(1, 6))
+        until(lambda: len(receiver.taken) == 5)
+        until(lambda: server.client.get("/sinks/f").json()["position"] == 5)
+        for sink in ("it", "f"):
+            server.client.post(f"/sinks/{sink}:stop")
+        assert server.client.delete("/queries/q").status_code == 204
+        begin(server)
+        push(server, *range(11, 18))
+        for sink in ("it", "f"):
+            server.client.post(f"/sinks/{sink}:start")
+        until(lambda: state(server)["position"] == 7 and len(receiver.taken) >= 7)
+        push(server, 18)
+        until(lambda: receiver.documents()[-1]["id"] == 8)
+        assert receiver.documents()[5]["event"] == "reset", "ids are of another query"
+        keys = [headers["Idempotency-Key"] for headers, _ in receiver.taken]
+        assert len(set(keys)) == len(keys)
+        until(lambda: server.client.get("/sinks/f").json()["position"] == 8)
+        server.client.post("/sinks/f:stop")
+        new = json.loads((tmp_path / f"x-{created(server)}.part").read_text().splitlines()[-1])
+        assert new["id"] == 8 and len(list(tmp_path.glob("x-*.part"))) == 2
+
+
+def test_finished_files_tell_the_place(start_server: Start, tmp_path: Path) -> None:
+    settings = {"data": str(tmp_path / "data"), "sink_folder": str(tmp_path / "out")}
+    server = start_server(**settings)
+    begin(server)
+    put(server, kind="file", path="x", max_bytes=1_000, **{"from": 0})
+    push(server, *range(1, 21))
+    until(lambda: state(server)["position"] == 20)
+    server.services.close()
+    for part in (tmp_path / "out").glob("*.part"):
+        part.unlink()
+    last = max(int(each.stem.split("-")[-1]) for each in (tmp_path / "out").glob("x-*.ndjson"))
+    again = start_server(**settings)
+    again.client.post("/sinks/it:stop")
+    again.services.registry.move_connector("sink", "it", "0")
+    again.services.close()
+    third = start_server(**settings)
+    third.client.post("/sinks/it:start")
+    push(third, 21)
+    until(lambda: state(third)["position"] == 21)
+    files = (*(tmp_path / "out").glob("x-*.ndjson"), *(tmp_path / "out").glob("x-*.part"))
+    ids = sorted(json.loads(line)["id"] for file in files for line in file.read_text().splitlines())
+    assert ids == list(range(1, 22)) and last <= 20
+
+
+def test_two_sinks_do_not_write_the_same_files(start_server: Start, tmp_path: Path) -> None:
+    server = start_server(sink_folder=str(tmp_path))
+    begin(server)
+    put(server, kind="file", path="x")
+    problem_of(server.client.put("/sinks/two", json={"kind": "file", "query": "q", "path": "./x"}), 409)
+    put(server, kind="file", path="x", max_bytes=2_000)
+
+
+def test_a_triple_term_is_text_in_parquet(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
+    part, made = tmp_path / "x.part", tmp_path / "x.parquet"
+    term = {"type": "triple", "value": {"subject": {"type": "uri", "value": "urn:s"}}}
+    data = {"head": {"vars": ["t"]}, "results": {"bindings": [{"t": term}]}}
+    part.write_text(json.dumps({"id": 1, "event": "insert", "data": data}) + "\n")
+    _write_parquet(part, made)
+    assert json.loads(parquet.read_table(made).to_pylist()[0]["t"])["subject"]["value"] == "urn:s"
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/x", "", "link/x"])
