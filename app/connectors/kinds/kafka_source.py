@@ -201,31 +201,36 @@ class KafkaSource(Source):
             self._troubles.raise_final(self.given["url"])
             return
         records = [first, *self._consumer.consume(self.given["batch"] - 1, timeout=0)]
-        media_type = self.given["format"] or JSON
+        good: list[Record] = []
+        for record in records:
+            error = record.error()
+            if error is None:
+                good.append(record)
+                continue
+            # Those before it enter first: the place that is written for it is behind them.
+            self._bring(good)
+            good = []
+            self._look_into(record, error)
+        self._bring(good)
+
+    def _bring(self, records: Sequence[Record]) -> None:
+        """Bring in records without errors, with the places behind them."""
         messages: list[tuple[Message, str | None]] = []
         skipped = 0
-        try:
-            for record in records:
-                error = record.error()
-                if error is not None:
-                    self._look_into(record, error)
-                    continue
-                place = _place_of(record)
-                offset = record.offset()
-                assert offset is not None
-                self._next[place] = offset + 1
-                body = record.value()
-                if body is None:
-                    skipped += 1
-                else:
-                    messages.append((_message_of(record, body), _text(self._next)))
-        finally:
-            # Also when one of them is an error: those before it are taken, and the place says so.
-            if messages:
-                self.context.push_messages(messages, media_type)
-            if skipped:
-                self.context.figures.skipped += skipped
-                self.context.push(b"", N_QUADS, position=_text(self._next))
+        for record in records:
+            place = _place_of(record)
+            offset = record.offset()
+            assert offset is not None
+            self._next[place] = offset + 1
+            body = record.value()
+            if body is None:
+                skipped += 1
+            else:
+                messages.append((_message_of(record, body), _text(self._next)))
+        self.context.push_messages(messages, self.given["format"] or JSON)
+        if skipped:
+            self.context.figures.skipped += skipped
+            self.context.push(b"", N_QUADS, position=_text(self._next))
 
     def _look_into(self, record: Record, error: KafkaError) -> None:
         """What came in place of a record: a place that is gone is told and left, all else raised."""

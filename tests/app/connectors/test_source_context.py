@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -111,3 +112,25 @@ def test_one_that_was_not_started_has_figures(start_server: Start, tmp_path: Any
     server.services.close()
     described = start_server(data=str(tmp_path / "data")).client.get("/sources/it").json()
     assert (described["state"], described["rate"], described["lag"]) == ("stopped", 0, None)
+
+
+def test_kafka_writes_no_place_of_records_that_have_not_entered() -> None:
+    pytest.importorskip("confluent_kafka", reason="needs the library confluent-kafka")
+    from quadrill.app.connectors.kinds.kafka_source import KafkaSource
+
+    def record(offset: int, error: object = None) -> Any:
+        told = {"topic": "t", "partition": 0, "offset": offset, "value": b"1", "error": error, "key": None}
+        calls = {name: (lambda value=value: value) for name, value in told.items()}
+        return SimpleNamespace(**calls, timestamp=lambda: (0, -1), headers=lambda: None)
+
+    class Reading(KafkaSource):
+        def _look_into(self, record: Any, error: Any) -> None:
+            told.append(len(stream.pushed))
+
+    stream, told = _Stream(), list[int]()
+    source = Reading({"batch": 9, "format": None}, _context(stream))
+    source._next = {("t", 0): 0}
+    coming = [record(1), record(2, "gone"), record(3)]
+    source._consumer = cast(Any, SimpleNamespace(poll=lambda _: record(0), consume=lambda *_, **__: coming))
+    source._take()
+    assert told == [1] and [place for _, place in stream.pushed] == ['{"t":{"0":2}}', '{"t":{"0":4}}']
