@@ -288,3 +288,21 @@ def test_no_other_file_is_written(start_server: Start, tmp_path: Path, path: str
     assert answer.status_code in (400, 403), answer.text
     nowhere = start_server()
     problem_of(nowhere.client.put("/sinks/it", json={"kind": "file", "query": "q", "path": "x"}), 403)
+
+
+def test_a_sink_that_has_missed_its_first_events_is_told(start_server: Start) -> None:
+    with receiving() as receiver:
+        server = start_server(remote_hosts=("127.0.0.1",), feed_history=5)
+        begin(server)
+        put(server, kind="webhook", url="http://127.0.0.1:1/")
+        push(server, 1)
+        until(lambda: state(server)["state"] == "waiting")
+        push(server, *range(2, 21))
+        put(server, kind="webhook", url=receiver.url)
+        until(lambda: len(receiver.taken) >= 2)
+        first, second = receiver.documents()[:2]
+        assert first["event"] == "reset" and first["data"]["earliest"] == 16
+        assert (second["event"], second["id"]) == ("answer", 20)
+        push(server, 21)
+        until(lambda: len(receiver.taken) >= 3)
+        assert receiver.documents()[2]["id"] == 21
