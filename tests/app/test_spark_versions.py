@@ -89,6 +89,7 @@ def events(server: LiveServer, name: str) -> Iterator[tuple[str, int, list[str]]
             yield event.kind, document["version"], rows
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @needs_spark
 @pytest.mark.timeout(900)
