@@ -159,6 +159,9 @@ def go_on(life: Life) -> dict[str, Any]:
     return json.loads(json.dumps(found))  # type: ignore[no-any-return]
 
 
+UNTOLD = [("mapping", None)]
+
+
 def state(life: Life) -> dict[str, Any]:
     """All that users see of queries and streams."""
     return {
@@ -166,7 +169,12 @@ def state(life: Life) -> dict[str, Any]:
         "answers": life.answers(),
         "counters": {name: life.engine.describe(name)["counters"] for name in sorted(life.told())},
         "streams": [
-            {member: value for member, value in stream.items() if member != "silent_ms"}
+            # Earlier releases told no mappings, and had none.
+            {
+                member: value
+                for member, value in stream.items()
+                if member != "silent_ms" and (member, value) not in UNTOLD
+            }
             for stream in life.engine.streams()
         ],
         "dead letters": life.engine.dead_letters(E + "s"),
