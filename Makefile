@@ -37,7 +37,7 @@ test-all: ## everything, the slow sweeps too
 	$(BIN)/python -m pytest -m "slow or not slow"
 
 chaos: ## 320 kills, damage of every file, hostile clients beside a probe; half an hour
-	$(BIN)/python -m pytest -m chaos tests/chaos
+	$(BIN)/python -m pytest -m chaos tests
 
 soak: ## half an hour of steady load on a real server; MINUTES=3 for a short one
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),30)

@@ -133,4 +133,5 @@ def test_each_update_is_one_version(filled: LiveServer, taken: list[bool]) -> No
         for n in range(3)
     ]
     assert [each.headers["ETag"] for each in answers] == [f'"{before + n}"' for n in (1, 2, 3)]
+    eventually(lambda: len(taken) == 3)
     assert taken == [True] * 3

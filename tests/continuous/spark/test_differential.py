@@ -326,12 +326,14 @@ def test_spark_works_beside_the_mirror_and_removes_what_a_killed_process_left(
 
     monkeypatch.setattr("quadrill.continuous.spark.evaluate.run_child", run)
     store = QuadStore.open(None)
-    mirror = Mirror(tmp_path / "mirror", tmp_path / "mirror" / "quads", 0, {})
+    quads = tmp_path / "mirror" / "quads"
+    quads.mkdir(parents=True)
+    mirror = Mirror(quads.parent, quads, 0, {})
     _, (told,) = SparkTables(mirror).tables(store, [(n.Bgp(), ())])
     assert isinstance(told, UnsupportedError)
     # The workers of a cluster see the data folder, not the driver's folder of temporary files.
     assert [folder.parent for folder in seen] == [tmp_path]
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [mirror.folder]
 
 
 def test_a_stale_or_missing_mirror_is_refused(tmp_path: Path) -> None:
