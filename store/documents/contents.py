@@ -12,7 +12,7 @@ from quadrill.store.errors import LimitError, RdfSyntaxError
 
 from .nesting import deep_line_of_json, deep_line_of_turtle
 from .own_terms import as_stored
-from .statements import PLAIN_LINE, Statement, Statements, read_statements, statements_of
+from .statements import PLAIN_LINE, Statements, read_statements, statements_of
 
 
 class Part(NamedTuple):
@@ -48,14 +48,16 @@ class Content(NamedTuple):
             keys = [
                 graph or (subject if subject in names else "") for subject, _, _, graph in self.statements
             ]
-        groups: dict[str, tuple[list[Statement], list[Statement]]] = {}
-        for key, statement, spelt in zip(keys, self.statements, self.spelt, strict=True):
-            group = groups.get(key) or groups.setdefault(key, ([], []))
-            group[0].append(statement)
-            group[1].append(spelt)
-        return {
-            key: Content(tuple(group), self.blank, tuple(spelt)) for key, (group, spelt) in groups.items()
-        }
+        members: dict[str, list[int]] = {}
+        for place, key in enumerate(keys):
+            members.setdefault(key, []).append(place)
+        found = {}
+        for key, places in members.items():
+            group = tuple([self.statements[place] for place in places])
+            same = self.spelt is self.statements
+            spelt = group if same else tuple([self.spelt[place] for place in places])
+            found[key] = Content(group, self.blank, spelt)
+        return found
 
 
 def read_content(
@@ -94,7 +96,7 @@ def read_content(
     try:
         found = parse(text.encode(), rdf_format, base_iri=None if lines else base_iri)
         # Short texts cannot have too many.
-        quads = list(found if len(text) < most else islice(found, most + 1))
+        spelt = statements_of(found if len(text) < most else islice(found, most + 1))
     except SyntaxError as error:
         raise _placed(error, rdf_format, part) from None
     except UnicodeEncodeError:
@@ -102,7 +104,6 @@ def read_content(
         raise RdfSyntaxError(f"{what}: half of a surrogate pair is no character", line=part.within) from None
     except ValueError as error:
         raise RdfSyntaxError(f"{rdf_format.name}: {error}", line=part.within) from None
-    spelt = statements_of(quads)
     return Content(*as_stored(spelt), spelt)
 
 

@@ -20,6 +20,8 @@ _TURTLE = rf"{_NOT_BRACKETS}|<<|>>|[\[{{(]|[\]}})]"
 _TRIPLE_TERMS = rf"{_NOT_BRACKETS}|<<|>>"
 _OF_TEXT = {source: re.compile(source, re.DOTALL) for source in (_JSON, _TURTLE)}
 _OF_BYTES = {source: re.compile(source.encode(), re.DOTALL) for source in (_JSON, _TURTLE, _TRIPLE_TERMS)}
+_AS_BRACES = bytes.maketrans(b"[]", b"{}")
+_NOT_SIGNS = bytes(set(range(256)) - set(b'[]{}"'))
 _LISTED = 1 << 20
 _STEPS: dict[str | bytes, int] = {"<<": 1, "[": 1, "{": 1, "(": 1, ">>": -1, "]": -1, "}": -1, ")": -1}
 _STEPS |= {sign.encode(): step for sign, step in _STEPS.items() if isinstance(sign, str)}
@@ -27,7 +29,25 @@ _STEPS |= {sign.encode(): step for sign, step in _STEPS.items() if isinstance(si
 
 def deep_line_of_json(document: str | bytes, limit: int) -> int | None:
     """The line where JSON nests deeper than ``limit``, None when it does nowhere."""
+    if _is_flat(document, limit):
+        return None
     return _deep_line(document, _JSON, limit)
+
+
+def _is_flat(document: str | bytes, limit: int) -> bool:
+    """True for JSON that does not nest deeper: nothing is left when pairs are taken away so often.
+
+    Of texts that have brackets in strings, or are no JSON, nothing is said.
+    """
+    left = document if isinstance(document, bytes) else document.encode(errors="surrogatepass")
+    if b"\\" in left:
+        left = left.replace(b"\\\\", b"").replace(b'\\"', b"")
+    left = left.translate(_AS_BRACES, _NOT_SIGNS).replace(b'""', b"")
+    for _ in range(limit):
+        before, left = left, left.replace(b"{}", b"")
+        if len(left) == len(before):
+            break
+    return not left
 
 
 def deep_line_of_turtle(text: str | bytes, limit: int) -> int | None:

@@ -17,19 +17,21 @@ _ATOM = re.compile(r'<[^<(>][^>]*+>|"(?:[^"\\]++|\\.)*+"|_:[^\s]++', re.DOTALL)
 
 def as_stored(statements: Statements) -> tuple[Statements, bool]:
     """The quads with the values that the store would give back; True when a blank node may be among them."""
-    found: list[Statement] = []
-    blank = changed = False
-    for statement in statements:
-        subject, predicate, value, graph = statement
+    forms: dict[str, str] = {}
+    blank = False
+    # Most values of a document are in it again and again.
+    for value in {value for _, _, value, _ in statements}:
         nested = value.startswith("<<")
         if nested or (value[0] == '"' and value[-1] == ">" and not STORED_VALUE(value)):
             term: Any = term_of(value)
             form = store_form(term)
             if form is not term and form != term:
-                statement, changed = (subject, predicate, term_text(form), graph), True
-        blank = blank or nested or value[0] == "_" or subject[0] == "_" or graph[:1] == "_"
-        found.append(statement)
-    return tuple(found) if changed else statements, blank
+                forms[value] = term_text(form)
+        blank = blank or nested or value[0] == "_"
+    blank = blank or any([subject[0] == "_" or graph[:1] == "_" for subject, _, _, graph in statements])
+    if forms:
+        statements = tuple([(s, p, forms.get(value, value), g) for s, p, value, g in statements])
+    return statements, blank
 
 
 def with_own_blank_nodes(statements: Iterable[Statement], stream: str, seq: int) -> Statements:

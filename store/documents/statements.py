@@ -9,11 +9,11 @@ is read here that parser reads as well, and gives the same quads for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import chain
 from typing import TypeAlias
 
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse, serialize
+from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, parse, serialize
 
 from quadrill.store.terms import CANONICAL, XSD_DECIMAL, Term
 
@@ -45,6 +45,10 @@ _WHOLE = "-?(?:0|[1-9][0-9]{0,8}+)"
 _ROUND_DECIMAL = re.compile(
     rf' "({_WHOLE}\.[0-9]{{0,8}}[1-9](?=0)|{_WHOLE}(?=\.0))\.?0++"\^\^{re.escape(str(XSD_DECIMAL))}'
 )
+_WRITTEN = re.compile(
+    r'([^ ]++) ([^ ]++) ("[^"\\]*+(?:\\.[^"\\]*+)*+"[^ ]*+|<<.*\)>>|[^ ]++) (?:([^ .][^ ]*+) )?\.\n'
+)
+"""A line as Oxigraph writes it: only strings and triple terms have spaces in them."""
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)")
 _MEANT = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -76,17 +80,12 @@ def _shortened(match: re.Match[str]) -> str:
     return f' "{match[1]}"^^{XSD_DECIMAL}'
 
 
-def statements_of(quads: Sequence[Quad]) -> Statements:
+def statements_of(quads: Iterable[Quad]) -> Statements:
     """Each of some quads as the text of its terms."""
-    # Oxigraph writes them all faster than Python asks for the terms of one; only objects have spaces in them.
-    lines = [line.split(" ", 2) for line in to_lines(quads).decode().split("\n")[:-1]]
-    named = [type(quad.graph_name) is not DefaultGraph for quad in quads]
-    if not any(named):
-        return tuple([(subject, predicate, rest[:-2], "") for subject, predicate, rest in lines])
-    found = []
-    for graph, (subject, predicate, rest) in zip(named, lines, strict=True):
-        value, _, name = rest[:-2].rpartition(" ") if graph else (rest[:-2], "", "")
-        found.append((subject, predicate, value, name))
+    # Oxigraph writes them all faster than Python asks for the terms of one.
+    text = to_lines(quads).decode()
+    found: list[Statement] = _WRITTEN.findall(text)
+    assert len(found) == text.count("\n"), "a line that Oxigraph writes otherwise"
     return tuple(found)
 
 
@@ -95,10 +94,8 @@ def quads_of(statements: Iterable[Statement]) -> list[Quad]:
     return from_lines(lines_of(statements).encode())
 
 
-def to_lines(quads: Sequence[Quad]) -> bytes:
+def to_lines(quads: Iterable[Quad]) -> bytes:
     """Quads as N-Quads, in their order."""
-    if not quads:
-        return b""
     written = serialize(quads, format=RdfFormat.N_QUADS)
     assert written is not None
     return written

@@ -5,6 +5,8 @@ from __future__ import annotations
 import tracemalloc
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quadrill.store.documents.nesting import deep_line_of_json, deep_line_of_triple_terms, deep_line_of_turtle
 from quadrill.store.errors import LimitError
@@ -24,6 +26,20 @@ from quadrill.store.formats import parse_rdf, rdf_format
 def test_brackets_of_json_outside_of_strings_count(text: str, line: int | None) -> None:
     assert deep_line_of_json(text, 3) == line
     assert deep_line_of_json(text.encode(), 3) == line
+
+
+TOKENS = ["[", "]", "{", "}", '""', '"x"', '"[{"', '"}"', '"\\\\"', '"\\"["', '"é"', "\n", ","]
+
+
+@given(st.lists(st.sampled_from(TOKENS), max_size=40), st.integers(0, 5))
+def test_json_nests_as_deep_as_its_brackets_say(tokens: list[str], limit: int) -> None:
+    line, depth, deep = 1, 0, None
+    for token in tokens:
+        depth += (token in ("[", "{")) - (token in ("]", "}"))
+        if depth > limit and deep is None:
+            deep = line
+        line += token == "\n"
+    assert deep_line_of_json("".join(tokens), limit) == deep
 
 
 @pytest.mark.parametrize(

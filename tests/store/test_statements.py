@@ -8,7 +8,7 @@ import string
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, Triple, parse
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, parse
 
 from quadrill.store.documents.statements import (
     lines_of,
@@ -19,7 +19,7 @@ from quadrill.store.documents.statements import (
     term_of,
     to_lines,
 )
-from quadrill.store.terms import store_form
+from quadrill.store.terms import store_form, term_text
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 N_QUADS, N_TRIPLES = RdfFormat.N_QUADS, RdfFormat.N_TRIPLES
@@ -186,6 +186,26 @@ def test_lines_are_those_of_the_serialiser() -> None:
     node = NamedNode("urn:p")
     quads = [Quad(node, node, Literal('a "b"\n\x01é')), Quad(node, node, Literal("c", language="en"), node)]
     assert lines_of(statements_of(quads)).encode() == to_lines(quads)
+
+
+def test_quads_of_every_shape_have_their_terms_apart() -> None:
+    name, blank = NamedNode("urn:a"), BlankNode("b")
+    said = Triple(name, name, Literal('a)>> "<x> .\n'))
+    quads = [
+        Quad(subject, name, value, *graph)
+        for subject in (name, blank)
+        for value in (name, blank, Literal("<a> <b> ."), Literal("x y", language="en"), Literal(1), said)
+        for graph in ((), (name,), (blank,))
+    ]
+    expected = [
+        (str(each.subject), str(each.predicate), term_text(each.object), *graph_of(each)) for each in quads
+    ]
+    assert statements_of(quads) == tuple(expected)
+    assert statements_of([]) == ()
+
+
+def graph_of(quad: Quad) -> tuple[str]:
+    return ("",) if quad.graph_name == DefaultGraph() else (str(quad.graph_name),)
 
 
 def test_a_long_text_that_does_not_fit_is_given_up_in_time_that_grows_with_it() -> None:
