@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from quadrill.store.errors import ConflictError, NotFoundError
+from quadrill.store.results import one_line
 
 from ..algebra.show import show
 from ..errors import FeedGoneError
@@ -21,7 +22,6 @@ from ..queries.catalogue import Entry, Making
 from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
-from ..results import one_line
 from ..scheduler.sequencer import PATIENCE_S
 from ..scheduler.turn_kinds import ChangeTurn, RefreshTurn, StateTurn
 from ..static.reading import Progress, entered

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
+from quadrill.store.results import one_line
 
 from ..durable.turns import Turn
 from ..errors import InputError
@@ -17,7 +18,6 @@ from ..language.mapping.mapping import compiled
 from ..language.mapping.records import of_values, read_document
 from ..output.subscription import FeedEvent, Subscription
 from ..queries.catalogue import Entry, is_awaited
-from ..results import one_line
 from ..settings import EngineSettings
 from ..streams.accept import StreamState
 from ..streams.dead_letters import Change, DeadLetter

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pyoxigraph import Quad
 
+from quadrill.store.results import in_fixed_order, one_line, quads_text, term_text
+
 from ..algebra.query import ContinuousQuery, Output
 from ..algebra.rewrites import has_order
 from ..errors import BudgetError
 from ..remote.query import QuerySources
-from ..results import in_fixed_order, one_line, quads_text, term_text
 from ..rows import Solution
 from ..windows.reports import Evaluation, Interval
 from .subscription import EventKind

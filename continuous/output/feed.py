@@ -17,9 +17,9 @@ from itertools import islice
 from typing import Any
 
 from quadrill.store.logs.result_log import EventRow
+from quadrill.store.results import one_line
 
 from ..durable.journal import Journal
-from ..results import one_line
 from .subscription import NUMBERED, EventKind, FeedEvent, Subscriber, Subscription
 
 log = logging.getLogger("quadrill.continuous")

@@ -13,6 +13,7 @@ from pyoxigraph import NamedNode
 
 from quadrill.store.changes.commit import Commit
 from quadrill.store.quads.meters import Meter
+from quadrill.store.results import one_line
 
 from ..durable.turns import TurnQueue
 from ..errors import BudgetError, reason_of
@@ -31,7 +32,6 @@ from ..output.emission import (
 from ..output.feed import Feed
 from ..output.views import View
 from ..plan.plan_state import PlanState
-from ..results import one_line
 from ..settings import EngineSettings
 from ..static.static_inputs import StaticInputs
 from ..windows.query_streams import Transaction

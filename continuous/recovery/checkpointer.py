@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quadrill.store.errors import StoreUnwritableError
+from quadrill.store.logs.checkpoint_file import publish
 from quadrill.store.logs.held import HeldFiles
 from quadrill.store.logs.process_copy import COPIES, Copy
 
@@ -34,7 +35,7 @@ from ..scheduler.turn_kinds import BetweenTurns
 from ..streams.accept import StreamState
 from ..windows.query_streams import TimelineSnapshot
 from ..windows.timeline import QueryTimeline
-from .checkpoint import publish, write_state
+from .checkpoint import write_state
 from .state import EngineSnapshot, EntrySnapshot, StreamSnapshot
 
 log = logging.getLogger("quadrill.continuous")

@@ -24,10 +24,10 @@ from pyoxigraph import (
 )
 
 from quadrill.store.documents.statements import from_lines, to_lines
+from quadrill.store.results import solutions
 from quadrill.store.terms import in_store_form
 
 from ..algebra.nodes import Term
-from ..results import solutions
 from ..rows import Solution
 from .spec import SourceSpec
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.results import one_line
 
 from ..durable.turns import TurnQueue
 from ..inputs import StreamInput
@@ -17,7 +18,6 @@ from ..queries.registration import Registration
 from ..queries.running import RunningQuery
 from ..remote.described import period_of
 from ..remote.source_registry import SourceRegistry
-from ..results import one_line
 from ..settings import EngineSettings
 from ..streams.registry import StreamRegistry
 from .router import Router

@@ -8,31 +8,21 @@ store up to ``until`` (`QuadStore.mark`). It serves at a version
     anywhere else           not: the rows are evaluated
 
 and only for the same pattern over the same dataset clause, of the same program and the same Oxigraph.
-
-Rows are written as blobs. The first says how wide and how many they are; then come blobs of terms, each term
-once, as N-Quads, then of rows: for each column a number, the place of a term counted from 1 or 0 for unbound,
-and how often the row is there.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import time
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as release_of
-from itertools import repeat
-from typing import TypeVar
-
-from pyoxigraph import NamedNode, Quad
 
 from quadrill.store.dictionary import inline_term
-from quadrill.store.documents.statements import from_lines, to_lines
+from quadrill.store.documents.packed_rows import PackedRows, pack
 from quadrill.store.errors import GoneError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.shelf import Shelf
@@ -52,11 +42,6 @@ log = logging.getLogger("quadrill.continuous")
 FORMAT = 2
 MOST_COMMITS = 10_000
 """So many commits of the change log are looked at, at most."""
-T = TypeVar("T")
-TERMS_EACH = 5_000
-"""Terms of a blob: serialising them holds the interpreter, so that the engine waits as long."""
-ROWS_EACH = 20_000
-_CARRIER = NamedNode("urn:quadrill:term")
 
 
 def _release(package: str) -> str:
@@ -211,7 +196,6 @@ class KeptTables:
         facts = self._marked(copy.facts)
         if facts is None:
             return
-        blobs: Iterator[bytes]
         if copy.listed is None:
             blobs = pack(copy.rows.items(), copy.width, 0, self._term)
         else:
@@ -304,59 +288,3 @@ def _key(table: Table) -> str:
 def _bound(term: Term | None) -> Term:
     assert term is not None
     return term
-
-
-# --- rows as blobs -------------------------------------------------------------------------------
-
-
-def pack(
-    rows: Iterable[tuple[tuple[T, ...], int]], width: int, unbound: T, term_of: Callable[[T], Term]
-) -> Iterator[bytes]:
-    """The blobs of rows, each with how often it is there; nobody changes them meanwhile.
-
-    They may be of terms, or of what stands for the `term_of` something and for what is ``unbound``.
-    """
-    rows = list(rows)
-    numbers: dict[T, int] = {unbound: 0}
-    # A loop and no single call: other threads go on between its steps.
-    for row, _ in rows:
-        for each in row:
-            if each not in numbers:
-                numbers[each] = len(numbers)
-    terms = list(numbers)[1:]
-    starts = range(0, len(terms), TERMS_EACH)
-    yield json.dumps({"width": width, "rows": len(rows), "terms": len(starts)}).encode()
-    for start in starts:
-        some = [term_of(each) for each in terms[start : start + TERMS_EACH]]
-        yield to_lines([Quad(_CARRIER, _CARRIER, term) for term in some])
-    for start in range(0, len(rows), ROWS_EACH):
-        flat = array("q")
-        for row, count in rows[start : start + ROWS_EACH]:
-            flat.extend(map(numbers.__getitem__, row))
-            flat.append(count)
-        yield flat.tobytes()
-
-
-class PackedRows:
-    """Rows read back: ``terms`` in the order of their numbers, rows of any numbering by `rows`."""
-
-    def __init__(self, blobs: Sequence[bytes]) -> None:
-        """Unpack the terms and rows of blobs.
-
-        Raises:
-            ValueError: they are not the rows of a table.
-        """
-        head = json.loads(blobs[0])
-        self.width = head["width"]
-        ends = 1 + head["terms"]
-        self.terms: list[Term] = [quad.object for blob in blobs[1:ends] for quad in from_lines(blob)]
-        self._flat = array("q", b"".join(blobs[ends:]))
-        if len(self._flat) != (self.width + 1) * head["rows"]:
-            raise ValueError("the number of rows is wrong")
-
-    def rows(self, values: Sequence[T], unbound: T) -> Iterable[tuple[tuple[T, ...], int]]:
-        """Each row and how often it is there, of ``values`` that stand for the terms."""
-        numbered, step = [unbound, *values], self.width + 1
-        columns = [map(numbered.__getitem__, self._flat[place::step]) for place in range(self.width)]
-        rows = zip(*columns, strict=True) if columns else repeat(())
-        return zip(rows, self._flat[self.width :: step], strict=False)

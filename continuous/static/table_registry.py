@@ -6,19 +6,16 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from pyoxigraph import Literal, NamedNode, Quad
-
 from quadrill.store.errors import ConflictError
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.terms import in_store_form
 from quadrill.store.threads import Threads
 
 from ..algebra.canonical import Canonical, lifted
-from ..algebra.nodes import Term
 from ..algebra.static import MERGED_PART, StaticPattern
 from ..algebra.triggers import triggers
 from ..durable.turns import TurnQueue
 from ..errors import EngineStoppedError
+from ..expressions.oxigraph import canonical
 from ..settings import StaticLimits
 from ..windows.encoded import EngineTerms
 from .commit_watch import CommitWatch
@@ -30,7 +27,6 @@ from .table import Table, Turn
 
 _READY_S = 600.0
 _POLL_S = 0.02
-_CARRIER = NamedNode("urn:quadrill:term")
 
 
 class TableRegistry:
@@ -171,7 +167,7 @@ class TableRegistry:
             lift = None if ordered else lifted(form)
             if lift is not None:
                 table.lifted, table.kind = lift, f"{scope} {lift.text}"
-                table.constants = tuple(map(_stored, lift.constants))
+                table.constants = tuple(map(canonical, lift.constants))
             self._tables[key] = table
         return table
 
@@ -328,11 +324,3 @@ class TableRegistry:
             if table.behind is not None:
                 table.blind = True
                 self.recomputer.ask([table])
-
-
-def _stored(term: Term) -> Term:
-    """A constant as the store gives it back."""
-    if not isinstance(term, Literal):
-        return term
-    (quad,) = in_store_form([Quad(_CARRIER, _CARRIER, term)])
-    return quad.object

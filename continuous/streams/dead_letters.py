@@ -16,8 +16,9 @@ from itertools import zip_longest
 from typing import Any
 from typing import Literal as OneOf
 
+from quadrill.store.results import quads_text
+
 from ..inputs import Element
-from ..results import quads_text
 from .decode import BadElement
 
 Reason = OneOf["late", "failed", "budget", "unreadable"]

@@ -33,9 +33,9 @@ from pyoxigraph import RdfFormat, parse
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, MakeEvaluator, Registration
-from quadrill.continuous.results import term_json
 from quadrill.continuous.streams.times import duration_ms
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.results import term_json
 
 PREFIXES = "@prefix : <http://example.org/> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .\n"
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"

@@ -11,8 +11,8 @@ from pyoxigraph import Literal, NamedNode
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
-from quadrill.continuous.results import in_fixed_order
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.results import in_fixed_order
 
 from .engines import PREFIX, E, S, reference_evaluator
 

@@ -115,7 +115,7 @@ class Endpoint:
 
 
 def _json(term: Any) -> dict[str, Any]:
-    from quadrill.continuous.results import term_json
+    from quadrill.store.results import term_json
 
     return term_json(term)
 

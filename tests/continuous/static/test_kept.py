@@ -17,9 +17,9 @@ from pyoxigraph import BlankNode, Literal, NamedNode
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.settings import StaticLimits
 from quadrill.continuous.static import kept
-from quadrill.continuous.static.kept import PackedRows, pack
 from quadrill.continuous.static.reading import Recomputer
 from quadrill.continuous.static.table import Table
+from quadrill.store.documents.packed_rows import PackedRows, pack
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.shelf import Shelf
 

@@ -1,4 +1,4 @@
-"""Step 7 of 8: solutions as SPARQL Results JSON, quads as N-Quads, each on one line of JSON.
+"""Solutions as SPARQL Results JSON, quads as N-Quads, each on one line of JSON.
 
 Source: SPARQL 1.2 Query Results JSON Format (https://www.w3.org/TR/sparql12-results-json/), with the members
 ``at``, ``version``, ``window`` and ``revises`` of docs/http-api.md.
@@ -14,10 +14,8 @@ from typing import Any
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, serialize
 
-from quadrill.store.dictionary import TermDictionary, inline_text
-
-from .algebra.nodes import Term
-from .rows import Solution
+from .dictionary import TermDictionary, inline_text
+from .terms import Solution, Term
 
 XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 
