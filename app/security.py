@@ -174,10 +174,6 @@ class Security:
             self._cache.clear()
         self._any_tokens = (False, 0.0)
 
-    def identify(self, token: str) -> Identity | None:
-        """The identity behind a token, None for an unknown one."""
-        return self._of_hash(hash_token(token))
-
     def authorise(
         self, needed: str, message: Message, address: str | None, *, again: bool = False
     ) -> Identity | None:

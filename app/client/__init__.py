@@ -8,11 +8,33 @@
             print(event.id, event.answer.rows())
 
 Terms of rdflib, and data frames of pandas, polars and Arrow, are made when they are asked for.
+What stands here is imported when it is used first: the asynchronous client takes long to begin.
 """
 
-from .answers import Answer, FeedEvent
-from .asynchronous import AsyncClient
-from .errors import QuadrillError
-from .sync import Client
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .answers import Answer, FeedEvent
+    from .asynchronous import AsyncClient
+    from .errors import QuadrillError
+    from .sync import Client
 
 __all__ = ["Answer", "AsyncClient", "Client", "FeedEvent", "QuadrillError"]
+
+_MODULES = {
+    "Answer": "answers",
+    "AsyncClient": "asynchronous",
+    "Client": "sync",
+    "FeedEvent": "answers",
+    "QuadrillError": "errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What has this name here, from its module."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)

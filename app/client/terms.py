@@ -10,11 +10,12 @@ if TYPE_CHECKING:
     from rdflib.term import Node
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
-_WHOLE = frozenset(
+WHOLE = frozenset(
     XSD + name
     for name in "integer int long short byte nonNegativeInteger positiveInteger nonPositiveInteger "
     "negativeInteger unsignedInt unsignedLong unsignedShort unsignedByte".split()
 )
+"""The datatypes of whole numbers."""
 _REAL = (XSD + "double", XSD + "float")
 
 
@@ -44,7 +45,7 @@ def plain_value(term: Mapping[str, Any]) -> Any:
     if term["type"] == "triple":
         return {part: plain_value(each) for part, each in value.items()}
     try:
-        if datatype in _WHOLE:
+        if datatype in WHOLE:
             return int(value)
         if datatype in _REAL:
             return float(value.replace("INF", "inf"))

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from quadrill.store.errors import UnsupportedError
 
 from . import plan as planning
-from .connection import ServerConnection, ServerError, add_server_options, connect
+from .connection import ServerConnection, ServerError, add_client_command, connect
 from .declared import SECTIONS, Declared, read_files
 from .plan import Action, Step
 from .toml_text import write_toml
@@ -28,9 +28,7 @@ _DONE: dict[Action, str] = {"create": "created", "change": "changed", "same": "s
 def add_commands(commands: Any) -> None:
     """Add the commands."""
     summary = "make a server have what files declare: prefixes, streams, queries, sources, sinks"
-    apply: argparse.ArgumentParser = commands.add_parser("apply", help=summary, description=summary)
-    add_server_options(apply)
-    apply.set_defaults(run=_apply)
+    apply = add_client_command(commands, "apply", _apply, summary)
     apply.add_argument("files", nargs="+", type=Path, metavar="FILE", help="TOML or YAML, by its name")
     apply.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
     apply.add_argument(
@@ -40,9 +38,7 @@ def add_commands(commands: Any) -> None:
     )
     apply.add_argument("--json", action="store_true", help="print the steps as a JSON document")
     summary = "write what a server has as a file that apply takes"
-    dump: argparse.ArgumentParser = commands.add_parser("dump", help=summary, description=summary)
-    add_server_options(dump)
-    dump.set_defaults(run=_dump)
+    dump = add_client_command(commands, "dump", _dump, summary)
     dump.add_argument("--format", choices=("toml", "yaml"), default="toml")
 
 

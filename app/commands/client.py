@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from . import tables
-from .connection import ServerConnection, add_server_options, connect, events
-from .given import OfflineError, UsageError, read_text
+from .connection import ServerConnection, add_client_command, connect, events
+from .given import UsageError, add_data_options, json_of, members_of, read_text
 
 ACCEPT = {
     "json": "application/sparql-results+json, application/ld+json;q=0.5",
@@ -31,13 +30,13 @@ ACCEPT = {
 
 def add_commands(commands: Any) -> None:
     """Add the client commands."""
-    query = _command(commands, "query", _query, "run a SPARQL query")
+    query = add_client_command(commands, "query", _query, "run a SPARQL query")
     _add_text(query)
     query.add_argument("--format", choices=tuple(ACCEPT), default="table", help="how to print the answer")
     query.add_argument("--timeout", type=float, metavar="SECONDS", help="stop it after that time")
-    update = _command(commands, "update", _update, "run a SPARQL update")
+    update = add_client_command(commands, "update", _update, "run a SPARQL update")
     _add_text(update)
-    register = _command(commands, "register", _register, "register a continuous query")
+    register = add_client_command(commands, "register", _register, "register a continuous query")
     register.add_argument("file", help="the query text, or a JSON registration; - for standard input")
     register.add_argument("--name", help="the query's name")
     register.add_argument("--dialect", choices=("cqels", "rspql", "csparql", "sparql"))
@@ -46,8 +45,8 @@ def add_commands(commands: Any) -> None:
     register.add_argument(
         "--option", action="append", default=[], metavar="NAME=JSON", help="a further member"
     )
-    _command(commands, "queries", _queries, "list the continuous queries")
-    watch = _command(commands, "watch", _watch, "follow a query's feed, one event a line")
+    add_client_command(commands, "queries", _queries, "list the continuous queries")
+    watch = add_client_command(commands, "watch", _watch, "follow a query's feed, one event a line")
     watch.add_argument("name", help="the query's name")
     watch.add_argument(
         "--from", dest="after", type=int, metavar="ID", help="begin after that event; 0 is the oldest"
@@ -55,21 +54,15 @@ def add_commands(commands: Any) -> None:
     watch.add_argument("--snapshot", action="store_true", help="begin with the current answer")
     watch.add_argument("--ids", action="store_true", help="begin each line with the id of its event")
     watch.add_argument("--count", type=int, metavar="N", help="end after that many events")
-    replay = _command(commands, "replay", _replay, "evaluate a query once more over the retained elements")
+    replay = add_client_command(
+        commands, "replay", _replay, "evaluate a query once more over the retained elements"
+    )
     replay.add_argument("name", help="the query's name")
     replay.add_argument("--from", dest="begin", metavar="TIME", help="milliseconds or xsd:dateTime")
-    drop = _command(commands, "drop", _drop, "drop a continuous query")
+    drop = add_client_command(commands, "drop", _drop, "drop a continuous query")
     drop.add_argument("name", help="the query's name")
     drop.add_argument("--offline", action="store_true", help="in a data folder that no server has open")
-    drop.add_argument("--data", metavar="DIR", help="data folder, with --offline")
-    drop.add_argument("--config", metavar="FILE", type=Path, help="TOML file with settings, with --offline")
-
-
-def _command(commands: Any, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
-    add_server_options(parser)
-    parser.set_defaults(run=run)
-    return parser
+    add_data_options(drop, ", with --offline")
 
 
 def _add_text(parser: argparse.ArgumentParser) -> None:
@@ -112,15 +105,11 @@ def _update(options: argparse.Namespace) -> int:
 
 def _register(options: argparse.Namespace) -> int:
     text = read_text(None if options.file == "-" else Path(options.file))
-    members = _members(text, options.file) if text.lstrip().startswith("{") else {"query": text}
+    members = json_of(text, options.file) if text.lstrip().startswith("{") else {"query": text}
     for name in ("name", "dialect", "output"):
         if getattr(options, name) is not None:
             members[name] = getattr(options, name)
-    for option in options.option:
-        name, equals, value = option.partition("=")
-        if not equals:
-            raise UsageError(f"--option {option} is not NAME=JSON")
-        members[name] = _json_or_text(value)
+    members |= members_of(options.option, "--option")
     with connect(options) as server:
         if options.replace and "name" in members:
             path = f"queries/{quote(members['name'], safe='')}?replace=true"
@@ -131,22 +120,6 @@ def _register(options: argparse.Namespace) -> int:
     for warning in answer.json().get("warnings", ()):
         print(f"warning: {warning}", file=sys.stderr)
     return 0
-
-
-def _members(text: str, file: str) -> dict[str, Any]:
-    try:
-        members: dict[str, Any] = json.loads(text)
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise OfflineError(f"{file} is no JSON, {place}: {error.msg}") from error
-    return members
-
-
-def _json_or_text(value: str) -> Any:
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value
 
 
 def _queries(options: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any
@@ -16,6 +16,7 @@ from quadrill.client.event_stream import ServerEvent, events_of
 from quadrill.store.errors import QuadrillError
 
 from ..config import SERVER_VARIABLE
+from .given import add_command
 
 DEFAULT_SERVER = "http://127.0.0.1:7878/"
 _ADDRESS = f"Write {DEFAULT_SERVER} or 127.0.0.1:7878."
@@ -133,6 +134,15 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
             f"no server answers at {self._url}: {error}",
             hint="Start one with `quadrill serve`, or name it with --server.",
         )
+
+
+def add_client_command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int], summary: str
+) -> argparse.ArgumentParser:
+    """The parser of a command that asks a server."""
+    parser = add_command(commands, name, run, summary)
+    add_server_options(parser)
+    return parser
 
 
 def add_server_options(parser: argparse.ArgumentParser) -> None:

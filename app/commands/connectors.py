@@ -10,18 +10,18 @@ from typing import Any
 from urllib.parse import quote
 
 from . import tables
-from .connection import ServerConnection, add_server_options, connect
-from .given import OfflineError, UsageError, read_text
+from .connection import ServerConnection, add_client_command, connect
+from .given import OfflineError, UsageError, json_of, members_of, read_text
 
 
 def add_commands(commands: Any) -> None:
     """Add ``sources``, ``source``, ``sinks`` and ``sink``."""
     purposes = (("source", "bring elements into streams"), ("sink", "take the events of feeds elsewhere"))
     for one, what in purposes:
-        listed = _command(commands, f"{one}s", _list, f"list the {one}s, which {what}")
+        listed = add_client_command(commands, f"{one}s", _list, f"list the {one}s, which {what}")
         listed.set_defaults(which=f"{one}s")
         listed.add_argument("--json", action="store_true", help="the descriptions as JSON")
-        single = _command(commands, one, _one, f"show, declare, start, stop or delete a {one}")
+        single = add_client_command(commands, one, _one, f"show, declare, start, stop or delete a {one}")
         single.set_defaults(which=f"{one}s")
         single.add_argument("name", help=f"the {one}'s name")
         action = single.add_mutually_exclusive_group()
@@ -42,13 +42,6 @@ def add_commands(commands: Any) -> None:
             metavar="MEMBER=VALUE",
             help="declare it: a member, its value as JSON or as text",
         )
-
-
-def _command(commands: Any, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
-    add_server_options(parser)
-    parser.set_defaults(run=run)
-    return parser
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -102,19 +95,7 @@ def _members(options: argparse.Namespace) -> dict[str, Any]:
     members: dict[str, Any] = {}
     if options.file is not None:
         text = read_text(None if options.file == "-" else Path(options.file))
-        try:
-            members = json.loads(text)
-        except json.JSONDecodeError as error:
-            place = f"line {error.lineno}, column {error.colno}"
-            raise OfflineError(f"{options.file} is no JSON, {place}: {error.msg}") from error
+        members = json_of(text, options.file)
         if not isinstance(members, dict):
             raise OfflineError(f"{options.file} must hold a JSON object")
-    for given in options.set:
-        name, equals, value = given.partition("=")
-        if not equals:
-            raise UsageError(f"--set {given} is not MEMBER=VALUE")
-        try:
-            members[name] = json.loads(value)
-        except ValueError:
-            members[name] = value
-    return members
+    return members | members_of(options.set, "--set", "MEMBER=VALUE")

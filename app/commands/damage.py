@@ -12,7 +12,7 @@ from quadrill.store.folder import looked_at
 from ..config import load_settings
 from ..upkeep.check import Found, check
 from ..upkeep.repair import repair
-from .given import OfflineError
+from .given import OfflineError, add_command, add_data_options
 
 DAMAGED = 1
 
@@ -20,21 +20,18 @@ DAMAGED = 1
 def add_commands(commands: Any) -> None:
     """Add the two commands."""
     summary = "tell what is whole and what is damaged in a data folder; nothing is changed"
-    checking = commands.add_parser("check", help=summary, description=summary)
+    checking = add_command(commands, "check", _check, summary)
     checking.add_argument("--json", action="store_true", help="write a JSON document")
-    checking.set_defaults(run=_check)
     summary = "go on without what is damaged in a data folder"
-    repairing = commands.add_parser("repair", help=summary, description=summary)
+    repairing = add_command(commands, "repair", _repair, summary)
     repairing.add_argument(
         "--drop-damaged",
         action="store_true",
         required=True,
         help="put what is damaged aside, and tell what is lost",
     )
-    repairing.set_defaults(run=_repair)
     for parser in (checking, repairing):
-        parser.add_argument("--data", metavar="DIR", help="data folder")
-        parser.add_argument("--config", metavar="FILE", type=Path, help="TOML file with settings")
+        add_data_options(parser)
 
 
 def _check(options: argparse.Namespace) -> int:

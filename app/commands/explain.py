@@ -12,14 +12,13 @@ from quadrill.store.errors import QuadrillError
 
 from ..config import MEMORY, Settings
 from .connection import add_server_options, connect
-from .given import OfflineError, read_text
+from .given import OfflineError, add_command, read_text
 
 
 def add_commands(commands: Any) -> None:
     """Add the command."""
     summary = "show the plan of a query text, or of a registered query"
-    explain: argparse.ArgumentParser = commands.add_parser("explain", help=summary, description=summary)
-    explain.set_defaults(run=_explain)
+    explain = add_command(commands, "explain", _explain, summary)
     explain.add_argument("query", help="a file with a query text, or the name of a registered query")
     explain.add_argument("--dialect", choices=("cqels", "rspql", "csparql", "sparql"))
     explain.add_argument("--analyze", action="store_true", help="JSON with live figures (registered queries)")

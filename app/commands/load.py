@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .connection import ServerConnection, ServerError, add_server_options, connect
+from .connection import ServerConnection, ServerError, add_client_command, connect
 from .given import OfflineError, UsageError, media_type_of
 from .progress import followed
 
@@ -21,9 +21,7 @@ _DATASETS = ("application/n-quads", "application/trig", "application/ld+json")
 def add_commands(commands: Any) -> None:
     """Add the command."""
     summary = "load RDF files into the store"
-    parser: argparse.ArgumentParser = commands.add_parser("load", help=summary, description=summary)
-    add_server_options(parser)
-    parser.set_defaults(run=_load)
+    parser = add_client_command(commands, "load", _load, summary)
     parser.add_argument(
         "files", nargs="+", type=Path, metavar="FILE", help="files; folders and globs the server can read"
     )

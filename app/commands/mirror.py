@@ -7,14 +7,14 @@ import sys
 from typing import Any
 
 from .connection import ServerError, add_server_options, connect
-from .given import UsageError
+from .given import UsageError, add_command
 from .progress import followed
 
 
 def add_commands(commands: Any) -> None:
     """Add the command ``mirror``."""
     summary = "make the Parquet mirror that Spark reads, or compact it"
-    parser: argparse.ArgumentParser = commands.add_parser("mirror", help=summary, description=summary)
+    parser = add_command(commands, "mirror", _run, summary)
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--compact", action="store_true", help="take the commits since into it; made anew where it is stale"
@@ -23,7 +23,6 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--data", metavar="DIR", help="the mirror of this data folder, without a server")
     parser.add_argument("--master", metavar="URL", help="Spark master (with --data; a server has a setting)")
     add_server_options(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:

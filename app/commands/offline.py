@@ -33,7 +33,7 @@ from ..data_folder import open_registry, open_store
 from ..upkeep import backup
 from ..upkeep.tar import ArchiveError, unpack
 from .connection import DEFAULT_SERVER, ServerConnection, add_server_options, connect, named_server
-from .given import OfflineError, UsageError
+from .given import OfflineError, UsageError, add_command, add_data_options
 
 EXPORT_FORMATS = {"nq": RdfFormat.N_QUADS, "trig": RdfFormat.TRIG, "jsonld": RdfFormat.JSON_LD}
 _PACKED: dict[str, Callable[[Path], IO[bytes]]] = {
@@ -46,34 +46,23 @@ _PACKED: dict[str, Callable[[Path], IO[bytes]]] = {
 
 def add_commands(commands: Any) -> None:
     """Add the offline commands."""
-    _data_option(
-        _command(commands, "migrate", _migrate, "bring data folder and registry to this version's format")
+    add_data_options(
+        add_command(commands, "migrate", _migrate, "bring data folder and registry to this version's format")
     )
-    saving = _command(commands, "backup", _backup, "copy all that a server or a data folder keeps")
+    saving = add_command(commands, "backup", _backup, "copy all that a server or a data folder keeps")
     saving.add_argument("folder", type=Path, metavar="DIR", help="a new folder for the backup")
-    _data_option(saving)
+    add_data_options(saving)
     add_server_options(saving)
-    restoring = _command(commands, "restore", _restore, "make a data folder of a backup")
+    restoring = add_command(commands, "restore", _restore, "make a data folder of a backup")
     restoring.add_argument("folder", type=Path, metavar="DIR", help="the backup: a folder or a tar archive")
-    _data_option(restoring)
-    export = _command(commands, "export", _export, "write all quads")
+    add_data_options(restoring)
+    export = add_command(commands, "export", _export, "write all quads")
     export.add_argument("file", nargs="?", help="the file; standard output without it")
     export.add_argument(
         "--format", choices=tuple(EXPORT_FORMATS), help="default: that of the file's name, else nq"
     )
-    _data_option(export)
+    add_data_options(export)
     add_server_options(export)
-
-
-def _command(commands: Any, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
-    parser.set_defaults(run=run)
-    return parser
-
-
-def _data_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", metavar="DIR", help="data folder")
-    parser.add_argument("--config", metavar="FILE", type=Path, help="TOML file with settings")
 
 
 def _settings(options: argparse.Namespace) -> Settings:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import json
 import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from .connection import add_server_options, connect
-from .given import OfflineError, UsageError, read_text
+from .connection import add_client_command, connect
+from .given import OfflineError, UsageError, json_of, members_of, read_text
 
 RECORD_TYPES = {".json": "application/json", ".csv": "text/csv"}
 _LINES = "application/x-ndjson"
@@ -21,7 +20,7 @@ _LINES = "application/x-ndjson"
 def add_commands(commands: Any) -> None:
     """Add the commands."""
     summary = "declare a stream; the whole declaration of one that is there is replaced"
-    declare = _command(commands, "declare", _declare, summary)
+    declare = add_client_command(commands, "declare", _declare, summary)
     declare.add_argument("stream", help="the stream's name or IRI")
     _add_mapping(declare)
     declare.add_argument(
@@ -31,18 +30,13 @@ def add_commands(commands: Any) -> None:
         metavar="NAME=JSON",
         help="a further member, such as lateness",
     )
-    shown = _command(commands, "map", _map, "show what records would be by a mapping; nothing enters")
+    shown = add_client_command(
+        commands, "map", _map, "show what records would be by a mapping; nothing enters"
+    )
     shown.add_argument("stream", nargs="?", help="the stream whose mapping it is, unless --mapping is given")
     shown.add_argument("file", help="a file of records, or - for standard input")
     shown.add_argument("--type", metavar="MEDIA_TYPE", help=f"media type; default: by the name, {_LINES}")
     _add_mapping(shown)
-
-
-def _command(commands: Any, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
-    add_server_options(parser)
-    parser.set_defaults(run=run)
-    return parser
 
 
 def _add_mapping(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +53,7 @@ def _mapping(options: argparse.Namespace) -> dict[str, Any]:
     text = read_text(options.mapping)
     members: dict[str, Any] = {"construct": text}
     if text.lstrip().startswith("{"):
-        members = _json(text, options.mapping)
+        members = json_of(text, options.mapping)
         members = {"jsonld": members} if "@context" in members else members
     for name in ("time", "time_format", "format"):
         if getattr(options, name) is not None:
@@ -68,15 +62,7 @@ def _mapping(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _declare(options: argparse.Namespace) -> int:
-    members: dict[str, Any] = {}
-    for option in options.option:
-        name, equals, value = option.partition("=")
-        if not equals:
-            raise UsageError(f"--option {option} is not NAME=JSON")
-        try:
-            members[name] = json.loads(value)
-        except ValueError:
-            members[name] = value
+    members = members_of(options.option, "--option")
     if options.mapping is not None:
         members["mapping"] = _mapping(options)
     path, parameters = _stream(options.stream, "")
@@ -121,14 +107,6 @@ def _records(data: bytes, media_type: str, file: str) -> list[Any]:
         rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
         return [{name: value for name, value in row.items() if value} for row in rows]
     if media_type == _LINES:
-        return [_json(line, file) for line in text.splitlines() if line.strip()]
-    found = _json(text, file)
+        return [json_of(line, file) for line in text.splitlines() if line.strip()]
+    found = json_of(text, file)
     return found if isinstance(found, list) else [found]
-
-
-def _json(text: str, file: Any) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise OfflineError(f"{file} is no JSON, {place}: {error.msg}") from error

@@ -8,14 +8,13 @@ from typing import Any
 
 from quadrill.continuous.streams.times import INSTANT_HINT, parse_instant
 
-from .given import OfflineError, UsageError, read_text
+from .given import OfflineError, UsageError, add_command, read_text
 
 
 def add_commands(commands: Any) -> None:
     """Add the command."""
     summary = "evaluate a continuous query over recorded files"
-    run: argparse.ArgumentParser = commands.add_parser("run", help=summary, description=summary)
-    run.set_defaults(run=_run)
+    run = add_command(commands, "run", _run, summary)
     run.add_argument("query", type=Path, help="the query text")
     run.add_argument(
         "--stream", action="append", default=[], metavar="NAME=FILE", help="a stream's recorded elements"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 from typing import Any
 
 from quadrill.store.registry import TokenRecord
@@ -12,14 +11,14 @@ from quadrill.store.registry import TokenRecord
 from .. import security
 from ..config import load_settings
 from ..data_folder import open_registry
+from .given import add_data_options
 
 
 def add_commands(commands: Any) -> None:
     """Add ``token add``, ``token list`` and ``token remove``."""
     summary = "make, list and remove bearer tokens"
     parser = commands.add_parser("token", help=summary, description=f"{summary} of a data folder")
-    parser.add_argument("--data", metavar="DIR", help="data folder")
-    parser.add_argument("--config", metavar="FILE", type=Path, help="TOML file with settings")
+    add_data_options(parser)
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     add = actions.add_parser("add", help="make a token and print it, once")
     add.add_argument("role", choices=tuple(security.ROLES))

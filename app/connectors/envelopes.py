@@ -8,6 +8,7 @@ from typing import Any
 
 from quadrill.continuous.output.subscription import FeedEvent
 
+from ..feeds.sources import line
 from .declaration import Member, one_of
 
 CLOUD_EVENT = "application/cloudevents+json"
@@ -28,12 +29,12 @@ def body_of(event: FeedEvent, style: str, query: str) -> bytes:
         return event.data.encode()
     if style == "cloudevents":
         return json.dumps(cloud_event(event, query, f"/queries/{query}"), ensure_ascii=False).encode()
-    return line_of(event).encode()
+    return line_of(event)[:-1]
 
 
-def line_of(event: FeedEvent) -> str:
-    """An event in one line, ``{"id", "event", "data"}``, as a feed in NDJSON has it."""
-    return f'{{"id": {json.dumps(event.id)}, "event": "{event.kind}", "data": {event.data}}}'
+def line_of(event: FeedEvent) -> bytes:
+    """An event as a feed in NDJSON has it."""
+    return line(event.kind, event.data, event.id)
 
 
 def key_of(event: FeedEvent) -> str:

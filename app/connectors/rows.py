@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_XSD = "http://www.w3.org/2001/XMLSchema#"
-_WHOLE = frozenset(
-    _XSD + name
-    for name in "integer int long short byte nonNegativeInteger positiveInteger nonPositiveInteger "
-    "negativeInteger unsignedInt unsignedLong unsignedShort unsignedByte".split()
-)
-_REAL = frozenset(_XSD + name for name in ("decimal", "double", "float"))
+from quadrill.client.terms import WHOLE, XSD
+
+_REAL = frozenset(XSD + name for name in ("decimal", "double", "float"))
 
 
 def records_of(document: Mapping[str, Any], further: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -31,13 +27,13 @@ def plain(term: Mapping[str, Any]) -> Any:
     """The value of a term: numbers and truth values as JSON has them, everything else as text."""
     value, datatype = term["value"], term.get("datatype", "")
     try:
-        if datatype in _WHOLE:
+        if datatype in WHOLE:
             return int(value)
         if datatype in _REAL:
             number = float(value)
             return number if number - number == 0 else value  # JSON has neither infinity nor NaN
     except ValueError:
         return value
-    if datatype == _XSD + "boolean" and value in ("true", "false", "1", "0"):
+    if datatype == XSD + "boolean" and value in ("true", "false", "1", "0"):
         return value in ("true", "1")
     return value

@@ -21,7 +21,7 @@ from quadrill.store.errors import ConflictError, LimitError, NotFoundError, RdfS
 from quadrill.store.hosts import AllowedHosts
 
 from .dead_letters import DeadLetterFile
-from .declaration import Member, number, one_of, text
+from .declaration import Member, number, text
 from .errors import ConnectorFailedError, StoppedError
 from .figures import Figures
 
@@ -37,8 +37,6 @@ SOURCE_MEMBERS = (
     Member("batch", number(1, 100_000), "most records of one push", default=1_000),
 )
 """Members that every source has."""
-
-SECURITY = Member("security", one_of("none", "tls"), "whether the connection is by TLS")
 
 
 class Message(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,6 +32,8 @@ def url_member(what: str) -> Member:
 
 
 HEADERS = Member("headers", mapping_of(header_text), "headers of its requests", default={}, secret=True)
+SIGNATURE = "X-Hub-Signature-256"
+"""The header with a signature of the body."""
 TOKEN = Member("token", header_text, "a bearer token that its requests carry", secret=True)
 TIMEOUT = Member(
     "timeout",
@@ -46,6 +49,11 @@ def headers_of(given: Mapping[str, Any]) -> dict[str, str]:
     if given["token"]:
         headers["Authorization"] = f"Bearer {given['token']}"
     return headers
+
+
+def signature_of(secret: str, body: bytes) -> str:
+    """The value of the header `SIGNATURE` of a body."""
+    return f"sha256={hmac.new(secret.encode(), body, 'sha256').hexdigest()}"
 
 
 def require_url(url: str, hosts: AllowedHosts, ports: Mapping[str, int] = WEB) -> None:

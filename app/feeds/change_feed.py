@@ -1,7 +1,7 @@
 """The store's commits as events: the newest from memory, older ones from the durable log.
 
 One subscription to the store serves all readers. Each reader has a position of its own (the version that it
-has seen) and asks for what lies behind it; the frame of a commit is made once for all who want the same.
+has seen) and asks for what lies behind it; the event of a commit is made once for all who want the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from quadrill.store.changes.commit import Commit, graph_key, rdf_patch
 from quadrill.store.errors import GoneError
 from quadrill.store.quads.quad_store import QuadStore
 
-from .sources import frame
+from .sources import Write, frame
 
 RECENT_COMMITS = 256
 COMMITS_AT_A_TIME = 256
@@ -42,7 +42,7 @@ class ChangeFeed:
         self._recent: deque[Commit] = deque(maxlen=RECENT_COMMITS)
         self._readers: set[ChangeSource] = set()
         self._lock = threading.Lock()
-        self._frame = lru_cache(maxsize=2 * RECENT_COMMITS)(_event)
+        self._event = lru_cache(maxsize=2 * RECENT_COMMITS)(_event)
         self._unsubscribe = store.subscribe(self._on_commit)
 
     def close(self) -> None:
@@ -73,9 +73,9 @@ class ChangeFeed:
             return [commit for commit in recent if commit.version > version]
         return list(self.store.commits_after(version, COMMITS_AT_A_TIME))
 
-    def frame_of(self, commit: Commit, selection: Selection) -> bytes | None:
+    def event_of(self, commit: Commit, selection: Selection, write: Write) -> bytes | None:
         """The event of a commit, None when the selection has no part in it."""
-        return self._frame(_ByVersion(commit.version, commit), selection)
+        return self._event(_ByVersion(commit.version, commit), selection, write)
 
     def _on_commit(self, commit: Commit) -> None:
         with self._lock:
@@ -91,10 +91,13 @@ class ChangeFeed:
 class ChangeSource:
     """One reader's place in the change feed. ``after`` None: from the next commit on."""
 
-    def __init__(self, feed: ChangeFeed, after: int | None, selection: Selection) -> None:
+    def __init__(
+        self, feed: ChangeFeed, after: int | None, selection: Selection, write: Write = frame
+    ) -> None:
         self.finished = self.more = False
         self._feed = feed
         self._selection = selection
+        self._write = write
         self._wake: Callable[[], None] = lambda: None
         self._version = feed.store.version if after is None else after
         feed.join(self)
@@ -117,7 +120,7 @@ class ChangeSource:
                 break
             for commit in commits:
                 self._version = commit.version
-                event = self._feed.frame_of(commit, self._selection)
+                event = self._feed.event_of(commit, self._selection, self._write)
                 if event is not None:
                     frames.append(event)
                     size += len(event)
@@ -143,7 +146,7 @@ class ChangeSource:
     def _reset(self, earliest: int, current: int) -> bytes:
         """The position is gone: the reader has to read the store anew and goes on from now."""
         self._version = current
-        return frame(kind="reset", data=json.dumps({"earliest": earliest, "version": current}))
+        return self._write("reset", json.dumps({"earliest": earliest, "version": current}), None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +163,7 @@ class _ByVersion:
         return isinstance(other, _ByVersion) and other.version == self.version
 
 
-def _event(key: _ByVersion, selection: Selection) -> bytes | None:
+def _event(key: _ByVersion, selection: Selection, write: Write) -> bytes | None:
     commit = key.commit
     if selection.graphs:
         commit = _restricted(commit, selection.graphs)
@@ -177,7 +180,7 @@ def _event(key: _ByVersion, selection: Selection) -> bytes | None:
         data["exact"] = False
     elif selection.patch:
         data["patch"] = rdf_patch(commit)
-    return frame(kind=None, data=json.dumps(data, ensure_ascii=False), event_id=commit.version)
+    return write(None, json.dumps(data, ensure_ascii=False), commit.version)
 
 
 def _restricted(commit: Commit, graphs: frozenset[str]) -> Commit:

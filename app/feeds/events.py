@@ -16,7 +16,7 @@ from ..http.negotiation import Offer, accepts
 from .broadcast import HEARTBEAT_FRAME, PING_FRAME, Greeting
 from .fanout import Fanout
 from .query_feeds import FeedSource
-from .sources import EventSource, Lines, blocking_stream
+from .sources import EventSource, Write, blocking_stream, frame, line
 
 EVENT_STREAM = "text/event-stream"
 LINES = "application/x-ndjson"
@@ -29,6 +29,11 @@ def event_form(accept: str | None, rivals: Sequence[Offer]) -> str | None:
         if accepts(accept, form, (*rivals, Offer("other", other))):
             return form
     return None
+
+
+def written_as(form: str) -> Write:
+    """What writes the events of a stream of this form."""
+    return line if form == LINES else frame
 
 
 class EventStream(Response):
@@ -48,7 +53,7 @@ class EventStream(Response):
         first: bytes = b"",
         head_only: bool = False,
     ) -> None:
-        """``form`` is the content type; a `FeedSource` encodes its events so already.
+        """``form`` is the content type; the source writes its events so, see `written_as`.
 
         ``first`` stands before the first event of a form that is not `EVENT_STREAM`.
         """
@@ -59,7 +64,7 @@ class EventStream(Response):
         self.headers["Vary"] = "Accept"
         # Proxies such as nginx would collect events otherwise.
         self.headers["X-Accel-Buffering"] = "no"
-        self._source = Lines(source) if self._lines and not isinstance(source, FeedSource) else source
+        self._source = source
         self._fanout = fanout
         self._head_only = head_only
         self._first = first if self._lines else f"retry: {retry_ms}\n".encode()

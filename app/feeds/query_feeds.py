@@ -13,7 +13,7 @@ from quadrill.continuous.output.subscription import FeedEvent, Subscription
 
 from .broadcast import Greeting
 from .fanout import Fanout
-from .sources import frame, line_of, message_of
+from .sources import frame, line, message
 
 Encode: TypeAlias = Callable[[FeedEvent], bytes]
 
@@ -21,19 +21,19 @@ Encode: TypeAlias = Callable[[FeedEvent], bytes]
 @lru_cache(maxsize=1024)
 def encode(event: FeedEvent) -> bytes:
     """The frame of an event, made once for all subscribers."""
-    return frame(kind=event.kind, data=event.data, event_id=event.id)
+    return frame(event.kind, event.data, event.id)
 
 
 @lru_cache(maxsize=1024)
 def encode_line(event: FeedEvent) -> bytes:
     """An event as a line of JSON, made once for all subscribers."""
-    return line_of(encode(event))
+    return line(event.kind, event.data, event.id)
 
 
 @lru_cache(maxsize=1024)
 def encode_message(event: FeedEvent) -> bytes:
     """An event as a message of a WebSocket, made once for all subscribers."""
-    return message_of(encode(event))
+    return message(event.kind, event.data, event.id)
 
 
 class FeedSource:

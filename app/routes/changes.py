@@ -6,7 +6,7 @@ from flask import Blueprint, Response, request
 from pyoxigraph import NamedNode
 
 from ..feeds.change_feed import ChangeSource, Selection
-from ..feeds.events import EVENT_STREAM, LINES, EventStream
+from ..feeds.events import EVENT_STREAM, LINES, EventStream, written_as
 from ..http import negotiation
 from ..http.errors import HttpError
 from ..http.negotiation import Offer
@@ -26,7 +26,8 @@ def changes() -> Response:
     after = request.headers.get("Last-Event-ID") or request.args.get("after")
     version = None if after is None else incoming.whole_number("the version to begin after", after)
     graphs = frozenset(_graph(name) for name in request.args.getlist("graph"))
-    source = ChangeSource(services().changes, version, Selection(graphs, incoming.flag("patch")))
+    selection = Selection(graphs, incoming.flag("patch"))
+    source = ChangeSource(services().changes, version, selection, written_as(form))
     return EventStream(
         source,
         services().fanout,

@@ -8,8 +8,8 @@ from threading import Thread
 
 from flask import Blueprint, Response, request
 
-from ..feeds.events import EventStream, event_form
-from ..feeds.sources import frame
+from ..feeds.events import EventStream, event_form, written_as
+from ..feeds.sources import Write
 from ..http import negotiation
 from ..http.errors import HttpError
 from ..http.negotiation import Offer
@@ -48,7 +48,7 @@ def get_job(job_id: str) -> Response:
     if form is None:
         return incoming.json_response(describe(record))
     return EventStream(
-        JobSource(services().jobs, job_id),
+        JobSource(services().jobs, job_id, written_as(form)),
         services().fanout,
         form,
         retry_ms=services().settings.sse_retry_ms,
@@ -83,14 +83,15 @@ def make_backup() -> Response:
 
 
 class JobSource:
-    """A job's progress as frames; a thread of its own waits, since jobs are few."""
+    """A job's progress as events; a thread of its own waits, since jobs are few."""
 
     more = False
 
-    def __init__(self, jobs: JobQueue, job_id: str) -> None:
+    def __init__(self, jobs: JobQueue, job_id: str, write: Write) -> None:
         self.finished = False
         self._jobs = jobs
         self._job_id = job_id
+        self._write = write
         self._last = b""
         self._closed = False
 
@@ -98,7 +99,7 @@ class JobSource:
         """The job's state when it is another than the one sent last."""
         record = self._jobs.get(self._job_id)
         self.finished = record.state in _FINAL
-        shown = frame(kind="progress", data=json.dumps(describe(record), ensure_ascii=False))
+        shown = self._write("progress", json.dumps(describe(record), ensure_ascii=False), None)
         if shown == self._last:
             return []
         self._last = shown

@@ -6,8 +6,8 @@ from flask import Blueprint, Response, request
 
 from quadrill.continuous.output.subscription import Subscription
 
-from ..feeds.events import EventStream, event_form
-from ..feeds.sources import frame
+from ..feeds.events import EventStream, event_form, written_as
+from ..feeds.sources import Write
 from ..http import negotiation
 from ..http.errors import HttpError
 from ..http.gateway import BODY
@@ -54,7 +54,7 @@ def get_dead_letters(name: str) -> Response:
     if form is None:
         return incoming.json_response({"letters": services().engine.dead_letters(name)})
     return EventStream(
-        _Letters(services().engine.watch_dead_letters(name)),
+        _Letters(services().engine.watch_dead_letters(name), written_as(form)),
         services().fanout,
         form,
         retry_ms=services().settings.sse_retry_ms,
@@ -63,21 +63,22 @@ def get_dead_letters(name: str) -> Response:
 
 
 class _Letters:
-    """Dead letters as frames."""
+    """Dead letters as events."""
 
     more = False
 
-    def __init__(self, watcher: Subscription) -> None:
+    def __init__(self, watcher: Subscription, write: Write) -> None:
         self._watcher = watcher
+        self._write = write
         self.listen = watcher.listen
         self.close = watcher.close
         self.finished = False
 
     def take(self) -> list[bytes]:
-        """The frames that are ready; after the end of the buffer the client has to begin again."""
-        frames = [frame(kind=event.kind, data=event.data) for event in self._watcher.take()]
+        """The events that are ready; after the end of the buffer the client has to begin again."""
+        ready = [self._write(event.kind, event.data, None) for event in self._watcher.take()]
         self.finished = self._watcher.exhausted
-        return frames
+        return ready
 
 
 @blueprint.post("/streams/<part:name>/dead-letters:retry")

@@ -13,6 +13,7 @@ from typing import IO, Any
 from quadrill.continuous.output.subscription import FeedEvent
 from quadrill.continuous.streams.times import duration_ms
 from quadrill.store.errors import UnsupportedError
+from quadrill.store.folder import sync_folder
 from quadrill.store.hosts import AllowedHosts
 
 from ...http.errors import HttpError
@@ -98,7 +99,7 @@ class FileSink(Sink):
         try:
             if age is not None and self._first is not None and time.time() - self._began > age / 1000:
                 self._finish()
-            self._file.write("".join(line_of(each) + "\n" for each in fresh).encode())
+            self._file.write(b"".join(map(line_of, fresh)))
             self._file.flush()
             os.fsync(self._file.fileno())
             for each in fresh:
@@ -148,7 +149,7 @@ class FileSink(Sink):
             self._part.unlink()
         else:
             os.replace(self._part, done)
-        _sync_folder(done.parent)
+        sync_folder(done.parent)
         self._file = open(self._part, "ab")
         self._first, self._last, self._began = None, None, time.time()
 
@@ -209,11 +210,3 @@ def _write_parquet(part: Path, made: Path) -> None:
 def _text(value: Any) -> str:
     """A term's value as text; that of a triple term is the JSON of its parts."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
@@ -16,12 +15,11 @@ from quadrill.continuous.output.subscription import FeedEvent
 from quadrill.store.hosts import AllowedHosts
 
 from ..declaration import Member, flag, number, one_of, text
-from ..envelopes import CLOUD_EVENT, CLOUD_EVENTS, cloud_event, key_of, line_of
+from ..envelopes import CLOUD_EVENT, CLOUD_EVENTS, body_of, cloud_event, key_of
 from ..errors import ConnectorError, ConnectorFailedError
 from ..sink import Sink
-from ..web import HEADERS, TIMEOUT, TOKEN, headers_of, require_url, url_member
+from ..web import HEADERS, SIGNATURE, TIMEOUT, TOKEN, headers_of, require_url, signature_of, url_member
 
-SIGNATURE = "X-Hub-Signature-256"
 _AGAIN = (408, 425, 429)
 _FINAL = (401, 403, 410)
 _LONGEST_WAIT_S = 300.0
@@ -116,21 +114,19 @@ class WebhookSink(Sink):
         if given["style"] == "cloudevents":
             source = f"/queries/{given['query']}"
             documents = [cloud_event(each, given["query"], source) for each in events]
-            text_ = json.dumps(documents if array else documents[0], ensure_ascii=False)
+            body = json.dumps(documents if array else documents[0], ensure_ascii=False).encode()
             media_type = CLOUD_EVENTS if array else CLOUD_EVENT
         else:
-            lines = [line_of(each) for each in events]
-            text_ = f"[{', '.join(lines)}]" if array else lines[0]
+            lines = [body_of(each, "json", given["query"]) for each in events]
+            body = b"[" + b", ".join(lines) + b"]" if array else lines[0]
             media_type = "application/json"
-        body = text_.encode()
         headers = {
             **headers_of(given),
             "Content-Type": media_type,
             "Idempotency-Key": f"{self.context.name}-{self.context.query_ms}-{key_of(events[-1])}",
         }
         if given["secret"]:
-            digest = hmac.new(given["secret"].encode(), body, "sha256").hexdigest()
-            headers[SIGNATURE] = f"sha256={digest}"
+            headers[SIGNATURE] = signature_of(given["secret"], body)
         return body, headers
 
 

@@ -12,9 +12,7 @@ from quadrill.store.hosts import AllowedHosts
 from ...http.errors import HttpError
 from ..declaration import Member, text
 from ..source import Source
-
-SIGNATURE = "X-Hub-Signature-256"
-_SCHEME = "sha256="
+from ..web import SIGNATURE, signature_of
 
 
 class WebhookSource(Source):
@@ -47,7 +45,7 @@ class WebhookSource(Source):
         """
         secret = self.given["secret"]
         if secret is not None:
-            expected = _SCHEME + hmac.new(secret.encode(), body, "sha256").hexdigest()
+            expected = signature_of(secret, body)
             if not hmac.compare_digest(expected.encode(), headers.get(SIGNATURE, "").encode()):
                 raise HttpError(
                     401,
