@@ -113,7 +113,8 @@ class Engine(StreamService, QueryService):
         if self.recovery is not None:
             self.recovery.recover()
         with suppress(GoneError):
-            parts.rates.take(parts.store.commits_after(max(0, parts.store.version - _RATED_COMMITS)))
+            rated = max(0, parts.store.version - _RATED_COMMITS)
+            parts.rates.take(parts.store.commits_after(rated, listed=False))
         self._unsubscribe = parts.store.subscribe(self._on_commit)
         parts.turns.open = True
         if parts.threads.beside:

@@ -141,10 +141,10 @@ class TermDictionary:
     def pin(self, term_ids: Iterable[int]) -> None:
         """Keep these ids until they are unpinned as often as they were pinned."""
         with self._lock:
-            for term_id in term_ids:
-                if term_id > 0:
-                    self._pins[term_id] += 1
-                    self._young.pop(term_id, None)
+            entries = [term_id for term_id in term_ids if term_id > 0]
+            self._pins.update(entries)
+            for term_id in entries:
+                self._young.pop(term_id, None)
 
     def unpin(self, term_ids: Iterable[int]) -> None:
         """Undo one `pin` of each id."""

@@ -74,9 +74,17 @@ class QueryLifecycle:
 
     def evaluator_maker(self, prepared: PreparedQuery) -> Callable[[], Evaluator]:
         """What makes the evaluator of a query, over the version of the store that is the newest then."""
-        streams = (each for each in self.parts.streams if each.record.quoted_asserted)
-        asserted = frozenset(NamedNode(each.iri) for each in streams)
+        asserted = frozenset(
+            NamedNode(each.iri) for each in self._read_by(prepared) if each.record.quoted_asserted
+        )
         return partial(self.parts.make_evaluator, prepared, self.parts.store, asserted)
+
+    def _read_by(self, prepared: PreparedQuery) -> list[StreamState]:
+        """The streams that a query reads, or may: static data say which where the text does not."""
+        if not prepared.names_its_streams:
+            return list(self.parts.streams)
+        found = map(self.parts.streams.find, prepared.streams)
+        return [each for each in found if each is not None]
 
     def new_feed(self, name: str) -> Feed:
         """An empty feed."""
@@ -126,9 +134,8 @@ class QueryLifecycle:
             self.open_stream(iri)
         running = self.make_running(entry, prepared, evaluator, paused=paused)
         registration, parts = prepared.registration, self.parts
-        named = prepared.names_its_streams
-        states = map(parts.streams.find, prepared.streams) if named else parts.streams
-        running.dropped_before = {each.iri: each.dropped for each in states if each and each.dropped}
+        read = self._read_by(prepared)
+        running.dropped_before = {each.iri: each.dropped for each in read if each.dropped}
         start = registration.start_from if replay_from is None else replay_from
         members = {**members_of(entry, prepared), "paused": paused, "reset": reset}
         members["looked_up"] = running.static.looked_up()

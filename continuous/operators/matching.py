@@ -95,6 +95,15 @@ class Match(Operator):
             self._step_right(right, out)
         return out or EMPTY
 
+    def look_up(self, place: int, arrangement: Arrangement) -> None:
+        """The right side, whose place is 1, is looked up elsewhere from now on: its rows count as taken."""
+        assert place == 1, "rows of the left side are given out"
+        self._right = arrangement
+
+    def keys_of(self, place: int) -> list[tuple[int, ...]]:
+        """The keys by which a side is looked up."""
+        return [self._right_key if place else self._left_key]
+
     def held(self) -> Iterator[IdRow]:
         """The rows of both sides."""
         return chain.from_iterable(side.held() for side in (self._left, self._right))
@@ -151,6 +160,7 @@ class Match(Operator):
                         counts[row] = known + count
                         self._turn(row, weight, known > 0, known + count > 0, out)
         self._right.update(change)
+        rights = self._right.index(self._right_key)
         for key, before in touched.items():
             after = key in rights
             if before != after:

@@ -13,6 +13,7 @@ from ..algebra.nodes import Expr
 from ..operators import linear
 from ..operators.join import Join
 from ..operators.linear import Operator, Scan
+from ..operators.matching import Match
 from ..operators.ordering import TopK
 from ..operators.star import Star
 from ..rows import EMPTY, UNLIMITED, Budget, Delta, IdRow, Schema
@@ -199,17 +200,18 @@ class Plan:
 
     # --- look-ups -------------------------------------------------------------------------------
 
-    def joins(self, table: str) -> list[tuple[Join, tuple[int, ...], int]] | None:
-        """The joins that read a static part, each with the places of its inputs and the number of the part.
+    def joins(self, table: str) -> list[tuple[Join | Match, tuple[int, ...], int]] | None:
+        """What looks into a static part, each with the places of its inputs and the number of the part.
 
-        None when something else reads it, too.
+        None when something gives out its rows as they are.
         """
         key = source_key("table", table)
         found = []
         for node in self.nodes:
             for number, place in enumerate(node.inputs):
                 if self.nodes[place].source == key:
-                    if not isinstance(node.operator, Join):
+                    given_out = isinstance(node.operator, Match) and number == 0
+                    if given_out or not isinstance(node.operator, Join | Match):
                         return None
                     found.append((node.operator, node.inputs, number))
         return None if self.nodes[self.root].source == key else found
@@ -235,6 +237,8 @@ class Plan:
             return reason
         keys = {source_key("table", each) for each in (table, *others)}
         for join, inputs, _ in self.joins(table) or ():
+            if isinstance(join, Match):
+                return "the plan reads all its rows"
             asked = [number for number, place in enumerate(inputs) if self.nodes[place].source in keys]
             if not join.always_keyed(asked):
                 return "the plan looks into it without a key"

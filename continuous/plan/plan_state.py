@@ -20,6 +20,7 @@ from ..expressions.choices import greatest, instant_literal
 from ..expressions.compile import ExpressionContext
 from ..expressions.oxigraph import canonical
 from ..operators.join import Join
+from ..operators.matching import Match
 from ..operators.ordering import TopK
 from ..rows import Budget, Delta, IdRow, Solution, merge
 from ..static.lookup import Lookup
@@ -140,7 +141,7 @@ class PlanState:
 
     def look_up(self, statics: StaticInputs) -> None:
         """Joins look into the parts that are not held, or held for several queries; before the first step."""
-        shared: list[tuple[Join, int, SharedArrangement]] = []
+        shared: list[tuple[Join | Match, int, SharedArrangement]] = []
         for place, part in enumerate(statics.parts):
             looked_up = place in statics.looked_up
             if not looked_up and (not statics.tables[place].follows or self.plan.unshared(part.name)):

@@ -20,6 +20,7 @@ from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as release_of
+from itertools import chain
 
 from quadrill.store.dictionary import inline_term
 from quadrill.store.documents.packed_rows import PackedRows, pack
@@ -33,7 +34,6 @@ from ..algebra.columnar import Choice
 from ..rows import Delta, Solution
 from ..settings import StaticLimits
 from ..windows.encoded import EngineTerms
-from .shared_rows import ids_of
 from .table import Table
 from .trigger_index import TriggerIndex
 
@@ -273,10 +273,10 @@ def _take(table: Table, kept: PackedRows, version: int, found: KeptFacts) -> Non
     if table.is_ordered:
         listed = [row for row, _ in kept.rows(kept.terms, None)]
     else:
-        terms = table.terms
-        with terms.planning:
-            fresh.update(kept.rows(ids_of(terms.dictionary, [tuple(kept.terms)])[0], 0))
-            terms.dictionary.pin(term_id for row in fresh for term_id in row)
+        dictionary = table.terms.dictionary
+        with table.terms.planning:
+            fresh.update(kept.rows(list(map(dictionary.texts.__getitem__, kept.texts)), 0))
+            dictionary.pin(chain.from_iterable(fresh))
     table.begin_at(version, fresh, listed)
     table.since, table.from_disk = found.since, found.until
 

@@ -292,5 +292,8 @@ class Behind:
             return found
         return merge(dict(found), negate(ahead))
 
+    def __contains__(self, key: Key) -> bool:
+        return bool(self.get(key))
+
     def __len__(self) -> int:
         return max(len(self._index), len(self._ahead))

@@ -9,20 +9,22 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from typing import TypeVar
 
 from pyoxigraph import NamedNode, Quad
 
 from quadrill.store.terms import Term
 
-from .statements import from_lines, to_lines
+from .statements import term_of, to_lines
 
 T = TypeVar("T")
 TERMS_EACH = 5_000
 """Terms of a blob: serialising them holds the interpreter, so that others wait as long."""
 ROWS_EACH = 20_000
 _CARRIER = NamedNode("urn:quadrill:term")
+_BEFORE = len(f"{_CARRIER} {_CARRIER} ")
+"""Characters of a line before its term; behind it are two."""
 
 
 def pack(
@@ -54,7 +56,7 @@ def pack(
 
 
 class PackedRows:
-    """Rows read back: ``terms`` in the order of their numbers, rows of any numbering by `rows`."""
+    """Rows read back: ``texts`` are the terms in the order of their numbers; `rows` are of any numbering."""
 
     def __init__(self, blobs: Sequence[bytes]) -> None:
         """Unpack the terms and rows of blobs.
@@ -65,10 +67,17 @@ class PackedRows:
         head = json.loads(blobs[0])
         self.width = head["width"]
         ends = 1 + head["terms"]
-        self.terms: list[Term] = [quad.object for blob in blobs[1:ends] for quad in from_lines(blob)]
+        # Only \n ends a line: other line separators may stand unescaped in literals.
+        lines = chain.from_iterable(blob.decode().split("\n")[:-1] for blob in blobs[1:ends])
+        self.texts = [line[_BEFORE:-2] for line in lines]
         self._flat = array("q", b"".join(blobs[ends:]))
         if len(self._flat) != (self.width + 1) * head["rows"]:
             raise ValueError("the number of rows is wrong")
+
+    @property
+    def terms(self) -> list[Term]:
+        """The terms in the order of their numbers."""
+        return list(map(term_of, self.texts))
 
     def rows(self, values: Sequence[T], unbound: T) -> Iterable[tuple[tuple[T, ...], int]]:
         """Each row and how often it is there, of ``values`` that stand for the terms."""

@@ -91,8 +91,8 @@ class ChangeLog(Protocol):
         """
         ...
 
-    def after(self, version: int, limit: int | None = None) -> Iterator[Commit]:
-        """The commits after ``version``, oldest first.
+    def after(self, version: int, limit: int | None = None, *, listed: bool = True) -> Iterator[Commit]:
+        """The commits after ``version``, oldest first; not ``listed``: their quads are counted only.
 
         Raises:
             GoneError: history does not reach back so far.
@@ -371,9 +371,9 @@ class SqliteChangeLog:
             counts[graph] = quads
         return counts
 
-    def after(self, version: int, limit: int | None = None) -> Iterator[Commit]:
+    def after(self, version: int, limit: int | None = None, *, listed: bool = True) -> Iterator[Commit]:
         """See `ChangeLog.after`. Reads in pages, so no transaction stays open between two commits."""
-        return self._pages(version, limit) if self._reaches(version) else iter(())
+        return self._pages(version, limit, listed=listed) if self._reaches(version) else iter(())
 
     def mark(self, version: int) -> str | None:
         """See `ChangeLog.mark`.
@@ -400,7 +400,7 @@ class SqliteChangeLog:
             raise gone(version, self._earliest)
         return version < self.version
 
-    def _pages(self, version: int, limit: int | None) -> Iterator[Commit]:
+    def _pages(self, version: int, limit: int | None, *, listed: bool) -> Iterator[Commit]:
         left, until = limit, self.version
         while left is None or left > 0:
             page = 200 if left is None else min(200, left)
@@ -411,7 +411,7 @@ class SqliteChangeLog:
                 version = int(str(row[0]))
                 if row[-1] is not None and row[-1] != check_sum(row[:-1]):
                     raise damaged(self._path, f"the check sum of version {version} is wrong")
-                yield commit_of(row[:-1])
+                yield commit_of(row[:-1], listed=listed)
             if len(rows) < page:
                 if version < until:
                     raise missing(self._path, version, self._earliest, self.parted)

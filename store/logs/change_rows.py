@@ -40,18 +40,18 @@ def row_of(commit: Commit) -> tuple[object, ...]:
     return (*row, size, check_sum(row))
 
 
-def commit_of(row: tuple[object, ...]) -> Commit:
-    """The commit of a row."""
+def commit_of(row: tuple[object, ...], *, listed: bool = True) -> Commit:
+    """The commit of a row; not ``listed``: its quads are counted only, as those of a bulk load."""
     version, at_ms, exact, cause, graphs, names, added, removed = row
     created, dropped = json.loads(str(names)) if names else ([], [])
     return Commit(
         version=int(str(version)),
         at_ms=int(str(at_ms)),
-        added=_unpack(added),
-        removed=_unpack(removed),
+        added=_unpack(added) if listed else (),
+        removed=_unpack(removed) if listed else (),
         created=_names(created),
         dropped=_names(dropped),
-        exact=bool(exact),
+        exact=listed and bool(exact),
         graphs={key: GraphChange(plus, minus) for key, (plus, minus) in json.loads(str(graphs)).items()},
         cause=None if cause is None else str(cause),
     )

@@ -47,7 +47,7 @@ class MemoryChangeLog:
             self._bytes += _size(commit)
         self.version = commits[-1].version
 
-    def after(self, version: int, limit: int | None = None) -> Iterator[Commit]:
+    def after(self, version: int, limit: int | None = None, *, listed: bool = True) -> Iterator[Commit]:
         """See `ChangeLog.after`."""
         if version > self.version:
             raise GoneError(

@@ -185,14 +185,18 @@ class QuadStore(StoreWrites):
         """Wait until subscribers were called for every commit up to ``version``; False after the time-out."""
         return self._subscribers.wait_delivered(version, timeout_s)
 
-    def commits_after(self, version: int, limit: int | None = None) -> Iterator[Commit]:
+    def commits_after(
+        self, version: int, limit: int | None = None, *, listed: bool = True
+    ) -> Iterator[Commit]:
         """The commits after ``version`` that readers see by now, oldest first, from the change log.
+
+        Not ``listed``: their quads may be counted only, which need not be read then.
 
         Raises:
             GoneError: the log does not reach back so far, or ``version`` lies ahead of the store.
         """
-        visible = self.version
-        return takewhile(lambda commit: commit.version <= visible, self._log.after(version, limit))
+        visible, found = self.version, self._log.after(version, limit, listed=listed)
+        return takewhile(lambda commit: commit.version <= visible, found)
 
     def rewind(self, version: int) -> None:
         """Show the dataset as it was at an earlier version until `forward`; nothing may be written meanwhile.

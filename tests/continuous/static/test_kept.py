@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyoxigraph import BlankNode, Literal, NamedNode
+from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.settings import StaticLimits
@@ -22,6 +22,7 @@ from quadrill.continuous.static.table import Table
 from quadrill.store.documents.packed_rows import PackedRows, pack
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.shelf import Shelf
+from quadrill.store.terms import term_text
 
 from ..test_recovery import Life, P, comparable
 from .test_replay import BOTH, CLOSES, NAMED, PLAIN, names, short, update
@@ -373,6 +374,19 @@ def test_rows_of_any_terms_come_back_as_they_were() -> None:
         counted = list(some.items()) if isinstance(some, dict) else [(row, 1) for row in some]
         packed = PackedRows(list(pack(counted, width, None, lambda term: term)))
         assert list(packed.rows(packed.terms, None)) == counted
+
+
+NODE = NamedNode("http://e/n")
+
+
+def test_terms_on_disk_are_written_as_the_dictionary_knows_them() -> None:
+    inner = Triple(
+        BlankNode("a"), NamedNode("http://e/ü"), Literal('x"\\\n\r\t\x00\x7f\u2028y', language="en")
+    )
+    terms = [inner, Triple(NODE, NODE, inner), inner.subject, inner.object, Literal(2.5)]
+    packed = PackedRows(list(pack([((term,), 1) for term in terms], 1, None, lambda term: term)))
+    assert packed.texts == [term_text(term) for term in terms]
+    assert packed.terms == terms
 
 
 def test_a_shelf_without_space_keeps_what_it_has(
