@@ -14,6 +14,7 @@ from pyoxigraph import Quad, RdfFormat, parse
 
 from .documents.contents import advice
 from .documents.nesting import deep_line_of_json, deep_line_of_triple_terms, deep_line_of_turtle
+from .documents.own_lines import term_too_long
 from .documents.rdf_xml import XmlLimits, check_rdf_xml
 from .errors import LimitError, RdfSyntaxError
 
@@ -114,6 +115,8 @@ def parse_rdf(
             rename_blank_nodes=rename_blank_nodes,
         )
         yield from quads
+    except MemoryError:
+        raise term_too_long(kind.name) from None
     except SyntaxError as error:
         raise rdf_error(error, kind) from error
     except ValueError as error:

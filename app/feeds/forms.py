@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-from pyoxigraph import RdfFormat, parse, serialize
+from pyoxigraph import RdfFormat, serialize
 
 from quadrill.continuous.output.subscription import FeedEvent
+from quadrill.store.documents.own_lines import own_quads
 
 from ..http.errors import HttpError
 from ..http.negotiation import accepts, media_ranges
@@ -96,7 +97,7 @@ def messages_in(rdf_format: RdfFormat) -> Encode:
             return _remark(event)
         quads = data["quads"]
         if rdf_format is not RdfFormat.N_QUADS and quads:
-            parsed = parse(quads, RdfFormat.N_QUADS)
+            parsed = own_quads(quads.encode())
             items: Any = parsed if rdf_format.supports_datasets else (quad.triple for quad in parsed)
             written = serialize(items, format=rdf_format)
             quads = "" if written is None else written.decode()

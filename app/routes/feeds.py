@@ -7,9 +7,10 @@ import json
 from typing import Any
 
 from flask import Blueprint, Response, request
-from pyoxigraph import QueryResultsFormat, RdfFormat, parse, parse_query_results, serialize
+from pyoxigraph import QueryResultsFormat, parse_query_results, serialize
 
 from quadrill.continuous.errors import FeedGoneError
+from quadrill.store.documents.own_lines import own_quads
 
 from ..feeds.events import LINES, EventStream, MessageStream, event_form
 from ..feeds.forms import FeedForm, other_form
@@ -137,7 +138,7 @@ def _table(answer: dict[str, Any], chosen: Offer) -> bytes:
 
 def _graph(quads: str, chosen: Offer) -> bytes:
     assert chosen.rdf is not None
-    parsed = parse(quads, RdfFormat.N_QUADS)
+    parsed = own_quads(quads.encode())
     items: Any = parsed if chosen.rdf.supports_datasets else (quad.triple for quad in parsed)
     written = serialize(items, format=chosen.rdf)
     assert written is not None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 
-from quadrill.store.documents.statements import from_lines, to_lines
+from quadrill.store.documents.own_lines import own_quads
+from quadrill.store.documents.statements import to_lines
 from quadrill.store.errors import StoreFormatError
 from quadrill.store.logs.checkpoint_file import Checkpoint, read_checkpoint, write_checkpoint
 
@@ -39,7 +40,7 @@ def read_state(path: Path) -> EngineSnapshot | None:
     if found is None:
         return None
     try:
-        table = from_lines(bytes(found.quads))
+        table = own_quads(bytes(found.quads))
         if found.version == FORMAT:
             state: EngineSnapshot = unpack(found.packed, table, RECORDS)
             return state

@@ -27,13 +27,8 @@ from pyoxigraph import RdfFormat
 
 from quadrill.store.documents.contents import WHOLE, Content, Part, guard_nesting, read_content
 from quadrill.store.documents.messages import MessageText, split_json_messages, split_messages
-from quadrill.store.documents.statements import (
-    PLAIN_LINE,
-    Statement,
-    Statements,
-    literal_parts,
-    term_of,
-)
+from quadrill.store.documents.own_lines import literal_parts
+from quadrill.store.documents.statements import PLAIN_LINE, Statement, Statements, term_of
 from quadrill.store.documents.timed_lines import read_timed_lines
 from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
 from quadrill.store.formats import split_media_type

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 
-from pyoxigraph import NamedNode, RdfFormat, parse, serialize
+from pyoxigraph import DefaultGraph, NamedNode, RdfFormat, parse, serialize
 
+from ..documents.own_lines import own_quads
 from ..errors import LimitError, RdfSyntaxError
 from ..formats import RdfLimits, RdfType, parse_rdf, rdf_error
 from .sources import Chunk, SourceFile, lines_of, open_source
@@ -108,8 +109,15 @@ def _parse_lines(
 
 
 def _canonical(body: bytes, kind: RdfType, rules: Rules) -> bytes:
-    quads = parse(body, kind.format, base_iri=rules.base_iri, without_named_graphs=rules.graph is not None)
-    return serialize(quads, format=RdfFormat.N_QUADS) or b""
+    one_graph = rules.graph is not None
+    try:
+        quads = parse(body, kind.format, base_iri=rules.base_iri, without_named_graphs=one_graph)
+        return serialize(quads, format=RdfFormat.N_QUADS) or b""
+    except MemoryError:
+        long = own_quads(body)
+    if one_graph and any(not isinstance(quad.graph_name, DefaultGraph) for quad in long):
+        raise ValueError("a named graph, where one graph is loaded")
+    return serialize(long, format=RdfFormat.N_QUADS) or b""
 
 
 def _add(batch: Batch, data: bytes, rules: Rules, relabel: _Relabel | None) -> None:

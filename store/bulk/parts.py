@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyoxigraph import Quad, RdfFormat, parse
+from pyoxigraph import Quad
+
+from ..documents.own_lines import own_quads_of_file
 
 _BLOCK = 1 << 20
 
@@ -15,8 +17,7 @@ _BLOCK = 1 << 20
 def quads_of(files: Sequence[Path]) -> Iterator[Quad]:
     """The quads of parts; blank nodes keep their labels."""
     for file in files:
-        if file.stat().st_size:
-            yield from parse(path=file, format=RdfFormat.N_QUADS)
+        yield from own_quads_of_file(file)
 
 
 def may_have_blank_nodes(files: Sequence[Path], block_bytes: int = _BLOCK) -> bool:

@@ -11,6 +11,7 @@ from pyoxigraph import RdfFormat, parse
 from quadrill.store.errors import LimitError, RdfSyntaxError
 
 from .nesting import deep_line_of_json, deep_line_of_turtle
+from .own_lines import term_too_long
 from .own_terms import as_stored
 from .statements import PLAIN_LINE, Statements, read_statements, statements_of
 
@@ -97,6 +98,8 @@ def read_content(
         found = parse(text.encode(), rdf_format, base_iri=None if lines else base_iri)
         # Short texts cannot have too many.
         spelt = statements_of(found if len(text) < most else islice(found, most + 1))
+    except MemoryError:
+        raise term_too_long(rdf_format.name) from None
     except SyntaxError as error:
         raise _placed(error, rdf_format, part) from None
     except UnicodeEncodeError:

@@ -13,9 +13,11 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import TypeAlias
 
-from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, parse, serialize
+from pyoxigraph import Quad, RdfFormat, serialize
 
 from quadrill.store.terms import CANONICAL, XSD_DECIMAL, Term
+
+from .own_lines import own_quads, plain_term
 
 Statement: TypeAlias = tuple[str, str, str, str]
 """Subject, predicate, object and graph of a quad, each as N-Quads writes it; the default graph is empty."""
@@ -49,8 +51,6 @@ _WRITTEN = re.compile(
     r'([^ ]++) ([^ ]++) ("[^"\\]*+(?:\\.[^"\\]*+)*+"[^ ]*+|<<.*\)>>|[^ ]++) (?:([^ .][^ ]*+) )?\.\n'
 )
 """A line as Oxigraph writes it: only strings and triple terms have spaces in them."""
-_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)")
-_MEANT = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_statements(text: str, rdf_format: RdfFormat, *, exact: bool = False) -> Statements | None:
@@ -91,7 +91,7 @@ def statements_of(quads: Iterable[Quad]) -> Statements:
 
 def quads_of(statements: Iterable[Statement]) -> list[Quad]:
     """The quads of some statements, in their order."""
-    return from_lines(lines_of(statements).encode())
+    return own_quads(lines_of(statements).encode())
 
 
 def to_lines(quads: Iterable[Quad]) -> bytes:
@@ -101,16 +101,11 @@ def to_lines(quads: Iterable[Quad]) -> bytes:
     return written
 
 
-def from_lines(lines: bytes) -> list[Quad]:
-    """The quads of `to_lines` again, blank nodes with the labels they had."""
-    return list(parse(lines, RdfFormat.N_QUADS, lenient=True, rename_blank_nodes=False))
-
-
 def read_lines(lines: bytes) -> Statements:
     """The statements of `lines_of` again."""
     text = lines.decode()
     found = read_statements(text, RdfFormat.N_QUADS, exact=True) if text else ()
-    return statements_of(from_lines(lines)) if found is None else found
+    return statements_of(own_quads(lines)) if found is None else found
 
 
 def lines_of(statements: Iterable[Statement]) -> str:
@@ -122,33 +117,6 @@ def lines_of(statements: Iterable[Statement]) -> str:
 
 def term_of(text: str) -> Term:
     """The term that is written so."""
-    first = text[0]
-    if first == "<" and text[1] != "<":
-        return NamedNode(text[1:-1])
-    if first == "_":
-        return BlankNode(text[2:])
-    if first != '"':
+    if text.startswith("<<"):
         return quads_of([("<urn:s>", "<urn:p>", text, "")])[0].object
-    value, kind = literal_parts(text)
-    if not kind:
-        return Literal(value)
-    if kind[0] == "@":
-        language, _, direction = kind[1:].partition("--")
-        if direction:
-            return quads_of([("<urn:s>", "<urn:p>", text, "")])[0].object
-        return Literal(value, language=language)
-    return Literal(value, datatype=NamedNode(kind[3:-1]))
-
-
-def literal_parts(text: str) -> tuple[str, str]:
-    """The value of a literal, and what stands behind its quotation marks."""
-    end = text.rindex('"')
-    value = text[1:end]
-    if "\\" in value:
-        value = _ESCAPE.sub(_meant, value)
-    return value, text[end + 1 :]
-
-
-def _meant(match: re.Match[str]) -> str:
-    meant = match[1]
-    return chr(int(meant[1:], 16)) if len(meant) > 1 else _MEANT.get(meant, meant)
+    return plain_term(text)

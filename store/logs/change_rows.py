@@ -6,9 +6,10 @@ import json
 import zlib
 from collections.abc import Sequence
 
-from pyoxigraph import BlankNode, NamedNode, Quad, RdfFormat, parse, serialize
+from pyoxigraph import BlankNode, NamedNode, Quad, RdfFormat, serialize
 
 from ..changes.commit import Commit, GraphChange, graph_key, graph_of_key
+from ..documents.own_lines import own_quads
 
 COLUMNS = "version, at_ms, exact, cause, graphs, names, added, removed"
 """What a commit is made of, in the order of `commit_of`; behind them stand their size and their check sum."""
@@ -75,4 +76,4 @@ def _unpack(data: object) -> tuple[Quad, ...]:
         return ()
     if data[:1] == b"x":  # a zlib header; a line begins with < or _
         data = zlib.decompress(data)
-    return tuple(parse(data, RdfFormat.N_QUADS))
+    return tuple(own_quads(data))

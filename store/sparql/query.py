@@ -25,11 +25,11 @@ from pyoxigraph import (
     RdfFormat,
     Store,
     Triple,
-    parse,
     parse_query_results,
     serialize,
 )
 
+from ..documents.own_lines import own_quads
 from ..errors import DAMAGED, QueryTextError, StoreError, StoreFormatError, UnsupportedError
 from ..hosts import AllowedHosts
 from ..terms import Solution, Term
@@ -217,7 +217,7 @@ class Querier:
             return QueryResult(self._start(request), version)
         kind, data = with_big_stack(lambda: self._drained(request))
         if kind == "graph":
-            return QueryResult([quad.triple for quad in parse(data, RdfFormat.N_TRIPLES)], version)
+            return QueryResult([quad.triple for quad in own_quads(data)], version)
         return QueryResult(parse_query_results(data, QueryResultsFormat.JSON), version)
 
     def _drained(self, request: QueryRequest) -> tuple[str, bytes]:

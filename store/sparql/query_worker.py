@@ -28,8 +28,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pyoxigraph import NamedNode, QueryResultsFormat, RdfFormat, Store, parse
+from pyoxigraph import NamedNode, QueryResultsFormat, RdfFormat, Store
 
+from ..documents.own_lines import own_quads_of_file
 from ..errors import (
     LimitError,
     NetworkRefusedError,
@@ -136,9 +137,7 @@ class _Copies:
 
 def _load_dump(folder: Path) -> Store:
     store = Store()
-    with open(folder / DUMP_FILE, "rb") as file:
-        # The labels of blank nodes must stay the store's own.
-        store.extend(parse(file, RdfFormat.N_QUADS, rename_blank_nodes=False))
+    store.extend(own_quads_of_file(folder / DUMP_FILE))
     for name in json.loads((folder / GRAPHS_FILE).read_text(encoding="utf-8")):
         store.add_graph(NamedNode(name))
     return store

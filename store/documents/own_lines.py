@@ -1,0 +1,112 @@
+"""N-Quads that were written here, read again: logs, dumps, checkpoints. Terms may be of any length.
+
+Oxigraph's parser holds at most 16 MiB of a line, but gives and takes longer terms everywhere else. What was
+written must be readable: long terms are taken out of such lines, and put back into the quads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyoxigraph import BaseDirection, BlankNode, Literal, NamedNode, Quad, RdfFormat, Triple, parse
+
+from quadrill.store.errors import LimitError
+from quadrill.store.terms import Term
+
+_BLOCK = 1 << 20
+_LONG = 4096
+_TERM = re.compile(
+    rb'<(?!<)[^>]*+>|"(?:[^"\\]++|\\.)*+"(?:@[A-Za-z0-9-]++|\^\^<[^>]*+>)?+|_:[^\s<>"]++', re.DOTALL
+)
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)")
+_MEANT = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def own_quads(lines: bytes) -> list[Quad]:
+    """The quads of some lines, blank nodes with the labels they have."""
+    try:
+        return list(parse(lines, RdfFormat.N_QUADS, lenient=True, rename_blank_nodes=False))
+    except MemoryError:
+        return _with_long_terms(lines)
+
+
+def own_quads_of_file(file: Path, block_bytes: int = _BLOCK) -> Iterator[Quad]:
+    """The quads of a file of such lines, block by block."""
+    with file.open("rb") as stream:
+        while block := stream.read(block_bytes):
+            yield from own_quads(block + stream.readline())
+
+
+def term_too_long(name: str) -> LimitError:
+    """What a client is told whose document has a term that Oxigraph's parser cannot hold."""
+    return LimitError(
+        f"{name} is read up to 16 MiB a term", hint="Send longer literals by an update (INSERT DATA)."
+    )
+
+
+def plain_term(text: str) -> Term:
+    """The term that is written so; no triple term."""
+    if text[0] == "<":
+        return NamedNode(text[1:-1])
+    if text[0] == "_":
+        return BlankNode(text[2:])
+    value, kind = literal_parts(text)
+    if not kind:
+        return Literal(value)
+    if kind[0] == "@":
+        language, _, direction = kind[1:].partition("--")
+        if direction:
+            return Literal(value, language=language, direction=BaseDirection(direction))
+        return Literal(value, language=language)
+    return Literal(value, datatype=NamedNode(kind[3:-1]))
+
+
+def literal_parts(text: str) -> tuple[str, str]:
+    """The value of a literal, and what stands behind its quotation marks."""
+    end = text.rindex('"')
+    value = text[1:end]
+    if "\\" in value:
+        value = _ESCAPE.sub(_meant, value)
+    return value, text[end + 1 :]
+
+
+def _with_long_terms(lines: bytes) -> list[Quad]:
+    name = b"urn:quadrill:long"
+    while name in lines:
+        name += b"x"
+    taken: dict[NamedNode, Term] = {}
+
+    def take(match: re.Match[bytes]) -> bytes:
+        text = match[0]
+        if len(text) < _LONG:
+            return text
+        place = b"%b:%d" % (name, len(taken))
+        taken[NamedNode(place.decode())] = plain_term(text.decode())
+        return b"<%b>" % place
+
+    short = _TERM.sub(take, lines)
+    return [_put_back(quad, taken) for quad in own_quads(short)] if taken else _refuse(lines)
+
+
+def _refuse(lines: bytes) -> list[Quad]:
+    raise MemoryError(f"{len(lines)} bytes of N-Quads without a long term cannot be read")
+
+
+def _put_back(quad: Quad, taken: dict[NamedNode, Term]) -> Quad:
+    parts = (quad.subject, quad.predicate, quad.object, quad.graph_name)
+    return Quad(*(_term(each, taken) for each in parts))  # type: ignore[arg-type]  # each where it was
+
+
+def _term(term: object, taken: dict[NamedNode, Term]) -> object:
+    if isinstance(term, NamedNode):
+        return taken.get(term, term)
+    if isinstance(term, Triple):
+        return Triple(*(_term(each, taken) for each in (term.subject, term.predicate, term.object)))  # type: ignore[arg-type]  # each where it was
+    return term
+
+
+def _meant(match: re.Match[str]) -> str:
+    meant = match[1]
+    return chr(int(meant[1:], 16)) if len(meant) > 1 else _MEANT.get(meant, meant)
