@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from quadrill.continuous.algebra.nodes import Var
+from quadrill.continuous.algebra.text import static_text
 from quadrill.continuous.language import parse
 from quadrill.continuous.rows import Solution
 from quadrill.continuous.spark import SparkTables
-from quadrill.continuous.static.static_evaluator import static_text
 from quadrill.store.bulk import BulkLoader, LoadOptions
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.bulk.mirror import Mirror

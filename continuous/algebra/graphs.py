@@ -7,7 +7,19 @@ from dataclasses import dataclass
 
 from pyoxigraph import NamedNode
 
-from .build import children, expressions, join, operands, sub_expressions, union, with_operands
+from quadrill.store.changes.commit import Commit
+
+from .build import (
+    UNIT,
+    all_nodes,
+    children,
+    expressions,
+    join,
+    operands,
+    sub_expressions,
+    union,
+    with_operands,
+)
 from .nodes import (
     MERGED,
     Algebra,
@@ -167,6 +179,17 @@ def _reads(node: Algebra, graph: TermPattern | None) -> Iterator[TermPattern | N
                 yield from _reads(each.pattern, graph)
     for child in children(node):
         yield from _reads(child, graph)
+
+
+def may_change(pattern: Algebra, commits: Iterable[Commit]) -> bool:
+    """True when one of the commits may change the rows of a pattern."""
+    nodes = list(all_nodes(pattern))
+    # GRAPH around an empty pattern asks which graphs there are, whatever is in them.
+    blocks = [all_nodes(each.input) for each in nodes if isinstance(each, Graph)]
+    if any(each == UNIT or isinstance(each, Values) for block in blocks for each in block):
+        return True
+    predicates = predicates_of(nodes)
+    return any(commit.touches(predicates=predicates) for commit in commits)
 
 
 def predicates_of(nodes: Iterable[Algebra]) -> frozenset[NamedNode] | None:

@@ -9,7 +9,8 @@ reifiers, and blank nodes that reify several triples, are kept.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Triple
 
@@ -99,3 +100,99 @@ class CanonicalNames:
             text = f"{graph} {self._term(triple)}"
             name = self._names[node] = BlankNode("r" + hashlib.sha256(text.encode()).hexdigest()[:32])
         return name
+
+
+class CanonicalReifiers:
+    """Turns the changes of a set of quads into those of occurrences with canonical reifiers.
+
+    With ``asserts`` each reified triple counts as asserted in its graph too. Law: the quads in the running
+    sum of the changes given out are `canonical_content` (after `assert_quoted`) of the running sum of those
+    taken in.
+
+    When the statements about a reifier change, the live quads that mention it, or mention a reifier of a
+    triple that mentions it, are renamed; nearly always they come and go in the same element and nothing else
+    is touched.
+    """
+
+    def __init__(self, asserts: bool, live: Iterable[Quad] = ()) -> None:
+        """``live``: quads without reifiers that are there already and were given out as they are."""
+        self._asserts = asserts
+        self._statements: dict[BlankNode, set[Statement]] = {}
+        self._mentions: dict[BlankNode, set[Quad]] = {}
+        self._names = CanonicalNames(self._only)
+        for quad in live:
+            self._mention(quad, True)
+
+    def change(self, change: Mapping[Quad, int]) -> dict[Quad, int]:
+        """How many more or fewer occurrences canonical quads have."""
+        gone = [quad for quad, weight in change.items() if weight < 0]
+        come = [quad for quad, weight in change.items() if weight > 0]
+        for quad in come:
+            self._mention(quad, True)
+        affected = self._affected(quad for quad in change if states(quad))
+        renamed = {quad for node in affected for quad in self._mentions.get(node, ())}
+        renamed.difference_update(come, gone)
+        out: Counter[Quad] = Counter()
+        for quad in (*gone, *renamed):
+            self._give(quad, -1, out)
+        for quad in gone:
+            self._mention(quad, False)
+        for quad, weight in change.items():
+            if states(quad):
+                self._state(quad, weight)
+        for node in affected:
+            self._names.forget(node)
+        for quad in (*come, *renamed):
+            self._give(quad, 1, out)
+        return {quad: weight for quad, weight in out.items() if weight}
+
+    def _affected(self, statements: Iterable[Quad]) -> set[BlankNode]:
+        """The reifiers stated, and those of triples that mention them."""
+        waiting = [quad.subject for quad in statements]
+        found: set[BlankNode] = set()
+        while waiting:
+            node = waiting.pop()
+            if not isinstance(node, BlankNode) or node in found:
+                continue
+            found.add(node)
+            for quad in self._mentions.get(node, ()):
+                if states(quad) and quad.subject not in found and node in _blank_nodes(quad.object):
+                    waiting.append(quad.subject)
+        return found
+
+    def _mention(self, quad: Quad, there: bool) -> None:
+        for node in {*_blank_nodes(quad.subject), *_blank_nodes(quad.object), *_blank_nodes(quad.graph_name)}:
+            if there:
+                self._mentions.setdefault(node, set()).add(quad)
+                continue
+            self._mentions[node].discard(quad)
+            if not self._mentions[node]:
+                del self._mentions[node]
+                self._names.forget(node)
+
+    def _state(self, quad: Quad, weight: int) -> None:
+        node, statement = quad.subject, (quad.graph_name, quad.object)
+        assert isinstance(node, BlankNode)
+        about = self._statements.setdefault(node, set())
+        if weight > 0:
+            about.add(statement)  # type: ignore[arg-type]
+        else:
+            about.remove(statement)  # type: ignore[arg-type]
+            if not about:
+                del self._statements[node]
+
+    def _give(self, quad: Quad, weight: int, out: Counter[Quad]) -> None:
+        for each in assert_quoted({quad: 0}) if self._asserts else (quad,):
+            out[self._names.quad(each)] += weight
+
+    def _only(self, node: BlankNode) -> Statement | None:
+        about = self._statements.get(node)
+        return next(iter(about)) if about is not None and len(about) == 1 else None
+
+
+def _blank_nodes(term: Term | DefaultGraph) -> Iterator[BlankNode]:
+    if isinstance(term, BlankNode):
+        yield term
+    elif isinstance(term, Triple):
+        yield from _blank_nodes(term.subject)
+        yield from _blank_nodes(term.object)

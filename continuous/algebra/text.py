@@ -28,6 +28,7 @@ from .print_triples import TermPrinter
 from .printer import Printer
 from .select_parts import select_parts
 from .set_functions import STATISTICAL
+from .static import projected
 from .variables import in_scope
 
 _TRUE = n.Constant(Literal("true", datatype=NamedNode(XSD + "boolean")))
@@ -243,3 +244,17 @@ def _by_row(left: Algebra, right: Algebra) -> bool:
 
 def _visible(node: Algebra) -> tuple[Var, ...]:
     return tuple(Var(name) for name in sorted(in_scope(node)) if not name.startswith("_:"))
+
+
+def static_text(
+    pattern: Algebra,
+    columns: Sequence[Var],
+    choices: Choices | None,
+    base_iri: str | None = None,
+) -> str:
+    """The text that the store evaluates for a static part; without choices, the plain SPARQL of it."""
+    if tuple(columns) != projected(pattern) or not isinstance(
+        pattern, (n.Project, n.Distinct, n.Reduced, n.Slice)
+    ):
+        pattern = n.Project(pattern, tuple(columns))
+    return SparqlText(pattern, choices=choices, base_iri=base_iri).select()

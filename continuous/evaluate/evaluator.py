@@ -24,8 +24,8 @@ from ..algebra.static import (
     is_static,
     merged_background,
 )
+from ..expressions.construct import Template
 from ..language.analysis import Analysis
-from ..output.construct import Template
 from ..output.emission import ChangedAnswer, Emission
 from ..plan.plan_state import PlanState
 from ..plan.run_loop import Ran

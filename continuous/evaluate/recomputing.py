@@ -15,6 +15,7 @@ from functools import cached_property
 from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.workspace import Workspace
 
 from ..algebra.build import all_nodes
 from ..algebra.join_order import JoinOrder
@@ -38,7 +39,7 @@ from ..windows.encoded import EngineTerms, WindowKey
 from ..windows.kinds import kind_of
 from ..windows.live import LiveQuads
 from .evaluator import Evaluator
-from .workspace import LoadedTable, WindowGraphs, Workspace
+from .workspace import LoadedTable, WindowGraphs
 
 _TEXTS_KEPT = 16
 _MERGED_KEY: WindowKey = (MERGED, None)
@@ -151,7 +152,8 @@ class ReferenceEvaluator(Evaluator):
             }
             given.update(contents)
             self._functions.begin(at, self._load(given))
-            found = self._workspace.query(self._text(list(given)), len(self.columns), self._functions)
+            functions, text = self._functions, self._text(list(given))
+            found = self._workspace.query(text, len(self.columns), functions.functions, functions.aggregates)
         # Oxigraph cannot be stopped, so this is found out behind it.
         self.budget.check(1 if isinstance(found, bool) else len(found), self)
         if isinstance(found, bool):

@@ -19,14 +19,14 @@ from quadrill.store.quads.reading import StoreReads
 from quadrill.store.sparql.guard import AlikeTexts
 from quadrill.store.sparql.query import QueryResult
 
-from ..algebra.build import UNIT, all_nodes
+from ..algebra.build import all_nodes
 from ..algebra.columnar import Choice, ColumnarEngine, Graphs
-from ..algebra.graphs import expand, predicates_of
-from ..algebra.nodes import Algebra, Distinct, Graph, Project, Reduced, Service, Slice, Term, Values, Var
+from ..algebra.graphs import expand, may_change
+from ..algebra.nodes import Graph, Service, Term
 from ..algebra.printer import row_text
 from ..algebra.query import ContinuousQuery, WindowDeclaration
-from ..algebra.static import MERGED_PART, StaticPattern, projected
-from ..algebra.text import SparqlText
+from ..algebra.static import MERGED_PART, StaticPattern
+from ..algebra.text import static_text
 from ..expressions.choices import Functions
 from ..remote.dataset import ScratchReader, reads_remote, with_remote
 from ..remote.query import NO_SOURCES, QuerySources
@@ -159,7 +159,7 @@ class StaticEvaluator:
             return True
         if isinstance(part.pattern, Service):
             return self._sources.of(part.pattern).key in fetched
-        return _may_touch(commits, part.pattern) or (bool(fetched) and self._is_remote(part, dataset))
+        return may_change(part.pattern, commits) or (bool(fetched) and self._is_remote(part, dataset))
 
     def _is_remote(self, part: StaticPattern, dataset: Dataset) -> bool:
         """True when a part looks into a graph that is fetched."""
@@ -295,29 +295,3 @@ def _graphs(reader: Reader, dataset: Dataset) -> list[NamedNode | BlankNode]:
     with reader.query(_ALL_GRAPHS, default_graphs=dataset.default, named_graphs=dataset.named) as result:
         rows = list(result.rows())
     return sorted((row[0] for row in rows if isinstance(row[0], (NamedNode, BlankNode))), key=str)
-
-
-def _may_touch(commits: Sequence[Commit], pattern: Algebra) -> bool:
-    """True when one of the commits may change the rows of the pattern."""
-    nodes = list(all_nodes(pattern))
-    if any(isinstance(each, Graph) and _has_unit(each) for each in nodes):
-        return True
-    predicates = predicates_of(nodes)
-    return any(commit.touches(predicates=predicates) for commit in commits)
-
-
-def _has_unit(graph: Graph) -> bool:
-    """GRAPH around an empty pattern asks which graphs there are, whatever is in them."""
-    return any(each == UNIT or isinstance(each, Values) for each in all_nodes(graph.input))
-
-
-def static_text(
-    pattern: Algebra,
-    columns: Sequence[Var],
-    functions: Functions | None,
-    base_iri: str | None = None,
-) -> str:
-    """The text that the store evaluates for a static part; without functions, the plain SPARQL of it."""
-    if tuple(columns) != projected(pattern) or not isinstance(pattern, (Project, Distinct, Reduced, Slice)):
-        pattern = Project(pattern, tuple(columns))
-    return SparqlText(pattern, choices=functions, base_iri=base_iri).select()

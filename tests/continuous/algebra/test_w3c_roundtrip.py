@@ -21,8 +21,8 @@ from quadrill.continuous.algebra.nodes import Var
 from quadrill.continuous.algebra.query import ContinuousQuery
 from quadrill.continuous.algebra.text import SparqlText
 from quadrill.continuous.algebra.variables import in_scope
+from quadrill.continuous.expressions.construct import Template
 from quadrill.continuous.language import parse
-from quadrill.continuous.output.construct import Template
 from tests.w3c.compare import Solutions, expected_results
 from tests.w3c.manifests import Case, cases, iri_of
 

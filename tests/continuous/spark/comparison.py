@@ -10,11 +10,11 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, QuerySolutions,
 
 from quadrill.continuous.algebra.columnar import Graphs
 from quadrill.continuous.algebra.nodes import Algebra, Var
+from quadrill.continuous.algebra.text import static_text
 from quadrill.continuous.expressions.choices import Functions
 from quadrill.continuous.rows import Solution
 from quadrill.continuous.spark.compile import Compiler
 from quadrill.continuous.spark.worker import terms_of
-from quadrill.continuous.static.static_evaluator import static_text
 from quadrill.store.bulk.mirror import PredicateFacts
 from quadrill.store.bulk.mirror_quads import given_rows
 from quadrill.store.bulk.typed import with_types

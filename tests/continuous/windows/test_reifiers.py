@@ -4,9 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
-from quadrill.continuous.algebra.reify import REIFIES, assert_quoted, canonical_content
+from quadrill.continuous.algebra.reify import REIFIES, CanonicalReifiers, assert_quoted, canonical_content
 from quadrill.continuous.windows.encoded import EncodedContent, EngineTerms
-from quadrill.continuous.windows.reifiers import CanonicalReifiers
 
 E = "http://e/"
 NODES = [NamedNode(E + "x"), BlankNode("a"), BlankNode("b"), BlankNode("c")]
