@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
-from pyoxigraph import CanonicalizationAlgorithm, Dataset, RdfFormat, parse
+from pyoxigraph import CanonicalizationAlgorithm, Dataset, Literal, RdfFormat, parse
 
+from quadrill.app.http.codecs import read, write
+from quadrill.store.errors import RdfSyntaxError
 from tests.app.conftest import LiveServer, problem_of
-
-# rdflib's codecs use parts of its Dataset that it has deprecated.
-pytestmark = pytest.mark.filterwarnings("ignore:Dataset:DeprecationWarning")
 
 TYPES = ("application/trix", "application/hex+x-ndjson")
 DATA = """<urn:a> <urn:p> "x"@en , 1 , _:b . _:b <urn:p> "q\\"<&\\n" .
@@ -74,3 +75,53 @@ def test_malformed_documents_are_refused(server: LiveServer, media_type: str, bo
 def test_triple_terms_have_no_form_there(server: LiveServer, media_type: str) -> None:
     server.update("INSERT DATA { <urn:a> <urn:p> <<( <urn:a> <urn:b> 1 )>> }")
     problem_of(server.client.get("/store", headers={"Accept": media_type}), 501)
+
+
+@pytest.mark.parametrize("codec", ["trix", "hext"])
+def test_long_literals_and_their_escapes_cost_their_length(codec: str) -> None:
+    text = '\u00e9&<>"\n' * 400_000
+    quads = f"<urn:a> <urn:b> {Literal(text)} .\n".encode()
+    before = time.process_time()
+    written = write(quads, codec)
+    assert read(written, codec) == quads
+    if codec == "trix":
+        assert read(written.replace("\u00e9".encode(), b"&#233;"), codec) == quads
+    assert time.process_time() - before < 10  # quadratic, it took hours
+
+
+@pytest.mark.parametrize("codec", ["trix", "hext"])
+def test_every_kind_of_term_and_graph_comes_back(codec: str) -> None:
+    lines = [
+        '<urn:a> <urn:p> "x"@en-gb <urn:g> .',
+        '<urn:a> <urn:p> " x\\ty " .',
+        "_:a <urn:p> _:b _:g .",
+        "<urn:a?b&c='d'> <urn:p> \"2.5\"^^<http://www.w3.org/2001/XMLSchema#decimal> .",
+        '<urn:a> <urn:p> "" .',
+        '<urn:a> <urn:p> "_:no" <urn:g> .',
+    ]
+    text = "".join(f"{line}\n" for line in lines)
+    assert sorted(read(write(text.encode(), codec), codec).decode().splitlines()) == sorted(lines)
+
+
+@pytest.mark.parametrize(
+    ("codec", "body"),
+    [
+        ("trix", "<TriX><graph><triple><uri>urn:a</uri><uri>urn:b</uri></triple></graph></TriX>"),
+        ("trix", "<TriX><graph><triple><uri>a</uri><uri>urn:b</uri><uri>urn:b</uri></triple></graph></TriX>"),
+        ("trix", "<TriX><graph>x</graph></TriX>"),
+        ("trix", "<TriX><triple/></TriX>"),
+        ("trix", "<a>" * 100_000),
+        ("trix", ""),
+        (
+            "trix",
+            "<TriX><graph><triple><id>a</id><uri>urn:b</uri><typedLiteral>1</typedLiteral></triple></graph></TriX>",
+        ),
+        ("hext", "[" * 100_000),
+        ("hext", '{"a": 1}'),
+        ("hext", '["urn:a", "urn:b", 1, "globalId", "", ""]'),
+        ("hext", '["urn:a", "b", "c", "", "", ""]'),
+    ],
+)
+def test_what_is_no_document_is_refused_with_a_reason(codec: str, body: str) -> None:
+    with pytest.raises(RdfSyntaxError, match="malformed"):
+        read(body.encode(), codec)
