@@ -24,7 +24,7 @@ from ..inputs import StreamInput
 from .journal import Journal
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Turn:
     """Something that moves queries, at its place in the order; this one only has a place.
 
@@ -49,7 +49,7 @@ class Turn:
     error: BaseException | None = field(default=None, init=False)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class InputTurn(Turn):
     """An input of a stream is given to its readers."""
 

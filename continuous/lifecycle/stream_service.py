@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
 from quadrill.store.results import one_line
 
-from ..durable.turns import Turn
+from ..durable.turns import InputTurn, Turn
 from ..errors import InputError
 from ..inputs import Element
 from ..language.mapping.declaration import read_declaration
@@ -21,7 +21,7 @@ from ..queries.catalogue import Entry, is_awaited
 from ..settings import EngineSettings
 from ..streams.accept import StreamState
 from ..streams.dead_letters import Change, DeadLetter
-from ..streams.decode import DecodeOptions, decode
+from ..streams.decode import DecodeOptions, decode, decode_line
 from ..streams.mapped import decode_mapped, of_records, sample
 from ..streams.receipts import PushReceipt, fingerprint_of
 from ..streams.times import GREATEST_MS, LEAST_MS, instant_ms, show_duration
@@ -35,25 +35,6 @@ _WATCHED_LETTERS = 10_000
 """Dead letters that may wait for one who watches them."""
 _LOOK_S = 0.01
 """Between two looks whether static parts are read by now."""
-
-
-class Accepted(NamedTuple):
-    """A push that was accepted: its receipt, the number of its record, and the turn of what entered."""
-
-    receipt: PushReceipt
-    number: int
-    turn: Turn | None
-
-    def answer(self) -> dict[str, Any]:
-        """The JSON answer; ``bad`` only for a partial push."""
-        answer = self.receipt._asdict()
-        if self.receipt.bad is None:
-            del answer["bad"]
-        else:
-            answer["bad"] = [element.to_json() for element in self.receipt.bad]
-        if self.receipt.skipped is None:
-            del answer["skipped"]
-        return answer
 
 
 class StreamService:
@@ -245,16 +226,18 @@ class StreamService:
         key = None
         if idempotency_key is not None:
             key = idempotency_key, fingerprint_of(body, media_type, at=at, each=each, partial=partial)
-        accepted = self._accept(stream_ref, body, media_type, at, each, partial, key, position, retried)
+        receipt, turn, number = self._accept(
+            stream_ref, body, media_type, at, each, partial, key, position, retried
+        )
         self.parts.sequencer.drain()
-        answer, turns = accepted.answer(), self.parts.turns
+        answer, turns = _answer_of(receipt), self.parts.turns
         if durable or (turns.journal is not None and turns.journal.log.waiting_bytes > _HURRY_BYTES):
-            turns.wait_durable(accepted.number)
+            turns.wait_durable(number)
         else:
             answer["durable"] = False
-        if wait and accepted.turn is not None:
-            turns.wait(accepted.turn, timeout)
-            self._wait_for_pending(accepted.receipt.stream, timeout)
+        if wait and turn is not None:
+            turns.wait(turn, timeout)
+            self._wait_for_pending(receipt.stream, timeout)
         return answer
 
     def take(
@@ -271,9 +254,9 @@ class StreamService:
 
         Arguments and errors are those of `push`.
         """
-        accepted = self._accept(stream_ref, body, media_type, at, each, partial, None, None)
+        receipt, _, number = self._accept(stream_ref, body, media_type, at, each, partial, None, None)
         self.parts.sequencer.drain()
-        return accepted.answer(), accepted.number
+        return _answer_of(receipt), number
 
     def wait_durable(self, number: int) -> None:
         """Return when everything up to a number of `take` is in the input log.
@@ -294,10 +277,14 @@ class StreamService:
         key: tuple[str, str] | None,
         position: tuple[str, str] | None,
         retried: DeadLetter | None = None,
-    ) -> Accepted:
+    ) -> tuple[PushReceipt, InputTurn | None, int]:
+        """Accept a push: its receipt, the turn of what entered, and the number of its record."""
         parts = self.parts
         turns, acceptor, known = parts.turns, parts.acceptor, parts.streams.known
         turns.require_ready()
+        instant = at if type(at) is int and LEAST_MS <= at <= GREATEST_MS else None
+        if at is not None and instant is None:
+            instant = instant_ms(at, "at")
         while True:
             state = known.get(stream_ref) or self.lifecycle.open_stream(stream_ref)
             if state.derived_from is not None:
@@ -306,23 +293,23 @@ class StreamService:
                     "nothing else can enter it",
                     code="derived-stream",
                 )
-            instant = at if type(at) is int and LEAST_MS <= at <= GREATEST_MS else None
-            if at is not None and instant is None:
-                instant = instant_ms(at, "at")
-            options = DecodeOptions(
-                base_iri=self.settings.base_iri,
-                at=instant,
-                each_triple=each == "triple",
-                timestamp_property=state.timestamp_property,
-                partial=partial,
-            )
             began = time.perf_counter()
-            mapping = state.record.mapping
-            if mapping is None:
-                decoded = decode(body, media_type, options)
-            else:
-                made = compiled(mapping, self.settings.base_iri)
-                decoded = decode_mapped(body, media_type, made, options)
+            mapping, decoded = state.record.mapping, None
+            if mapping is None and each is None and instant is not None:
+                decoded = decode_line(body, media_type, instant)
+            if decoded is None:
+                options = DecodeOptions(
+                    base_iri=self.settings.base_iri,
+                    at=instant,
+                    each_triple=each == "triple",
+                    timestamp_property=state.timestamp_property,
+                    partial=partial,
+                )
+                if mapping is None:
+                    decoded = decode(body, media_type, options)
+                else:
+                    made = compiled(mapping, self.settings.base_iri)
+                    decoded = decode_mapped(body, media_type, made, options)
             turns.stages.decode.noted.append(time.perf_counter() - began)
             with turns.lock:
                 if state.dropped_for_good or state.derived_from is not None:
@@ -333,9 +320,7 @@ class StreamService:
                 receipt, turn = acceptor.push(
                     state, decoded, partial=partial, key=key, position=position, retried=retried
                 )
-                number = turns.order
-            break
-        return Accepted(receipt, number, turn)
+                return receipt, turn, turns.order
 
     def map_records(self, stream_ref: str, body: bytes, media_type: str) -> str:
         """N-Quads of what a body would be by the mapping of a stream; nothing enters.
@@ -372,7 +357,7 @@ class StreamService:
             TimeoutError: that takes longer than ``timeout`` seconds.
         """
         pending = self.parts.router.pending
-        if not is_awaited(stream, pending):
+        if not pending or not is_awaited(stream, pending):
             return
         until = time.monotonic() + (3600.0 if timeout is None else timeout)
         while is_awaited(stream, pending):
@@ -404,6 +389,21 @@ class StreamService:
         self.parts.turns.wait_durable(turn.number)
         if wait:
             self.parts.turns.wait(turn, 60.0)
+
+
+def _answer_of(receipt: PushReceipt) -> dict[str, Any]:
+    """The JSON answer to a push; ``bad`` only for a partial push, ``skipped`` only for records."""
+    stream, first, last, accepted, late, durable, bad, dropped, skipped = receipt
+    answer: dict[str, Any] = {
+        "stream": stream, "first_seq": first, "last_seq": last, "accepted": accepted, "late": late,
+        "durable": durable,
+    }  # fmt: skip
+    if bad is not None:
+        answer["bad"] = [element.to_json() for element in bad]
+    answer["dropped"] = dropped
+    if skipped is not None:
+        answer["skipped"] = skipped
+    return answer
 
 
 def _describe(stream: StreamState, readers: list[str], now_ms: int) -> dict[str, Any]:

@@ -24,6 +24,9 @@ from .subscription import NUMBERED, EventKind, FeedEvent, Subscriber, Subscripti
 
 log = logging.getLogger("quadrill.continuous")
 
+_FORGOTTEN_AT_ONCE = 10
+"""The result log may have this fraction of the history more: it forgets many events at a time."""
+
 
 class Feed:
     """The events of one registered query.
@@ -70,6 +73,8 @@ class Feed:
         self._assigned = self._skipped = epoch
         self._place = 0
         self._reset_place = 0
+        # The place up to which the result log has forgotten events.
+        self._forgotten = 0
         self.epoch_id = 0
         self.incomplete = False
         # What is shown, guarded by the lock; ids up to the last one are not kept any more.
@@ -112,18 +117,19 @@ class Feed:
         ``current`` makes the line of the current answer from now on; called when somebody asks for it.
         """
         ids: list[int] = []
+        written = self._written
         for kind, data in events:
             number = None
-            self._place += 1
+            self._place = place = self._place + 1
             if kind in NUMBERED:
                 self._assigned = number = self._assigned + 1
                 ids.append(number)
-            event = self._written.pop(self._place, None) if self._written else None
+            event = written.pop(place, None) if written else None
             if event is None:
                 event = FeedEvent(number, kind, data)
-                self._rows.append((self.number, self._place, number, kind, data))
+                self._rows.append((self.number, place, number, kind, data))
             elif (event.kind, event.data) != (kind, data):
-                log.warning("replay gave the feed %s another event at place %d", self.name, self._place)
+                log.warning("replay gave the feed %s another event at place %d", self.name, place)
             self._held.append(event)
         if current is not None:
             self._next = current
@@ -152,7 +158,10 @@ class Feed:
     def unwritten(self) -> tuple[list[EventRow], list[tuple[int, int]]]:
         """What waits, as rows for the result log, and (feed, place) up to which rows are out of history."""
         out = max(self._place - self._limit, self._reset_place)
-        return self._rows, [(self.number, out)] if out > 0 else []
+        if out - self._forgotten <= self._limit // _FORGOTTEN_AT_ONCE:
+            return self._rows, []
+        self._forgotten = out
+        return self._rows, [(self.number, out)]
 
     def release(self) -> None:
         """Let subscribers see what waits."""

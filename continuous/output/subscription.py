@@ -5,16 +5,14 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from typing import Literal as OneOf
 
 EventKind = OneOf["insert", "delete", "answer", "progress", "reset", "error"]
 NUMBERED: frozenset[EventKind] = frozenset({"insert", "delete", "answer", "error"})
 
 
-@dataclass(frozen=True, slots=True)
-class FeedEvent:
+class FeedEvent(NamedTuple):
     """One event: ``data`` is one line of JSON, ``id`` is None for progress and reset."""
 
     id: int | None

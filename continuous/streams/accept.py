@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
+from itertools import count
 from typing import Any
 
 from pyoxigraph import Quad
@@ -21,11 +21,9 @@ from ..inputs import Advance, Arrival, Element, Idle, LogRecord, StreamInput, St
 from ..settings import EngineSettings
 from .checks import checked
 from .dead_letters import DeadLetter, DeadLetters
-from .decode import PROV_GENERATED_AT_TIME, BadElement, Decoded, DecodedElement
+from .decode import PROV_GENERATED_AT_TIME, BadElement, Decoded
 from .receipts import PushReceipt, Receipts
 from .times import format_instant
-
-_AT, _EVENT_TIME = attrgetter("at"), attrgetter("event_time")
 
 
 @dataclass(slots=True)
@@ -99,24 +97,26 @@ class StreamState:
         return moved if floor is None or moved > floor else floor
 
     def take(
-        self, elements: Sequence[Element], watermark: int | None
+        self, elements: Sequence[Element], times: Sequence[int], watermark: int | None
     ) -> tuple[Sequence[Element], list[int], list[int]]:
         """Count elements, which have the next seqs; those that enter, the places of late and dropped ones."""
         self.next_seq += len(elements)
         self.accepted += len(elements)
-        admits = self.record.late == "admit"
         late: list[int] = []
+        dropped = late
         entering = elements
-        if watermark is not None and min(map(_EVENT_TIME, elements), default=watermark) < watermark:
-            late = [place for place, each in enumerate(elements) if each.event_time < watermark]
+        if watermark is not None and times and min(times) < watermark:
+            admits = self.record.late == "admit"
+            late = [place for place, at in enumerate(times) if at < watermark]
+            dropped = [] if admits else late
             entering = elements if admits else [each for each in elements if each.event_time >= watermark]
-        dropped = [] if admits else late
-        for place in late:
-            self.dead_letters.add(DeadLetter(elements[place], "late", entered=admits))
-        self.late += len(late)
-        self.dropped += len(dropped)
+            for place in late:
+                self.dead_letters.add(DeadLetter(elements[place], "late", entered=admits))
+            self.late += len(late)
+            self.dropped += len(dropped)
         if entering:
-            newest = max(map(_EVENT_TIME, entering))
+            # None that is late is newer than one that enters.
+            newest = max(times)
             if self.seen is None or newest > self.seen:
                 self.seen = newest
         return entering, late, dropped
@@ -261,69 +261,56 @@ class Acceptor:
         if not self._turns.waiting.empty():
             self._turns.require_room(number, settings.queue_elements)
         now, watermark, ahead = self._clock.wall_ns() // 1_000_000, stream.watermark, settings.max_future_ms
-        times: list[Any] = list(map(_AT, elements))
+        times: list[Any] = [each.at for each in elements]
         ordinary = times and None not in times and stream.record.stamping == "event"
+        bad: list[BadElement] = decoded.bad
         in_order = ordinary and (watermark is None or watermark <= min(times))
-        if in_order and max(times) <= max(now, watermark or now) + ahead:
-            good, bad = list(zip(elements, times, strict=True)), decoded.bad
-        else:
+        if not in_order or max(times) > max(now, watermark or now) + ahead:
             arrival = max([now, *(at for at in (watermark, stream.seen) if at is not None)])
             lateness = stream.lateness_ms
-            good, bad = checked(decoded, stream.record, lateness, watermark, now, arrival, ahead, partial)
-        stream.refused += len(bad) - len(decoded.bad)
-        listed, members = tuple(bad) if partial else None, {}
+            elements, times, bad = checked(
+                decoded, stream.record, lateness, watermark, now, arrival, ahead, partial
+            )
+            stream.refused += len(bad) - len(decoded.bad)
+        members: dict[str, Any] = {}
         if bad or retried is not None:
             members = stream.dead_letters.keep_unread(bad, retried, self._turns.order + 1, now)
-        return self._enter(stream, good, watermark, now, members, listed, decoded.skipped, key, position)
-
-    def _enter(
-        self,
-        stream: StreamState,
-        good: Sequence[tuple[DecodedElement, int]],
-        watermark: int | None,
-        now: int,
-        members: dict[str, Any],
-        bad: tuple[BadElement, ...] | None,
-        skipped: int | None,
-        key: tuple[str, str] | None,
-        position: tuple[str, str] | None,
-    ) -> tuple[PushReceipt, InputTurn | None]:
-        """Elements that were checked enter their stream, but for late ones that it drops."""
-        iri, record = stream.iri, stream.record
-        before = StreamTime(stream.seen, stream.floor, record.lateness_ms)
+        # What entered, but for late ones that the stream drops.
+        iri, record, before = stream.iri, stream.record, stream.time
         first, event = stream.next_seq, None
-        elements = [
+        made = [
             Element(
-                with_own_blank_nodes(decoded.statements, iri, seq) if decoded.blank else decoded.statements,
+                with_own_blank_nodes(each.statements, iri, seq) if each.blank else each.statements,
                 at,
                 seq,
             )
-            for seq, (decoded, at) in enumerate(good, first)
+            for each, at, seq in zip(elements, times, count(first), strict=False)
         ]
-        entering, late, dropped = stream.take(elements, watermark)
-        if good:
+        entering, late, dropped = stream.take(made, times, watermark)
+        if made:
             stream.last_input_ms, stream.last_input_steady = now, self._clock.steady_ns() // 1_000_000
             if record.stamping is None:
-                self._stamp(stream, "arrival" if good[0][0].at is None else "event")
+                self._stamp(stream, "arrival" if elements[0].at is None else "event")
         if entering:
             stream.idle = False
-            after = StreamTime(stream.seen, stream.floor, record.lateness_ms)
-            event = Arrival(iri, tuple(entering), before, after, record.late == "admit")
-        begin, end = (first, stream.next_seq - 1) if good else (None, None)
-        durable = self._journal is not None
-        receipt = PushReceipt(iri, begin, end, len(good), len(late), durable, bad, len(dropped), skipped)
+            event = Arrival(iri, tuple(entering), before, stream.time, record.late == "admit")
+        begin, end = (first, stream.next_seq - 1) if made else (None, None)
+        durable, listed = self._journal is not None, tuple(bad) if partial else None
+        receipt = PushReceipt(
+            iri, begin, end, len(made), len(late), durable, listed, len(dropped), decoded.skipped
+        )
         if key is not None:
             self.receipts.keep(iri, *key, receipt)
             members["key"] = [*key, receipt.members()]
         if position is not None:
             self.receipts.restore(iri, *position)
             members["position"] = position
-        noted = bool(good or members)
-        members |= {"late": late, "dropped": dropped}
+        noted = bool(made or members)
+        members["late"], members["dropped"] = late, dropped
         if event is not None:
-            return receipt, self._log(stream, event, now, elements, members)
+            return receipt, self._log(stream, event, now, made, members)
         if noted:
-            self._note(stream, None, now, elements, members)
+            self._note(stream, None, now, made, members)
         return receipt, None
 
     def admit(self, stream: StreamState, letter: DeadLetter) -> InputTurn:
@@ -353,7 +340,7 @@ class Acceptor:
             element = Element.of(quads, at, stream.next_seq)
             stream.derived += 1
             stream.heard(self._clock)
-            if stream.take([element], watermark)[0]:
+            if stream.take([element], [at], watermark)[0]:
                 admits = stream.record.late == "admit"
                 self._log_derived(stream, Arrival(stream.iri, (element,), before, stream.time, admits))
 

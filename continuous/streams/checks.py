@@ -18,8 +18,8 @@ def checked(
     arrival: int,
     max_future_ms: int,
     partial: bool,
-) -> tuple[list[tuple[DecodedElement, int]], list[BadElement]]:
-    """The elements that may enter, each with its event time (at arrival ``arrival``); those that are bad.
+) -> tuple[list[DecodedElement], list[int], list[BadElement]]:
+    """The elements that may enter, their event times (at arrival ``arrival``), and those that are bad.
 
     Raises:
         InputError: a wrong or missing time, an element too far in the future, a late one refused.
@@ -32,7 +32,8 @@ def checked(
         ahead[at] = at > reach + max_future_ms
         if not ahead[at]:
             reach = max(reach, at - lateness_ms)
-    good: list[tuple[DecodedElement, int]] = []
+    good: list[DecodedElement] = []
+    times: list[int] = []
     bad = list(decoded.bad)
     for element in decoded.elements:
         own = "arrival" if element.at is None else "event"
@@ -60,10 +61,11 @@ def checked(
             bad.append(BadElement(element.place, error.message, element.line))
             continue
         stamping = stamping or own  # type: ignore[assignment]  # own is one of the two words
-        good.append((element, at))
+        good.append(element)
+        times.append(at)
     # What could not be read was listed first; where lines are known they tell the order of the document.
     bad.sort(key=lambda each: each.line or 0)
-    return good, bad
+    return good, times, bad
 
 
 def _wrong_stamp(record: StreamRecord, element: DecodedElement) -> InputError:

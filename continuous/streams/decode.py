@@ -51,6 +51,11 @@ _FORMATS = {
     "application/x-trig": RdfFormat.TRIG,
     "application/ld+json": RdfFormat.JSON_LD,
 }
+_ONE_LINE = {
+    name: PLAIN_LINE[rdf_format].fullmatch
+    for name, rdf_format in _FORMATS.items()
+    if rdf_format in PLAIN_LINE
+}
 _NDJSON = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 _JSON_MESSAGES = "application/x-ld+ndjson"
 """JSON-LD messages, one a line."""
@@ -127,6 +132,20 @@ class Decoded:
     skipped: int | None = None
 
 
+def decode_line(body: bytes, media_type: str, at: int) -> Decoded | None:
+    """The element of a body that is one line of the plainest form, as most are; else None, see `decode`."""
+    line = _ONE_LINE.get(media_type)
+    try:
+        found = None if line is None else line(body.decode())
+    except UnicodeDecodeError:
+        return None
+    if found is None:
+        return None
+    statement: Any = found.groups("")
+    place = f"graph {statement[3]}" if statement[3] else "the body"
+    return Decoded([made_element(((statement,), at, place, None, False))])
+
+
 def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
     """Read the elements of a push.
 
@@ -154,13 +173,6 @@ def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
                 hint += "; records are read by streams that are declared with a mapping"
             raise MediaTypeError(f"media type {given} is not one of a push", hint=hint)
         return _of_lines(text, options)
-    if options.at is not None and rdf_format in PLAIN_LINE and not options.each_triple:
-        # The ordinary push of one element is one line.
-        line = PLAIN_LINE[rdf_format].fullmatch(text)
-        if line is not None:
-            statement: Any = line.groups("")
-            place = f"graph {statement[3]}" if statement[3] else "the body"
-            return Decoded([DecodedElement((statement,), options.at, place, None, False)])
     if rdf_format is not RdfFormat.JSON_LD and (
         (not text.startswith("<") and _VERSION.match(text) is not None)
         or _MESSAGES.match(parameters.get("version", "")) is not None

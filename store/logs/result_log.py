@@ -12,7 +12,7 @@ import logging
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..errors import DAMAGED, StoreFormatError, StoreUnwritableError
@@ -29,6 +29,7 @@ CREATE TABLE IF NOT EXISTS events (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS feeds (feed INTEGER PRIMARY KEY, name TEXT NOT NULL);
 """
+_INSERT = "INSERT OR REPLACE INTO events VALUES (?,?,?,?,?,?)"
 
 
 class ResultLog:
@@ -49,18 +50,20 @@ class ResultLog:
                 raise _damaged(path, error) from error
             raise _unwritable(path, error) from error
 
-    def append(self, rows: Iterable[EventRow], forget: Iterable[tuple[int, int]] = ()) -> None:
+    def append(self, rows: Iterable[EventRow], forget: Sequence[tuple[int, int]] = ()) -> None:
         """Write events, and delete those of a feed up to a place, as one.
 
         Raises:
             StoreUnwritableError: nothing was written.
         """
-        summed: list[tuple[object, ...]] = []
-        for row in rows:
-            summed.append((*row, check_sum(row)))
+        summed = [(*row, check_sum(row)) for row in rows]
         try:
+            if len(summed) == 1 and not forget:
+                # One statement is a transaction of its own: of the ordinary small push the cheapest.
+                self._db.execute(_INSERT, summed[0])
+                return
             self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany("INSERT OR REPLACE INTO events VALUES (?,?,?,?,?,?)", summed)
+            self._db.executemany(_INSERT, summed)
             self._db.executemany("DELETE FROM events WHERE feed = ? AND place <= ?", forget)
             self._db.execute("COMMIT")
         except sqlite3.Error as error:

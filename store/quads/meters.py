@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import deque
-from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar
 
@@ -70,9 +69,12 @@ class Histogram:
 
     def count_noted(self) -> None:
         """Count the times that were noted since the last call."""
-        with suppress(IndexError):  # empty, or another thread has counted the last one
-            while self.noted:
-                self.observe(self.noted.popleft())
+        noted, counts = self.noted, self._counts
+        with self._lock:
+            for _ in range(len(noted)):
+                seconds = noted.popleft()
+                counts[bisect_left(self.BOUNDS_S, seconds)] += 1
+                self._sum += seconds
 
     def buckets(self) -> tuple[list[tuple[str, int]], float]:
         """(upper bound, how often it took no longer) as Prometheus writes them, and the sum in seconds."""
