@@ -61,9 +61,10 @@ class Services:
     closed: bool = False
 
     def start(self) -> None:
-        """Build the grammars, start the fan-out thread and the engine with the registered queries."""
+        """Have the grammars ready, start the fan-out thread and the engine with the registered queries."""
         # Before the first request: registrations that come at once would all wait for one grammar.
-        warm_up()
+        folder = self.settings.data_folder
+        warm_up(None if folder is None else folder / "engine" / "grammars")
         self.fanout.start()
         self.engine.start()
         self.connectors.start()

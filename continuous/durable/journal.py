@@ -4,6 +4,7 @@
         input/*.log         the journal's records (store/logs/input_log.py)
         results.sqlite      the events of the feeds (store/logs/result_log.py)
         tables.sqlite       rows of static parts (static/kept.py, store/shelf.py)
+        grammars            those of the dialects as lark has built them (language/kept_grammars.py)
         analyses            what the texts of queries mean (language/analysis.py)
         checkpoint          the state after some record (recovery/checkpoint.py)
 

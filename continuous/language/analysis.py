@@ -12,20 +12,17 @@ from __future__ import annotations
 import hashlib
 import io
 import pickle
-import sys
 import weakref
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-import lark
 import pyoxigraph
 
-from quadrill import store
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.logs.keyed_file import KEY_BYTES, KeyedFile
 from quadrill.store.threads import Background
@@ -38,6 +35,7 @@ from ..algebra.rewrites import prepare
 from ..algebra.set_functions import FUNCTIONS
 from ..algebra.static import StaticPattern, projected, split_static
 from .parser import has_additions, parse
+from .program import program
 
 Split = tuple[Algebra, tuple[StaticPattern, ...]]
 """The query with tables in the place of its static parts, and these."""
@@ -145,23 +143,6 @@ class KeptAnalyses:
                     self._file.add(analysis.key, _pickled(analysis))
             except (UnsupportedError, pickle.PicklingError, RecursionError):
                 continue  # it is evaluated in another way, or nested too deeply: it is read anew
-
-
-@cache
-def program() -> bytes | None:
-    """Tells this state of the program from every other one; None where its sources are not at hand."""
-    folders = [Path(__file__).parent.parent, Path(store.__file__).parent]
-    sources = [
-        (f"{folder.name}/{each.relative_to(folder)}", each)
-        for folder in folders
-        for each in sorted([*folder.rglob("*.py"), *folder.rglob("*.lark")])
-    ]
-    if not sources:
-        return None
-    found = hashlib.blake2b(f"{sys.version} {lark.__version__} {pyoxigraph.__version__}".encode())
-    for name, each in sources:
-        found.update(name.encode() + b"\0" + each.read_bytes())
-    return found.digest()
 
 
 # --- pickled ----------------------------------------------------------------------------------------

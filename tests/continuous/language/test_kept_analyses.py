@@ -13,6 +13,7 @@ from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.language import analysis as analyses
 from quadrill.continuous.language import parser
 from quadrill.continuous.language.analysis import Analysis, KeptAnalyses
+from quadrill.continuous.language.program import program
 from quadrill.store.errors import QueryTextError, UnsupportedError
 from quadrill.store.logs.keyed_file import KeyedFile
 
@@ -59,7 +60,7 @@ def test_every_text_means_the_same_after_a_restart(tmp_path: Path) -> None:
     texts.write()
     assert len(before) > 100
     again = KeptAnalyses(path)
-    kept = KeyedFile(path, analyses.program() or b"")
+    kept = KeyedFile(path, program() or b"")
     for text, expected in before.items():
         found = again.analyse(text, None, BASE, {})
         assert found.key is not None
@@ -126,7 +127,7 @@ def test_nothing_else_is_made_of_what_is_kept(tmp_path: Path, value: bytes) -> N
     path, text = tmp_path / "analyses", "ASK { ?x <p> ?y }"
     key = read(text).key
     assert key is not None
-    KeyedFile(path, analyses.program() or b"").add(key, value)
+    KeyedFile(path, program() or b"").add(key, value)
     assert read(text, path).query == parser.parse(text)
 
 
