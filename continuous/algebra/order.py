@@ -12,6 +12,7 @@ of ORDER BY, MIN and MAX; and `total_key`, under which only identical terms tie.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
 from functools import lru_cache, total_ordering
 from typing import Any
@@ -64,6 +65,11 @@ def total_key(term: Term | None) -> Key:
     return ((_UNBOUND,), "") if term is None else (_value_key(term), str(term))
 
 
+def number_key(number: int | Decimal) -> Key:
+    """`value_key` of an xsd:integer or xsd:decimal, by its number."""
+    return (_LITERAL, _NUMBER, 0, number)
+
+
 @lru_cache(maxsize=65536)
 def _value_key(term: Term) -> Key:
     match term:
@@ -82,7 +88,7 @@ def _literal_key(literal: Literal) -> Key:
     if datatype in NUMERIC_TYPES:
         number = numeric_key(text, datatype)
         if number is not None:
-            return (_NUMBER, number)
+            return (_NUMBER, *number)
     elif datatype == XSD + "string":
         return (_STRING, text)
     elif datatype == XSD + "boolean" and text in ("true", "false", "1", "0"):
@@ -150,6 +156,31 @@ def _duration_key(found: re.Match[str]) -> tuple[Decimal, int]:
         + Decimal(found[7] or 0)
     )
     return (months * Decimal("2629746") + seconds, months)
+
+
+class Tie:
+    """Stands for a key that few comparisons ask for; it is made by the first that does."""
+
+    __slots__ = ("_key", "_make")
+
+    def __init__(self, make: Callable[[], Key]) -> None:
+        self._make = make
+        self._key: Key | None = None
+
+    @property
+    def key(self) -> Key:
+        """The key itself."""
+        if self._key is None:
+            self._key = self._make()
+        return self._key
+
+    def __lt__(self, other: Tie) -> bool:
+        return self.key < other.key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tie) and self.key == other.key
+
+    __hash__ = None  # type: ignore[assignment]  # it is compared only
 
 
 # --- the other way round -----------------------------------------------------------------------

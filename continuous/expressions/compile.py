@@ -20,6 +20,7 @@ from quadrill.store.errors import UnsupportedError
 
 from ..algebra.nodes import Call, Constant, Exists, Expr, FunctionCall, Var
 from . import functions, numeric, oxigraph
+from .scaled import NAMES, Chain
 from .values import DECIMAL_ONE, XSD, Decimal18, Maybe, Value, ValueTable, term_of, value_of
 
 ValueFunction = Callable[[tuple[int, ...]], Maybe]
@@ -49,6 +50,8 @@ class Emitter:
         self.names: dict[str, Any] = {"values": context.values}
         self.known: dict[str, str] = {}
         """Locals that already hold the value of a variable."""
+        # Inside the longer form of a chain, where what it consists of is none again.
+        self._in_chain = False
         self._count = 0
         self._objects: dict[int, str] = {}
 
@@ -92,7 +95,27 @@ class Emitter:
             case FunctionCall(iri, args):
                 return self._function(iri, args, slots)
             case Call(name, args):
+                chain = None if self._in_chain else Chain(expr, self.fresh, self.name_of)
+                if chain is not None and chain.lines:
+                    return self._chain(chain, name, args, slots)
                 return self._call(name, args, slots)
+
+    def _chain(self, chain: Chain, name: str, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
+        """Arithmetic on whole numbers where all variables are decimals, else operation by operation."""
+        known, result = self.known, self.fresh()
+        self.names.update(NAMES)
+        for variable, local in chain.variables.items():
+            self.line(f"{local} = {self.value(Var(variable), slots)}")
+        self.known = known | chain.variables
+        self.line(f"if {chain.guard}:")
+        for each in [*chain.lines, f"{result} = Decimal18({chain.result})"]:
+            self.line(f"    {each}")
+        self.line("else:")
+        self.depth, self._in_chain = self.depth + 1, True
+        self.line(f"{result} = {self._call(name, args, slots)}")
+        self.depth, self._in_chain = self.depth - 1, False
+        self.known = known
+        return result
 
     def truth(self, expr: Expr, slots: Mapping[str, str]) -> str:
         """Lines that compute the effective boolean value; the name of a local with True, False or None."""

@@ -15,15 +15,25 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass
+from decimal import Decimal
 from math import isfinite
 from typing import Final, TypeAlias
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
-from quadrill.store.dictionary import TermDictionary, decimal_id, inline_decimal, integer_id
+from quadrill.store.dictionary import (
+    XSD_DECIMAL,
+    XSD_INTEGER,
+    XSD_STRING,
+    TermDictionary,
+    decimal_id,
+    inline_decimal,
+    inline_text,
+    integer_id,
+)
 from quadrill.store.terms import Term
 
-from ..algebra.order import Key, falling, total_key, value_key
+from ..algebra.order import Key, falling, number_key, value_key
 from ..algebra.set_functions import double_text, single_text
 
 XSD: Final = "http://www.w3.org/2001/XMLSchema#"
@@ -189,7 +199,13 @@ class OrderKeys:
         """The key of ORDER BY: terms of equal value tie."""
         key = self._value.get(term_id)
         if key is None:
-            key = self._value[term_id] = value_key(self._terms.decode(term_id))
+            number = None if term_id >= 0 else _inline_number(term_id)
+            if number is None:
+                key = value_key(self._terms.decode(term_id))
+            else:
+                key = number_key(number)
+                self._terms.met_inline(term_id)
+            self._value[term_id] = key
         return key
 
     def falling(self, term_id: int) -> Key:
@@ -203,10 +219,24 @@ class OrderKeys:
         """The key of the total order: only the same term ties."""
         key = self._total.get(term_id)
         if key is None:
-            # Unbound comes first; its key must compare with those of terms.
-            key = total_key(self._terms.decode(term_id)) if term_id else (value_key(None), "")
-            self._total[term_id] = key
+            key = self._total[term_id] = self.value(term_id), self._text(term_id)
         return key
+
+    def _text(self, term_id: int) -> str:
+        """The N-Triples text of a term; unbound comes first."""
+        if term_id < 0:
+            text, datatype = inline_text(term_id)
+            if datatype is not XSD_STRING:
+                return f'"{text}"^^{datatype}'
+        return str(self._terms.terms[term_id]) if term_id else ""
+
+
+def _inline_number(term_id: int) -> int | Decimal | None:
+    """The exact number in a negative id; None for a term that is none."""
+    text, datatype = inline_text(term_id)
+    if datatype is XSD_INTEGER:
+        return int(text)
+    return Decimal(text) if datatype is XSD_DECIMAL else None
 
 
 def _id_of_decimal(scaled: int) -> int:

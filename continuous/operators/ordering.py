@@ -17,11 +17,12 @@ SortKey = tuple[Any, ...]
 class _Group:
     """The rows of one group.
 
-    ``sorted`` are all rows in order; ``shown`` has each row shown, in its shown form, with its least key and
-    how often it is there; ``bar`` is the key at the last place shown, None while there is room behind it.
+    ``sorted`` are the keys of all rows in order; ``shown`` has each row shown, in its shown form, with its
+    least key and how often it is there; ``bar`` is the key at the last place shown, None while there is room
+    behind it.
     """
 
-    sorted: list[tuple[SortKey, IdRow]] = field(default_factory=list)
+    sorted: list[SortKey] = field(default_factory=list)
     shown: dict[IdRow, tuple[SortKey, int]] = field(default_factory=dict)
     bar: SortKey | None = None
 
@@ -33,10 +34,10 @@ class TopK(Operator):
     """The rows at the places ``offset`` to ``offset + limit`` of the input in order.
 
     ``sort_key`` gives the key of an input row, total over the columns that are shown: rows that tie are equal
-    there. All keys are kept in sorted lists; the rows shown are read again only when a change falls before
-    their end. With ``by``, the rows with equal values in these columns are a group, which is ordered and cut
-    on its own: LIMIT in a block that is evaluated graph by graph. The first of each group is what DISTINCT
-    keeps of equal rows: a row stands where the least of its sort keys puts it.
+    there. All keys are kept in sorted lists, with the row as their last part; the rows shown are read again
+    only when a change falls before their end. With ``by``, the rows with equal values in these columns are a
+    group, which is ordered and cut on its own: LIMIT in a block that is evaluated graph by graph. The first
+    of each group is what DISTINCT keeps of equal rows: a row stands where the least of its keys puts it.
 
     Law: out = union over the groups of slice(sort(integrate(in))).
     Source: https://www.w3.org/TR/sparql11-query/#sparqlAlgebra, OrderBy, Project, Distinct, Slice.
@@ -117,16 +118,16 @@ class TopK(Operator):
         """Enter one changed row; its key."""
         known = self.kept.get(row)
         if known is None:
-            key = self._sort_key(row)
+            key = (*self._sort_key(row), row)
             self.kept[row] = (key, weight)
-            insort(group.sorted, (key, row))
+            insort(group.sorted, key)
             return key
         key = known[0]
         if known[1] + weight:
             self.kept[row] = (key, known[1] + weight)
         else:
             del self.kept[row]
-            del group.sorted[bisect_left(group.sorted, (key, row))]
+            del group.sorted[bisect_left(group.sorted, key)]
         return key
 
     def _show(self, group: _Group, told: dict[IdRow, SortKey], out: Delta) -> None:
@@ -146,7 +147,8 @@ class TopK(Operator):
         """The rows between offset and end with keys and counts; sets the bar at the last place."""
         place = 0
         group.bar = None
-        for key, row in group.sorted:
+        for key in group.sorted:
+            row: IdRow = key[-1]
             weight = self.kept[row][1]
             first = max(place, self._offset)
             place += weight

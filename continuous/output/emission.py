@@ -130,6 +130,8 @@ class SelectEmission:
     empty: dict[str, Any] = field(init=False)
     head: str = field(init=False)
     _keys: list[str] = field(init=False)
+    # What was told of the first rows last: they are often the same again.
+    _told: tuple[Sequence[Solution], str] = ((), "")
 
     def __post_init__(self) -> None:
         self.empty = {"head": {"vars": list(self.names)}, "results": {"bindings": []}}
@@ -161,8 +163,14 @@ class SelectEmission:
 
     def line(self, moment: Moment, rows: Sequence[Solution]) -> str:
         """The moment and rows on one line: `one_line` of `solutions`."""
-        if len(rows) > 1 and not self.ordered:
-            rows = in_fixed_order(rows)
+        told, listed = self._told
+        if not self.ordered or told != rows:
+            listed = self._listed(in_fixed_order(rows) if len(rows) > 1 and not self.ordered else rows)
+            if self.ordered:
+                self._told = rows, listed
+        return f"{moment.head()}{self.head}{listed}]}}}}"
+
+    def _listed(self, rows: Sequence[Solution]) -> str:
         found = []
         for row in rows:
             cells = []
@@ -170,8 +178,7 @@ class SelectEmission:
                 if term is not None:
                     cells.append(key + term_text(term))
             found.append(",".join(cells))
-        listed = "{" + "},{".join(found) + "}" if found else ""
-        return f"{moment.head()}{self.head}{listed}]}}}}"
+        return "{" + "},{".join(found) + "}" if found else ""
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 from ..algebra.build import has_exists
 from ..algebra.nodes import (
@@ -17,6 +18,7 @@ from ..algebra.nodes import (
     Slice,
     Var,
 )
+from ..algebra.order import Tie
 from ..algebra.variables import NO_NAMES, expression_variables, in_scope
 from ..expressions.aggregates import Tools, accumulator_factory
 from ..expressions.compile import compile_value
@@ -130,11 +132,13 @@ def _order(
         for each in conditions
     ]
 
+    def tie(row: IdRow) -> SortKey:
+        return tuple([keys.total(row[column] if column >= 0 else 0) for column in columns])
+
     def sort_key(row: IdRow) -> SortKey:
-        return (
-            *[key_of(id_of(row)) for key_of, id_of in parts],
-            *[keys.total(row[column] if column >= 0 else 0) for column in columns],
-        )
+        # Side by side: of two keys none is the beginning of the other.
+        key = [part for key_of, id_of in parts for part in key_of(id_of(row))]
+        return (*key, Tie(partial(tie, row)))
 
     return columns, sort_key
 
