@@ -65,6 +65,19 @@ def _literal_text(value: str, datatype: str) -> str:
     return f'{{"type":"literal","value":{_quoted(value)}{kind}}}'
 
 
+def _text_as_written(written: str) -> str | None:
+    """`term_text` of a term by how N-Quads writes it; None where that is not plain."""
+    if written.startswith("<http"):
+        return f'{{"type":"uri","value":{_quoted(written[1:-1])}}}'
+    if "\\" not in written and written.startswith('"'):
+        value, typed, datatype = written.rpartition('"^^<')
+        if typed:
+            return _literal_text(value[1:], datatype[:-1])
+        if written.endswith('"'):
+            return _literal_text(written[1:-1], XSD_STRING)
+    return None
+
+
 class TermTexts(dict[int, str]):
     """`term_text` by id, as long as the dictionary has the term; literals inside ids are not made terms."""
 
@@ -78,10 +91,8 @@ class TermTexts(dict[int, str]):
             value, datatype = inline_text(term_id)
             text = _literal_text(value, datatype.value)
             self._met(term_id)
-        elif (written := self._texts.get(term_id, "")).startswith("<http"):
-            text = f'{{"type":"uri","value":{_quoted(written[1:-1])}}}'
         else:
-            text = term_text(self._terms[term_id])
+            text = _text_as_written(self._texts.get(term_id, "")) or term_text(self._terms[term_id])
         self[term_id] = text
         return text
 

@@ -22,12 +22,11 @@ from typing import Final, TypeAlias
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from quadrill.store.dictionary import (
-    XSD_DECIMAL,
-    XSD_INTEGER,
     XSD_STRING,
     TermDictionary,
     decimal_id,
     inline_decimal,
+    inline_integer,
     inline_text,
     integer_id,
 )
@@ -40,6 +39,7 @@ XSD: Final = "http://www.w3.org/2001/XMLSchema#"
 DECIMAL_ONE: Final = 10**18
 INTEGER_LIMIT: Final = 2**63
 DECIMAL_LIMIT: Final = 2**127
+_ESCAPED = re.compile(r'["\\]').search
 _POWERS = [10**n for n in range(19)]
 
 _INTEGER = NamedNode(XSD + "integer")
@@ -144,13 +144,15 @@ class ValueTable(dict[int, Maybe]):
         dictionary.forget_with(self)
 
     def __missing__(self, term_id: int) -> Maybe:
-        decimal = inline_decimal(term_id) if term_id < 0 else None
-        if decimal is None:
-            value = value_of(self.dictionary.terms[term_id])
-        else:
-            mantissa, scale = decimal
-            value = Decimal18(mantissa * _POWERS[18 - scale])
+        if term_id > 0:
+            value: Maybe = value_of(self.dictionary.terms[term_id])
+        elif (decimal := inline_decimal(term_id)) is not None:
+            value = Decimal18(decimal[0] * _POWERS[18 - decimal[1]])
             self.dictionary.met_inline(term_id)
+        elif (value := inline_integer(term_id)) is not None:
+            self.dictionary.met_inline(term_id)
+        else:
+            value = value_of(self.dictionary.terms[term_id])
         self[term_id] = value
         return value
 
@@ -167,15 +169,18 @@ class ValueTable(dict[int, Maybe]):
         """The id of a value; None (an error, unbound) is 0."""
         kind = type(value)
         if kind is Decimal18:
-            found = _id_of_decimal(value)  # type: ignore[arg-type]  # its kind
-        elif kind is int:
-            found = integer_id(value)  # type: ignore[arg-type]
-        elif value is None:
+            # Most numbers have ids that can be told from the value alone.
+            return (
+                _id_of_decimal(value)  # type: ignore[arg-type]  # its kind
+                or self.dictionary.texts[f'"{decimal_text(value)}"^^{_DECIMAL}']  # type: ignore[arg-type]
+            )
+        if kind is int and (found := integer_id(value)):  # type: ignore[arg-type]
+            return found
+        if value is None:
             return 0
-        else:
-            found = 0
-        # Most numbers have ids that can be told from the value alone.
-        return found or self.dictionary.ids[term_of(value)]  # type: ignore[arg-type]
+        if isinstance(value, str) and value.isascii() and value.isprintable() and not _ESCAPED(value):
+            return self.dictionary.texts[f'"{value}"']
+        return self.dictionary.ids[term_of(value)]
 
     def clear(self) -> None:
         """Forget everything that can be computed again."""
@@ -233,10 +238,8 @@ class OrderKeys:
 
 def _inline_number(term_id: int) -> int | Decimal | None:
     """The exact number in a negative id; None for a term that is none."""
-    text, datatype = inline_text(term_id)
-    if datatype is XSD_INTEGER:
-        return int(text)
-    return Decimal(text) if datatype is XSD_DECIMAL else None
+    decimal = inline_decimal(term_id)
+    return inline_integer(term_id) if decimal is None else Decimal(decimal[0]).scaleb(-decimal[1])
 
 
 def _id_of_decimal(scaled: int) -> int:
@@ -244,6 +247,8 @@ def _id_of_decimal(scaled: int) -> int:
     whole, rest = divmod(scaled, DECIMAL_ONE)
     if not rest:
         return decimal_id(whole, 0)
+    if rest % 100:
+        return 0  # more digits than an id has room for
     fraction = f"{rest:018d}".rstrip("0")
     return decimal_id(scaled // _POWERS[18 - len(fraction)], len(fraction))
 

@@ -276,19 +276,21 @@ class RunLoop:
         decode = out.name_of(self.state.decoder(names), "decode")
         rows = f"[*map({decode}, {kind})]"
         line = f"{out.name_of(self.emission.line, 'line')}(moment(due, version), {rows})"
-        if names and schema.certain.issuperset(names):
-            keys = [f'{"," * (number > 0)}"{name}":' for number, name in enumerate(names)]
-            cells = "".join(
-                f"{{{out.name_of(key, 'k')}}}{{text[row[{place}]]}}"
-                for key, place in zip(keys, schema.columns(names), strict=True)
-            )
-            begin, end = out.name_of('{"at":', "k"), out.name_of("}]}}", "k")
-            out.line(f"if len({kind}) == 1:")
-            out.line(f"    row = {kind}[0]")
-            out.line(f'    {kind}_line = f"{{{begin}}}{{due}}{{middle}}{cells}{{{end}}}"')
-            out.line(f"else: {kind}_line = {line} if {kind} else {out.name_of('', 'k')}")
+        columns = [each for each in zip(names, schema.columns(names), strict=True) if each[1] >= 0]
+        if schema.certain.issuperset(names):
+            keys = [out.name_of(f'{"," * (number > 0)}"{name}":', "k") for number, name in enumerate(names)]
+            told = zip(keys, columns, strict=True)
+            cells = "".join(f"{{{key}}}{{text[row[{place}]]}}" for key, (_, place) in told)
         else:
-            out.line(f"{kind}_line = {line} if {kind} else {out.name_of('', 'k')}")
+            key = out.name_of([f'"{name}":' for name, _ in columns], "k")
+            ids = "".join(f"row[{place}], " for _, place in columns)
+            listed = f"[key + text[each] for key, each in zip({key}, ({ids})) if each]"
+            cells = f"{{{out.name_of(',', 'k')}.join({listed})}}"
+        begin, end = out.name_of('{"at":', "k"), out.name_of("}]}}", "k")
+        out.line(f"if len({kind}) == 1:")
+        out.line(f"    row = {kind}[0]")
+        out.line(f'    {kind}_line = f"{{{begin}}}{{due}}{{middle}}{cells}{{{end}}}"')
+        out.line(f"else: {kind}_line = {line} if {kind} else {out.name_of('', 'k')}")
 
 
 _ENCODE = """
