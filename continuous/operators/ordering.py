@@ -17,9 +17,8 @@ SortKey = tuple[Any, ...]
 class _Group:
     """The rows of one group.
 
-    ``sorted`` are the keys of all rows in order; ``shown`` has each row shown, in its shown form, with its
-    least key and how often it is there; ``bar`` is the key at the last place shown, None while there is room
-    behind it.
+    ``sorted`` are the keys of all rows; ``shown`` has each row shown, in its shown form, with its least key
+    and how often it is there; ``bar`` is the key at the last place shown, None while there is room behind it.
     """
 
     sorted: list[SortKey] = field(default_factory=list)
@@ -103,12 +102,8 @@ class TopK(Operator):
 
     def rows(self) -> list[IdRow]:
         """The rows shown, in order, each as often as it is there."""
-        return [
-            row
-            for group in self._groups.values()
-            for row, _, count in self._read(group)
-            for _ in range(count)
-        ]
+        groups = self._groups.values()
+        return [row for each in groups for row, _, count in self._read(each) for _ in range(count)]
 
     def sorted(self, rows: Iterable[IdRow]) -> list[IdRow]:
         """Rows of the last change in order."""

@@ -97,8 +97,6 @@ def difference(rows: Sequence[T], minus: Sequence[T]) -> list[T]:
     >>> difference(["a", "b", "a"], ["a", "c"])
     ['b', 'a']
     """
-    if not minus:
-        return list(rows)
     counts = Counter(minus)
     left = []
     for row in rows:
@@ -164,20 +162,17 @@ class SelectEmission:
     def line(self, moment: Moment, rows: Sequence[Solution]) -> str:
         """The moment and rows on one line: `one_line` of `solutions`."""
         told, listed = self._told
-        if not self.ordered or told != rows:
-            listed = self._listed(in_fixed_order(rows) if len(rows) > 1 and not self.ordered else rows)
-            if self.ordered:
-                self._told = rows, listed
+        if not self.ordered:
+            listed = self._listed(in_fixed_order(rows))
+        elif told != rows:
+            self._told = rows, (listed := self._listed(rows))
         return f"{moment.head()}{self.head}{listed}]}}}}"
 
     def _listed(self, rows: Sequence[Solution]) -> str:
         found = []
         for row in rows:
-            cells = []
-            for key, term in zip(self._keys, row, strict=True):
-                if term is not None:
-                    cells.append(key + term_text(term))
-            found.append(",".join(cells))
+            cells = zip(self._keys, row, strict=True)
+            found.append(",".join([key + term_text(term) for key, term in cells if term is not None]))
         return "{" + "},{".join(found) + "}" if found else ""
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from ..expressions.compile import Emitter, ExpressionContext
@@ -288,8 +288,7 @@ class _Writer:
             indexes = [self._index(join, probe, probe.input in often) for probe in route]
             out.line(f"for row{number}, w{number} in {given}.items():")
             out.depth += 1
-            slots: dict[str, str] = {}
-            self._unpack(number, range(len(join.inputs[number].vars)), join, slots)
+            slots = {name: f"row{number}[{column}]" for column, name in enumerate(join.inputs[number].vars)}
             weights = [f"w{number}"]
             for probe, index in zip(route, indexes, strict=True):
                 self._probe(
@@ -320,10 +319,6 @@ class _Writer:
         out.line(f"        {total} = {flat}.get(row{number}, 0) + w{number}")
         out.line(f"        if {total}: {flat}[row{number}] = {total}")
         out.line(f"        else: del {flat}[row{number}]")
-
-    def _unpack(self, number: int, columns: Iterable[int], join: Join, slots: dict[str, str]) -> None:
-        for column in columns:
-            slots[join.inputs[number].vars[column]] = f"row{number}[{column}]"
 
     def _index(self, join: Join, probe: Probe, often: bool) -> str:
         """The name of the index that a look-up uses; where only commits look, it is made when one does."""
@@ -374,7 +369,7 @@ class _Writer:
             merged = out.fresh("m")
             out.line(f"{merged} = {mine} or {theirs}")
             slots[name] = merged
-        self._unpack(number, probe.take, join, slots)
+        slots.update({names[column]: f"row{number}[{column}]" for column in probe.take})
 
     # --- chains ---------------------------------------------------------------------------------
 

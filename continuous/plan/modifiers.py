@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
 
 from ..algebra.build import has_exists
 from ..algebra.nodes import (
@@ -138,7 +137,7 @@ def _order(
     def sort_key(row: IdRow) -> SortKey:
         # Side by side: of two keys none is the beginning of the other.
         key = [part for key_of, id_of in parts for part in key_of(id_of(row))]
-        return (*key, Tie(partial(tie, row)))
+        return (*key, Tie(lambda: tie(row)))
 
     return columns, sort_key
 

@@ -83,8 +83,8 @@ def run_loop(
     ):
         if type(operator) not in (RangeWindow, AllWindow) or type(live) is not EncodedContent or key[1]:
             return None
-        source = state.keys[key[0]][0]
-        windows.append(LoopWindow(streams.index(stream), source, operator.stay, live.wanted))
+        place = streams.index(stream)
+        windows.append(LoopWindow(place, state.keys[key[0]][0], operator.stay, live.wanted))
     return RunLoop(state, windows, emission, check)
 
 
@@ -155,9 +155,8 @@ class RunLoop:
             out.line(f"count{number} = live{number}.counts")
             if each.stay is not None:
                 out.line(f"held{number} = windows[{number}].state.elements")
-        if len(streams) > 1:
-            for stream in sorted(streams):
-                out.line(f"view{stream} = views[{stream}]")
+        for stream in sorted(streams):
+            out.line(f"view{stream} = views[{stream}]")
         out.line("try:")
         out.depth += 1
         out.line("for at, view, elements in given:")
@@ -178,7 +177,7 @@ class RunLoop:
         for number, each in enumerate(self.windows):
             self._move(out, number, each)
         for stream in sorted(streams):
-            out.line("if entering:" if len(streams) == 1 else f"if entering and view is view{stream}:")
+            out.line(f"if entering and view is view{stream}:")
             out.depth += 1
             for number, each in enumerate(self.windows):
                 if each.stream == stream:
