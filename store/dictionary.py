@@ -396,12 +396,6 @@ def decimal_id(mantissa: int, scale: int) -> int:
     return ~((((folded << _SCALE_BITS) | scale) << TYPE_BITS) | _DECIMAL)
 
 
-def inline_integer(term_id: int) -> int | None:
-    """The xsd:integer in a negative id; None for a term of another type."""
-    bits = ~term_id
-    return _unfold(bits >> TYPE_BITS) if bits & _TYPE_MASK == _INTEGER else None
-
-
 def inline_decimal(term_id: int) -> tuple[int, int] | None:
     """Mantissa and scale of the xsd:decimal in a negative id; None for a term of another type."""
     bits = ~term_id

@@ -20,7 +20,7 @@ from quadrill.store.errors import UnsupportedError
 
 from ..algebra.nodes import Call, Constant, Exists, Expr, FunctionCall, Var
 from . import functions, numeric, oxigraph
-from .scaled import NAMES, Chain
+from .scaled import NAMES, OPERATIONS, Chain
 from .values import DECIMAL_ONE, XSD, Decimal18, Maybe, Value, ValueTable, term_of, value_of
 
 ValueFunction = Callable[[tuple[int, ...]], Maybe]
@@ -95,9 +95,10 @@ class Emitter:
             case FunctionCall(iri, args):
                 return self._function(iri, args, slots)
             case Call(name, args):
-                chain = None if self._in_chain else Chain(expr, self.fresh, self.name_of)
-                if chain is not None and chain.lines:
-                    return self._chain(chain, name, args, slots)
+                if name in OPERATIONS and not self._in_chain:
+                    chain = Chain(expr, self.fresh, self.name_of)
+                    if chain.lines:
+                        return self._chain(chain, name, args, slots)
                 return self._call(name, args, slots)
 
     def _chain(self, chain: Chain, name: str, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:

@@ -36,6 +36,8 @@ _ROUNDED = {
     "CEIL": "-(-{0} // ONE) * ONE",
     "ROUND": "({0} + ONE // 2) // ONE * ONE",
 }
+OPERATIONS = frozenset(["+", "-", "*", "/", *_ROUNDED])
+"""What chains consist of."""
 
 
 class _Number(NamedTuple):
@@ -61,7 +63,7 @@ class Chain:
         self.result = ""
         self._fresh = fresh
         self._name_of = name_of
-        number = self._number(expr) if type(expr) is Call else None
+        number = self._number(expr)
         if number is None or len(self.lines) < _FEWEST or not self.variables:
             self.lines = []
         else:

@@ -22,11 +22,11 @@ from typing import Final, TypeAlias
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from quadrill.store.dictionary import (
+    XSD_INTEGER,
     XSD_STRING,
     TermDictionary,
     decimal_id,
     inline_decimal,
-    inline_integer,
     inline_text,
     integer_id,
 )
@@ -149,7 +149,7 @@ class ValueTable(dict[int, Maybe]):
         elif (decimal := inline_decimal(term_id)) is not None:
             value = Decimal18(decimal[0] * _POWERS[18 - decimal[1]])
             self.dictionary.met_inline(term_id)
-        elif (value := inline_integer(term_id)) is not None:
+        elif (value := _inline_integer(term_id)) is not None:
             self.dictionary.met_inline(term_id)
         else:
             value = value_of(self.dictionary.terms[term_id])
@@ -236,10 +236,16 @@ class OrderKeys:
         return str(self._terms.terms[term_id]) if term_id else ""
 
 
+def _inline_integer(term_id: int) -> int | None:
+    """The xsd:integer in a negative id; None for a term of another type."""
+    text, datatype = inline_text(term_id)
+    return int(text) if datatype is XSD_INTEGER else None
+
+
 def _inline_number(term_id: int) -> int | Decimal | None:
     """The exact number in a negative id; None for a term that is none."""
     decimal = inline_decimal(term_id)
-    return inline_integer(term_id) if decimal is None else Decimal(decimal[0]).scaleb(-decimal[1])
+    return _inline_integer(term_id) if decimal is None else Decimal(decimal[0]).scaleb(-decimal[1])
 
 
 def _id_of_decimal(scaled: int) -> int:
