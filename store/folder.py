@@ -15,6 +15,7 @@ Other files (the registry's, input logs) may stand beside these.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -29,6 +30,8 @@ be safe to run again after a crash in its middle."""
 
 _NAME = "quadrill-data"
 PLACE = "PLACE"
+_PATIENCE = 3.0
+"""Seconds to wait for the lock: a server killed a moment ago may have left a process that ends soon."""
 
 
 class DataFolder:
@@ -209,9 +212,18 @@ def _check_format(path: Path, version: int, upgrades: Mapping[int, Callable[[Pat
         write_format(path, version)
 
 
-def _hold(lock: IO[str], path: Path) -> None:
+def _hold(lock: IO[str], path: Path, patience: float = _PATIENCE) -> None:
+    until = time.monotonic() + patience
     try:
-        _lock_file(lock)
+        while True:
+            try:
+                _lock_file(lock)
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
+            else:
+                return
     except OSError as error:
         lock.seek(0)
         holder = lock.read(20).strip()

@@ -35,6 +35,7 @@ class Copy:
     def __init__(self, work: Callable[[], int]) -> None:
         """Begin some work in a copy; it gives a number to report, and may wait for no lock."""
         self._report, answer = Pipe(duplex=False)
+        parent = os.getpid()
         try:
             with warnings.catch_warnings():
                 # Newer Pythons warn of forks among threads; what the copy does is written with them in mind.
@@ -45,7 +46,7 @@ class Copy:
             answer.close()
             raise
         if self._pid == 0:
-            _work_and_end(work, answer)
+            _work_and_end(work, answer, parent)
         answer.close()
 
     def wait(self, seconds: float) -> int:
@@ -74,12 +75,12 @@ class Copy:
             os.kill(self._pid, signal.SIGKILL)
 
 
-def _work_and_end(work: Callable[[], int], answer: Connection) -> None:
+def _work_and_end(work: Callable[[], int], answer: Connection, parent: int) -> None:
     """In the copy; never returns."""
     told: int | str = ""
     try:
         gc.disable()
-        _settle_in(answer.fileno())
+        _settle_in(answer.fileno(), parent)
         told = work()
     except BaseException as error:
         reason = error.strerror if isinstance(error, OSError) else None
@@ -91,12 +92,15 @@ def _work_and_end(work: Callable[[], int], answer: Connection) -> None:
             os._exit(0)
 
 
-def _settle_in(answer: int) -> None:
+def _settle_in(answer: int, parent: int) -> None:
     """Become a quiet process of its own that ends with its parent; where memory is short it goes first."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if _libc is not None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        # It was killed before it could be followed: a server that comes after it may be reading the folder.
+        os._exit(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.closerange(3, answer)
     os.closerange(answer + 1, os.sysconf("SC_OPEN_MAX"))
     os.nice(5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from functools import partial
@@ -92,6 +93,29 @@ except StoreLockedError as error:
         child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
         assert "in use by another process (process " in child.stdout, child.stderr
     QuadStore.open(tmp_path / "data").close()
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not copied here")
+def test_a_start_waits_for_what_a_killed_server_left(tmp_path: Path) -> None:
+    """A copy of the process that was just begun closes the lock a moment after the server is dead."""
+    code = f"""
+import os, time
+from pathlib import Path
+from quadrill.store.folder import DataFolder
+held = DataFolder.open(Path({str(tmp_path / "data")!r}))
+if os.fork() == 0:
+    time.sleep(0.7)
+    os._exit(0)
+print("ready", flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "ready\n"
+        server.kill()
+        server.wait()
+        DataFolder.open(tmp_path / "data").close()
 
 
 def test_a_database_that_another_program_holds_is_refused(tmp_path: Path) -> None:
