@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from quadrill.continuous.errors import InputError
-from quadrill.continuous.streams.times import duration_ms
+from quadrill.continuous.times import duration_ms
 
 from ..connectors.figures import Figures
 from .declared import SECTIONS, Declared, escaped

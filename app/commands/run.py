@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from quadrill.continuous.streams.times import INSTANT_HINT, parse_instant
+from quadrill.continuous.times import INSTANT_HINT
+from quadrill.store.documents.times import parse_instant
 
 from .given import OfflineError, UsageError, add_command, read_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from quadrill.continuous.streams.times import format_instant
+from quadrill.store.documents.times import format_instant
 
 MAX_WIDTH = 80
 SIGNS = {"insert": "+", "delete": "-", "answer": "="}

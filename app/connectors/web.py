@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from quadrill.continuous.errors import InputError
-from quadrill.continuous.streams.times import duration_ms
+from quadrill.continuous.times import duration_ms
 from quadrill.store.hosts import WEB, AllowedHosts
 
 from .declaration import Member, mapping_of, text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadrill.continuous.streams.times import show_duration
+from quadrill.store.documents.times import show_duration
 
 _PART_NOTES = {
     "looked_up_because": "looked up, not held: {}",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 from typing import Literal as OneOf
 
-from quadrill.continuous.streams.times import format_instant, show_duration
+from quadrill.store.documents.times import format_instant, show_duration
 
 _SILENT_MS = 5_000
 """A stream from which nothing comes for as long is silent, also when it never becomes idle."""

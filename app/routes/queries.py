@@ -7,7 +7,7 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from quadrill.continuous.queries.registration import Registration
-from quadrill.continuous.streams.times import instant_ms
+from quadrill.continuous.times import instant_ms
 
 from ..describing import plan_text
 from ..describing.advice import advice

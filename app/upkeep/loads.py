@@ -9,7 +9,7 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
-from quadrill.continuous.streams.times import duration_ms
+from quadrill.continuous.times import duration_ms
 from quadrill.store.bulk import Kept, LoadOptions, LoadProgress
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.bulk.load import ENGINES

@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 from pyoxigraph import NamedNode
 
+from quadrill.store.documents.times import UNITS_NS
+
 from ..algebra.nodes import Var
 from ..algebra.query import Dialect, WindowDeclaration, WindowSpec
 from . import syntax as s
 from .context import Context
 from .terms import Terms
 
-UNITS_NS = {"ns": 1, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
 WORDS = {
     "nanosecond": "ns", "millisecond": "ms", "milli": "ms", "second": "s", "sec": "s",
     "minute": "m", "min": "m", "hour": "h", "hr": "h", "day": "d",

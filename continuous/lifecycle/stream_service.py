@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from quadrill.store.documents.times import GREATEST_MS, LEAST_MS, show_duration
 from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
 from quadrill.store.results import one_line
 
@@ -24,7 +25,7 @@ from ..streams.dead_letters import Change, DeadLetter
 from ..streams.decode import DecodeOptions, decode, decode_line
 from ..streams.mapped import decode_mapped, of_records, sample
 from ..streams.receipts import PushReceipt, fingerprint_of
-from ..streams.times import GREATEST_MS, LEAST_MS, instant_ms, show_duration
+from ..times import instant_ms
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
 

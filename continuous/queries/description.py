@@ -11,6 +11,7 @@ from typing import Any
 from pyoxigraph import NamedNode
 
 from quadrill.store.changes.commit import DEFAULT_GRAPH_KEY
+from quadrill.store.documents.times import show_duration
 from quadrill.store.quads.rates import ChangeRates
 
 from ..algebra.printer import write_pattern
@@ -19,7 +20,6 @@ from ..algebra.static import needed_tables
 from ..evaluate.evaluator import Evaluator
 from ..static.reading import Progress
 from ..streams.accept import StreamState
-from ..streams.times import show_duration
 from ..windows.kinds import kind_of, show_window
 from ..windows.operator import WindowOperator
 from ..windows.reports import Report

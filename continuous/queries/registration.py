@@ -11,7 +11,7 @@ from ..algebra.columnar import ENGINES
 from ..algebra.query import Dialect, Output
 from ..errors import InputError
 from ..streams.registry import Read, check_iri, check_name, flag, one_of
-from ..streams.times import duration_ms, instant_ms
+from ..times import duration_ms, instant_ms
 
 Profile = OneOf["cqels", "rspql", "csparql"]
 _EVERY = {"report": "periodic", "refresh": "every", "start": "from"}

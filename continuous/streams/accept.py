@@ -11,6 +11,7 @@ from typing import Any
 from pyoxigraph import Quad
 
 from quadrill.store.documents.own_terms import with_own_blank_nodes
+from quadrill.store.documents.times import format_instant
 from quadrill.store.errors import LimitError
 from quadrill.store.registry.records import Stamping, StreamRecord
 
@@ -23,7 +24,6 @@ from .checks import checked
 from .dead_letters import DeadLetter, DeadLetters
 from .decode import PROV_GENERATED_AT_TIME, BadElement, Decoded
 from .receipts import PushReceipt, Receipts
-from .times import format_instant
 
 
 @dataclass(slots=True)

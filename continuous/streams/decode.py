@@ -30,12 +30,13 @@ from quadrill.store.documents.messages import MessageText, split_json_messages, 
 from quadrill.store.documents.own_lines import literal_parts
 from quadrill.store.documents.statements import PLAIN_LINE, Statement, Statements, term_of
 from quadrill.store.documents.timed_lines import read_timed_lines
+from quadrill.store.documents.times import GREATEST_MS, LEAST_MS, parse_instant
 from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
 from quadrill.store.formats import split_media_type
 
 from ..errors import InputError, MediaTypeError
 from ..language.mapping.records import MEDIA_TYPES
-from .times import GREATEST_MS, INSTANT_HINT, LEAST_MS, instant_ms, parse_instant
+from ..times import INSTANT_HINT, instant_ms
 
 PROV_GENERATED_AT_TIME = "http://www.w3.org/ns/prov#generatedAtTime"
 

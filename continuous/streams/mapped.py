@@ -13,6 +13,7 @@ from quadrill.store.formats import split_media_type
 from ..errors import InputError, MediaTypeError
 from ..language.mapping.mapping import RecordMapping
 from ..language.mapping.records import MEDIA_TYPES, Record, read_records
+from ..language.mapping.times import record_ms
 from .decode import (
     Decoded,
     DecodedElement,
@@ -23,7 +24,6 @@ from .decode import (
     made_element,
     refuse,
 )
-from .times import record_ms
 
 _KEPT_CHARACTERS = 10_000
 """Of the text of a record that could not be read."""

@@ -21,9 +21,9 @@ from ..inputs import Arrival, Element, Idle, LogRecord, StreamInput
 from ..language.mapping.declaration import read_declaration
 from ..language.mapping.mapping import compiled
 from ..settings import EngineSettings
+from ..times import duration_ms
 from .accept import StreamState
 from .dead_letters import DeadLetter, DeadLetters, Reason
-from .times import duration_ms
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _MOST_FAILED = 100

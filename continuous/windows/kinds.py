@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from quadrill.store.documents.times import show_duration
+
 from ..algebra.query import WindowSpec
 from ..language.windows import WindowWord, add_word, remove_word
-from ..streams.times import show_duration
 from .counting import BatchWindow, ElementsWindow, TriplesWindow
 from .grid import GridWindow
 from .operator import AllWindow, RangeWindow, WindowOperator

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
 from quadrill.continuous.errors import InputError
-from quadrill.continuous.streams.times import duration_ms
+from quadrill.continuous.times import duration_ms
 from quadrill.store.hosts import AllowedHosts
 
 from ...http.errors import HttpError

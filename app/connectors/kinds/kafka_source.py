@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Record
 
 from quadrill.continuous.errors import InputError
-from quadrill.continuous.streams.times import duration_ms
+from quadrill.continuous.times import duration_ms
 from quadrill.store.hosts import AllowedHosts
 
 from ..declaration import Member, list_of

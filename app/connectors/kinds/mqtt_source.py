@@ -14,7 +14,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from quadrill.continuous.errors import InputError
-from quadrill.continuous.streams.times import duration_ms
+from quadrill.continuous.times import duration_ms
 from quadrill.store.hosts import AllowedHosts
 
 from ..declaration import Member, list_of

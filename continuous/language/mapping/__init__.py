@@ -4,5 +4,5 @@
     {"jsonld": context}  --context.py-->    terms    --jsonld.py-->    a function of a record
 
 ``declaration.py`` is the mapping as it is declared, ``mapping.py`` what is made of it, ``records.py`` reads
-bodies, ``fields.py`` the fields of a record.
+bodies, ``fields.py`` the fields of a record, ``times.py`` their times.
 """

@@ -1,0 +1,74 @@
+"""The event times of records, in the formats that a mapping names."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from decimal import ROUND_FLOOR, Decimal
+from typing import Any
+
+from quadrill.store.documents.times import EPOCH, GREATEST_MS, INTEGER, LEAST_MS, MS, parse_instant
+
+from ...errors import InputError
+from ...times import instant_ms
+
+_NUMBER = re.compile(r"[+-]?(?:\d{1,25}(?:\.\d{0,25})?|\.\d{1,25})(?:[eE][+-]?\d{1,2})?\Z", re.ASCII)
+_PER_MS = {"s": Decimal("0.001"), "ms": Decimal(1), "us": Decimal(1000)}
+_TIME_HINTS = {
+    "iso": 'Send ISO 8601, such as "2024-05-01T12:00:00Z"',
+    "s": "Send seconds since the epoch",
+    "ms": "Send milliseconds since the epoch",
+    "us": "Send microseconds since the epoch",
+}
+
+
+def record_ms(value: Any, time_format: str | None, field: str) -> int:
+    """The time in a field of a record, in milliseconds; fractions of one are cut off.
+
+    Args:
+        value: what stands there, None when it is missing.
+        time_format: ``iso`` for ISO 8601, ``s``, ``ms`` or ``us`` for a number since the epoch; None: as
+            `instant_ms`.
+        field: its name.
+
+    Raises:
+        InputError: it is no time of this format, or outside of the years 1 to 9999.
+    """
+    if value is None:
+        raise InputError(f"the field {field} of the event time is missing", code="no-time")
+    if time_format is None:
+        return instant_ms(value, f"the field {field}")
+    text = value if isinstance(value, str) else "" if isinstance(value, bool) else str(value)
+    found = _iso_ms(value) if time_format == "iso" else _number_ms(text.strip(), _PER_MS[time_format])
+    if found is None or not LEAST_MS <= found <= GREATEST_MS:
+        raise InputError(
+            f"the field {field}: {json.dumps(value, default=str)} is no time of the format {time_format} "
+            "in the years 1 to 9999",
+            hint=_TIME_HINTS[time_format],
+        )
+    return found
+
+
+def _iso_ms(value: Any) -> int | None:
+    if not isinstance(value, str) or INTEGER.match(value):
+        return None
+    text = value.strip()
+    found = parse_instant(text)
+    if found is None:
+        try:
+            moment = datetime.fromisoformat(text)
+            found = ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH) // MS
+        except (ValueError, OverflowError):
+            return None
+    return found
+
+
+def _number_ms(text: str, per_ms: Decimal) -> int | None:
+    """A number of units since the epoch, so many to a millisecond."""
+    if not _NUMBER.match(text):
+        return None
+    try:
+        return int((Decimal(text) / per_ms).to_integral_value(ROUND_FLOOR))
+    except (ArithmeticError, OverflowError):
+        return None

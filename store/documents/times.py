@@ -1,0 +1,74 @@
+"""Instants and durations as texts have them: milliseconds, xsd:dateTime, ``2s``, ``PT10S``."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from math import ceil
+
+INTEGER = re.compile(r"[+-]?\d{1,18}\Z", re.ASCII)
+# xsd:date and xsd:dateTime; https://www.w3.org/TR/xmlschema11-2/#nt-tzFrag: at most 14 hours away.
+_DATE_TIME = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:T(\d\d:\d\d:\d\d)(\.\d+)?)?(Z|[+-](?:0\d|1[0-3]):[0-5]\d|[+-]14:00)?\Z", re.ASCII
+)
+UNITS_NS = {"ns": 1, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|ms|s|m|h|d)", re.IGNORECASE)
+_PARTS = re.compile(rf"(?:{_PART.pattern}\s*)+\Z", re.IGNORECASE)
+_ISO = re.compile(r"P(?!\Z)(?:\d+D)?(?:T(?!\Z)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?\Z")
+_LONGEST_DURATION = 200
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MS = timedelta(milliseconds=1)
+# What NOW() can say and what logs and checkpoints hold in 64 bits: the years 1 to 9999.
+LEAST_MS = (datetime(1, 1, 1, tzinfo=UTC) - EPOCH) // MS
+GREATEST_MS = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MS
+
+
+def parse_instant(text: str) -> int | None:
+    """Integer milliseconds, an xsd:dateTime or an xsd:date as milliseconds.
+
+    None when it is none of them, or outside of the years 1 to 9999.
+    """
+    found = None
+    if INTEGER.match(text):
+        found = int(text)
+    elif match := _DATE_TIME.match(text):
+        day, time, fraction, zone = match.groups("")
+        next_day = time == "24:00:00"
+        if next_day or not time:
+            time = "00:00:00"
+        try:
+            moment = datetime.fromisoformat(f"{day}T{time}{fraction[:4]}{zone or 'Z'}")
+            moment += timedelta(days=next_day)
+        except (ValueError, OverflowError):
+            return None
+        found = (moment - EPOCH) // MS
+    return found if found is not None and LEAST_MS <= found <= GREATEST_MS else None
+
+
+def format_instant(ms: int) -> str:
+    """An instant for people: xsd:dateTime in UTC, milliseconds where it is out of a calendar's reach."""
+    try:
+        moment = EPOCH + timedelta(milliseconds=ms)
+    except OverflowError:
+        return f"{ms} ms"
+    return moment.strftime("%Y-%m-%dT%H:%M:%S") + (f".{ms % 1000:03d}Z" if ms % 1000 else "Z")
+
+
+def parse_duration(text: str) -> int | None:
+    """A duration in milliseconds, rounded up to whole ones; None when the text is none."""
+    if INTEGER.match(text):
+        return int(text)
+    if len(text) > _LONGEST_DURATION or not (_PARTS.match(text) or _ISO.match(text)):
+        return None
+    return ceil(
+        sum(Fraction(number) * UNITS_NS[unit.lower()] for number, unit in _PART.findall(text)) / 10**6
+    )
+
+
+def show_duration(ms: int) -> str:
+    """Milliseconds in the largest unit that is exact."""
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
+        if ms and ms % size == 0:
+            return f"{ms // size}{unit}"
+    return f"{ms}ms"
