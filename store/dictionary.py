@@ -407,7 +407,7 @@ def inline_decimal(term_id: int) -> tuple[int, int] | None:
 
 def _decimal_id(text: str) -> int:
     """Text that `_decimal_text` gives back: no plus sign, no zeros in front, no negative zero."""
-    match = _DECIMAL_TEXT(text)
+    match = _DECIMAL_TEXT(text) if len(text) <= 20 else None  # no longer one fits
     if match is None:
         return 0
     whole, fraction = match.groups("")

@@ -44,6 +44,7 @@ _POWERS = [10**n for n in range(19)]
 
 _INTEGER = NamedNode(XSD + "integer")
 _DECIMAL = NamedNode(XSD + "decimal")
+_DECIMAL_END = f'"^^{_DECIMAL}'
 _DOUBLE = NamedNode(XSD + "double")
 _FLOAT = NamedNode(XSD + "float")
 _TRUE = Literal("true", datatype=NamedNode(XSD + "boolean"))
@@ -172,7 +173,7 @@ class ValueTable(dict[int, Maybe]):
             # Most numbers have ids that can be told from the value alone.
             return (
                 _id_of_decimal(value)  # type: ignore[arg-type]  # its kind
-                or self.dictionary.texts[f'"{decimal_text(value)}"^^{_DECIMAL}']  # type: ignore[arg-type]
+                or self.dictionary.texts[f'"{decimal_text(value)}{_DECIMAL_END}']  # type: ignore[arg-type]
             )
         if kind is int and (found := integer_id(value)):  # type: ignore[arg-type]
             return found
