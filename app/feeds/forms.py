@@ -43,9 +43,18 @@ class FeedForm(NamedTuple):
 def other_form(accept: str | None, follow: bool, query: dict[str, Any]) -> FeedForm | None:
     """RDF Messages where the header names them, CSV where it does and the feed is to be followed; else None.
 
-    Raises: HttpError 406 for a form that the query's results do not have.
+    Raises: HttpError 406 for a form that the query's results do not have; 409 while nobody has read its text,
+        as a start does not that pauses it.
     """
     messages = _messages(accept)
+    rows = follow and accepts(accept, "text/csv", ())
+    if (messages is not None or rows) and "columns" not in query:
+        raise HttpError(
+            409,
+            f"the query is {query['state']}: what its results consist of is not known before it runs",
+            code="query-not-running",
+            hint="Follow it as text/event-stream or application/x-ndjson, or resume it.",
+        )
     if messages is not None:
         if query["form"] != "construct":
             raise _not_acceptable("RDF Messages are written of CONSTRUCT queries", "Ask for another type.")
@@ -54,7 +63,7 @@ def other_form(accept: str | None, follow: bool, query: dict[str, Any]) -> FeedF
                 "RDF Messages cannot say what is deleted", "Register it with another output."
             )
         return messages
-    if follow and accepts(accept, "text/csv", ()):
+    if rows:
         if query["form"] == "construct":
             raise _not_acceptable("CSV is written of SELECT and ASK queries", "Ask for RDF Messages.")
         columns = tuple(query["columns"]) if query["form"] == "select" else ("boolean",)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from pyoxigraph import RdfFormat, parse
 
+from quadrill.app import running
+from quadrill.app.config import Settings
 from quadrill.store.documents.messages import split_messages
 from tests.app.conftest import LiveServer, Start
 
@@ -110,3 +114,14 @@ def test_the_messages_of_a_feed_can_be_pushed(fed: LiveServer) -> None:
 )
 def test_what_a_form_cannot_say_is_not_acceptable(fed: LiveServer, path: str, accept: str) -> None:
     assert fed.client.get(path, headers={"Accept": accept}).status_code == 406
+
+
+@pytest.mark.parametrize("accept", ["text/csv", "application/n-quads; version=1.2-messages"])
+def test_a_query_that_a_start_pauses_has_no_forms_that_need_its_columns(
+    start_server: Start, tmp_path: Path, accept: str
+) -> None:
+    with running.serve(Settings(data=str(tmp_path / "data"), port=0)) as first:
+        assert httpx.put(f"{first.url}/queries/q", json={"query": SELECT}).status_code == 201
+    server = start_server(data=str(tmp_path / "data"), paused=("q",))
+    answer = server.client.get("/queries/q/results?follow=true", headers={"Accept": accept})
+    assert (answer.status_code, answer.json()["code"]) == (409, "query-not-running"), answer.text
