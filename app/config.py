@@ -202,7 +202,16 @@ class Settings:
         5_000_000, "rows", "Most rows of the answer that a continuous query keeps; 0 for no limit."
     )
     max_evaluation_bytes: int = _setting(
-        256 << 20, "bytes", "Most bytes that one evaluation of a continuous query tells; 0 for no limit."
+        256 << 20,
+        "bytes",
+        "Most bytes that one evaluation of a continuous query tells, and most characters that its "
+        "expressions put together; 0 for no limit.",
+    )
+    max_text_length: int = _setting(
+        1 << 20,
+        "characters",
+        "Longest value that CONCAT, REPLACE, ENCODE_FOR_URI and GROUP_CONCAT may make in continuous queries, "
+        "in updates, and in queries that no worker evaluates; 0 for no limit.",
     )
     paused: tuple[str, ...] = _setting(
         (),

@@ -209,6 +209,7 @@ def engine_settings(settings: Settings, *, threaded: bool = True) -> EngineSetti
             ms=duration_ms(settings.max_evaluation_time, "the setting max_evaluation_time"),
             kept=settings.max_answer_rows,
             bytes=settings.max_evaluation_bytes,
+            text=settings.max_text_length,
         ),
         paused=settings.paused,
         checkpoint_ms=duration_ms(settings.checkpoint_interval, "the setting checkpoint_interval"),

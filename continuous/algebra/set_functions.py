@@ -336,23 +336,37 @@ class Accumulator:
         separator: str | None = None,
         parameter: float | None = None,
         skip: Term | None = None,
+        take_text: Callable[[int], bool] | None = None,
     ) -> None:
+        """Of a set function; ``take_text`` is told the growing length of a text, and whether it may go on."""
         self._name = name
         self._distinct = distinct
         self._separator = separator
         self._parameter = parameter
         self._skip = skip
         self._values: list[Term] = []
+        self._distinct_values: set[Term] = set()
+        self._take_text = take_text
+        self._size = -len(" " if separator is None else separator)
 
     def accumulate(self, term: Term) -> None:
         """Called by Oxigraph for each value of the group; it stops at the first error and gives unbound."""
-        if term != self._skip:
-            self._values.append(term)
+        if term == self._skip:
+            return
+        if self._distinct:
+            if term in self._distinct_values:
+                return
+            self._distinct_values.add(term)
+        if self._take_text is not None and isinstance(term, Literal):
+            self._size += len(term.value) + len(" " if self._separator is None else self._separator)
+            if not self._take_text(self._size):
+                self._values.clear()
+                return
+        self._values.append(term)
 
     def finish(self) -> Term | None:
         """Called by Oxigraph at the end of the group."""
-        values = list(dict.fromkeys(self._values)) if self._distinct else self._values
-        return set_function(self._name, values, separator=self._separator, parameter=self._parameter)
+        return set_function(self._name, self._values, separator=self._separator, parameter=self._parameter)
 
 
 def percentile_parameter(aggregate: Aggregate) -> float | None:

@@ -90,7 +90,7 @@ class ReferenceEvaluator(Evaluator):
         super().__init__(query, store, options, terms, statics, analysis, whole=True)
         self.engine = engine
         self._union = options.window_default_graph == "union"
-        self._functions = Functions(options.name, custom_functions())
+        self._functions = Functions(options.name, custom_functions(), self.budget)
         # Where a window's block uses GRAPH, the graphs of elements are kept apart.
         self._uses_graphs = any(
             isinstance(each, Graph)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pyoxigraph import NamedNode
+from pyoxigraph import Literal, NamedNode
 
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.terms import Term
@@ -21,7 +21,8 @@ from quadrill.store.terms import Term
 from ..algebra.nodes import Aggregate
 from ..algebra.order import Key
 from ..algebra.set_functions import FUNCTIONS, SetFunction, percentile_parameter, set_function
-from ..rows import IdRow, add
+from ..rows import UNLIMITED, Budget, IdRow, add
+from .growing import LONG
 from .numeric import is_numeric
 from .values import (
     DECIMAL_LIMIT,
@@ -43,11 +44,12 @@ _EXACT_KINDS = (int, Decimal18)
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Tools of the engine for accumulators: values and sort keys by term id, and the terms themselves."""
+    """Tools of the engine for accumulators: values and sort keys by term id, the terms themselves, limits."""
 
     values: ValueTable
     keys: OrderKeys
     terms: Mapping[int, Term]
+    budget: Budget = UNLIMITED
 
 
 class Accumulator:
@@ -384,10 +386,21 @@ def accumulator_factory(aggregate: Aggregate, tools: Tools) -> Callable[[], Accu
             raise UnsupportedError(f"the set function {aggregate.name}")
         strict = not FUNCTIONS[aggregate.name].passes_over_errors
         value = partial(set_function, aggregate.name, separator=aggregate.separator, parameter=parameter)
+        if aggregate.name == "GROUP_CONCAT":
+            value = partial(_concatenated, tools.budget, aggregate.separator)
         new: Callable[[], Accumulator] = partial(Bag, value, tools.terms, strict)
     else:
         new = partial(make, tools)
     return (lambda: DistinctValues(new(), tools.values)) if aggregate.distinct else new
+
+
+def _concatenated(budget: Budget, separator: str | None, values: Sequence[Term]) -> Term | None:
+    """GROUP_CONCAT of values, unless the text is too long."""
+    size = len(" " if separator is None else separator) * (len(values) - 1)
+    size += sum(len(term.value) for term in values if isinstance(term, Literal))
+    if size > LONG:
+        budget.take_text(size, "GROUP_CONCAT")
+    return set_function("GROUP_CONCAT", values, separator=separator)
 
 
 def _bits(number: float) -> int:

@@ -7,6 +7,7 @@ They fix what SPARQL leaves open, repeat RAND and its like in a replay, and comp
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -17,12 +18,17 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from quadrill.store.terms import Term
 
-from ..algebra.nodes import Aggregate
+from ..algebra.build import all_nodes, expressions, sub_expressions
+from ..algebra.nodes import Aggregate, Call
 from ..algebra.order import XSD, total_text, value_text
+from ..algebra.query import ContinuousQuery
 from ..algebra.set_functions import FUNCTIONS, NATIVE, Accumulator, percentile_parameter
 from ..algebra.static import VOLATILE_PREFIX
 from ..algebra.volatile import EVENT_TIME, GREATEST, UNBOUND
+from ..errors import BudgetError
+from ..rows import UNLIMITED, Budget
 from .functions import substr
+from .growing import GROWING
 from .numeric import divide, multiply, to_decimal, to_integer
 from .values import Maybe, term_of, value_of
 
@@ -39,6 +45,11 @@ _COMPUTED: dict[str, tuple[NamedNode, Callable[..., Maybe]]] = {
     XSD + "decimal": (NamedNode("urn:quadrill:decimal"), to_decimal),
 }
 """What is ours in both engines, by the name of the operator or function or the IRI of the cast."""
+_GROWING = {name: NamedNode(f"urn:quadrill:{name.lower()}") for name in GROWING}
+"""The same of what makes long values of short ones; Oxigraph's own are faster but know no limit."""
+_GROWING_WORDS = re.compile("|".join(GROWING), re.IGNORECASE)
+MUCH = 64
+"""So many times as long as what is read a value may become without being counted."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -51,15 +62,67 @@ def instant_literal(at_ms: int) -> Literal:
     return Literal(f"{text}{fraction}Z", datatype=NamedNode(XSD + "dateTime"))
 
 
+class LimitedCalls:
+    """Such functions for evaluations by Oxigraph, which takes an exception for an error of the expression."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self._fault: BudgetError | None = None
+
+    def check(self) -> None:
+        """Called behind each row and at the end of an evaluation.
+
+        Raises:
+            BudgetError: a function was over the budget.
+        """
+        if self._fault is not None:
+            fault, self._fault = self._fault, None
+            raise fault
+
+    def of(self, function: Callable[..., Maybe]) -> Callable[..., Term | None]:
+        """A function that takes the budget and values as one on terms."""
+        return partial(self._call, function)
+
+    def take_text(self, size: int) -> bool:
+        """True while GROUP_CONCAT may go on with a text of so many characters."""
+        if self._fault is None and 0 < self.budget.limits.text < size:
+            try:
+                self.budget.take_text(size, "GROUP_CONCAT")
+            except BudgetError as error:
+                self._fault = error
+        return self._fault is None
+
+    def _call(self, function: Callable[..., Maybe], *terms: Term) -> Term | None:
+        if self._fault is not None:
+            return None
+        try:
+            return _computed(partial(function, self.budget), *terms)
+        except BudgetError as error:
+            self._fault = error
+            return None
+
+
 class Functions:
     """The custom functions of one query; also the `Choices` of its texts.
 
     ``at`` is set before each evaluation; NOW() is that instant, and RAND, UUID, STRUUID, BNODE derive from
     (query name, instant, place in the text, row, how many equal rows went before).
+
+    Whoever evaluates with them asks ``limited`` behind each row whether one was over the budget.
     """
 
-    def __init__(self, name: str, extensions: Mapping[NamedNode, Function]) -> None:
+    def __init__(
+        self,
+        name: str,
+        extensions: Mapping[NamedNode, Function],
+        budget: Budget = UNLIMITED,
+        *,
+        growing: bool = True,
+    ) -> None:
+        """Of a query by its name; not ``growing``: no value becomes much longer than what is read."""
         self._name = name
+        self.limited = LimitedCalls(budget)
+        self._ours = frozenset(_GROWING if growing else ("REPLACE",))
         self._at = 0
         self._seen: Counter[tuple[Term, ...]] = Counter()
         self._times: Mapping[NamedNode, Mapping[Triple, int]] = {}
@@ -76,6 +139,7 @@ class Functions:
             NamedNode(VOLATILE_PREFIX + "BNODE"): lambda *row: BlankNode("b" + self._digest(row)[:32]),
             NamedNode(VOLATILE_PREFIX + "BNODE:named"): self._named_blank_node,
             **{iri: partial(_computed, operator) for iri, operator in _COMPUTED.values()},
+            **{iri: self.limited.of(GROWING[name][0]) for name, iri in _GROWING.items()},
             EVENT_TIME: self._event_time,
             GREATEST: greatest,
         }
@@ -98,7 +162,7 @@ class Functions:
         if aggregate not in self._aggregates:
             iri = NamedNode(f"urn:quadrill:set-function:{len(self._aggregates)}")
             self._aggregates[aggregate] = iri
-            self.aggregates[iri] = _factory(aggregate, self.skipped(aggregate))
+            self.aggregates[iri] = self._factory(aggregate)
         return self._aggregates[aggregate]
 
     def skipped(self, aggregate: Aggregate) -> Term | None:
@@ -107,7 +171,20 @@ class Functions:
 
     def function(self, name: str) -> NamedNode | None:
         """NOW is one, so that one text serves all instants; some arithmetic and casts are ours."""
+        if name in self._ours:
+            return _GROWING[name]
         return _NOW if name == "NOW" else _COMPUTED[name][0] if name in _COMPUTED else None
+
+    def _factory(self, aggregate: Aggregate) -> Callable[[], Accumulator]:
+        return partial(
+            Accumulator,
+            aggregate.name,
+            distinct=aggregate.distinct,
+            separator=aggregate.separator,
+            parameter=percentile_parameter(aggregate),
+            skip=self.skipped(aggregate),
+            take_text=self.limited.take_text if aggregate.name == "GROUP_CONCAT" else None,
+        )
 
     def _event_time(self, window: Term, *triples: Term) -> Term | None:
         """The greatest event time of the triples; None when none of them came with a time."""
@@ -155,16 +232,18 @@ def greatest(*times: Term) -> Term | None:
     return Literal(str(max(found)), datatype=NamedNode(XSD + "integer")) if found else None
 
 
-def _factory(aggregate: Aggregate, skip: Term | None) -> Callable[[], Accumulator]:
-    parameter = percentile_parameter(aggregate)
+def may_grow(query: ContinuousQuery) -> bool:
+    """True when expressions could make values that are many times as long as what they read.
 
-    def new() -> Accumulator:
-        return Accumulator(
-            aggregate.name,
-            distinct=aggregate.distinct,
-            separator=aggregate.separator,
-            parameter=parameter,
-            skip=skip,
-        )
-
-    return new
+    Each call is counted as if it took the results of all others.
+    """
+    if not _GROWING_WORDS.search(query.text):
+        return False
+    factor = 1
+    for expr in (expr for node in all_nodes(query.root) for expr in expressions(node)):
+        for call in sub_expressions(expr):
+            if isinstance(call, Call) and call.name in GROWING:
+                factor *= max(len(call.args), 1)
+            if factor > MUCH:
+                return True
+    return False

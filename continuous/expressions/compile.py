@@ -19,7 +19,9 @@ from pyoxigraph import NamedNode
 from quadrill.store.errors import UnsupportedError
 
 from ..algebra.nodes import Call, Constant, Exists, Expr, FunctionCall, Var
+from ..rows import UNLIMITED, Budget
 from . import functions, numeric, oxigraph
+from .growing import GROWING
 from .scaled import NAMES, OPERATIONS, Chain
 from .values import DECIMAL_ONE, XSD, Decimal18, Maybe, Value, ValueTable, term_of, value_of
 
@@ -32,12 +34,14 @@ TermFunction = Callable[..., Any]
 class ExpressionContext:
     """The context of a query's expressions: all that they need besides the row.
 
-    ``functions`` are extension functions by IRI, on terms, None for an error. ``base_iri`` is for ``IRI()``.
+    ``functions`` are extension functions by IRI, on terms, None for an error. ``base_iri`` is for ``IRI()``,
+    ``budget`` limits the text that they make.
     """
 
     values: ValueTable
     base_iri: str | None = None
     functions: Mapping[NamedNode, TermFunction] = field(default_factory=dict)
+    budget: Budget = UNLIMITED
 
 
 class Emitter:
@@ -153,6 +157,9 @@ class Emitter:
             raise UnsupportedError(f"{name}()", f"{name}() differs at every instant, so nothing can be kept")
         if name in functions.BUILT_INS:
             function, arity = functions.BUILT_INS[name]
+        elif name in GROWING:
+            growing, arity = GROWING[name]
+            function = partial(growing, self.context.budget)
         elif name in functions.ASKED:
             function, arity = functions.asked(name), functions.ASKED[name]
         else:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import partial
-from urllib.parse import quote
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
@@ -18,10 +17,10 @@ from .numeric import absolute, ceiling, floor, is_numeric, round_half_up
 from .oxigraph import ask
 from .values import XSD, Decimal18, Float32, Maybe, Value, term_of
 
-_Tag = tuple[str, object]
+Tag = tuple[str, object]
 
 
-def string_and_tag(value: Value) -> tuple[str, _Tag | None] | None:
+def string_and_tag(value: Value) -> tuple[str, Tag | None] | None:
     """The characters and (language, direction) of a string literal; None when it is not one."""
     if type(value) is str:
         return value, None
@@ -30,7 +29,7 @@ def string_and_tag(value: Value) -> tuple[str, _Tag | None] | None:
     return None
 
 
-def tagged(text: str, tag: _Tag | None) -> Value:
+def tagged(text: str, tag: Tag | None) -> Value:
     """A string literal with the language tag of its argument."""
     if tag is None:
         return text
@@ -110,21 +109,6 @@ def substr(value: Value, start: Value, length: Value | None = None) -> Maybe:
     return tagged(found[0][max(first, 0) : max(end, 0)], found[1])
 
 
-def concat(*values: Value) -> Maybe:
-    """CONCAT: the language stays when all arguments have the same one."""
-    if all([type(value) is str for value in values]):
-        return "".join(values)  # type: ignore[arg-type]
-    parts: list[str] = []
-    tags: set[_Tag | None] = set()
-    for value in values:
-        found = string_and_tag(value)
-        if found is None:
-            return None
-        parts.append(found[0])
-        tags.add(found[1])
-    return tagged("".join(parts), tags.pop() if len(tags) == 1 else None)
-
-
 def strstarts(value: Value, other: Value) -> Maybe:
     """STRSTARTS."""
     found = _compatible(value, other)
@@ -161,12 +145,6 @@ def strafter(value: Value, other: Value) -> Maybe:
     return "" if at < 0 else tagged(found[0][at + len(found[1]) :], found[2])
 
 
-def encode_for_uri(value: Value) -> Maybe:
-    """ENCODE_FOR_URI."""
-    found = string_and_tag(value)
-    return None if found is None else quote(found[0], safe="")
-
-
 def triple(subject: Value, predicate: Value, object_: Value) -> Maybe:
     """TRIPLE."""
     if type(subject) not in (NamedNode, BlankNode) or type(predicate) is not NamedNode:
@@ -186,7 +164,7 @@ def _hash(name: str, value: Value) -> Maybe:
     return hashlib.new(name, value.encode()).hexdigest() if type(value) is str else None
 
 
-def _compatible(value: Value, other: Value) -> tuple[str, str, _Tag | None] | None:
+def _compatible(value: Value, other: Value) -> tuple[str, str, Tag | None] | None:
     """Argument compatibility, section 17.4.3.1.2."""
     first, second = string_and_tag(value), string_and_tag(other)
     if first is None or second is None or (second[1] is not None and first[1] != second[1]):
@@ -230,13 +208,11 @@ BUILT_INS: dict[str, tuple[Callable[..., Maybe], range]] = {
     "UCASE": (upper, range(1, 2)),
     "LCASE": (lower, range(1, 2)),
     "SUBSTR": (substr, range(2, 4)),
-    "CONCAT": (concat, range(1_000)),
     "STRSTARTS": (strstarts, range(2, 3)),
     "STRENDS": (strends, range(2, 3)),
     "CONTAINS": (contains, range(2, 3)),
     "STRBEFORE": (strbefore, range(2, 3)),
     "STRAFTER": (strafter, range(2, 3)),
-    "ENCODE_FOR_URI": (encode_for_uri, range(1, 2)),
     "TRIPLE": (triple, range(3, 4)),
     "SUBJECT": (partial(_part_of_triple, "subject"), range(1, 2)),
     "PREDICATE": (partial(_part_of_triple, "predicate"), range(1, 2)),
@@ -251,7 +227,6 @@ BUILT_INS: dict[str, tuple[Callable[..., Maybe], range]] = {
 ASKED: dict[str, range] = {
     "LANGMATCHES": range(2, 3),
     "REGEX": range(2, 4),
-    "REPLACE": range(3, 5),
     "STRLANG": range(2, 3),
     "STRLANGDIR": range(3, 4),
     "STRDT": range(2, 3),

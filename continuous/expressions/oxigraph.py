@@ -17,6 +17,7 @@ from .values import Maybe, Value, term_of, value_of
 
 _INFIX = frozenset({"+", "-", "*", "/", "=", "!=", "<", ">", "<=", ">=", "||", "&&"})
 _REMEMBERED = 65_536
+_SHORT = 1_000
 _store = Store()
 
 
@@ -26,7 +27,9 @@ def ask(function: str, *arguments: Value) -> Maybe:
     The arguments have no error among them. None when Oxigraph gives an error. A function that Oxigraph does
     not know raises its exception, so check names with `known` when the query is registered.
     """
-    term = _ask(function, None, tuple(map(term_of, arguments)))
+    # What is remembered must stay small.
+    asked = _ask.__wrapped__ if any(map(_is_long, arguments)) else _ask
+    term = asked(function, None, tuple(map(term_of, arguments)))
     return None if term is None else value_of(term)
 
 
@@ -75,6 +78,10 @@ def _one(text: str, variable: str, base_iri: str | None = None) -> Term | None:
     (solution,) = solutions
     result: Term | None = solution[variable]
     return result
+
+
+def _is_long(value: Value) -> bool:
+    return len(value if type(value) is str else value.value if type(value) is Literal else "") > _SHORT
 
 
 def _holds_blank_node(term: Term) -> bool:

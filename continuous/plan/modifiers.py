@@ -43,7 +43,7 @@ def group_by(builder: PlanBuilder, node: Group, built: Built, marked: Marked, co
         built = builder.project(built, [name for name in built.schema.vars if name not in hidden])
     given = builder.compilation
     values = given.context.values
-    tools = Tools(values, given.keys, given.terms.terms)
+    tools = Tools(values, given.keys, given.terms.terms, given.context.budget)
     aggregations = []
     exprs: list[Expr | None] = []
     for _, aggregate in node.aggregates:

@@ -76,7 +76,7 @@ class PlanState:
         self.terms = terms
         self._union = evaluation.window_default_graph == "union"
         functions = {**custom_functions(), GREATEST: greatest}
-        context = ExpressionContext(terms.values, evaluation.base_iri, functions)
+        context = ExpressionContext(terms.values, evaluation.base_iri, functions, budget)
         self.pins = Pins(terms.dictionary)
         compilation = Compilation(terms.dictionary, self.pins, context, terms.keys, query.windows, tables)
         self.plan: Plan = build_plan(rest, compilation, ordered=ordered)

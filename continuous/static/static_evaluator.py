@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,10 +28,10 @@ from ..algebra.printer import row_text
 from ..algebra.query import ContinuousQuery, WindowDeclaration
 from ..algebra.static import MERGED_PART, StaticPattern
 from ..algebra.text import static_text
-from ..expressions.choices import Functions
+from ..expressions.choices import Functions, may_grow
 from ..remote.dataset import ScratchReader, reads_remote, with_remote
 from ..remote.query import NO_SOURCES, QuerySources
-from ..rows import Limits, Solution
+from ..rows import Budget, Limits, Solution
 from ..uncertainty import custom_functions
 from ..windows.encoded import WindowKey
 
@@ -102,7 +103,9 @@ class StaticEvaluator:
         self._lenient = query.dialect == "cqels" and not options.strict_dataset
         self._store = store
         self._base = query.base_iri
-        self._functions = Functions(options.name, custom_functions())
+        self._functions = Functions(
+            options.name, custom_functions(), Budget(options.limits), growing=may_grow(query)
+        )
         self._columnar = options.columnar
         self._wish = options.static_engine
         self._sources = options.sources or NO_SOURCES
@@ -249,12 +252,14 @@ class StaticEvaluator:
         if any(isinstance(each, Graph) for each in all_nodes(pattern)):
             pattern = expand(pattern, lambda: self._nameable(reader, dataset))
         text = static_text(pattern, part.vars, self._functions, self._base)
+        self._functions.limited.budget.since = time.monotonic()
         return reader.query(
             text,
             default_graphs=dataset.default,
             named_graphs=dataset.named,
             custom_functions=self._functions.functions,
             custom_aggregates=self._functions.aggregates,
+            check=self._functions.limited.check,
             judged=self._texts.judged(text, [row_text(row) for row in rows]),
         )
 

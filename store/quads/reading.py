@@ -41,6 +41,7 @@ class StoreReads:
         custom_functions: Mapping[NamedNode, Callable[..., Any]] | None = None,
         custom_aggregates: Mapping[NamedNode, Callable[[], Any]] | None = None,
         judged: TextFacts | None = None,
+        check: Callable[[], None] | None = None,
     ) -> QueryResult:
         """Ask a query; the result reads one snapshot and is used and closed in this thread.
 
@@ -62,6 +63,7 @@ class StoreReads:
                 custom_functions,
                 custom_aggregates,
                 judged,
+                check,
             )
         )
 

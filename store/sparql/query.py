@@ -63,6 +63,7 @@ class QueryRequest(NamedTuple):
         custom_functions: extension functions.
         custom_aggregates: extension aggregates: factories of objects with ``accumulate`` and ``finish``.
         judged: what the guard says of the text, where that is known (`alike`).
+        check: called behind each row and at the end; raises what a custom function had to refuse.
     """
 
     text: str
@@ -74,6 +75,7 @@ class QueryRequest(NamedTuple):
     custom_functions: Mapping[NamedNode, Callable[..., Term | None]] | None = None
     custom_aggregates: Mapping[NamedNode, Callable[[], Any]] | None = None
     judged: TextFacts | None = None
+    check: Callable[[], None] | None = None
 
 
 class QueryResult:
@@ -84,11 +86,19 @@ class QueryResult:
         boolean: of an ASK, else None.
     """
 
-    def __init__(self, raw: QuerySolutions | QueryBoolean | QueryTriples | _Drained, version: int) -> None:
+    def __init__(
+        self,
+        raw: QuerySolutions | QueryBoolean | QueryTriples | _Drained,
+        version: int,
+        check: Callable[[], None] | None = None,
+    ) -> None:
+        self._check = check
         self._raw: QuerySolutions | QueryBoolean | QueryTriples | _Drained | None = raw
         self._thread = threading.get_ident()
         self.version = version
         self.boolean: bool | None = bool(raw) if isinstance(raw, QueryBoolean) else None
+        if check is not None:
+            check()
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -109,8 +119,14 @@ class QueryResult:
         if not isinstance(raw, QuerySolutions):
             raise StoreError(f"the query gives a {self.kind}, not solutions")
         try:
+            if self._check is None:
+                for solution in raw:
+                    yield tuple(solution)
+                return
             for solution in raw:
+                self._check()
                 yield tuple(solution)
+            self._check()
         except (RuntimeError, OSError) as error:
             raise evaluation_error(error) from error
 
@@ -123,6 +139,8 @@ class QueryResult:
             yield from raw
         except (RuntimeError, OSError) as error:
             raise evaluation_error(error) from error
+        if self._check is not None:
+            self._check()
 
     def serialize_to(
         self,
@@ -155,6 +173,8 @@ class QueryResult:
                         raw.serialize(writer, format)
                     else:
                         serialize(raw, writer, format, prefixes=dict(prefixes or {}))
+            if self._check is not None:
+                self._check()
         except RuntimeError as error:
             raise evaluation_error(error) from error
         finally:
@@ -214,7 +234,7 @@ class Querier:
             prologue = query_prologue(request.text)
             check_services(facts, self._hosts, lambda token: self._iri(token, prologue, request))
         if facts.height <= self._limits.inline_height:
-            return QueryResult(self._start(request), version)
+            return QueryResult(self._start(request), version, request.check)
         kind, data = with_big_stack(lambda: self._drained(request))
         if kind == "graph":
             return QueryResult([quad.triple for quad in own_quads(data)], version)
@@ -222,7 +242,7 @@ class Querier:
 
     def _drained(self, request: QueryRequest) -> tuple[str, bytes]:
         """The whole result as bytes, for another thread to read."""
-        result = QueryResult(self._start(request), 0)
+        result = QueryResult(self._start(request), 0, request.check)
         kind = result.kind
         buffer = io.BytesIO()
         result.serialize_to(buffer, RdfFormat.N_TRIPLES if kind == "graph" else QueryResultsFormat.JSON)

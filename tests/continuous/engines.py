@@ -30,11 +30,20 @@ RANGE = "SELECT ?x WHERE { STREAM :s [RANGE 10s] { ?x :seen ?v } }"
 class Bench:
     """Store, clock and engine with short ways to use them."""
 
-    def __init__(self, registry: Any = None, store: QuadStore | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        registry: Any = None,
+        store: QuadStore | None = None,
+        make_evaluator: Any = None,
+        **settings: Any,
+    ) -> None:
         self.clock = ManualClock(0)
         self.store = store or QuadStore.open(None, clock_ms=self.clock.now_ms)
         settings.setdefault("threaded", False)
-        self.engine = Engine(self.store, registry, clock=self.clock, settings=EngineSettings(**settings))
+        known = EngineSettings(**settings)
+        self.engine = Engine(
+            self.store, registry, clock=self.clock, settings=known, make_evaluator=make_evaluator
+        )
 
     def register(self, name: str, text: str, **options: Any) -> dict[str, Any]:
         """Register a text with the prefix ``:``."""

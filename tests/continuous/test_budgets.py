@@ -14,9 +14,9 @@ from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.plan.plan_state import PlanState
 from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.rows import Limits
-from quadrill.store.errors import ConflictError
+from quadrill.store.errors import ConflictError, LimitError
 
-from .engines import PREFIX, Bench, S, bench
+from .engines import PREFIX, Bench, S, bench, reference_evaluator
 from .test_recovery import Life
 
 N = "http://example.org/"
@@ -374,3 +374,69 @@ def test_a_step_that_ends_before_it_is_called_off_leaves_nothing_behind(
         entered(4)
         assert b.engine.describe("q0")["template"], "they have one plan still"
         assert [len(b.told(f"q{number}")) for number in (0, 2)] == [4, 4]
+
+
+DOUBLINGS = " ".join(f"BIND(CONCAT(?v{each}, ?v{each}) AS ?v{each + 1})" for each in range(25))
+WINDOW = "STREAM :s [RANGE 1m] { ?a :k ?v0 }"
+LONG_TEXTS = {
+    "concat": f"SELECT ?a (STRLEN(?v25) AS ?n) WHERE {{ {WINDOW} {DOUBLINGS} }}",
+    "tagged": f"SELECT ?a (STRLEN(?v25) AS ?n) WHERE {{ {WINDOW.replace('?v0', '?w')} "
+    f'BIND(STRLANG(?w, "en") AS ?v0) {DOUBLINGS} }}',
+    "many": f"SELECT ?a (CONCAT({', '.join(['?v15'] * 100)}) AS ?long) "
+    f"WHERE {{ {WINDOW} {' '.join(DOUBLINGS.split('BIND')[:16]).replace('(CONCAT', 'BIND(CONCAT')} }}",
+    "replace": f"SELECT ?a (REPLACE(REPLACE(?v0, '.', '{'y' * 2000}'), 'y', '$0{'z' * 999}') AS ?long) "
+    f"WHERE {{ {WINDOW} }}",
+    "uri": f"SELECT ?a (ENCODE_FOR_URI(CONCAT(?v18, 'é')) AS ?long) WHERE {{ {WINDOW} "
+    + " ".join(f"BIND(ENCODE_FOR_URI(CONCAT(?v{each}, ?v{each}, '/')) AS ?v{each + 1})" for each in range(18))
+    + " }",
+    "group": f'SELECT (GROUP_CONCAT(CONCAT(STR(?a), "{"x" * 30_000}"); separator=" - ") AS ?long) '
+    f"WHERE {{ {WINDOW} }}",
+}
+
+
+ENGINES = {"native": None, "reference": reference_evaluator}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", LONG_TEXTS)
+def test_a_value_that_is_put_together_has_a_longest_length(kind: str, engine: str) -> None:
+    with bench(make_evaluator=ENGINES[engine]) as b:
+        assert b.register("long", LONG_TEXTS[kind])["engine"] == engine
+        b.register("good", GOOD)
+        b.engine.push(S, f'<{N}a> <{N}k> "x" .'.encode(), "application/n-triples", at=1)
+        push(b, 60, at=2)
+        found, error = state(b, "long")
+        assert found == "failed" and "the limit is 1048576 (max_text_length)" in error, error
+        assert state(b, "good") == ("running", "")
+        assert {letter["reason"] for letter in b.engine.dead_letters(S)} == {"budget"}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_the_expressions_of_one_evaluation_make_is_limited_together(engine: str) -> None:
+    text = f"SELECT ?a (CONCAT(STR(?a), '{'x' * 10_000}') AS ?long) (1 AS ?one) WHERE {{ {WINDOW} }}"
+    with bench(limits=Limits(bytes=150_000), make_evaluator=ENGINES[engine]) as b:
+        b.register("long", f"SELECT ?a (STRLEN(?long) AS ?n) WHERE {{ {{ {text} }} }}")
+        push(b, 10)
+        assert state(b, "long") == ("running", "")
+        push(b, 40, at=2)
+        found, error = state(b, "long")
+        assert found == "failed" and "characters together, the limit is 150000" in error, error
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SELECT ?a (STRLEN(?v25) AS ?n) WHERE {{ STREAM :s [RANGE 1m] {{ ?a :k ?x }} "
+        f"{{ GRAPH :g {{ ?b :k ?v0 }} {DOUBLINGS} }} }}",
+        "SELECT ?a ?long WHERE { STREAM :s [RANGE 1m] { ?a :k ?x } "
+        "{ SELECT (GROUP_CONCAT(CONCAT(STR(?b), STR(?c), STR(?d))) AS ?long) "
+        "{ GRAPH :g { ?b :k ?x . ?c :k ?x . ?d :k ?x } } } }",
+    ],
+)
+def test_a_static_part_has_a_longest_value(text: str) -> None:
+    with bench() as b:
+        data = " ".join(f'<{N}a{each}> <{N}k> "x" .' for each in range(40))
+        b.store.update(f"INSERT DATA {{ GRAPH <{N}g> {{ {data} }} }}")
+        with pytest.raises(LimitError, match="the limit is 1048576 .max_text_length."):
+            b.register("long", text)
+        assert b.register("good", GOOD)["state"] == "running"

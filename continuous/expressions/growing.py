@@ -1,0 +1,148 @@
+"""What makes long values of short ones: CONCAT, REPLACE and ENCODE_FOR_URI, within a budget of text.
+
+A value doubles with each CONCAT: 25 of them make 32 MB of a letter. Values with more than `LONG` characters
+are told to the budget of the evaluation before they are kept, those of REPLACE before they are made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import quote
+
+from ..rows import Budget
+from .functions import Tag, string_and_tag, tagged
+from .oxigraph import ask
+from .values import Maybe, Value
+
+LONG = 4_096
+"""Values with more characters than that count for the budget."""
+_FEW = 16
+
+
+def concat(budget: Budget, *values: Value) -> Maybe:
+    """CONCAT: the language stays when all arguments have the same one."""
+    if len(values) <= _FEW and all([type(value) is str for value in values]):
+        text = "".join(values)  # type: ignore[arg-type]
+        if len(text) > LONG:
+            budget.take_text(len(text), "CONCAT")
+        return text
+    parts: list[str] = []
+    tags: set[Tag | None] = set()
+    for value in values:
+        found = string_and_tag(value)
+        if found is None:
+            return None
+        parts.append(found[0])
+        tags.add(found[1])
+    size = sum(map(len, parts))
+    if size > LONG:
+        budget.take_text(size, "CONCAT")
+    return tagged("".join(parts), tags.pop() if len(tags) == 1 else None)
+
+
+def encode_for_uri(budget: Budget, value: Value) -> Maybe:
+    """ENCODE_FOR_URI."""
+    found = string_and_tag(value)
+    if found is None:
+        return None
+    text = quote(found[0], safe="")
+    if len(text) > LONG:
+        budget.take_text(len(text), "ENCODE_FOR_URI")
+    return text
+
+
+def plain_replace(
+    budget: Budget, value: Value, pattern: Value, replacement: Value, flags: Value = ""
+) -> Maybe:
+    """REPLACE as Oxigraph has it."""
+    if type(replacement) is not str:
+        return None
+    put = _Put(replacement, len(replacement), replacement.count("$"))
+    return _replaced(budget, value, pattern, put, flags)
+
+
+def replace(budget: Budget, value: Value, pattern: Value, replacement: Value, flags: Value = "") -> Maybe:
+    r"""REPLACE by XPath and XQuery Functions and Operators 3.1, section 5.6.4, with Oxigraph's expressions.
+
+    An error for a pattern that matches the empty string, and for a ``\`` or ``$`` in the replacement that is
+    no escape and names no group; with the flag ``q`` the replacement stands for itself.
+    """
+    if type(pattern) is not str or type(replacement) is not str or type(flags) is not str:
+        return None
+    if ask("REGEX", "", pattern, flags) is not False:
+        return None
+    if "q" in flags:
+        put: _Put | None = _Put(replacement.replace("$", "$$"), len(replacement), 0)
+    else:
+        short = len(pattern) + len(replacement) < LONG
+        put = (_put if short else _put.__wrapped__)(replacement, pattern)
+    return None if put is None else _replaced(budget, value, pattern, put, flags)
+
+
+def _replaced(budget: Budget, value: Value, pattern: Value, put: _Put, flags: Value) -> Maybe:
+    length, limit = _length(value), budget.limits.text
+    if 0 < limit < length + (length + 1) * put.fixed + put.groups * length:
+        # How often it matches shows when each match becomes nothing, and one character.
+        rest, marked = [_length(ask("REPLACE", value, pattern, one, flags)) for one in ("", "x")]
+        size = rest + (marked - rest) * put.fixed + put.groups * (length - rest)
+        if size > limit:
+            budget.take_text(size, "REPLACE")
+    result = ask("REPLACE", value, pattern, put.text, flags)
+    if _length(result) > LONG:
+        budget.take_text(_length(result), "REPLACE")
+    return result
+
+
+def _length(value: Maybe) -> int:
+    found = None if value is None else string_and_tag(value)
+    return 0 if found is None else len(found[0])
+
+
+class _Put(NamedTuple):
+    """A replacement as Oxigraph reads it; its ``fixed`` characters, and how many ``groups`` it names."""
+
+    text: str
+    fixed: int
+    groups: int
+
+
+@lru_cache(maxsize=64)
+def _put(replacement: str, pattern: str) -> _Put | None:
+    """A replacement with groups in braces and dollars doubled; None for an error."""
+    if not _REPLACEMENT.fullmatch(replacement):
+        return None
+    groups = len(_GROUP.findall(_NO_GROUP.sub("", pattern)))
+    named, fixed = 0, len(replacement)
+
+    def written(match: re.Match[str]) -> str:
+        nonlocal named, fixed
+        escaped, digits = match.groups()
+        if escaped is not None:
+            fixed -= 1
+            return "$$" if escaped == "$" else escaped
+        # As many digits as there are groups of that number.
+        while len(digits) > 1 and int(digits) > groups:
+            digits = digits[:-1]
+        named += 1
+        fixed -= 1 + len(digits)
+        return f"${{{digits}}}{match[2][len(digits) :]}"
+
+    text = _REFERENCE.sub(written, replacement)
+    return _Put(text, fixed, named)
+
+
+_REPLACEMENT = re.compile(r"(?:[^\\$]|\\[\\$]|\$[0-9])*+")
+_REFERENCE = re.compile(r"\\([\\$])|\$([0-9]{1,6})")
+_NO_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]", re.DOTALL)
+_GROUP = re.compile(r"\((?!\?)")
+
+
+GROWING: dict[str, tuple[Callable[..., Maybe], range]] = {
+    "CONCAT": (concat, range(1_000)),
+    "ENCODE_FOR_URI": (encode_for_uri, range(1, 2)),
+    "REPLACE": (replace, range(3, 5)),
+}
+"""Those that make long values of short ones: each takes the budget before its arguments."""
