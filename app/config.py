@@ -210,8 +210,8 @@ class Settings:
     max_text_length: int = _setting(
         1 << 20,
         "characters",
-        "Longest value that CONCAT, REPLACE, ENCODE_FOR_URI and GROUP_CONCAT may make in continuous queries, "
-        "in updates, and in queries that no worker evaluates; 0 for no limit.",
+        "Longest value that CONCAT, REPLACE and ENCODE_FOR_URI may make in continuous queries, in updates, "
+        "and in queries that no worker evaluates, GROUP_CONCAT in continuous queries; 0 for no limit.",
     )
     paused: tuple[str, ...] = _setting(
         (),

@@ -18,6 +18,8 @@ MAX_TOKENS = 2_000
 MAX_CHARACTERS = 20 * MAX_TOKENS
 MAX_SCANNED_QUADS = 2_000_000
 """A single pattern may run over that many quads before its rows are sorted or counted."""
+MOST_JOINED = 100_000
+"""Combinations whose texts GROUP_CONCAT may put together; nothing limits its result within the server."""
 
 _TERMS = frozenset({Kind.IRI, Kind.PNAME, Kind.VAR, Kind.BLANK, Kind.STRING, Kind.NUMBER})
 _STRANGE_WORDS = frozenset({"VALUES", "SERVICE", "DESCRIBE", "LATERAL"})
@@ -71,6 +73,7 @@ class Shape:
             going from subjects to objects. Going backwards, from an object that many share to all its
             subjects, is what makes a join explode.
         holds_back: rows are collected before the first one comes out.
+        concatenates: texts of many rows are put together.
         strange: something stands here that is not judged.
     """
 
@@ -78,6 +81,7 @@ class Shape:
     components: int = 0
     anchored: bool = True
     holds_back: bool = False
+    concatenates: bool = False
     strange: bool = False
 
 
@@ -134,13 +138,17 @@ def _is_light(template: str, quads: int) -> bool:
     shape = _shape_of_template(template)
     if shape.strange:
         return False
-    if max(quads, 2) ** shape.patterns <= BOUND:
+    if max(quads, 2) ** shape.patterns <= _most(shape):
         return True
     if shape.components > 1:
         return False
     if shape.patterns <= 1:
         return shape.anchored or not shape.holds_back or quads <= MAX_SCANNED_QUADS
     return shape.anchored
+
+
+def _most(shape: Shape) -> int:
+    return MOST_JOINED if shape.concatenates else BOUND
 
 
 @lru_cache(maxsize=2048)
@@ -159,7 +167,7 @@ def _is_bounded_by_its_graphs(text: str, quads: int, size_of: Callable[[str], in
         name = None if graph is None else _absolute(graph, reader.found)
         size = None if name is None else size_of(name)
         combinations *= max(quads if size is None else size, 2)
-        if combinations > BOUND:
+        if combinations > _most(reader.shape):
             return False
     return True
 
@@ -241,6 +249,7 @@ class _TokenReader:
             position += 1
             if word in _HOLDING_BACK:
                 self.shape.holds_back = True
+                self.shape.concatenates |= word == "GROUP_CONCAT"
             if word == "SELECT":
                 selects += 1
             if word in _STRANGE_WORDS or selects > 1 or token.text in ("[", "<<", "{|"):

@@ -33,6 +33,7 @@ from .answer import (
 )
 from .columns import with_ordered_columns
 from .extensions import FOR_WORKERS, Extended, extended, functions_of, is_extended
+from .growth import grows, limited
 from .processes import Process, Processes
 from .query_faults import refuse_unchecked, told_better
 from .workers import WorkerPool
@@ -98,7 +99,7 @@ class SparqlEndpoint:
         asked = extended(text, settings.base_iri) if is_extended(text) else None
         quads = self.quads()
         light = admission.is_light(text, quads, self.store.size_of_graph)
-        heavy = not light or text in self.slow_texts.texts
+        heavy = not light or text in self.slow_texts.texts or grows(text)
         process = self.processes.begin("query", text, user)
         if heavy and self._workers.takes(quads):
             return self._from_worker(text, scope, asked, process, client)
@@ -131,7 +132,14 @@ class SparqlEndpoint:
         seconds = update_seconds(call)
         process = self.processes.begin("update", text, user)
 
+        counted = limited(text, self.settings.max_text_length, self.settings.max_evaluation_bytes)
+        functions = functions_of(text)
+        if counted is not None:
+            text, functions = counted.text, {**(functions or {}), **counted.functions}
+
         def check() -> None:
+            if counted is not None:
+                counted.check()
             if process.error is not None:
                 raise process.error
             if time.monotonic() > process.started + seconds:
@@ -143,7 +151,7 @@ class SparqlEndpoint:
                 base_iri=self.settings.base_iri,
                 using_graphs=using,
                 using_named_graphs=using_named,
-                custom_functions=functions_of(text),
+                custom_functions=functions,
                 check=check,
                 cause="update",
             )
@@ -203,6 +211,11 @@ class _InlineAnswer(HttpAnswer):
             request = request._replace(default_graphs=default_graphs, named_graphs=named_graphs, union=union)
         if asked is not None:
             request = request._replace(custom_functions=asked.functions, custom_aggregates=asked.aggregates)
+        settings = endpoint.settings
+        counted = limited(request.text, settings.max_text_length, settings.max_evaluation_bytes)
+        if counted is not None:
+            functions = {**(request.custom_functions or {}), **counted.functions}
+            request = request._replace(text=counted.text, custom_functions=functions, check=counted.check)
         try:
             with told_better(text, endpoint.settings.base_iri):
                 result = endpoint.store.answer(request)

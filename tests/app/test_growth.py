@@ -1,0 +1,123 @@
+"""Texts that make long values of short ones: whose memory is limited, and what they are told."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from quadrill.app.evaluation.growth import grows, limited
+from quadrill.store.errors import LimitError
+from quadrill.store.quads.quad_store import QuadStore
+
+from .conftest import Start, problem_of
+
+DOUBLINGS = " ".join(f"BIND(CONCAT(?v{each}, ?v{each}) AS ?v{each + 1})" for each in range(25))
+QUERY = f"SELECT (STRLEN(?v25) AS ?n) {{ ?a <urn:k> ?v0 {DOUBLINGS} }}"
+UPDATE = f"INSERT {{ ?a <urn:n> ?v25 }} WHERE {{ ?a <urn:k> ?v0 {DOUBLINGS} }}"
+DATA = "INSERT DATA { " + " ".join(f"<urn:a{each}> <urn:k> 'x{each}' ." for each in range(40)) + " }"
+
+PEAK = """
+import resource
+from pathlib import Path
+from quadrill.app.evaluation.growth import limited
+from quadrill.store.errors import LimitError
+from quadrill.store.quads.quad_store import QuadStore
+store = QuadStore.open(None)
+store.update(%r)
+now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+most = now + (600 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (most, most))
+found = limited(%r, 1 << 20, 256 << 20)
+try:
+    %s
+except LimitError as error:
+    print(error.message)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "much"),
+    [
+        ("SELECT (CONCAT(STR(?a), ' ', STR(?b)) AS ?c) { ?a ?p ?b }", False),
+        ("SELECT (CONCAT(?a, CONCAT(?a, ?b), CONCAT(?a, ?c)) AS ?d) { ?a ?b ?c }", False),
+        (f"SELECT (CONCAT({', '.join(['?a'] * 65)}) AS ?b) {{ ?a ?p ?b }}", True),
+        (QUERY, True),
+        (QUERY.replace("CONCAT(", "concat # (\n ("), True),
+        ("SELECT (REPLACE(?a, ',', 'xx(') AS ?b) { ?a ?p 'CONCAT(' }", False),
+        ("SELECT (REPLACE(?a, '.', ?a) AS ?b) { ?a ?p ?b }", True),
+        (f"SELECT (REPLACE(?a, '.', '{'x' * 99}', 'i') AS ?b) {{ ?a ?p ?b }}", True),
+        (UPDATE, True),
+        (DATA, False),
+    ],
+)
+def test_what_could_make_a_value_much_longer_is_found(text: str, much: bool) -> None:
+    assert grows(text) is much
+    assert (limited(text, 100, 100) is not None) is much
+
+
+@pytest.mark.parametrize("action", ["query", "update"])
+def test_a_hostile_text_takes_little_memory(action: str) -> None:
+    text, run = {
+        "query": (
+            QUERY,
+            "list(store.query(found.text, custom_functions=found.functions, check=found.check).rows())",
+        ),
+        "update": (
+            UPDATE,
+            "store.update(found.text, custom_functions=found.functions, check=found.check)",
+        ),
+    }[action]
+    child = subprocess.run(
+        [sys.executable, "-c", PEAK % (DATA, text, run)], capture_output=True, text=True, timeout=200
+    )
+    assert "the limit is 1048576 (max_text_length)" in child.stdout, (child.returncode, child.stderr[-500:])
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_server_refuses_what_makes_too_long_values(start_server: Start, workers: int) -> None:
+    server = start_server(workers=workers, worker_memory_bytes=512 << 20)
+    update = {"Content-Type": "application/sparql-update"}
+    server.client.post("/update", content=DATA, headers=update).raise_for_status()
+    answer = server.client.post("/update", content=UPDATE, headers=update)
+    assert "(max_text_length)" in problem_of(answer, 400)["detail"]
+    assert server.client.get("/query", params={"query": "ASK { ?a <urn:n> ?n }"}).json()["boolean"] is False
+    answer = server.client.get("/query", params={"query": QUERY})
+    if workers:
+        assert problem_of(answer, 500)["code"] == "worker-lost"
+    else:
+        assert "(max_text_length)" in problem_of(answer, 400)["detail"]
+    small = QUERY.replace("v25", "v9").partition(" BIND(CONCAT(?v9")[0] + " }"
+    rows = server.client.get("/query", params={"query": small}).json()["results"]["bindings"]
+    assert {row["n"]["value"] for row in rows} == {"1024", "1536"}
+
+
+def test_limited_calls_give_what_the_store_gives() -> None:
+    """Each text is padded with calls that change nothing until it counts as one that grows."""
+    store = QuadStore.open(None)
+    store.update("INSERT DATA { <urn:a> <urn:k> 'a', 'b/é'@en, 3, <urn:c>, '', 'aa$1' }")
+    padding = "CONCAT(" + ", ".join(["''"] * 70) + ")"
+    for expression in (
+        "CONCAT(?v, 'x')",
+        "CONCAT(?v, ?v)",
+        "CONCAT()",
+        "ENCODE_FOR_URI(?v)",
+        "REPLACE(?v, 'a', ?v)",
+        "REPLACE(?v, '(a)', '[$1]')",
+        "REPLACE(?v, 'A', 'x', 'i')",
+        "REPLACE(?v, '(', ?v)",
+        "REPLACE(?v, '', ?v)",
+    ):
+        text = f"SELECT ?v ({expression} AS ?x) ({padding} AS ?y) {{ ?s ?p ?v }} ORDER BY ?v"
+        found = limited(text, 1 << 20, 0)
+        assert found is not None
+        ours = list(store.query(found.text, custom_functions=found.functions, check=found.check).rows())
+        assert ours == list(store.query(text).rows()), expression
+    store.close()
+
+
+def test_a_text_that_may_hide_calls_is_refused() -> None:
+    text = "INSERT { ?a <urn:k> ?b } WHERE { ?a ?p ?b FILTER(?a <?b#> || 1 > 0) BIND(CONCAT(?b, ?b) AS ?c) }"
+    with pytest.raises(LimitError, match="may hide calls"):
+        limited(text, 100, 100)
