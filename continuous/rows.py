@@ -120,13 +120,14 @@ class Budget:
         look: so many rows may be made before somebody has to look.
         stop: why the evaluation is to end, once it is.
         grace: the time is longer by this factor; a replay must not fail at what was in time before.
+        text: the characters that expressions have made, and in the evaluation since when.
     """
 
-    __slots__ = ("_made", "_made_since", "grace", "limits", "look", "since", "stop")
+    __slots__ = ("grace", "limits", "look", "since", "stop", "text")
 
     def __init__(self, limits: Limits) -> None:
         self.since, self.grace, self.stop = 0.0, 1.0, ""
-        self._made, self._made_since = 0, 0.0
+        self.text = (0, 0.0)
         self.limit(limits)
 
     def limit(self, limits: Limits) -> None:
@@ -160,29 +161,6 @@ class Budget:
                 limit=limits.ms,
             )
         return min(limits.rows or sys.maxsize, made + LOOK_EVERY)
-
-    def take_text(self, size: int, function: str) -> None:
-        """A function is about to make so many characters. Short values need not be told.
-
-        Raises:
-            BudgetError: they are too many for one value, or all of one evaluation together are.
-        """
-        limits = self.limits
-        if 0 < limits.text < size:
-            raise BudgetError(
-                f"{function} makes a value of {size} characters, the limit is {limits.text} "
-                "(max_text_length)",
-                limit=limits.text,
-            )
-        if self._made_since != self.since:
-            self._made, self._made_since = 0, self.since
-        self._made += size
-        if self.since and 0 < limits.bytes < self._made:
-            raise BudgetError(
-                f"the expressions of one evaluation make values of {self._made} characters together, the "
-                f"limit is {limits.bytes} (max_evaluation_bytes)",
-                limit=limits.bytes,
-            )
 
 
 UNLIMITED = Budget(Limits())

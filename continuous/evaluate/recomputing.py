@@ -154,6 +154,7 @@ class ReferenceEvaluator(Evaluator):
             self._functions.begin(at, self._load(given))
             functions, text = self._functions, self._text(list(given))
             found = self._workspace.query(text, len(self.columns), functions.functions, functions.aggregates)
+            functions.limited.check()
         # Oxigraph cannot be stopped, so this is found out behind it.
         self.budget.check(1 if isinstance(found, bool) else len(found), self)
         if isinstance(found, bool):

@@ -22,7 +22,7 @@ from ..algebra.nodes import Aggregate
 from ..algebra.order import Key
 from ..algebra.set_functions import FUNCTIONS, SetFunction, percentile_parameter, set_function
 from ..rows import UNLIMITED, Budget, IdRow, add
-from .growing import LONG
+from .growing import LONG, take_text
 from .numeric import is_numeric
 from .values import (
     DECIMAL_LIMIT,
@@ -399,7 +399,7 @@ def _concatenated(budget: Budget, separator: str | None, values: Sequence[Term])
     size = len(" " if separator is None else separator) * (len(values) - 1)
     size += sum(len(term.value) for term in values if isinstance(term, Literal))
     if size > LONG:
-        budget.take_text(size, "GROUP_CONCAT")
+        take_text(budget, size, "GROUP_CONCAT")
     return set_function("GROUP_CONCAT", values, separator=separator)
 
 

@@ -28,7 +28,7 @@ from ..algebra.volatile import EVENT_TIME, GREATEST, UNBOUND
 from ..errors import BudgetError
 from ..rows import UNLIMITED, Budget
 from .functions import substr
-from .growing import GROWING
+from .growing import GROWING, take_text
 from .numeric import divide, multiply, to_decimal, to_integer
 from .values import Maybe, term_of, value_of
 
@@ -87,7 +87,7 @@ class LimitedCalls:
         """True while GROUP_CONCAT may go on with a text of so many characters."""
         if self._fault is None and 0 < self.budget.limits.text < size:
             try:
-                self.budget.take_text(size, "GROUP_CONCAT")
+                take_text(self.budget, size, "GROUP_CONCAT")
             except BudgetError as error:
                 self._fault = error
         return self._fault is None

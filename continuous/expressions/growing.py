@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote
 
+from ..errors import BudgetError
 from ..rows import Budget
 from .functions import Tag, string_and_tag, tagged
 from .oxigraph import ask
@@ -22,12 +23,34 @@ LONG = 4_096
 _FEW = 16
 
 
+def take_text(budget: Budget, size: int, function: str) -> None:
+    """A function is about to make a value of so many characters.
+
+    Raises:
+        BudgetError: they are too many for one value, or all of one evaluation together are.
+    """
+    limits, since = budget.limits, budget.since
+    if 0 < limits.text < size:
+        raise BudgetError(
+            f"{function} makes a value of {size} characters, the limit is {limits.text} (max_text_length)",
+            limit=limits.text,
+        )
+    made = size + (budget.text[0] if budget.text[1] == since else 0)
+    budget.text = (made, since)
+    if since and 0 < limits.bytes < made:
+        raise BudgetError(
+            f"the expressions of one evaluation make values of {made} characters together, the limit is "
+            f"{limits.bytes} (max_evaluation_bytes)",
+            limit=limits.bytes,
+        )
+
+
 def concat(budget: Budget, *values: Value) -> Maybe:
     """CONCAT: the language stays when all arguments have the same one."""
     if len(values) <= _FEW and all([type(value) is str for value in values]):
         text = "".join(values)  # type: ignore[arg-type]
         if len(text) > LONG:
-            budget.take_text(len(text), "CONCAT")
+            take_text(budget, len(text), "CONCAT")
         return text
     parts: list[str] = []
     tags: set[Tag | None] = set()
@@ -39,7 +62,7 @@ def concat(budget: Budget, *values: Value) -> Maybe:
         tags.add(found[1])
     size = sum(map(len, parts))
     if size > LONG:
-        budget.take_text(size, "CONCAT")
+        take_text(budget, size, "CONCAT")
     return tagged("".join(parts), tags.pop() if len(tags) == 1 else None)
 
 
@@ -50,7 +73,7 @@ def encode_for_uri(budget: Budget, value: Value) -> Maybe:
         return None
     text = quote(found[0], safe="")
     if len(text) > LONG:
-        budget.take_text(len(text), "ENCODE_FOR_URI")
+        take_text(budget, len(text), "ENCODE_FOR_URI")
     return text
 
 
@@ -89,10 +112,10 @@ def _replaced(budget: Budget, value: Value, pattern: Value, put: _Put, flags: Va
         rest, marked = [_length(ask("REPLACE", value, pattern, one, flags)) for one in ("", "x")]
         size = rest + (marked - rest) * put.fixed + put.groups * (length - rest)
         if size > limit:
-            budget.take_text(size, "REPLACE")
+            take_text(budget, size, "REPLACE")
     result = ask("REPLACE", value, pattern, put.text, flags)
     if _length(result) > LONG:
-        budget.take_text(_length(result), "REPLACE")
+        take_text(budget, _length(result), "REPLACE")
     return result
 
 
