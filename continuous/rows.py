@@ -101,8 +101,7 @@ class Limits:
     """What a query may cost before it fails; 0 is no limit.
 
     ``rows`` and ``ms`` are those of one evaluation, ``kept`` the rows of the answer that is kept, ``bytes``
-    what one evaluation tells, and the characters that its expressions put together. ``text`` is the longest
-    value that they may make, in characters.
+    what one evaluation tells, and what its expressions put together, each value at most ``text`` characters.
     """
 
     rows: int = 0

@@ -80,12 +80,9 @@ def limited(text: str, longest: int, together: int) -> Limited | None:
     for token in found:
         pieces += [text[end : token.start], str(_NAMES[token.word])]
         end = token.end
-    budget = Budget(Limits(text=longest, bytes=together))
-    # One evaluation, whenever it begins.
-    budget.since = 1.0
-    calls = LimitedCalls(budget)
+    calls = LimitedCalls(Budget(Limits(text=longest, bytes=together)))
     functions = {_NAMES[name]: calls.of(function) for name, function in _FUNCTIONS.items()}
-    return Limited("".join([*pieces, text[end:]]), functions, calls.check)
+    return Limited("".join([*pieces, text[end:]]), functions, calls.begun())
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -69,6 +70,11 @@ class LimitedCalls:
         self.budget = budget
         self._fault: BudgetError | None = None
 
+    def begun(self) -> Callable[[], None]:
+        """An evaluation begins, whose text is counted from here on; gives its `check`."""
+        self.budget.since = time.monotonic()
+        return self.check
+
     def check(self) -> None:
         """Called behind each row and at the end of an evaluation.
 
@@ -116,7 +122,6 @@ class Functions:
         name: str,
         extensions: Mapping[NamedNode, Function],
         budget: Budget = UNLIMITED,
-        *,
         growing: bool = True,
     ) -> None:
         """Of a query by its name; not ``growing``: no value becomes much longer than what is read."""

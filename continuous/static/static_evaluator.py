@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -103,9 +102,7 @@ class StaticEvaluator:
         self._lenient = query.dialect == "cqels" and not options.strict_dataset
         self._store = store
         self._base = query.base_iri
-        self._functions = Functions(
-            options.name, custom_functions(), Budget(options.limits), growing=may_grow(query)
-        )
+        self._functions = Functions(options.name, custom_functions(), Budget(options.limits), may_grow(query))
         self._columnar = options.columnar
         self._wish = options.static_engine
         self._sources = options.sources or NO_SOURCES
@@ -151,11 +148,7 @@ class StaticEvaluator:
             return snapshot.version, found
 
     def _may_differ(
-        self,
-        part: StaticPattern,
-        dataset: Dataset,
-        commits: Sequence[Commit] | None,
-        fetched: frozenset[str],
+        self, part: StaticPattern, dataset: Dataset, commits: Sequence[Commit] | None, fetched: frozenset[str]
     ) -> bool:
         """True when commits (None: unknown ones) or what was fetched may have changed a part's rows."""
         if commits is None:
@@ -189,8 +182,7 @@ class StaticEvaluator:
             default, named = dataset.default or (), dataset.named or ()
             reader = with_remote(snapshot, part.pattern, self._sources, default, named)
             return list(_drained(self._start(reader, part, dataset), len(part.vars)))
-        asked = self.columnar(snapshot, part)
-        found = None if asked is None else asked()
+        found = asked() if (asked := self.columnar(snapshot, part)) else None
         return list(self.whole(snapshot, part)) if found is None else found
 
     def columnar(
@@ -252,14 +244,13 @@ class StaticEvaluator:
         if any(isinstance(each, Graph) for each in all_nodes(pattern)):
             pattern = expand(pattern, lambda: self._nameable(reader, dataset))
         text = static_text(pattern, part.vars, self._functions, self._base)
-        self._functions.limited.budget.since = time.monotonic()
         return reader.query(
             text,
             default_graphs=dataset.default,
             named_graphs=dataset.named,
             custom_functions=self._functions.functions,
             custom_aggregates=self._functions.aggregates,
-            check=self._functions.limited.check,
+            check=self._functions.limited.begun(),
             judged=self._texts.judged(text, [row_text(row) for row in rows]),
         )
 
