@@ -96,6 +96,25 @@ class TermTexts(dict[int, str]):
         self[term_id] = text
         return text
 
+    def listed(self, names: Sequence[str], places: Sequence[int], rows: Sequence[Sequence[int]]) -> str:
+        """Rows of ids as objects of JSON but for the outermost braces, in the order of `in_fixed_order`.
+
+        ``names`` are those of the columns at ``places``; 0 is unbound, and so is a place below 0.
+        """
+        written, cells = [], []
+        for name, place in zip(names, places, strict=True):
+            if place < 0:
+                continue
+            key, ids = f"{_quoted(name)}:", [row[place] for row in rows]
+            texts = [*map(self._texts.get, ids)]
+            if any([each is None or each.startswith("<<") for each in texts]):
+                # Unbound, a value that a query has made, or a triple term.
+                texts = ["" if each == 0 else str(self._terms[each]) for each in ids]
+            written.append(texts)
+            cells.append([key + self[each] if each else "" for each in ids])
+        lines = [",".join(filter(None, each)) for each in zip(*cells, strict=True)] or [""] * len(rows)
+        return "},{".join([line for *_, line in sorted(zip(*written, lines, strict=True))])
+
 
 def solutions(variables: Sequence[str], rows: Iterable[Solution]) -> dict[str, Any]:
     """The members ``head`` and ``results`` of a SELECT answer; a solution leaves unbound variables out."""

@@ -16,11 +16,12 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..errors import BudgetError
 from ..expressions.compile import Emitter
-from ..output.emission import Emission, Event, Moment, SelectEmission, refuse
+from ..output.emission import Emission, Event, SelectEmission, refuse
 from ..rows import Delta
 from ..windows.encoded import EncodedContent, Predicates
 from ..windows.operator import AllWindow, RangeWindow
@@ -96,7 +97,7 @@ class RunLoop:
     windows: Sequence[LoopWindow]
     emission: SelectEmission
     check: Callable[[Delta, Delta], None]
-    head: str = "def run(given, left, timeline, net, told, version, middle, room, progress):"
+    head: str = "def run(given, left, timeline, net, told, middle, room, progress):"
     source: str = ""
     sources: Mapping[SourceKey, str] = field(init=False)
     _function: Any = None
@@ -126,7 +127,7 @@ class RunLoop:
         middle = f',"version":{version}{self.emission.head}{{'
         error: Exception | None = None
         try:
-            self._function(given, steps, timeline, net, told, version, middle, room, progress)
+            self._function(given, steps, timeline, net, told, middle, room, progress)
         except Exception as failure:
             error = failure
             if isinstance(error, BudgetError):
@@ -144,7 +145,7 @@ class RunLoop:
         """The lines before a step: what leaves and what enters at the next instant."""
         terms = self.state.terms
         out.names.update(coder=terms.coder, encode=terms.coder.keys, text=terms.texts)
-        out.names.update(clock=time.monotonic, moment=Moment, unlimited=sys.maxsize)
+        out.names.update(clock=time.monotonic, unlimited=sys.maxsize)
         streams = {each.stream for each in self.windows}
         out.depth = 1
         out.line("first, done, taken, worked, entered, last, told_at = False, 0, 0, 0, False, False, 0")
@@ -272,9 +273,9 @@ class RunLoop:
     def _write(self, out: Emitter, kind: str) -> None:
         """The line of the rows of one sign; that of one row is put together here."""
         names, schema = self.emission.names, self.state.plan.schema
-        decode = out.name_of(self.state.decoder(names), "decode")
-        rows = f"[*map({decode}, {kind})]"
-        line = f"{out.name_of(self.emission.line, 'line')}(moment(due, version), {rows})"
+        begin, end = out.name_of('{"at":', "k"), out.name_of("}]}}", "k")
+        many = out.name_of(partial(self.state.terms.texts.listed, names, schema.columns(names)), "many")
+        line = f'f"{{{begin}}}{{due}}{{middle}}{{{many}({kind})}}{{{end}}}"'
         columns = [each for each in zip(names, schema.columns(names), strict=True) if each[1] >= 0]
         if schema.certain.issuperset(names):
             keys = [out.name_of(f'{"," * (number > 0)}"{name}":', "k") for number, name in enumerate(names)]
@@ -285,7 +286,6 @@ class RunLoop:
             ids = "".join(f"row[{place}], " for _, place in columns)
             listed = f"[key + text[each] for key, each in zip({key}, ({ids})) if each]"
             cells = f"{{{out.name_of(',', 'k')}.join({listed})}}"
-        begin, end = out.name_of('{"at":', "k"), out.name_of("}]}}", "k")
         out.line(f"if len({kind}) == 1:")
         out.line(f"    row = {kind}[0]")
         out.line(f'    {kind}_line = f"{{{begin}}}{{due}}{{middle}}{cells}{{{end}}}"')

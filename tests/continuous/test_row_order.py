@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyoxigraph import Literal, NamedNode
+from hypothesis import given
+from hypothesis import strategies as st
+from pyoxigraph import BaseDirection, BlankNode, Literal, NamedNode, Triple
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.store.dictionary import XSD_DECIMAL, TermDictionary
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.results import in_fixed_order
+from quadrill.store.results import TermTexts, in_fixed_order, solutions
+from quadrill.store.terms import Term
+from quadrill.store.terms import term_text as term_form
 
 from .engines import PREFIX, E, S, reference_evaluator
 
@@ -36,6 +42,33 @@ def test_the_fixed_order_does_not_depend_on_the_order_before(seed: int) -> None:
     mixed = random.Random(seed).sample(ROWS, len(ROWS))
     assert in_fixed_order(mixed) == in_fixed_order(ROWS)
     assert sorted(map(str, mixed)) == sorted(map(str, in_fixed_order(mixed)))
+
+
+TERMS = [
+    NamedNode(E + "a"), NamedNode("urn:x"), BlankNode("b"), Literal("tab\t\"\\ é\x7f\n"), Literal("a b"),
+    Literal("short"), Literal(-7), Literal("1.50", datatype=XSD_DECIMAL), Literal("x", language="en"),
+    Literal(2.5), Literal("x", language="ar", direction=BaseDirection.RTL),
+    Literal("v", datatype=NamedNode("urn:t")), Triple(NamedNode(E + "a"), NamedNode(E + "b"), Literal('"<< '))
+]  # fmt: skip
+
+
+@given(st.lists(st.tuples(*[st.sampled_from([None, *TERMS])] * 3), min_size=1), st.booleans(), st.booleans())
+def test_rows_of_ids_are_listed_as_those_of_terms_are(
+    rows: list[tuple[Term | None, ...]], by_text: bool, gap: bool
+) -> None:
+    dictionary = TermDictionary()
+    if by_text:
+        for term in TERMS:
+            assert dictionary.texts[term_form(term)]
+    ids = [tuple(map(dictionary.encode, row)) for row in rows]
+    names, places = ("x", 'y"', "z"), (2, -1 if gap else 1, 0)
+    told = [(row[2], None if gap else row[1], row[0]) for row in rows]
+    found = json.loads("[{" + TermTexts(dictionary).listed(names, places, ids) + "}]")
+    assert found == solutions(names, in_fixed_order(told))["results"]["bindings"]
+
+
+def test_rows_without_columns_are_listed() -> None:
+    assert TermTexts(TermDictionary()).listed((), (), [(), ()]) == "},{"
 
 
 def feeds(make: Callable[..., Any] | None) -> dict[str, list[tuple[Any, ...]]]:
