@@ -18,6 +18,7 @@ an EXISTS or MINUS. What does not differ is the same for all members and is join
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -67,12 +68,12 @@ PARAMETERS = "template"
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """A query with holes: equal texts are one template; ``constants`` fill the holes in order.
+    """A query with holes: those of equal ``digest`` are one template; ``constants`` fill the holes in order.
 
     ``tables`` are the names of the static parts whose rows may differ between members, too.
     """
 
-    text: str
+    digest: bytes
     constants: tuple[Term, ...]
     tables: frozenset[str]
 
@@ -94,10 +95,10 @@ def skeleton(root: Algebra) -> Skeleton:
         return _parameter(len(constants) - 1)
 
     holes = _Holes(take)
-    text = repr(holes.visit(root))
+    digest = hashlib.sha256(repr(holes.visit(root)).encode("utf-8", "surrogatepass")).digest()
     everywhere = Counter(node.name for node in all_nodes(root) if isinstance(node, Table))
     tables = frozenset(name for name, met in holes.tables.items() if met == everywhere[name])
-    return Skeleton(text, tuple(constants), tables)
+    return Skeleton(digest, tuple(constants), tables)
 
 
 def lift(root: Algebra, varying: Collection[int], labelled: Collection[str]) -> Lifted:

@@ -14,10 +14,8 @@ from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sweep import Holder
 
-from ..algebra.build import all_nodes
-from ..algebra.nodes import MERGED, Algebra, Table, Var, Window
+from ..algebra.nodes import Algebra, Table, Var
 from ..algebra.query import ContinuousQuery
-from ..algebra.rewrites import has_order
 from ..algebra.static import (
     StaticPattern,
     calls_service,
@@ -48,6 +46,7 @@ class Evaluator(ABC):
 
     Attributes:
         engine: the word for it in descriptions.
+        analysis: what follows from the query alone.
         root: the query's algebra; ``rest`` has tables in the place of static parts.
         columns: of its rows; ``vars`` are their names, none for ASK.
         ordered: the order of its rows means something.
@@ -100,10 +99,10 @@ class Evaluator(ABC):
         self.options = options
         self.budget = Budget(options.limits)
         self.terms = EngineTerms() if terms is None else terms
-        analysis = Analysis(query) if analysis is None else analysis
+        self.analysis = analysis = Analysis(query) if analysis is None else analysis
         self.root, self.columns = analysis.root, analysis.columns
         self.vars = () if query.form == "ask" else tuple(var.name for var in self.columns)
-        self.ordered = query.form != "ask" and has_order(self.root)
+        self.ordered = analysis.is_ordered
         self.is_whole = whole and is_static(self.root) and not calls_service(self.root)
         self.rest: Algebra
         parts: tuple[StaticPattern, ...]
@@ -111,7 +110,7 @@ class Evaluator(ABC):
             self.rest, parts = Table("0", self.columns), (StaticPattern("0", self.root, self.columns),)
         else:
             self.rest, parts = analysis.split
-        if any(isinstance(each, Window) and each.name == MERGED for each in all_nodes(self.root)):
+        if analysis.is_merged:
             parts += (merged_background(self.root),)
         background = partial(StaticEvaluator, query, store, options)
         known = None if self.is_whole or tables is None else analysis.arranged

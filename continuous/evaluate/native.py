@@ -6,7 +6,6 @@ and the query is then recomputed.
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import threading
 import weakref
@@ -18,12 +17,9 @@ from functools import cached_property
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 
-from ..algebra.build import all_nodes, expressions
 from ..algebra.query import ContinuousQuery
-from ..algebra.static import StaticPattern, is_static, is_volatile
-from ..algebra.template import Skeleton, skeleton
+from ..algebra.static import StaticPattern, is_static
 from ..algebra.triggers import unkeyed
-from ..algebra.volatile import with_clock
 from ..errors import BudgetError
 from ..language.analysis import Analysis
 from ..output.emission import Emission
@@ -247,7 +243,7 @@ class NativeEvaluator(Evaluator):
         if self.ordered and is_static(self.root):
             # The store reads the first rows without anybody holding the others.
             raise UnsupportedError("ORDER BY or LIMIT of a query without windows")
-        self.rest = with_clock(self.rest)
+        self.rest = self.analysis.clocked
         self.tables = {part.name: [var.name for var in part.vars] for part in self.statics.parts}
         state = self._start_plan()
         self.content_of = state.content_of
@@ -358,25 +354,18 @@ class NativeEvaluator(Evaluator):
     # --- in a template ----------------------------------------------------------------------------
 
     @cached_property
-    def skeleton(self) -> Skeleton:
-        """The query without its constants."""
-        return skeleton(self.rest)
-
-    @cached_property
     def template(self) -> Hashable | None:
         """Equal for queries that may be evaluated together; None for one that is evaluated alone."""
         statics, options = self.statics, self.options
-        if self.ordered or statics.has_own or not statics.shares or is_static(self.rest):
-            return None
-        if any(is_volatile(expr) for node in all_nodes(self.rest) for expr in expressions(node)):
+        alone = self.ordered or statics.has_own or not statics.shares or is_static(self.rest)
+        if alone or self.analysis.is_volatile:
             return None
         assert self.state is not None
         if self.state.asks_clock and statics.parts:
             # A commit is an instant, of those alone whose static parts it changes.
             return None
-        text = hashlib.sha256(self.skeleton.text.encode()).digest()
         kept = (options.window_default_graph, options.quoted_asserted, options.base_iri)
-        return (text, self.query.form, self.vars, self.query.windows, kept)
+        return (self.analysis.skeleton.digest, self.query.form, self.vars, self.query.windows, kept)
 
     def sleep(self) -> None:
         """Others evaluate the query: operators and answer are let go of."""

@@ -89,7 +89,7 @@ class Seat:
 
     def describe(self) -> dict[str, Any]:
         """How many queries are evaluated together, and this one's constants where they differ."""
-        constants = self.native.skeleton.constants
+        constants = self.native.analysis.skeleton.constants
         return {
             "members": len(self.plan.seats),
             "constants": [str(constants[place]) for place in self.plan.varying],
@@ -245,8 +245,8 @@ class CommonPlan:
 
     def _differing(self, members: Sequence[RunningQuery]) -> set[int]:
         """The places of constants in which some of these differ from those that are there."""
-        mine = self._sample.skeleton.constants
-        others = [native_of(running).skeleton.constants for running in members]
+        mine = self._sample.analysis.skeleton.constants
+        others = [native_of(running).analysis.skeleton.constants for running in members]
         return {place for place, term in enumerate(mine) if any(each[place] != term for each in others)}
 
     def _widen(self, more: Collection[int], contents: Encoded) -> None:
@@ -263,7 +263,7 @@ class CommonPlan:
         """Queries join; nobody is told the rows that they have."""
         for seat in seats:
             native = seat.native
-            constants = [canonical(native.skeleton.constants[place]) for place in self.varying]
+            constants = [canonical(native.analysis.skeleton.constants[place]) for place in self.varying]
             # While terms are looked up nobody sweeps: what has no holder yet would be forgotten.
             with self._terms.planning:
                 self._constants[seat.label] = tuple(self._terms.dictionary.ids[term] for term in constants)

@@ -65,7 +65,7 @@ def in_common(running: RunningQuery) -> Hashable:
     parts = [
         table
         for part, table in zip(native.statics.parts, tables_of(native), strict=True)
-        if part.name not in native.skeleton.tables
+        if part.name not in native.analysis.skeleton.tables
     ]
     return running.evaluated_at, tuple(parts)
 

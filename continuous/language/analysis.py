@@ -27,15 +27,22 @@ from quadrill.store.errors import UnsupportedError
 from quadrill.store.logs.keyed_file import KEY_BYTES, KeyedFile
 from quadrill.store.threads import Background
 
-from ..algebra import canonical, nodes, query, static
+from ..algebra import canonical, graphs, nodes, query, static, template
+from ..algebra.build import all_nodes, expressions
 from ..algebra.canonical import Arranged, arranged
-from ..algebra.nodes import Algebra, Var
+from ..algebra.graphs import GraphsRead, graphs_read
+from ..algebra.nodes import MERGED, Algebra, Var
 from ..algebra.query import ContinuousQuery, Dialect
-from ..algebra.rewrites import prepare
+from ..algebra.rewrites import has_order, prepare
 from ..algebra.set_functions import FUNCTIONS
-from ..algebra.static import StaticPattern, projected, split_static
+from ..algebra.static import StaticPattern, is_volatile, projected, split_static
+from ..algebra.template import Skeleton, skeleton
+from ..algebra.volatile import with_clock
 from .parser import has_additions, parse
 from .program import program
+
+_MORE = ("columns", "clocked", "skeleton", "is_volatile", "is_merged", "is_ordered", "graphs")
+"""Steps of an analysis that not every query asks for."""
 
 Split = tuple[Algebra, tuple[StaticPattern, ...]]
 """The query with tables in the place of its static parts, and these."""
@@ -72,13 +79,41 @@ class Analysis:
         """The static parts as other queries have them, by name."""
         return {part.name: arranged(part) for part in self.split[1]}
 
+    @cached_property
+    def clocked(self) -> Algebra:
+        """The rest as it is kept up to date by changes (`algebra.volatile.with_clock`)."""
+        return with_clock(self.split[0])
+
+    @cached_property
+    def skeleton(self) -> Skeleton:
+        """It without its constants."""
+        return skeleton(self.clocked)
+
+    @cached_property
+    def is_volatile(self) -> bool:
+        """Something in it differs between evaluations."""
+        return any(is_volatile(expr) for node in all_nodes(self.clocked) for expr in expressions(node))
+
+    @cached_property
+    def is_merged(self) -> bool:
+        """Its windows are one with the background, as in C-SPARQL."""
+        return any(isinstance(each, nodes.Window) and each.name == MERGED for each in all_nodes(self.root))
+
+    @cached_property
+    def is_ordered(self) -> bool:
+        """The order of its rows means something."""
+        return self.query.form != "ask" and has_order(self.root)
+
+    @cached_property
+    def graphs(self) -> GraphsRead:
+        """The graphs that it looks into."""
+        return graphs_read(self.query.root)
+
     @classmethod
-    def of_steps(
-        cls, key: bytes, query: ContinuousQuery, root: Algebra, split: Split, parts: dict[str, Arranged]
-    ) -> Analysis:
-        """One whose steps were done before."""
+    def of_steps(cls, key: bytes, query: ContinuousQuery, steps: Mapping[str, Any]) -> Analysis:
+        """One whose steps, by name, were done before."""
         found = cls(query, key)
-        found.root, found.split, found.arranged = root, split, parts
+        vars(found).update(steps)
         return found
 
 
@@ -156,7 +191,7 @@ _TERMS = (
 )
 _RECORDS = {
     made
-    for module in (nodes, query, static, canonical)
+    for module in (nodes, query, static, canonical, template, graphs)
     for made in vars(module).values()
     if isinstance(made, type) and is_dataclass(made)
 }
@@ -180,8 +215,10 @@ class _Reader(pickle.Unpickler):
 
 def _pickled(analysis: Analysis) -> bytes:
     file = io.BytesIO()
-    steps = (analysis.query, analysis.root, analysis.split, analysis.arranged)
-    _Writer(file, protocol=5).dump(steps)
+    done = {name: getattr(analysis, name) for name in ("root", "split", "arranged")}
+    # The others as far as somebody has asked for them.
+    done |= {name: vars(analysis)[name] for name in _MORE if name in vars(analysis)}
+    _Writer(file, protocol=5).dump((analysis.query, done))
     return file.getvalue()
 
 

@@ -11,7 +11,6 @@ from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..algebra.columnar import ColumnarEngine
-from ..algebra.graphs import graphs_read
 from ..algebra.query import ContinuousQuery, Output
 from ..errors import InputError
 from ..evaluate.evaluator import Evaluator
@@ -118,7 +117,7 @@ class PreparedQuery:
 
     def reads(self) -> Reads:
         """What it reads, by its dataset clause."""
-        found, clause = graphs_read(self.query.root), self.query.dataset
+        found, clause = self.analysis.graphs, self.query.dataset
         lenient = self.query.dialect == "cqels" and not self.registration.strict_dataset
         all_named = not clause.named and (lenient or not clause.default)
         graphs = {name.value for name in found.names if all_named or name in clause.named}

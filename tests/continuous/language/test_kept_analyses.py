@@ -32,7 +32,8 @@ GROUP BY ?a HAVING (?c > 1) ORDER BY DESC(?c) ?a LIMIT 7
 
 
 def steps(analysis: Analysis) -> tuple[Any, ...]:
-    return (analysis.query, analysis.root, analysis.columns, analysis.split, analysis.arranged)
+    more = (analysis.clocked, analysis.skeleton, analysis.graphs, analysis.is_volatile, analysis.is_ordered)
+    return (analysis.query, analysis.root, analysis.columns, analysis.split, analysis.arranged, *more)
 
 
 def read(text: str, file: Path | None = None, **parameters: Any) -> Analysis:
@@ -66,7 +67,7 @@ def test_every_text_means_the_same_after_a_restart(tmp_path: Path) -> None:
         assert found.key is not None
         assert found.key in kept.known
         # The steps stand there: they were not done again.
-        assert {"root", "split", "arranged"} <= set(vars(found))
+        assert {"root", "split", "arranged", "clocked", "skeleton", "graphs"} <= set(vars(found))
         assert steps(found) == expected
 
 
@@ -137,7 +138,9 @@ def test_a_pattern_that_is_nested_too_deeply_is_not_kept(tmp_path: Path) -> None
     deep: n.Algebra = found.query.root
     for _ in range(100_000):
         deep = n.Graph(NamedNode("urn:g"), deep)
-    texts.keep(Analysis.of_steps(found.key or b"", found.query, deep, (deep, ()), {}))
+    texts.keep(
+        Analysis.of_steps(found.key or b"", found.query, {"root": deep, "split": (deep, ()), "arranged": {}})
+    )
     texts.write()
     assert not (tmp_path / "analyses").exists()
     while isinstance(deep, n.Graph):
