@@ -14,7 +14,7 @@ from .thresholds import NumberOf, RowsInOrder
 Key: TypeAlias = int | tuple[int, ...]
 Index: TypeAlias = dict[Key, dict[IdRow, int]]
 
-_SAMPLE = 500
+SAMPLE = 500
 _RECENT = 32
 
 
@@ -104,10 +104,7 @@ class Arrangement:
         known = self.indexes.get(key)
         if known:
             return count / len(known)
-        sample = {key_of(row, key) for row, _ in islice(self.rows(), _SAMPLE)}
-        seen = min(count, _SAMPLE)
-        # Few values in the sample are likely all there are; many go on in proportion.
-        return seen / len(sample) if len(sample) > seen / 2 else count / len(sample)
+        return estimated([row for row, _ in islice(self.rows(), SAMPLE)], key, count)
 
     def update(self, change: Delta) -> None:
         """Add a change to every index."""
@@ -145,6 +142,13 @@ class Arrangement:
 
     def __len__(self) -> int:
         return self._count if self.flat is None else len(self.flat)
+
+
+def estimated(sample: Sequence[IdRow], key: tuple[int, ...], count: int) -> float:
+    """How many of so many rows a value of a key has on average, by a sample of them."""
+    values = len({key_of(row, key) for row in sample})
+    # Few values in the sample are likely all there are; many go on in proportion.
+    return len(sample) / values if values > len(sample) / 2 else count / max(1, values)
 
 
 def key_of(row: Sequence[int], columns: tuple[int, ...]) -> Key:

@@ -97,23 +97,18 @@ class StaticBudget:
 
     def check_all(self, rows: int) -> None:
         """Raise LimitError when all tables have too many rows together."""
-        if self.most and rows > self.most:
-            raise LimitError(
-                f"the static parts of all queries would have {rows} rows or more in memory, the limit is "
-                f"{self.most}",
-                limit=self.most,
-                hint="Narrow the static parts, drop queries, or raise the setting max_static_rows",
-            )
+        told = f"the static parts of all queries would have {rows} rows or more in memory, the limit is"
+        _check_rows(rows, self.most, told, "drop queries, or raise the setting max_static_rows")
 
     def check_query(self, rows: int) -> None:
         """Raise LimitError when the tables of a query have too many rows together."""
-        if self.most_of_query and rows > self.most_of_query:
-            raise LimitError(
-                f"the static parts of the query have {rows} rows or more, the limit of a query is "
-                f"{self.most_of_query}",
-                limit=self.most_of_query,
-                hint="Narrow the static parts, or raise the setting max_query_static_rows",
-            )
+        told = f"the static parts of the query have {rows} rows or more, the limit of a query is"
+        _check_rows(rows, self.most_of_query, told, "or raise the setting max_query_static_rows")
+
+
+def _check_rows(rows: int, most: int, told: str, advice: str) -> None:
+    if 0 < most < rows:
+        raise LimitError(f"{told} {most}", limit=most, hint=f"Narrow the static parts, {advice}")
 
 
 # --- reading ------------------------------------------------------------------------------------

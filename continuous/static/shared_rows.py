@@ -19,12 +19,11 @@ from pyoxigraph import Triple
 
 from quadrill.store.dictionary import TermDictionary
 
-from ..operators.arrangement import Arrangement, Index, Key, enter, key_of
+from ..operators.arrangement import SAMPLE, Arrangement, Index, Key, enter, estimated
 from ..rows import EMPTY, Delta, IdRow, Solution, add, merge, negate
 from ..windows.encoded import EngineTerms
 
 Columns: TypeAlias = tuple[int, ...]
-_SAMPLE = 500
 _PIECE = 2_000
 """Rows that are encoded or let go at a time: for so long others wait who plan, or meet new terms."""
 _BETWEEN_S = 0.0002
@@ -255,9 +254,8 @@ class SharedArrangement(Arrangement):
         if known is not None and known.made.is_set() and known.rows:
             return count / len(known.rows)
         with self.shared.lock:
-            some = list(islice(self.shared.rows, _SAMPLE))
-        values = len({key_of(row, key) for row in some})
-        return len(some) / values if values > len(some) / 2 else count / max(1, values)
+            some = list(islice(self.shared.rows, SAMPLE))
+        return estimated(some, key, count)
 
     def update(self, change: Delta) -> None:
         """The query takes a change of the part."""

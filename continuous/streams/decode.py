@@ -32,7 +32,7 @@ from quadrill.store.documents.statements import PLAIN_LINE, Statement, Statement
 from quadrill.store.documents.timed_lines import read_timed_lines
 from quadrill.store.documents.times import GREATEST_MS, LEAST_MS, parse_instant
 from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
-from quadrill.store.formats import split_media_type
+from quadrill.store.formats import RDF_TYPES, split_media_type
 
 from ..errors import InputError, MediaTypeError
 from ..language.mapping.records import MEDIA_TYPES
@@ -41,23 +41,17 @@ from ..times import INSTANT_HINT, instant_ms
 PROV_GENERATED_AT_TIME = "http://www.w3.org/ns/prov#generatedAtTime"
 
 _FORMATS = {
-    "application/n-triples": RdfFormat.N_TRIPLES,
-    "text/plain": RdfFormat.N_TRIPLES,
-    "application/n-quads": RdfFormat.N_QUADS,
-    "text/x-nquads": RdfFormat.N_QUADS,
-    "text/turtle": RdfFormat.TURTLE,
-    "application/turtle": RdfFormat.TURTLE,
-    "application/x-turtle": RdfFormat.TURTLE,
-    "application/trig": RdfFormat.TRIG,
-    "application/x-trig": RdfFormat.TRIG,
-    "application/ld+json": RdfFormat.JSON_LD,
-}
+    name: each.format
+    for each in RDF_TYPES
+    if each.format is not RdfFormat.RDF_XML
+    for name in each.media_types
+} | {"text/plain": RdfFormat.N_TRIPLES, "application/turtle": RdfFormat.TURTLE}
 _ONE_LINE = {
     name: PLAIN_LINE[rdf_format].fullmatch
     for name, rdf_format in _FORMATS.items()
     if rdf_format in PLAIN_LINE
 }
-_NDJSON = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
+_NDJSON = tuple(name for name, kind in MEDIA_TYPES.items() if kind == "ndjson")
 _JSON_MESSAGES = "application/x-ld+ndjson"
 """JSON-LD messages, one a line."""
 _FLAT = (RdfFormat.N_TRIPLES, RdfFormat.TURTLE)
