@@ -296,8 +296,8 @@ class StreamService:
                 )
             began = time.perf_counter()
             mapping, decoded = state.record.mapping, None
-            if mapping is None and each is None and instant is not None:
-                decoded = decode_line(body, media_type, instant)
+            if mapping is None:
+                decoded = decode_line(body, media_type, instant, state.timestamp_property)
             if decoded is None:
                 options = DecodeOptions(
                     base_iri=self.settings.base_iri,

@@ -262,12 +262,18 @@ class Acceptor:
             self._turns.require_room(number, settings.queue_elements)
         now, watermark, ahead = self._clock.wall_ns() // 1_000_000, stream.watermark, settings.max_future_ms
         times: list[Any] = [each.at for each in elements]
-        ordinary = times and None not in times and stream.record.stamping == "event"
         bad: list[BadElement] = decoded.bad
-        in_order = ordinary and (watermark is None or watermark <= min(times))
-        if not in_order or max(times) > max(now, watermark or now) + ahead:
-            arrival = max([now, *(at for at in (watermark, stream.seen) if at is not None)])
-            lateness = stream.lateness_ms
+        unstamped, stamping, lateness = times.count(None), stream.record.stamping, stream.lateness_ms
+        arrival = max([now, *(at for at in (watermark, stream.seen) if at is not None)])
+        if unstamped == number and stamping == "arrival":
+            times = [arrival] * number
+        elif (
+            unstamped
+            or not times
+            or stamping != "event"
+            or (watermark is not None and min(times) < watermark)
+            or max(times) > max(now, watermark or now) + ahead
+        ):
             elements, times, bad = checked(
                 decoded, stream.record, lateness, watermark, now, arrival, ahead, partial
             )

@@ -127,7 +127,7 @@ class Decoded:
     skipped: int | None = None
 
 
-def decode_line(body: bytes, media_type: str, at: int) -> Decoded | None:
+def decode_line(body: bytes, media_type: str, at: int | None, timestamp_property: str) -> Decoded | None:
     """The element of a body that is one line of the plainest form, as most are; else None, see `decode`."""
     line = _ONE_LINE.get(media_type)
     try:
@@ -137,6 +137,8 @@ def decode_line(body: bytes, media_type: str, at: int) -> Decoded | None:
     if found is None:
         return None
     statement: Any = found.groups("")
+    if at is None and statement[1] == f"<{timestamp_property}>":
+        return None
     place = f"graph {statement[3]}" if statement[3] else "the body"
     return Decoded([made_element(((statement,), at, place, None, False))])
 
@@ -310,11 +312,12 @@ def _add(
         unique = tuple(statements if len(statements) == 1 else dict.fromkeys(statements))
         result.elements.append(DecodedElement(unique, time, place, line, blank))
         return
-    for number, statement in enumerate(statements, start=1):
+    stamp = f"<{options.timestamp_property}>"
+    for number, (statement, as_spelt) in enumerate(zip(statements, spelt, strict=True), start=1):
         where, time = f"triple {number} of {place}", at
-        if time is None:
-            time = _own_time(spelt[number - 1 : number], where, None, options.timestamp_property)
-        result.elements.append(DecodedElement((statement,), time, where, line, blank))
+        if time is None and statement[1] == stamp:
+            time = _own_time((as_spelt,), where, None, options.timestamp_property)
+        result.elements.append(made_element(((statement,), time, where, line, blank)))
 
 
 def refuse(
