@@ -49,5 +49,10 @@ def served(data: Path, **settings: str) -> Iterator[Served]:
 
 def cookbook_commands(page: str, url: str) -> str:
     """The shell commands of a page of the cookbook, for a server."""
+    return "".join(cookbook_blocks(page, "sh")).replace("http://127.0.0.1:7878/", url)
+
+
+def cookbook_blocks(page: str, language: str) -> list[str]:
+    """The blocks of a language that a page of the cookbook has."""
     text = (Path(__file__).parents[3] / "docs" / "cookbook" / f"{page}.md").read_text(encoding="utf-8")
-    return "".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)).replace("http://127.0.0.1:7878/", url)
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
