@@ -75,3 +75,24 @@ def test_a_query_costs_a_start_the_same_beside_many(kind: str, tmp_path: Path) -
 
     none, few, many = (calls_of_start(queries) for queries in (0, FEW, MANY))
     assert (many - none) / MANY <= 1.1 * (few - none) / FEW
+
+
+class NotWalked(dict[str, Any]):
+    """Names that are looked up and not gone through."""
+
+    def items(self) -> Any:
+        raise AssertionError("all streams were looked at")
+
+    __iter__ = values = items
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_registration_does_not_look_at_all_streams(kind: str) -> None:
+    bench = Bench()
+    bench.engine.start()
+    bench.register("first", KINDS[kind].format(1))
+    streams = bench.engine.parts.streams
+    known, streams.known = streams.known, NotWalked(streams.known)
+    bench.register("second", KINDS[kind].format(1))
+    streams.known = known
+    bench.engine.stop()
