@@ -1,11 +1,11 @@
-"""Which graphs and predicates of the data a pattern looks into, and GRAPH ?g written out."""
+"""Which graphs and predicates of the data a pattern or a query looks into, and GRAPH ?g written out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from pyoxigraph import NamedNode
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode
 
 from quadrill.store.changes.commit import Commit
 
@@ -55,6 +55,7 @@ from .nodes import (
     ZeroOrMore,
     ZeroOrOne,
 )
+from .query import ContinuousQuery
 from .variables import certain, mentioned
 
 
@@ -223,3 +224,63 @@ def _links(path: PathExpr) -> frozenset[NamedNode] | None:
             return None if first is None or second is None else first | second
         case ZeroOrMore() | ZeroOrOne() | NegatedSet():
             return None
+
+
+# --- the dataset clause -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """The graphs of one evaluation; None and None are the whole dataset."""
+
+    default: tuple[NamedNode | DefaultGraph, ...] | None
+    named: tuple[NamedNode | BlankNode, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What can change the answer of a query (docs/semantics.md, section 1).
+
+    ``every``: all named graphs of the store; ``default_graph``: the store's own default graph.
+    """
+
+    streams: frozenset[str]
+    graphs: frozenset[str]
+    every: bool
+    default_graph: bool
+
+
+def is_lenient(query: ContinuousQuery, *, strict: bool) -> bool:
+    """True where CQELS-QL's own rule holds, not SPARQL's (section 13.2).
+
+    By it FROM NAMED without FROM leaves the default graph in place, and FROM without FROM NAMED the named
+    graphs.
+    """
+    return query.dialect == "cqels" and not strict
+
+
+def dataset_of(query: ContinuousQuery, *, lenient: bool) -> Dataset:
+    """The graphs that the static parts of a query read; named None: all there are."""
+    default, named = query.dataset.default, query.dataset.named
+    if not default and (lenient or not named):
+        return Dataset((DefaultGraph(),), named or None)
+    if lenient and not named:
+        return Dataset(default, None)
+    return Dataset(default, named)
+
+
+def reads_of(query: ContinuousQuery, *, lenient: bool) -> Reads:
+    """What a query reads, by its dataset clause."""
+    found, clause, dataset = graphs_read(query.root), query.dataset, dataset_of(query, lenient=lenient)
+    graphs = {name.value for name in found.names if dataset.named is None or name in clause.named}
+    if found.default:
+        graphs.update(graph.value for graph in clause.default)
+    if found.every:
+        graphs.update(graph.value for graph in clause.named)
+    streams = (each.stream for each in query.windows)
+    return Reads(
+        frozenset(each.value for each in streams if isinstance(each, NamedNode)),
+        frozenset(graphs),
+        found.every and dataset.named is None,
+        found.default and dataset.default == (DefaultGraph(),),
+    )

@@ -101,3 +101,12 @@ class ContinuousQuery:
     parameters: tuple[str, ...] = ()
     named_aliases: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def makes_blank_nodes(self) -> bool:
+        """True when its template has blank nodes."""
+        return any(
+            isinstance(term, Var) and term.hidden
+            for quad in self.template
+            for term in (quad.triple.subject, quad.triple.predicate, quad.triple.object, quad.graph)
+        )

@@ -11,6 +11,7 @@ from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..algebra.columnar import ColumnarEngine
+from ..algebra.graphs import Reads, is_lenient, reads_of
 from ..algebra.query import ContinuousQuery, Output
 from ..errors import InputError
 from ..evaluate.evaluator import Evaluator
@@ -27,19 +28,6 @@ from ..streams.registry import last_segment
 from ..windows.kinds import kind_of, show_window
 from ..windows.reports import Report
 from .registration import Profile, Registration
-
-
-@dataclass(frozen=True, slots=True)
-class Reads:
-    """What can change the answer of a query (docs/semantics.md, section 1).
-
-    ``every``: all named graphs of the store; ``default_graph``: the store's own default graph.
-    """
-
-    streams: frozenset[str]
-    graphs: frozenset[str]
-    every: bool
-    default_graph: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +105,7 @@ class PreparedQuery:
 
     def reads(self) -> Reads:
         """What it reads, by its dataset clause."""
-        found, clause = self.analysis.graphs, self.query.dataset
-        lenient = self.query.dialect == "cqels" and not self.registration.strict_dataset
-        all_named = not clause.named and (lenient or not clause.default)
-        graphs = {name.value for name in found.names if all_named or name in clause.named}
-        if found.default:
-            graphs.update(graph.value for graph in clause.default)
-        if found.every:
-            graphs.update(graph.value for graph in clause.named)
-        own_default = found.default and not clause.default and (lenient or not clause.named)
-        return Reads(frozenset(self.streams), frozenset(graphs), found.every and all_named, own_default)
+        return reads_of(self.query, lenient=is_lenient(self.query, strict=self.registration.strict_dataset))
 
     def options(
         self, quoted_asserted: frozenset[NamedNode], columnar: ColumnarEngine | None = None
@@ -176,7 +155,7 @@ def prepare(
         raise UnsupportedError("DESCRIBE in a continuous query", hint="Use CONSTRUCT")
     profile: Profile = registration.profile or ("cqels" if query.dialect == "sparql" else query.dialect)
     output = registration.output or query.output or _output(query, profile)
-    if query.form == "construct" and output in ("dstream", "changes") and _has_blank_nodes(query):
+    if query.form == "construct" and output in ("dstream", "changes") and query.makes_blank_nodes:
         raise UnsupportedError(f"a CONSTRUCT template with blank nodes and output {output}")
     _check_bounds(registration, query)
     _check_view(registration, query)
@@ -204,7 +183,7 @@ def prepare(
 def _output(query: ContinuousQuery, profile: Profile) -> Output:
     # A plain SPARQL text that stays open tells its changes, whatever leaves or comes.
     if query.dialect == "sparql" and not query.windows:
-        return "changes" if query.form != "construct" or not _has_blank_nodes(query) else "istream"
+        return "changes" if query.form != "construct" or not query.makes_blank_nodes else "istream"
     return "istream" if profile == "cqels" else "rstream"
 
 
@@ -233,16 +212,8 @@ def _check_view(registration: Registration, query: ContinuousQuery) -> None:
             "the template has a GRAPH block, but all triples of a view go into its own graph",
             hint="leave GRAPH out of the template, or register a query for each graph",
         )
-    if _has_blank_nodes(query):
+    if query.makes_blank_nodes:
         raise UnsupportedError("a CONSTRUCT template with blank nodes and INTO GRAPH")
-
-
-def _has_blank_nodes(query: ContinuousQuery) -> bool:
-    return any(
-        getattr(term, "hidden", False)
-        for quad in query.template
-        for term in (quad.triple.subject, quad.triple.predicate, quad.triple.object, quad.graph)
-    )
 
 
 def _report(

@@ -21,7 +21,7 @@ from quadrill.store.sparql.query import QueryResult
 
 from ..algebra.build import all_nodes
 from ..algebra.columnar import Choice, ColumnarEngine, Graphs
-from ..algebra.graphs import expand, may_change
+from ..algebra.graphs import Dataset, dataset_of, expand, is_lenient, may_change
 from ..algebra.nodes import Graph, Service, Term
 from ..algebra.printer import row_text
 from ..algebra.query import ContinuousQuery, WindowDeclaration
@@ -79,19 +79,8 @@ class EvaluationOptions:
         return any(each in self.quoted_asserted for each in streams)
 
 
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """The graphs of one evaluation; None and None are the whole dataset."""
-
-    default: tuple[NamedNode | DefaultGraph, ...] | None
-    named: tuple[NamedNode | BlankNode, ...] | None
-
-
 class StaticEvaluator:
-    """The background dataset as one query sees it (docs/semantics.md, section 1).
-
-    In CQELS-QL FROM NAMED without FROM leaves the default graph in place, and FROM without FROM NAMED the
-    named graphs; the other dialects, and CQELS-QL under ``strict_dataset``, follow SPARQL 1.1 section 13.2.
+    """The background dataset as one query sees it (algebra/graphs.py).
 
     Attributes:
         choices: by the name of a part who evaluated it the last time, and why, where there is a choice.
@@ -99,7 +88,8 @@ class StaticEvaluator:
 
     def __init__(self, query: ContinuousQuery, store: QuadStore, options: EvaluationOptions) -> None:
         self._clause = query.dataset
-        self._lenient = query.dialect == "cqels" and not options.strict_dataset
+        self._lenient = is_lenient(query, strict=options.strict_dataset)
+        self._scope = dataset_of(query, lenient=self._lenient)
         self._store = store
         self._base = query.base_iri
         self._functions = Functions(options.name, custom_functions(), Budget(options.limits), may_grow(query))
@@ -111,14 +101,9 @@ class StaticEvaluator:
 
     def scope(self, part: StaticPattern) -> Dataset:
         """The graphs that a part reads; named None: all there are."""
-        default, named = self._clause.default, self._clause.named
         if part.name == MERGED_PART:
-            return Dataset(default or (DefaultGraph(),), ())
-        if not default and (self._lenient or not named):
-            return Dataset((DefaultGraph(),), named or None)
-        if self._lenient and not named:
-            return Dataset(default, None)
-        return Dataset(default, named)
+            return Dataset(self._clause.default or (DefaultGraph(),), ())
+        return self._scope
 
     @property
     def signature(self) -> str:

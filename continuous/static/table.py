@@ -15,13 +15,14 @@ from quadrill.store.quads.frozen import FrozenReader
 
 from ..algebra.canonical import Lifted
 from ..algebra.columnar import Choice
+from ..algebra.graphs import Dataset
 from ..algebra.nodes import Term
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import Trigger
 from ..rows import Delta, IdRow, Solution, difference, merge
 from ..windows.encoded import EngineTerms
 from .shared_rows import SharedRows
-from .static_evaluator import Dataset, StaticEvaluator
+from .static_evaluator import StaticEvaluator
 
 
 @dataclass(frozen=True, slots=True)
