@@ -63,6 +63,7 @@ def compact(changes: Path, folder: Path, version: int, mark: str | None = None) 
     tell(stage="merge")
     quads = MirrorQuads(spark, before, changes)
     changed = quads.changed()
+    tell(rows=sum(facts.rows for name, facts in before.predicates.items() if name in changed))
     known = {name: facts.key for name, facts in before.predicates.items()}
     quads.of_several(changed).write.parquet(uri(draft / "flat"))
     predicates = _write(spark, draft, known)

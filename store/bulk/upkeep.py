@@ -139,7 +139,7 @@ def compact_mirror(
     """Bring the mirror to the store's present version; one that is stale or not there is made anew.
 
     Only predicates that commits have touched are written. Arguments and errors are those of `make_mirror`;
-    the first stage is ``merge``.
+    the first stage is ``merge``, whose rows are the quads of those predicates.
     """
     mirror = Mirror.open(folder)
     changes = None if mirror is None else mirror.changes(store)

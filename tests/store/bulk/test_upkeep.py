@@ -132,8 +132,17 @@ def test_compaction_gives_what_making_the_mirror_anew_gives(tmp_path: Path) -> N
     added = [each for each in random_quads(random, 40) if each.predicate.value != kept]
     store.apply(add=[*added, removed[0], quad(3, "new")], remove=[quad(2, "gone")])
     stages: list[str] = []
-    compacted = compact_mirror(store, folder, memory="1g", staged=stages.append)
+    merged: list[int] = []
+
+    def advance(rows: int, size: int, bad: int) -> None:
+        if stages == ["merge"]:
+            merged.append(rows)
+
+    compacted = compact_mirror(store, folder, memory="1g", advance=advance, staged=stages.append)
     assert stages == ["merge", "write", "swap", "done"]
+    # The quads that are read to be written anew: all of the predicates that changed.
+    touched = {each.predicate.value for each in [*removed, *added]} | {"urn:gone"}
+    assert merged[-1] == sum(each.rows for name, each in first.predicates.items() if name in touched)
     assert compacted.version == store.version
     assert lines(compacted) == lines_of(store)
     assert "urn:gone" not in compacted.predicates
