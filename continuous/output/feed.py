@@ -158,7 +158,8 @@ class Feed:
     def unwritten(self) -> tuple[list[EventRow], list[tuple[int, int]]]:
         """What waits, as rows for the result log, and (feed, place) up to which rows are out of history."""
         out = max(self._place - self._limit, self._reset_place)
-        if out - self._forgotten <= self._limit // _FORGOTTEN_AT_ONCE:
+        few = out - self._forgotten <= self._limit // _FORGOTTEN_AT_ONCE
+        if few and self._reset_place <= self._forgotten:
             return self._rows, []
         self._forgotten = out
         return self._rows, [(self.number, out)]
