@@ -95,13 +95,8 @@ def replace(budget: Budget, value: Value, pattern: Value, replacement: Value, fl
     """
     if type(pattern) is not str or type(replacement) is not str or type(flags) is not str:
         return None
-    if ask("REGEX", "", pattern, flags) is not False:
-        return None
-    if "q" in flags:
-        put: _Put | None = _Put(replacement.replace("$", "$$"), len(replacement), 0)
-    else:
-        short = len(pattern) + len(replacement) < LONG
-        put = (_put if short else _put.__wrapped__)(replacement, pattern)
+    short = len(pattern) + len(replacement) < LONG
+    put = (_put if short else _put.__wrapped__)(replacement, pattern, flags)
     return None if put is None else _replaced(budget, value, pattern, put, flags)
 
 
@@ -133,8 +128,12 @@ class _Put(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _put(replacement: str, pattern: str) -> _Put | None:
+def _put(replacement: str, pattern: str, flags: str) -> _Put | None:
     """A replacement with groups in braces and dollars doubled; None for an error."""
+    if ask("REGEX", "", pattern, flags) is not False:
+        return None
+    if "q" in flags:
+        return _Put(replacement.replace("$", "$$"), len(replacement), 0)
     if not _REPLACEMENT.fullmatch(replacement):
         return None
     groups = len(_GROUP.findall(_NO_GROUP.sub("", pattern)))
