@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN ?= $(VENV)/bin
 
-.PHONY: help dev check types imports test test-fast test-all bench bench-peers targets chaos soak links lock
+.PHONY: help dev check types imports test test-fast test-all kafka bench bench-peers targets chaos soak links lock
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,10 @@ test-fast: ## laws, oracles and units, under three minutes on two cores: no serv
 
 test-all: ## everything, the slow sweeps too
 	$(BIN)/python -m pytest -m "slow or not slow"
+
+kafka: ## the jars of a real Kafka broker for its tests, into ~/.cache/quadrill/kafka; needs Java and Maven
+	mvn -q -B -f .ci/kafka/pom.xml dependency:copy-dependencies -DincludeScope=runtime \
+	  -DoutputDirectory=$(or $(QUADRILL_TEST_KAFKA),$(HOME)/.cache/quadrill/kafka)
 
 chaos: ## 320 kills, damage of every file, hostile clients beside a probe; half an hour
 	$(BIN)/python -m pytest -m chaos tests

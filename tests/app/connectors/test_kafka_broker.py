@@ -1,0 +1,164 @@
+"""Kafka against a real broker: it is away, it is killed, the server is killed, credentials are wrong."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("confluent_kafka", reason="needs the library confluent-kafka")
+
+from tests.app.conftest import LiveServer, Start
+from tests.app.connectors.kafka_broker import HOST, MISSING, PASSWORD, USER, Broker
+from tests.app.connectors.processes import served
+from tests.app.connectors.test_sources import S, accepted, line, put, state, subjects
+from tests.app.test_feed_streams import until as _until
+
+pytestmark = [pytest.mark.skipif(MISSING is not None, reason=MISSING or ""), pytest.mark.process]
+TRIPLES = "application/n-triples"
+QUERY = f"SELECT ?s {{ STREAM <{S}> [NOW] {{ ?s <urn:p> ?o }} }}"
+PLAIN = {"Content-Type": "text/plain"}
+
+
+def until(condition: Callable[[], object], seconds: float = 150.0) -> None:
+    _until(condition, seconds)
+
+
+@pytest.fixture(scope="module")
+def one_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    made = Broker(tmp_path_factory.mktemp("broker"))
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def broker(one_broker: Broker) -> Broker:
+    """The broker of all tests, which runs."""
+    one_broker.start()
+    return one_broker
+
+
+def start(start_server: Start, **settings: Any) -> LiveServer:
+    server = start_server(remote_hosts=(HOST,), **settings)
+    server.client.put("/streams", params={"iri": S}, json={"retention": "1h"})
+    return server
+
+
+def test_a_broker_that_is_away_is_waited_for(start_server: Start, one_broker: Broker) -> None:
+    one_broker.kill()
+    server = start(start_server)
+    assert server.client.put("/queries/q", content=QUERY, headers=PLAIN).status_code == 201
+    put(server, kind="kafka", url=one_broker.url, topic="away", format=TRIPLES, **{"from": "earliest"})
+    given = {"kind": "kafka", "query": "q", "url": one_broker.url, "topic": "answers"}
+    assert server.client.put("/sinks/out", json=given).status_code == 201
+
+    def states() -> set[str]:
+        return {state(server)["state"], server.client.get("/sinks/out").json()["state"]}
+
+    until(lambda: states() == {"waiting"})
+    assert one_broker.url in state(server)["error"]
+    other = server.client.post(
+        "/streams", params={"iri": "http://e/other"}, content=line(1), headers={"Content-Type": TRIPLES}
+    )
+    assert other.json()["accepted"] == 1
+    one_broker.start()
+    one_broker.create("away", "answers")
+    producer = one_broker.producer()
+    producer.produce("away", line(1))
+    assert producer.flush(60) == 0
+    until(lambda: states() == {"running"} and accepted(server) == 1)
+    assert state(server)["error"] is None
+    until(lambda: server.client.get("/sinks/out").json()["position"] == 1)
+    (record,) = one_broker.read("answers")
+    assert record.key() == b"1" and json.loads(record.value())["id"] == 1
+
+
+def test_nothing_is_lost_and_nothing_enters_twice_when_broker_and_server_are_killed(
+    start_server: Start, broker: Broker, tmp_path: Path
+) -> None:
+    broker.create("in", "out")
+    source = {
+        "kind": "kafka", "stream": S, "url": broker.url, "topic": "in", "format": TRIPLES, "from": "earliest",
+        "batch": 7,
+    }  # fmt: skip
+    sink = {"kind": "kafka", "query": "q", "url": broker.url, "topic": "out", "batch": 7}
+    # A sink that is away for longer than a feed keeps events gets a reset: this feed keeps all.
+    settings = {"remote_hosts": HOST, "feed_history": "1000000"}
+    producer, number, ended = broker.producer(), 0, threading.Event()
+
+    def send() -> None:
+        nonlocal number
+        while not ended.is_set():
+            producer.produce("in", line(number), str(number))
+            producer.poll(0)
+            number += 1
+            time.sleep(0.01)
+
+    sending = threading.Thread(target=send)
+    sending.start()
+    data = tmp_path / "data"
+    with served(data, **settings) as server:
+        server.client.put("/streams", params={"iri": S}, json={"retention": "1h"})
+        assert server.client.put("/queries/q", content=QUERY, headers=PLAIN).status_code == 201
+        assert server.client.put("/sinks/out", json=sink).status_code == 201
+        assert server.client.put("/sources/it", json=source).status_code == 201
+        until(lambda: server.accepted(S) > 200)
+        broker.kill()
+        before = server.accepted(S)
+        broker.start()
+        until(lambda: server.accepted(S) > before + 100)
+        server.kill()
+    with served(data, **settings) as server:
+        before = server.accepted(S)
+        until(lambda: server.accepted(S) > before + 100)
+        broker.kill()
+        server.kill()
+    broker.start()
+    again = start(start_server, data=str(data), feed_history=1_000_000)
+    until(lambda: state(again)["state"] == "running")
+    ended.set()
+    sending.join()
+    assert producer.flush(100) == 0
+    until(lambda: accepted(again) >= number)
+    assert sorted(subjects(again)) == list(range(number))
+    last = again.services.engine.feed("q").last_id
+    until(lambda: again.client.get("/sinks/out").json()["position"] == last)
+    by_key: dict[bytes, set[bytes]] = {}
+    for each in broker.read("out"):
+        by_key.setdefault(each.key(), set()).add(each.value())
+    assert sorted(map(int, by_key)) == list(range(1, last + 1))
+    assert all(len(bodies) == 1 for bodies in by_key.values()), "what is sent again is the same"
+
+
+def test_credentials(start_server: Start, broker: Broker) -> None:
+    broker.create("secured")
+    producer = broker.producer()
+    producer.produce("secured", line(1))
+    assert producer.flush(60) == 0
+    server = start(start_server)
+    assert server.client.put("/queries/q", content=QUERY, headers=PLAIN).status_code == 201
+    options = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN", "sasl.username": USER}
+    common = {"kind": "kafka", "url": broker.secured, "topic": "secured"}
+
+    def declare(password: str) -> None:
+        given = common | {"options": options | {"sasl.password": password}}
+        put(server, **given, format=TRIPLES, **{"from": "earliest"})
+        answer = server.client.put("/sinks/out", json={**given, "query": "q", "from": 0})
+        assert answer.status_code in (200, 201), answer.text
+
+    def described() -> list[dict[str, Any]]:
+        return [state(server), dict(server.client.get("/sinks/out").json())]
+
+    declare("wrong4u")
+    until(lambda: all(each["state"] == "failed" for each in described()))
+    for each in described():
+        assert "uthentication failed" in each["error"] and broker.secured in each["error"]
+        assert "wrong4u" not in json.dumps(each)
+    declare(PASSWORD)
+    until(lambda: accepted(server) == 1 and all(each["state"] == "running" for each in described()))
+    assert PASSWORD not in json.dumps(described())
