@@ -302,7 +302,7 @@ class NativeEvaluator(Evaluator):
         state, answer = self.state, self.answer
         assert state is not None
         given = state.gather(at, windows)
-        change = answer.step(state.step(given))
+        change = answer.step(state.step(given), later=True)
         if self.terms.dictionary.due:
             self.terms.tidy()
         return change
