@@ -80,6 +80,7 @@ _DATASET = ("default-graph-uri", "named-graph-uri", "union-default-graph", "time
 _USING = ("using-graph-uri", "using-named-graph-uri")
 GRAPH = ("graph", "default")
 _PREFIX = ("prefix", "uri")
+_DECLARE = ("iri", "dry_run")
 _PUSH = ("at", "each", "partial", "wait", "durable", "ack")
 _REGISTRATION = ("text/plain", "application/sparql-query", "application/json")
 
@@ -193,7 +194,7 @@ OPERATIONS: tuple[ApiCall, ...] = (
         "get", "/changes", "the store's change feed", (200,), ("after", "patch", "graph"), answers=EVENTS
     ),
     ApiCall("get", "/streams", "all streams, or one by its IRI", (200,), ("iri",), answers=JSON),
-    ApiCall("put", "/streams", "declare a stream by its IRI", (200, 201), ("iri",), JSON, JSON, "write"),
+    ApiCall("put", "/streams", "declare a stream by its IRI", (200, 201), _DECLARE, JSON, JSON, "write"),
     ApiCall(
         "post", "/streams", "push to a stream by its IRI", (200,), ("iri", *_PUSH), PUSH_TYPES, JSON, "push"
     ),
@@ -225,7 +226,7 @@ OPERATIONS: tuple[ApiCall, ...] = (
         ("application/n-quads",),
     ),
     ApiCall("get", "/streams/{name}", "one stream", (200,), answers=JSON),
-    ApiCall("put", "/streams/{name}", "declare a stream", (200, 201), ("iri",), JSON, JSON, "write"),
+    ApiCall("put", "/streams/{name}", "declare a stream", (200, 201), _DECLARE, JSON, JSON, "write"),
     ApiCall("post", "/streams/{name}", "push elements to a stream", (200,), _PUSH, PUSH_TYPES, JSON, "push"),
     ApiCall("get", "/streams/{name}/late", "the late elements that are kept", (200,), answers=JSON),
     ApiCall(

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,7 +29,12 @@ def add_commands(commands: Any) -> None:
     """Add the commands."""
     summary = "make a server have what files declare: prefixes, streams, queries, sources, sinks"
     apply = add_client_command(commands, "apply", _apply, summary)
-    apply.add_argument("files", nargs="+", type=Path, metavar="FILE", help="TOML or YAML, by its name")
+    apply.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="TOML or YAML, by its name; - for standard input"
+    )
+    apply.add_argument(
+        "--format", choices=("toml", "yaml"), default="toml", help="what standard input is; default: toml"
+    )
     apply.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
     apply.add_argument(
         "--prune",
@@ -43,13 +48,15 @@ def add_commands(commands: Any) -> None:
 
 
 def _apply(options: argparse.Namespace) -> int:
-    declared, sections = read_files(options.files, os.environ)
+    declared, sections = read_files(options.files, os.environ, options.format)
     with connect(options) as server:
         has = _present(server, sections)
         differing = {
             (each.section, each.name): _differences(server, each, has[each.section].get(each.name))
             for each in declared
         }
+        if options.dry_run:
+            _check_streams(server, declared, has)
         removable = {section: _removable(section, has[section]) for section in sections}
         steps = planning.plan(declared, has, differing, removable if options.prune else {})
         left = len(_removable_names(removable) - {(each.section, each.name) for each in declared})
@@ -109,6 +116,18 @@ def _differences(
     if declared.section == "prefixes":
         return () if given["uri"] == described["uri"] else ("uri",)
     return planning.stream_differences(given, described)
+
+
+def _check_streams(
+    server: ServerConnection, declared: Iterable[Declared], has: Mapping[str, Mapping[str, dict[str, Any]]]
+) -> None:
+    """Let the server say whether it would take the streams; raises ServerError."""
+    for each in declared:
+        if each.section == "streams":
+            described = has["streams"].get(each.name)
+            members = planning.stream_declaration(each.members, described)
+            with _at(each.place):
+                server.call("PUT", _path("streams", each.name), params={"dry_run": "true"}, json=members)
 
 
 def _query_differences(
@@ -207,8 +226,7 @@ def _do(server: ServerConnection, step: Step, described: Mapping[str, Any] | Non
             print(f"warning: {step.place}: {warning}", file=sys.stderr)
     else:
         if step.section == "streams":
-            # A stream that is nowhere yet has the IRI that the server makes of its name, if none is given.
-            members = members if described is None else planning.changed_stream(members, described)
+            members = planning.stream_declaration(members, described)
         server.call("PUT", path, json=members)
 
 
@@ -269,7 +287,8 @@ def _yaml_of(document: Mapping[str, Any]) -> str:
         from .yaml_text import write_yaml
     except ModuleNotFoundError as error:
         raise UnsupportedError(
-            f"YAML, whose library {error.name} is not installed",
+            "YAML",
+            f"YAML needs the library {error.name}, which is not installed",
             hint="pip install 'quadrill[yaml]', or take --format toml",
         ) from error
     return write_yaml(document)

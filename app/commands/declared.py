@@ -19,6 +19,8 @@ from .given import OfflineError, UsageError, read_text
 SECTIONS = ("prefixes", "streams", "queries", "sources", "sinks")
 """What a file may have, in the order in which it is made: each needs only what stands before it."""
 
+STANDARD_INPUT = Path("-")
+
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
@@ -42,9 +44,11 @@ class Declared:
 
 
 def read_files(
-    files: Iterable[Path], environment: Mapping[str, str]
+    files: Iterable[Path], environment: Mapping[str, str], form: str = "toml"
 ) -> tuple[list[Declared], frozenset[str]]:
     """All declarations of some files, and the sections that the files have, empty ones too.
+
+    The file ``-`` is standard input, in the ``form`` toml or yaml; paths in it begin at the working folder.
 
     Raises:
         OfflineError: a file is not as it should be, two declare the same, a variable is not set.
@@ -52,8 +56,9 @@ def read_files(
     """
     found: dict[tuple[str, str], Declared] = {}
     sections: set[str] = set()
-    for file in files:
-        document = _parsed(file)
+    for each in files:
+        source, file = (None, Path("standard input")) if each == STANDARD_INPUT else (each, each)
+        document = _parsed(read_text(source), file, f".{form}" if source is None else each.suffix)
         for section, entries in document.items():
             if section not in SECTIONS:
                 raise OfflineError(
@@ -75,20 +80,20 @@ def escaped(text: str) -> str:
     return text.replace("${", "$${")
 
 
-def _parsed(file: Path) -> dict[Any, Any]:
-    text = read_text(file)
-    if file.suffix == ".toml":
+def _parsed(text: str, file: Path, suffix: str) -> dict[Any, Any]:
+    if suffix == ".toml":
         try:
             return tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise OfflineError(f"{file} is no TOML: {error}") from error
-    if file.suffix not in (".yaml", ".yml"):
+    if suffix not in (".yaml", ".yml"):
         raise UsageError(f"the name of {file} does not tell its format", hint="It is .toml, .yaml or .yml.")
     try:
         from .yaml_text import YamlFault, read_yaml
     except ModuleNotFoundError as error:
         raise UnsupportedError(
-            f"YAML, whose library {error.name} is not installed",
+            "YAML",
+            f"YAML needs the library {error.name}, which is not installed",
             hint="pip install 'quadrill[yaml]', or write TOML",
         ) from error
     try:

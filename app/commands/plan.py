@@ -93,12 +93,14 @@ def stream_differences(given: Mapping[str, Any], described: Mapping[str, Any]) -
     return tuple(found)
 
 
-def changed_stream(given: Mapping[str, Any], described: Mapping[str, Any]) -> dict[str, Any]:
-    """A declaration of a stream that is there, completed by what stays as it is.
+def stream_declaration(given: Mapping[str, Any], described: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A declaration of a stream, completed by what stays as it is where the stream is there already.
 
-    Who stamps it is left to the server, which knows whether elements came and what the mapping tells.
+    One that is nowhere yet has the IRI that the server makes of its name, if none is given. Who stamps it is
+    left to the server, which knows whether elements came and what the mapping tells.
     """
-    staying = {name: described[name] for name in _DURATIONS if described[name] is not None}
+    has = described or {}
+    staying = {name: has[name] for name in _DURATIONS if has.get(name) is not None}
     return {**staying, **given}
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import sys
 from pathlib import Path
 from typing import Any
@@ -98,14 +96,13 @@ def _stream(name: str, action: str) -> tuple[str, dict[str, str]]:
     return f"streams/{quote(name, safe='')}{action}", {}
 
 
-def _records(data: bytes, media_type: str, file: str) -> list[Any]:
+def _records(data: bytes, media_type: str, file: str) -> list[Any] | str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise OfflineError(f"{file} is not UTF-8") from error
     if media_type.startswith("text/csv"):
-        rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-        return [{name: value for name, value in row.items() if value} for row in rows]
+        return text
     if media_type == _LINES:
         return [json_of(line, file) for line in text.splitlines() if line.strip()]
     found = json_of(text, file)

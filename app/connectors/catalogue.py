@@ -67,7 +67,8 @@ def _load(kind: object, table: _Table, what: str) -> type[Source] | type[Sink]:
         if extra is None:
             raise
         raise UnsupportedError(
-            f"a {what} of the kind {kind}, whose library {error.name} is not installed",
+            f"a {what} of the kind {kind}",
+            f"a {what} of the kind {kind} needs the library {error.name}, which is not installed",
             hint=f"pip install 'quadrill[{extra}]'",
         ) from error
     return found

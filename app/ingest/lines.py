@@ -50,7 +50,7 @@ class LinePush(LivePush):
             chunks: the decoder, with what was received so far.
             headers: those that every answer carries.
             acknowledges: the client wants to be told as it goes.
-            durable: it waits for the log.
+            durable: there is a log, and the client waits for it.
             keeps: the connection may have further requests.
         """
         super().__init__(connection, home, engine, wanted, limits)
@@ -161,7 +161,7 @@ class LinePush(LivePush):
 
     def _totals(self) -> dict[str, Any]:
         nothing = {"stream": self._wanted.stream, "first_seq": None, "last_seq": None}
-        return nothing | {"accepted": 0, "late": 0, "durable": True, "dropped": 0} | self.totals
+        return nothing | {"accepted": 0, "late": 0, "durable": self._durable, "dropped": 0} | self.totals
 
     def _start(self, status: HTTPStatus, headers: dict[str, str]) -> None:
         given = self._headers | headers

@@ -33,7 +33,7 @@ def lines(services: Services, call: PushCall, chunks: ChunkedBody) -> TakenOver:
             chunks,
             headers,
             acknowledges=acknowledges,
-            durable=call.durable,
+            durable=call.durable and not services.settings.in_memory,
             keeps=not connection.request.fields.close,
         )
 

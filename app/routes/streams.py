@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
+from quadrill.continuous.language.mapping.declaration import read_declaration
+from quadrill.continuous.language.mapping.mapping import compiled
+from quadrill.continuous.language.mapping.records import of_values, read_document
 from quadrill.continuous.output.subscription import Subscription
+from quadrill.continuous.streams.decode import DecodeOptions
+from quadrill.continuous.streams.mapped import decode_mapped, of_records, sample
 
 from ..feeds.events import EventStream, event_form, written_as
 from ..feeds.sources import Write
@@ -182,7 +187,7 @@ def drop_by_name(name: str) -> Response:
 
 
 def _declare(name: str | None) -> Response:
-    incoming.known_parameters({"iri"})
+    incoming.known_parameters({"iri", "dry_run"})
     members = incoming.json_body(services().settings.max_query_bytes, "the declaration")
     given = members.pop("iri", None)
     if given is not None and not isinstance(given, str):
@@ -193,6 +198,9 @@ def _declare(name: str | None) -> Response:
     iri = given or asked
     if iri is None and name is None:
         raise HttpError(400, "the declaration does not say which stream: iri is missing", code="member")
+    if incoming.flag("dry_run"):
+        change = services().engine.stream_change(iri, name=name, **members)
+        return incoming.json_response({"change": change})
     description, created = services().engine.declare_stream(iri, name=name, **members)
     status = 201 if created else 200
     headers = {"Location": f"{incoming.base_url()}streams/{description['name']}"} if created else None
@@ -222,18 +230,34 @@ def _map(name: str | None) -> Response:
     if stream is None:
         text = incoming.body_text(limit, "a mapping with records")
         members = incoming.json_object(text, "a mapping with records") if text.strip() else {}
-        if set(members) != {"mapping", "records"}:
+        missing = [each for each in ("mapping", "records") if each not in members]
+        unknown = sorted(set(members) - {"mapping", "records"})
+        if missing or unknown:
+            told = (
+                f"has no {' and no '.join(missing)}" if missing else f"has {unknown[0]!r}, which is no member"
+            )
             raise HttpError(
                 400,
-                "the request names no stream and has no mapping",
+                f"the request names no stream, and its body {told}",
                 code="parameter",
                 hint='Use ?iri= with records as the body, or send {"mapping": {…}, "records": […]}.',
             )
-        lines = engine.try_mapping(text)
+        lines = _tried(text)
     else:
         body = incoming.body_bytes(limit, "a sample")
         lines = engine.map_records(stream, body, request.headers.get("Content-Type", "application/json"))
     return Response(lines, content_type=N_QUADS)
+
+
+def _tried(text: str) -> str:
+    """N-Quads of the ``records`` in a JSON object by its ``mapping``, which no stream has yet."""
+    base_iri, options = services().engine.settings.base_iri, DecodeOptions(at=0)
+    members = read_document(text)
+    mapping = compiled(read_declaration(members["mapping"]).text(), base_iri)
+    records = members["records"]
+    if isinstance(records, str):
+        return sample(decode_mapped(records.encode(), "text/csv", mapping, options), base_iri)
+    return sample(of_records(of_values(records), mapping, options), base_iri)
 
 
 def _heartbeat(name: str | None) -> Response:

@@ -14,16 +14,14 @@ from quadrill.store.results import one_line
 from ..durable.turns import InputTurn, Turn
 from ..errors import InputError
 from ..inputs import Element
-from ..language.mapping.declaration import read_declaration
 from ..language.mapping.mapping import compiled
-from ..language.mapping.records import of_values, read_document
 from ..output.subscription import FeedEvent, Subscription
 from ..queries.catalogue import Entry, is_awaited
 from ..settings import EngineSettings
 from ..streams.accept import StreamState
 from ..streams.dead_letters import Change, DeadLetter
 from ..streams.decode import DecodeOptions, decode, decode_line
-from ..streams.mapped import decode_mapped, of_records, sample
+from ..streams.mapped import decode_mapped, sample
 from ..streams.receipts import PushReceipt, fingerprint_of
 from ..times import instant_ms
 from .lifecycle import QueryLifecycle
@@ -63,6 +61,11 @@ class StreamService:
             if created:
                 self.lifecycle.tell_new_stream(state)
             return self.stream(state.iri), created
+
+    def stream_change(self, iri: str | None, *, name: str | None, **options: Any) -> str:
+        """What `declare_stream` would do: ``create``, ``change`` or ``same``; raises as it."""
+        found, record = self.parts.streams.declared(iri, name, options)
+        return "create" if found is None else "same" if record == found.record else "change"
 
     def drop_stream(self, name_or_iri: str) -> None:
         """Forget a stream and what it retains.
@@ -334,16 +337,6 @@ class StreamService:
         mapping = compiled(state.record.mapping, self.settings.base_iri)
         options = DecodeOptions(base_iri=self.settings.base_iri, at=0)
         return sample(decode_mapped(body, media_type, mapping, options), state.iri)
-
-    def try_mapping(self, text: str) -> str:
-        """N-Quads of the ``records`` in a JSON object by its ``mapping``, which no stream has yet.
-
-        Raises: as for a declaration, and for a push.
-        """
-        members = read_document(text)
-        mapping = compiled(read_declaration(members["mapping"]).text(), self.settings.base_iri)
-        records = of_values(members["records"])
-        return sample(of_records(records, mapping, DecodeOptions(at=0)), self.settings.base_iri)
 
     def source_position(self, stream_ref: str, source: str) -> str | None:
         """Where a source was at its last push to a stream that the journal has; None before the first."""

@@ -82,6 +82,19 @@ class StreamRegistry:
             InputError: a wrong option, neither name nor IRI.
             ConflictError: name and IRI belong to different streams.
         """
+        with self._lock:
+            found, record = self.declared(iri, name, options)
+            if found is None:
+                return self._add(record), True
+            if record != found.record:
+                found.configure(record, self._settings)
+                self._write(record)
+            return found, False
+
+    def declared(
+        self, iri: str | None, name: str | None, options: dict[str, Any]
+    ) -> tuple[StreamState | None, StreamRecord]:
+        """What a declaration would make of a stream, and the stream, if there is one; raises as `declare`."""
         if iri is None and name is None:
             raise InputError("a declaration needs a name or an IRI")
         with self._lock:
@@ -89,8 +102,7 @@ class StreamRegistry:
             if found is None:
                 address = iri or iri_of(check_name(name or "", "stream name"), self._settings.base_iri)
                 chosen = name or free_name(address, self.known)
-                record = _record(chosen, address, options, self._settings, self._clock.now_ms())
-                return self._add(record), True
+                return None, _record(chosen, address, options, self._settings, self._clock.now_ms())
             record = _record(found.name, found.iri, options, self._settings, found.record.created_ms)
             if record.stamping is None and (found.accepted or found.record.mapping is None):
                 record = replace(record, stamping=found.record.stamping)
@@ -100,10 +112,7 @@ class StreamRegistry:
                     f"{record.stamping}-stamped",
                     code="stamping",
                 )
-            if record != found.record:
-                found.configure(record, self._settings)
-                self._write(record)
-            return found, False
+            return found, record
 
     def _existing(self, iri: str | None, name: str | None) -> StreamState | None:
         by_name = None if name is None else self.find(name)
@@ -198,10 +207,8 @@ class StreamRegistry:
             found = [element for element in came if element.event_time == instant]
             if not found:
                 # What waited for its time, or was there already when its time went by.
-                arrivals = [each.input for each in state.inputs if isinstance(each.input, Arrival)]
-                found = [
-                    each for arrival in arrivals for each in arrival.elements if each.event_time == instant
-                ]
+                arrivals = (each.input for each in state.inputs if isinstance(each.input, Arrival))
+                found = [one for each in arrivals for one in each.elements if one.event_time == instant]
             for element in (found or list(came))[:_MOST_FAILED]:
                 state.dead_letters.add(DeadLetter(element, reason, query, error, True))
 
@@ -285,8 +292,7 @@ def _since(records: Iterable[LogRecord], from_ms: int) -> Iterator[LogRecord]:
     for record in records:
         event = record.input
         if isinstance(event, Arrival):
-            kept = tuple(element for element in event.elements if element.event_time >= from_ms)
-            if kept:
+            if kept := tuple(element for element in event.elements if element.event_time >= from_ms):
                 yield LogRecord(record.order, event._replace(elements=kept))
             continue
         watermark = event.after.watermark()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
@@ -256,6 +257,30 @@ def test_what_is_wrong_with_a_declaration_is_told_before_anything_is_done(client
         assert done.code == 1
         assert done.err.startswith(f"quadrill: {client.folder / 'all.toml'}: {told}") or told in done.err
     assert client.get("/streams")["streams"] == []
+
+
+def test_a_dry_run_tells_what_is_wrong_with_a_stream(client: Client) -> None:
+    client.apply("[streams.there]\niri = 'http://e/there'\nstamping = 'event'")
+    for wrong, told in (
+        ("[streams.b]\nlate = 'no'", "streams.b: late is 'no'"),
+        ("[streams.b]\niri = 'http://e/there'", "streams.b: <http://e/there> is the stream there"),
+        ("[streams.b.mapping]\nconstruct = 'SELECT'", "streams.b: "),
+        ("[streams.there]\niri = 'http://e/there'\nretention = 'long'", "streams.there: retention"),
+    ):
+        done = client.apply(f"[streams.a]\n{wrong}\n", "--dry-run")
+        assert (done.code, told in done.err) == (1, True), done.err
+    assert [each["name"] for each in client.get("/streams")["streams"]] == ["there"]
+
+
+def test_standard_input_is_a_file(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("[streams.a]\nretention = '1h'\n"))
+    done = client.run("apply", "-", "--json")
+    assert done.steps == [("create", "streams.a", [])], done.err
+    monkeypatch.setattr("sys.stdin", io.StringIO("streams: {a: {retention: 1h}}\n"))
+    assert client.run("apply", "-", "--format", "yaml", "--json").actions == {"same"}
+    monkeypatch.setattr("sys.stdin", io.StringIO("streams: {a: {retention: 1h}}\n"))
+    wrong = client.run("apply", "-")
+    assert wrong.code == 1 and "standard input is no TOML" in wrong.err
 
 
 def test_what_was_done_before_an_error_is_told(client: Client) -> None:

@@ -278,6 +278,21 @@ def test_a_mapping_is_tried_without_anything_entering(fresh: LiveServer) -> None
     assert len({quad.subject for quad in parse(tried.text, RdfFormat.N_QUADS)}) == 2
     assert seen(fresh) == []
     assert fresh.client.post("/streams:map", json={"records": []}).status_code == 400
+    for body, told in (
+        ({"mapping": blank}, "has no records"),
+        ({}, "has no mapping and no records"),
+        ({"mapping": blank, "records": [], "more": 1}, "has 'more', which is no member"),
+    ):
+        assert told in problem_of(fresh.client.post("/streams:map", json=body), 400)["detail"]
+    table = {"mapping": blank, "records": "v,w\r\n1,2\r\n,3\r\n"}
+    assert fresh.client.post("/streams:map", json=table).text.count("\n") == 1
+    headless = {
+        "mapping": {"construct": "CONSTRUCT { [] <urn:p> ?b } WHERE {}", "header": False},
+        "records": "1,2",
+    }
+    assert '"2"' in fresh.client.post("/streams:map", json=headless).text
+    only = {"mapping": {**blank, "format": "json"}, "records": "v\n1"}
+    assert fresh.client.post("/streams:map", json=only).status_code == 415
     assert fresh.client.post("/streams:map", params={"iri": "urn:none"}, json={}).status_code == 404
     fresh.client.put("/streams/plain", json={})
     assert fresh.client.post("/streams/plain:map", json={}).status_code == 400

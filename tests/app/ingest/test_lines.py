@@ -44,6 +44,20 @@ def test_lines_enter_before_the_body_ends(start_server: Start) -> None:
     body.close()
 
 
+@pytest.mark.parametrize(
+    ("data", "more", "durable"), [("", "", False), ("d", "", True), ("d", "&durable=false", False)]
+)
+def test_what_has_no_lines_is_as_durable_as_any_push(
+    start_server: Start, tmp_path: Path, data: str, more: str, durable: bool
+) -> None:
+    server = start_server(**({"data": str(tmp_path / data)} if data else {}))
+    body = Body(server.url, TARGET + more)
+    body.finish()
+    status, answer = body.answer()
+    assert (status, answer["accepted"], answer["durable"]) == (200, 0, durable)
+    body.close()
+
+
 def test_the_connection_has_further_requests(start_server: Start) -> None:
     server = start_server()
     body = Body(server.url, TARGET)
