@@ -12,6 +12,7 @@ import httpx
 from . import calls
 from .answers import Answer, FeedEvent
 from .calls import Call
+from .connectors import AsyncConnectors
 from .errors import QuadrillError
 from .event_stream import events_of_async
 from .resuming import SILENCE_S, FeedPlace
@@ -36,6 +37,8 @@ class AsyncClient:
         """
         self.url = calls.base_of(url)
         self._http = httpx.AsyncClient(headers=calls.headers_of(token), timeout=timeout)
+        self.sources = AsyncConnectors("sources", self._json)
+        self.sinks = AsyncConnectors("sinks", self._json)
 
     async def __aenter__(self) -> Self:
         return self
@@ -107,6 +110,17 @@ class AsyncClient:
                 key=idempotency_key,
             )
         )
+
+    async def map(
+        self,
+        records: Any,
+        *,
+        stream: str | None = None,
+        mapping: dict[str, Any] | None = None,
+        media_type: str | None = None,
+    ) -> str:
+        """N-Quads of what records would be; nothing enters."""
+        return (await self._send(calls.trial(records, stream, mapping, media_type))).text
 
     async def heartbeat(self, stream: str, at: int | str) -> None:
         """Move the event time of a stream without data."""
@@ -224,4 +238,5 @@ class AsyncClient:
         return await self.request(call.method, call.path, **call.options())
 
     async def _json(self, call: Call) -> dict[str, Any]:
-        return dict((await self._send(call)).json())
+        answer = await self._send(call)
+        return dict(answer.json()) if answer.content else {}

@@ -91,6 +91,30 @@ def push(
     return Call("POST", found.path, params, headers, content)
 
 
+def trial(records: Any, to: str | None, mapping: Mapping[str, Any] | None, media_type: str | None) -> Call:
+    """Records by the mapping of a stream, or by one that is given.
+
+    Raises: ValueError unless there is one of both.
+    """
+    if (to is None) == (mapping is None):
+        raise ValueError("map needs a stream or a mapping")
+    if to is None:
+        given = records if isinstance(records, str | Mapping) else list(records)
+        return Call("POST", "streams:map", json={"mapping": mapping, "records": given})
+    content, kind = body_of(records, media_type)
+    return stream("POST", to, ":map", headers={"Content-Type": kind}, content=content)
+
+
+def connector(method: str, role: str, name: str, what: str = "", **given: Any) -> Call:
+    """A request about a source or a sink."""
+    return Call(method, f"{role}/{quote(name, safe='')}{what}", **given)
+
+
+def members(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of a declaration: what is a word of Python has an underscore behind it."""
+    return {name.removesuffix("_"): value for name, value in given.items()}
+
+
 def register(name: str | None, text: str, replace: bool, options: Mapping[str, Any]) -> Call:
     """A registration."""
     document = {"query": text, **options}

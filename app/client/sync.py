@@ -12,6 +12,7 @@ import httpx
 from . import calls
 from .answers import Answer, FeedEvent
 from .calls import Call
+from .connectors import Connectors
 from .errors import QuadrillError
 from .event_stream import events_of
 from .resuming import SILENCE_S, FeedPlace
@@ -21,6 +22,10 @@ class Client:
     """A connection to one server; every method may be called from any thread.
 
     Methods raise QuadrillError when the server refuses or cannot be reached.
+
+    Attributes:
+        sources: the sources of the server; they need the role admin.
+        sinks: its sinks.
     """
 
     def __init__(
@@ -35,6 +40,8 @@ class Client:
         """
         self.url = calls.base_of(url)
         self._http = httpx.Client(headers=calls.headers_of(token), timeout=timeout)
+        self.sources = Connectors("sources", self._json)
+        self.sinks = Connectors("sinks", self._json)
 
     def __enter__(self) -> Self:
         return self
@@ -106,6 +113,24 @@ class Client:
                 key=idempotency_key,
             )
         )
+
+    def map(
+        self,
+        records: Any,
+        *,
+        stream: str | None = None,
+        mapping: dict[str, Any] | None = None,
+        media_type: str | None = None,
+    ) -> str:
+        """N-Quads of what records would be by a stream's mapping, or by one that is given; nothing enters.
+
+        Args:
+            records: as for a push; for a ``mapping`` dicts, or the text of a CSV file.
+            stream: name or IRI.
+            mapping: the mapping as a declaration has it.
+            media_type: of text or bytes for a ``stream``.
+        """
+        return self._send(calls.trial(records, stream, mapping, media_type)).text
 
     def heartbeat(self, stream: str, at: int | str) -> None:
         """Move the event time of a stream without data."""
@@ -220,7 +245,8 @@ class Client:
         return self.request(call.method, call.path, **call.options())
 
     def _json(self, call: Call) -> dict[str, Any]:
-        return dict(self._send(call).json())
+        answer = self._send(call)
+        return dict(answer.json()) if answer.content else {}
 
 
 def lost(url: str, error: httpx.HTTPError) -> QuadrillError:

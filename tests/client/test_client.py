@@ -207,3 +207,54 @@ def test_the_wait_for_a_server_that_stays_away_is_bounded() -> None:
     assert waits[-1] == 30.0 and waits[0] < 1
     place.connected()
     assert place.wait_s() == waits[0]
+
+
+MAPPING = {"construct": "CONSTRUCT { <urn:a> <urn:p> ?v } WHERE {}"}
+TRIPLE = '<urn:a> <urn:p> "1"^^<http://www.w3.org/2001/XMLSchema#integer> .\n'
+
+
+def test_sources_sinks_and_mappings(start_server: Start) -> None:
+    server = start_server(remote_hosts=("127.0.0.1",))
+    with Client(server.url) as client:
+        client.declare_stream(S, mapping=MAPPING)
+        assert client.map({"v": 1}, stream=S) == client.map([{"v": 1}], mapping=MAPPING) == TRIPLE
+        assert client.map("v\n1\n", mapping=MAPPING) == '<urn:a> <urn:p> "1" .\n'
+        assert client.map("v\n1\n", stream=S, media_type="text/csv") == '<urn:a> <urn:p> "1" .\n'
+        with pytest.raises(ValueError, match="a stream or a mapping"):
+            client.map({"v": 1})
+        assert client.sources.declare("in", kind="webhook", stream=S)["kind"] == "webhook"
+        client.register(TEXT, name="q")
+        shown = client.sinks.declare("out", kind="webhook", query="q", url="http://127.0.0.1:1/", from_=0)
+        assert shown["from"] == 0
+        assert [each["name"] for each in client.sources.all()] == ["in"]
+        assert client.sources.stop("in")["state"] in ("stopped", "running")
+        assert client.sources.start("in")["name"] == "in"
+        assert client.sinks.describe("out")["query"] == "q"
+        assert client.sources.dead_letters("in") == client.sinks.dead_letters("out") == []
+        client.sources.drop("in")
+        client.sinks.drop("out")
+        assert client.sources.all() == client.sinks.all() == []
+        with pytest.raises(QuadrillError) as refused:
+            client.sources.describe("in")
+        assert refused.value.status == 404
+
+
+def test_sources_sinks_and_mappings_with_an_event_loop(start_server: Start) -> None:
+    server = start_server(remote_hosts=("127.0.0.1",))
+
+    async def work() -> None:
+        async with AsyncClient(server.url) as client:
+            await client.declare_stream(S, mapping=MAPPING)
+            assert await client.map({"v": 1}, stream=S) == TRIPLE
+            await client.sources.declare("in", kind="webhook", stream=S)
+            await client.register(TEXT, name="q")
+            await client.sinks.declare("out", kind="webhook", query="q", url="http://127.0.0.1:1/")
+            assert [each["name"] for each in await client.sinks.all()] == ["out"]
+            await client.sinks.stop("out")
+            await client.sinks.start("out")
+            assert (await client.sources.describe("in"))["kind"] == "webhook"
+            assert await client.sources.dead_letters("in") == []
+            await client.sources.drop("in")
+            assert await client.sources.all() == []
+
+    asyncio.run(work())
