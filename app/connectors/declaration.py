@@ -13,8 +13,8 @@ Read: TypeAlias = Callable[[Any, str], Any]
 
 HIDDEN = "***"
 """What a secret is shown as."""
-_PLACE = ("kind", "url")
-"""Members that say to whom secrets are sent."""
+_PLACE = ("kind", "url", "ca")
+"""Members that say to whom secrets are sent: who trusts another authority may talk to somebody else."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,9 +234,8 @@ class Connectors:
 
     @staticmethod
     def _members(role: ConnectorRole, given: Mapping[str, Any]) -> tuple[Any, ...]:
-        if role == "source":
-            return (*SOURCE_MEMBERS, *source_kind(given.get("kind")).members)
-        return (*SINK_MEMBERS, *sink_kind(given.get("kind")).members)
+        common = SOURCE_MEMBERS if role == "source" else SINK_MEMBERS
+        return (*common, *_kind_of(role, given).members)
 
     def _check(self, role: ConnectorRole, given: Mapping[str, Any]) -> dict[str, Any]:
         """The values of a declaration; raises QuadrillError where it cannot work."""
@@ -326,13 +325,20 @@ class Connectors:
             description["kind"] = record.members.get("kind")
         else:
             description |= shown_members(members, record.members)
+            description["guarantee"] = _kind_of(record.role, record.members).guarantee
         if part is None:
             state = "stopped" if made.error is None else "failed"
             description |= Figures().to_json()
-            position = _read_place(record.place)[0]
+            position: str | int | None = _read_place(record.place)[0]
+            if record.role == "source":
+                position = self._engine.source_position(record.members["stream"], record.name)
             return description | {"state": state, "position": position, "error": made.error}
-        description |= {"guarantee": part.guarantee, "position": _position(part)}
-        return description | part.context.figures.to_json()
+        return description | {"position": part.context.position} | part.context.figures.to_json()
+
+
+def _kind_of(role: ConnectorRole, given: Mapping[str, Any]) -> type[Source] | type[Sink]:
+    """The class of a declaration's kind; raises as `source_kind`."""
+    return source_kind(given.get("kind")) if role == "source" else sink_kind(given.get("kind"))
 
 
 def _place(position: int, place_of: int | None) -> str:
@@ -344,7 +350,3 @@ def _read_place(place: str | None) -> tuple[int | None, int | None]:
     """What `_place` was made of."""
     position, _, place_of = (place or "").partition("@")
     return int(position) if position else None, int(place_of) if place_of else None
-
-
-def _position(part: Source | Sink) -> str | int | None:
-    return part.context.position

@@ -58,7 +58,9 @@ def checked(
         except InputError as error:
             if not partial:
                 raise
-            bad.append(BadElement(element.place, error.message, element.line))
+            source = decoded.records.pop(element.place, None)
+            text = source and source.shown()
+            bad.append(BadElement(element.place, error.message, element.line, None, text))
             continue
         stamping = stamping or own  # type: ignore[assignment]  # own is one of the two words
         good.append(element)

@@ -3,7 +3,8 @@
     late        behind the watermark; `retry` lets it enter as the late policy `admit` does
     failed      a query failed when it was evaluated; `retry` begins that query anew from its time on
     budget      the same of one that cost more than it may
-    unreadable  a record that the stream's mapping could not read; `retry` reads it once more
+    unreadable  a record that the stream's mapping could not read, or whose time the stream refuses; `retry`
+                reads it once more
 
 A bounded number is kept for each stream; the oldest go first.
 """

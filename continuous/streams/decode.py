@@ -35,7 +35,7 @@ from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
 from quadrill.store.formats import RDF_TYPES, split_media_type
 
 from ..errors import InputError, MediaTypeError
-from ..language.mapping.records import MEDIA_TYPES
+from ..language.mapping.records import MEDIA_TYPES, Record
 from ..times import INSTANT_HINT, instant_ms
 
 PROV_GENERATED_AT_TIME = "http://www.w3.org/ns/prov#generatedAtTime"
@@ -119,12 +119,14 @@ class BadElement(NamedTuple):
 class Decoded:
     """The good elements in document order and, for a partial push, the bad ones.
 
-    ``skipped`` are the records that gave no element; None of what is RDF already.
+    ``skipped`` are the records that gave no element; None of what is RDF already. ``records`` are those of
+    elements that may still be refused, by their places.
     """
 
     elements: list[DecodedElement] = field(default_factory=list)
     bad: list[BadElement] = field(default_factory=list)
     skipped: int | None = None
+    records: dict[str, Record] = field(default_factory=dict)
 
 
 def decode_line(body: bytes, media_type: str, at: int | None, timestamp_property: str) -> Decoded | None:
@@ -326,7 +328,7 @@ def refuse(
     place: str,
     line: int | None,
     options: DecodeOptions,
-    text: str | None = None,
+    record: Record | None = None,
 ) -> None:
     """List what could not be read, if the push is a partial one; raise the error if not."""
     if not options.partial:
@@ -334,7 +336,7 @@ def refuse(
     if len(result.bad) == options.max_bad:
         raise LimitError(f"more than {options.max_bad:,} elements of the push are bad", hint=error.message)
     where, column = (error.line, error.column) if isinstance(error, RdfSyntaxError) else (None, None)
-    result.bad.append(BadElement(place, error.message, where or line, column, text))
+    result.bad.append(BadElement(place, error.message, where or line, column, record and record.shown()))
 
 
 def check_size(number: int, options: DecodeOptions) -> None:

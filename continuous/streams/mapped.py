@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 from quadrill.store.documents.own_terms import with_own_blank_nodes
@@ -24,9 +23,6 @@ from .decode import (
     made_element,
     refuse,
 )
-
-_KEPT_CHARACTERS = 10_000
-"""Of the text of a record that could not be read."""
 
 
 def decode_mapped(body: bytes, media_type: str, mapping: RecordMapping, options: DecodeOptions) -> Decoded:
@@ -56,7 +52,8 @@ def of_records(records: Iterable[Record], mapping: RecordMapping, options: Decod
     result = Decoded()
     skipped = size = 0
     apply, declared, add = mapping.apply, mapping.declaration, result.elements.append
-    for place, line, found, text in records:
+    for record in records:
+        place, line, found, _ = record
         try:
             if isinstance(found, QuadrillError):
                 raise found
@@ -71,12 +68,13 @@ def of_records(records: Iterable[Record], mapping: RecordMapping, options: Decod
             if isinstance(found, dict):
                 details = {**error.details, "line": line}
                 error = type(error)(f"{place}: {error.message}", hint=error.hint, code=error.code, **details)
-                text = text or json.dumps(found, ensure_ascii=False)
-            refuse(result, error, place, line, options, text[:_KEPT_CHARACTERS])
+            refuse(result, error, place, line, options, record)
             continue
         except QuadrillError as error:
-            refuse(result, error, place, line, options, text[:_KEPT_CHARACTERS])
+            refuse(result, error, place, line, options, record)
             continue
+        if options.partial:
+            result.records[place] = record
         size += len(statements)
         check_size(size, options)
         if not options.each_triple:

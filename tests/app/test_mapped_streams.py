@@ -198,6 +198,50 @@ def test_with_partial_a_wrong_record_is_a_dead_letter_that_can_be_tried_again(
     assert first not in [each["id"] for each in letters]
 
 
+@pytest.mark.parametrize("media_type", ["application/json", "application/x-ndjson", "text/csv"])
+def test_a_record_that_is_refused_for_its_time_is_a_dead_letter(
+    start_server: Start, tmp_path: Path, media_type: str
+) -> None:
+    live = start_server(data=str(tmp_path / "d"))
+    mapping = {name: each for name, each in MAPPING.items() if name != "format"}
+    assert (
+        live.client.put("/streams", params={"iri": IRI}, json={"late": "error", "mapping": mapping})
+    ).status_code == 201
+    records = [
+        record("a", 1, 1_000),
+        record("b", 2, 9_000_000_000),
+        record("c", 3, 500),
+        record("d", 4, 2_000),
+    ]
+    body = {
+        "application/json": json.dumps(records),
+        "application/x-ndjson": "".join(json.dumps(each) + "\n" for each in records),
+        "text/csv": "sensor,value_c,ts\n"
+        + "".join(f"{each['sensor']},{each['value']['c']},{each['ts']}\n" for each in records),
+    }[media_type]
+    assert push(live, record("z", 0, 1_000)).status_code == 200
+    answer = push(live, body, media_type, partial="true").json()
+    assert answer["accepted"] == 2 and len(answer["bad"]) == 2
+    letters = live.client.get("/streams/readings/dead-letters").json()["letters"]
+    assert [json.loads(each["record"])["sensor"] for each in letters] == ["b", "c"]
+    assert {each["reason"] for each in letters} == {"unreadable"}
+    assert "ahead of the clock" in letters[0]["error"] and "behind the watermark" in letters[1]["error"]
+    live.services.close()
+    again = start_server(data=str(tmp_path / "d"))
+    assert again.client.get("/streams/readings/dead-letters").json()["letters"] == letters
+    retry = "/streams/readings/dead-letters:retry"
+    assert again.client.post(retry, params={"id": letters[1]["id"]}).status_code in (400, 409, 422)
+    assert again.client.get("/streams/readings/dead-letters").json()["letters"] == letters
+
+
+def test_each_triple_of_a_record_refused_for_its_time_makes_one_letter(fresh: LiveServer) -> None:
+    declare(fresh, construct=CONSTRUCT.replace("?value_c", "?value_c ; :also ?value_c"))
+    answer = push(fresh, [record("a", 1, 9_000_000_000)], each="triple", partial="true").json()
+    assert answer["accepted"] == 0 and len(answer["bad"]) == 2
+    letters = fresh.client.get("/streams/readings/dead-letters").json()["letters"]
+    assert [json.loads(each["record"]) for each in letters] == [record("a", 1, 9_000_000_000)]
+
+
 def test_other_formats_than_the_mapping_s_are_refused_and_rdf_enters_as_ever(fresh: LiveServer) -> None:
     declare(fresh)
     assert push(fresh, "ts\n1\n", "text/csv").status_code == 415

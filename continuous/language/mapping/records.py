@@ -35,12 +35,17 @@ MEDIA_TYPES = {
 
 
 class Record(NamedTuple):
-    """A record, or why it cannot be read; ``text`` is what stands there."""
+    """A record, or why it cannot be read; ``text`` is what stands there, empty where `found` tells it."""
 
     place: str
     line: int | None
     found: Mapping[str, Any] | QuadrillError
     text: str
+
+    def shown(self, most: int = 10_000) -> str:
+        """The beginning of its text, as its dead letter has it."""
+        known = self.text or not isinstance(self.found, dict)
+        return (self.text if known else json.dumps(self.found, ensure_ascii=False))[:most]
 
 
 _made = partial(tuple.__new__, Record)
@@ -76,8 +81,11 @@ def of_values(document: Any) -> Iterator[Record]:
     values = document if isinstance(document, list) else [document]
     for number, value in enumerate(values, start=1):
         place = f"record {number}"
-        found = value if isinstance(value, dict) else InputError(f"{place} is not a JSON object", hint=_PLAIN)
-        yield Record(place, None, found, "")
+        if isinstance(value, dict):
+            yield _made((place, None, value, ""))
+        else:
+            error = InputError(f"{place} is not a JSON object", hint=_PLAIN)
+            yield Record(place, None, error, json.dumps(value, ensure_ascii=False))
 
 
 def _of_lines(text: str, max_nesting: int, max_characters: int) -> Iterator[Record]:

@@ -14,6 +14,7 @@ from quadrill.app.connectors.declaration import with_secrets
 from quadrill.app.connectors.errors import StoppedError
 from quadrill.app.connectors.kinds.poll_source import PollSource
 from quadrill.app.connectors.kinds.sse_source import RESULTS, SseSource
+from quadrill.app.connectors.kinds.webhook_source import WebhookSource
 from quadrill.app.connectors.runner import Runner
 from quadrill.app.connectors.source import JSON, Message, SourceContext
 from quadrill.client.event_stream import ServerEvent
@@ -77,7 +78,7 @@ def test_rows_of_one_event_enter_together() -> None:
     assert values == [([2], "1"), ([1], "1"), ([0], "2"), ([1], "3")]
 
 
-@pytest.mark.parametrize("moved", [{"url": "http://b/"}, {"kind": "poll"}])
+@pytest.mark.parametrize("moved", [{"url": "http://b/"}, {"kind": "poll"}, {"ca": "another"}])
 def test_a_secret_goes_nowhere_else(moved: dict[str, str]) -> None:
     kept = {"kind": "sse", "url": "http://a/", "token": "t"}
     given = {**kept, "token": "***"}
@@ -112,6 +113,7 @@ def test_one_that_was_not_started_has_figures(start_server: Start, tmp_path: Any
     server.services.close()
     described = start_server(data=str(tmp_path / "data")).client.get("/sources/it").json()
     assert (described["state"], described["rate"], described["lag"]) == ("stopped", 0, None)
+    assert described["guarantee"] == WebhookSource.guarantee
 
 
 def test_kafka_writes_no_place_of_records_that_have_not_entered() -> None:
