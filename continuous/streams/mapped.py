@@ -64,13 +64,10 @@ def of_records(records: Iterable[Record], mapping: RecordMapping, options: Decod
             at = options.at
             if declared.time is not None and (time is not None or at is None):
                 at = record_ms(time, declared.time_format, declared.time)
-        except (InputError, LimitError) as error:
-            if isinstance(found, dict):
+        except QuadrillError as error:
+            if isinstance(error, InputError | LimitError) and isinstance(found, dict):
                 details = {**error.details, "line": line}
                 error = type(error)(f"{place}: {error.message}", hint=error.hint, code=error.code, **details)
-            refuse(result, error, place, line, options, record)
-            continue
-        except QuadrillError as error:
             refuse(result, error, place, line, options, record)
             continue
         if options.partial:

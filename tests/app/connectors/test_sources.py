@@ -288,6 +288,9 @@ def test_the_feed_of_another_server_goes_on_behind_the_last_event(
     assert state(again)["position"] == "4"
     again.client.post("/sources/it:stop")
     assert state(again)["state"] == "stopped"
+    again.services.close()
+    stopped = state(start_server(**settings))
+    assert (stopped["state"], stopped["position"]) == ("stopped", "4")
 
 
 def test_an_answer_that_is_no_event_stream_is_told(start_server: Start) -> None:
