@@ -1,4 +1,4 @@
-"""The cookbook's pages on webhooks, event streams, polled addresses and files do what they say."""
+"""The pages of the cookbook on webhooks, feeds, polled addresses, files and standard input are right."""
 
 from __future__ import annotations
 
@@ -175,3 +175,18 @@ def test_files(start_server: Start, tmp_path: Path) -> None:
     until(lambda: any(out.glob("table-*.parquet")))
     table = parquet.read_table(min(out.glob("table-*.parquet"))).to_pylist()
     assert table[0]["path"] == "/index.html" and table[0]["event"] == "insert"
+
+
+def test_standard_input(start_server: Start, tmp_path: Path) -> None:
+    server = start_server()
+    lines = [{"at": at, "data": f"<urn:{at}> <urn:p> <urn:o> ."} for at in (1000, 2000)]
+    (tmp_path / "readings.ndjson").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    (command, *_) = Page("stdin", {}).blocks()[0].splitlines()
+    assert command.startswith("tail -F readings.ndjson | quadrill push readings - ")
+    ours = f"{sys.executable} -m quadrill.app.cli push --server {server.url}"
+    command = command.replace("quadrill push", ours).replace("tail -F", "timeout 5 tail -F -n +1")
+    ended = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=90, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert described(server, "/streams/readings")["accepted"] == 2
