@@ -79,7 +79,8 @@ class Settings:
     threads: int = _setting(
         16,
         "threads",
-        "Worker threads for requests, four times as many while all wait; event streams occupy none.",
+        "Worker threads for requests, four times as many while all wait, and 256 more while these "
+        "wait for clients; event streams occupy none.",
     )
     max_header_bytes: int = _setting(65536, "bytes", "Largest request line and headers together.")
     max_body_bytes: int = _setting(1 << 28, "bytes", "Largest request body for graphs, uploads and updates.")

@@ -65,7 +65,7 @@ def waiting_for(document: dict[str, Any]) -> list[Reason]:
     if counters["evaluations"] and not lacks and (counters["elements"] or not document["windows"]):
         taken, times = counters["elements"], counters["evaluations"]
         text = (
-            f"{_elements(taken)} taken, but {times} evaluations gave no rows to tell: "
+            f"{_elements(taken)} taken, but {times} evaluation{'s' * (times != 1)} gave no rows to tell: "
             "none passed the patterns and filters"
         )
         found.append(Reason("filtered", None, taken, text))

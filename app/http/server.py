@@ -1,7 +1,8 @@
 """The HTTP server: a thread that reads requests, threads that answer them, and lanes that are never full.
 
     intake.py --whole request--> workers.py --> short cut, else gateway.py --> reply.py
-                           +---> lanes: health, figures and the list of what runs have threads of their own
+                           +---> lanes: health, figures and the list of what runs have threads of their own,
+                                 and so have bodies that are received while they are read
 
 docs/decisions/0050-server.md tells why it is ours. A view that takes the socket of its connection leaves it
 to the writer of event streams, and the worker goes on. An error after the first byte of an answer breaks the
@@ -43,6 +44,8 @@ their threads."""
 _LANE_STARTS = tuple(path for paths in LANES for path in paths)
 _LANE_THREADS = 2
 _MOST_WAITING = 4
+_MOST_FOR_CLIENTS = 256
+"""Threads that may wait for clients, beside those that answer: each costs a stack and some of an answer."""
 _BACKLOG = 1024
 _CANCEL_SECONDS = 1.0
 
@@ -99,11 +102,12 @@ class Server:
         self._shutdown_timeout = shutdown_timeout
         self._ending = False
         self._workers = self._make_workers("quadrill-worker", threads)
+        self._uploads = self._make_workers("quadrill-upload", _LANE_THREADS, threads * _MOST_WAITING)
         self._lanes: dict[str, Workers] = {}
         for number, paths in enumerate(LANES):
             lane = self._make_workers(f"quadrill-lane-{number}", _LANE_THREADS)
             self._lanes.update(dict.fromkeys(paths, lane))
-        self._pools = (self._workers, *dict.fromkeys(self._lanes.values()))
+        self._pools = (self._workers, self._uploads, *dict.fromkeys(self._lanes.values()))
         self._intake = Intake(
             listener,
             patience or Patience(),
@@ -154,9 +158,15 @@ class Server:
     def _join(self, until: float) -> bool:
         return all([pool.join(until) for pool in self._pools])
 
-    def _make_workers(self, name: str, threads: int) -> Workers:
-        most = threads * _MOST_WAITING
-        return Workers(name, threads, most, self._serve, stack_bytes=EVALUATION_STACK_BYTES)
+    def _make_workers(self, name: str, threads: int, most: int = 0) -> Workers:
+        return Workers(
+            name,
+            threads,
+            most or threads * _MOST_WAITING,
+            self._serve,
+            most_for_clients=_MOST_FOR_CLIENTS,
+            stack_bytes=EVALUATION_STACK_BYTES,
+        )
 
     def _dispatch(self, connection: Connection) -> None:
         assert connection.request is not None
@@ -165,7 +175,7 @@ class Server:
     def _lane(self, request: wire.WireRequest) -> Workers:
         path = request.path
         if not path.startswith(_LANE_STARTS):
-            return self._workers
+            return self._workers if request.stream is None else self._uploads
         first_part = path[:end] if (end := path.find("/", 1)) > 0 else path
         return self._lanes.get(path) or self._lanes.get(first_part) or self._workers
 

@@ -1,8 +1,9 @@
 """Worker threads, which may wait: when all of them do, others take the requests that are in line.
 
 A worker waits for a client that reads or sends slowly, for a process that evaluates, for the engine. When
-nothing was taken out of a line for a moment, threads are added, up to a limit; there the client that has
-kept a worker waiting longest is cut. Threads that were added end when they have nothing to do.
+nothing was taken out of a line for a moment, threads are added, up to a limit, and more for workers that wait
+for clients; beyond it the clients that have kept workers waiting longest are cut, as many as are in line.
+Threads that were added end when they have nothing to do.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Workers:
         most: int,
         work: Callable[[Workers, Connection], object],
         *,
+        most_for_clients: int = 0,
         stack_bytes: int = 0,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
@@ -49,6 +51,8 @@ class Workers:
             name: of the threads.
             threads: how many there are.
             most: how many there may be while all wait.
+            most_for_clients: how many more there may be in place of those that wait for a client to send or
+                to receive.
             work: called with this and a connection: answers its request, and gives the connection away.
             stack_bytes: of each thread; 0 for what the platform gives.
             idle_seconds: a thread that was added ends when it had nothing to do for so long.
@@ -56,6 +60,7 @@ class Workers:
         self._name = name
         self._least = threads
         self._most = max(threads, most)
+        self._most_for_clients = most_for_clients
         self._work = work
         self._stack_bytes = stack_bytes
         self._idle_seconds = idle_seconds
@@ -92,11 +97,13 @@ class Workers:
             self._stuck_since = now
         elif now - self._stuck_since >= STUCK_SECONDS:
             self._stuck_since = now
-            room = self._most - len(self._threads)
+            waits = sum(each.waits_since > 0 for each in list(self._present.values()))
+            room = self._most + min(waits, self._most_for_clients) - len(self._threads)
+            in_line = self._line.qsize()
             if room > 0:
-                self._add(min(room, self._line.qsize()))
+                self._add(min(room, in_line))
             else:
-                self._cut_slowest(now)
+                self._cut_slowest(now, in_line)
         return True
 
     def stop(self) -> None:
@@ -164,10 +171,11 @@ class Workers:
             self._threads.discard(me)
             return True
 
-    def _cut_slowest(self, now: float) -> None:
+    def _cut_slowest(self, now: float, number: int) -> None:
         waits = [(each.waits_since or now, each) for each in list(self._present.values())]
-        since, slowest = min(waits, key=itemgetter(0), default=(now, None))
-        if slowest is not None and now - since >= CUT_SECONDS:
+        for since, slowest in sorted(waits, key=itemgetter(0))[:number]:
+            if now - since < CUT_SECONDS:
+                return
             log.warning(
                 "a client at %s keeps a worker waiting and is cut: others are in line", slowest.address
             )

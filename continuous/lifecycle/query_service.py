@@ -188,9 +188,7 @@ class QueryService:
             # It is being registered, or another takes its place: what is under way is waited for.
             with self.parts.admin:
                 document = self._describe_now(name)
-        if document is None:
-            document = describe.describe_failed(self.parts.catalogue.get(name))
-        return document
+        return document or describe.describe_failed(self.parts.catalogue.get(name))
 
     def _describe_now(self, name: str) -> dict[str, Any] | None:
         """The description; None while a registration has neither begun nor failed, or just ends.

@@ -13,6 +13,7 @@ from pyoxigraph import NamedNode
 from quadrill.store.changes.commit import DEFAULT_GRAPH_KEY
 from quadrill.store.documents.times import show_duration
 from quadrill.store.quads.rates import ChangeRates
+from quadrill.store.sparql.tokens import query_form
 
 from ..algebra.printer import write_pattern
 from ..algebra.query import ContinuousQuery, WindowDeclaration
@@ -86,7 +87,7 @@ def describe_failed(entry: Entry) -> dict[str, Any]:
         "created": entry.created_ms,
         "warnings": [],
         "profile": registration.profile,
-        "form": "select",
+        "form": query_form(registration.query),
         "report": registration.report,
         "output": registration.output,
     }

@@ -41,6 +41,7 @@ _TERM = rf"(?:{_IRI}|{_LITERAL})"
 _ROW = re.compile(rf"\({_TERM}(?: {_TERM})*\)")
 _TERMS = re.compile(_TERM)
 _HOLE = "()"
+_TOKENS_BETWEEN_CHECKS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,11 @@ class TextLimits:
     height: int = 10_000
     inline_height: int = 1_000
     quads: int = 1_000_000
+
+    @property
+    def tokens(self) -> int:
+        """How many a text may have: a quad has a dozen at most. Reading them is what costs time."""
+        return max(1_000_000, 16 * self.quads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +121,10 @@ def _needs_no_scan(text: str, limits: TextLimits) -> bool:
 class Inspection:
     """Measures a text while its tokens pass by on their way to somebody else."""
 
-    def __init__(self, text: str, limits: TextLimits) -> None:
-        """Nothing has passed yet."""
+    def __init__(self, text: str, limits: TextLimits, check: Callable[[], None] = lambda: None) -> None:
+        """Nothing has passed yet; ``check`` is called now and then, and ends the reading by an error."""
         self._text = text
+        self._check = check
         self._limits = limits
         self._height = Height(text, limits.height)
         self._calls = _CallFinder(text) if _may_call(text) else None
@@ -133,7 +140,14 @@ class Inspection:
 
     def _measured(self, found: Iterable[Token]) -> Iterator[Token]:
         height, calls, previous = self._height, self._calls, None
-        for token in found:
+        for number, token in enumerate(found):
+            if not number % _TOKENS_BETWEEN_CHECKS:
+                self._check()
+                if number > self._limits.tokens:
+                    raise LimitError(
+                        f"the text has more than {self._limits.tokens:,} tokens",
+                        hint="send large data as RDF to the graph store, not inside an update",
+                    )
             height.take(token)
             if calls is not None:
                 calls.take(token)

@@ -37,8 +37,8 @@ class UpdateRequest:
             given).
         using_named_graphs: ``using-named-graph-uri``.
         custom_functions: extension functions for the WHERE parts.
-        check: called between operations and between solutions; an error that it raises ends the update, and
-            nothing of it is applied.
+        check: called now and then between tokens, between operations and between solutions; an error that it
+            raises ends the update, and nothing of it is applied.
     """
 
     text: str
@@ -70,7 +70,7 @@ def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts)
         UnsupportedError: SERVICE with a variable.
     """
     check_length(request.text, limits)
-    inspection = Inspection(request.text, limits)
+    inspection = Inspection(request.text, limits, request.check)
     operations = tuple(split_update(request.text, inspection.passing(tokens(request.text)), limits.quads))
     facts = inspection.facts()
     plan = UpdatePlan(request, operations, facts.height, limits)

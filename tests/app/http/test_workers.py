@@ -89,6 +89,33 @@ def test_the_client_that_keeps_a_worker_waiting_longest_is_cut_when_no_thread_ca
     assert set(broken) == {first, second, third}
 
 
+def test_clients_that_are_waited_for_do_not_take_the_threads_of_others(pairs: list[socket.socket]) -> None:
+    def receive(_workers: Workers, each: Connection) -> None:
+        each.receive_more(10, 20)
+
+    workers = Workers("test", 1, 2, receive, most_for_clients=3)
+    workers.start()
+    slow = [connection(pairs) for _ in range(5)]
+    now = time.monotonic()
+    for number, each in enumerate(slow):
+        workers.put(each)
+        workers.look(now + number)
+        workers.look(now + number + 0.5)
+        eventually(lambda each=each: each.waits_since)
+    assert workers.threads == 5
+    late = [connection(pairs) for _ in range(2)]
+    for each in late:
+        workers.put(each)
+    workers.look(now + 10)
+    workers.look(now + 11)
+    # As many are cut as are in line.
+    eventually(lambda: all(each.waits_since for each in late))
+    assert workers.threads == 5
+    workers.cut_waiting()
+    workers.stop()
+    assert workers.join(time.monotonic() + 5)
+
+
 def test_threads_that_were_added_end_when_they_have_nothing_to_do(pairs: list[socket.socket]) -> None:
     go_on = threading.Event()
     workers = Workers("test", 1, 8, lambda _workers, _connection: go_on.wait() and None, idle_seconds=0.05)
