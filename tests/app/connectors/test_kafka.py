@@ -16,6 +16,7 @@ pytest.importorskip("confluent_kafka", reason="needs the library confluent-kafka
 import confluent_kafka as kafka
 
 from tests.app.conftest import LiveServer, Start, problem_of
+from tests.app.connectors import mapped
 from tests.app.connectors.processes import cookbook_commands, served
 from tests.app.connectors.test_sources import S, accepted, line, put, state, subjects
 from tests.app.test_feed_streams import until as _until
@@ -133,6 +134,18 @@ def test_fields_stand_beside_a_json_record(start_server: Start, cluster: Cluster
     assert abs(fields.pop("_timestamp") / 1000 - time.time()) < 600
     assert fields.pop("_partition") in range(PARTITIONS)
     assert fields == {"_topic": "fields", "_offset": 0, "_key": "key", "_header_h": "ä", "_header_n": None}
+
+
+def test_json_records_become_elements_by_the_mapping(start_server: Start, cluster: Cluster) -> None:
+    server = start_server(remote_hosts=(HOST,))
+    mapped.declare(server)
+    for each in (*mapped.MESSAGES, mapped.LAST):
+        cluster.producer.produce("room", each, "k")
+    assert cluster.producer.flush(20) == 0
+    put(
+        server, kind="kafka", url=cluster.url, topic="room", format="application/json", **{"from": "earliest"}
+    )
+    mapped.check(server, "room", until)
 
 
 def test_lines_of_elements_have_one_place(start_server: Start, cluster: Cluster) -> None:

@@ -25,6 +25,7 @@ from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 from tests.app.conftest import LiveServer, Start, problem_of
+from tests.app.connectors import mapped
 from tests.app.connectors.certificates import authority_and_server
 from tests.app.connectors.processes import cookbook_commands, served
 from tests.app.connectors.test_sources import S, accepted, line, put, state, subjects
@@ -226,6 +227,30 @@ def test_a_broker_that_is_away_is_waited_for(start_server: Start, broker: Broker
     assert state(server)["error"] is None
     broker.publish("a", line(1))
     until(lambda: accepted(server) == 1)
+
+
+def test_json_messages_become_elements_by_the_mapping(start_server: Start, broker: Broker) -> None:
+    server = start_server(remote_hosts=(HOST,))
+    mapped.declare(server)
+    put(server, kind="mqtt", url=broker.url, topic="room", format="application/json")
+    until(lambda: running(server))
+    broker.publish("room", *mapped.MESSAGES, mapped.LAST)
+    mapped.check(server, "room", until)
+
+
+def test_a_full_intake_slows_the_source_and_loses_nothing(start_server: Start, broker: Broker) -> None:
+    server = start_server(remote_hosts=(HOST,), max_queue_elements=10)
+    keep(server)
+    put(server, kind="mqtt", url=broker.url, topic="a", format=TRIPLES, batch=5)
+    until(lambda: running(server))
+    with server.services.engine.parts.sequencer.paused:
+        broker.publish("a", *(line(number) for number in range(200)))
+        time.sleep(1)
+        # Of those that are accepted one batch may be out of the line.
+        assert 0 < accepted(server) <= 15
+        assert running(server)
+    until(lambda: len(set(subjects(server))) == 200)
+    assert sorted(set(subjects(server))) == list(range(200))
 
 
 def test_two_clients_of_one_name_are_told(start_server: Start, broker: Broker) -> None:
