@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from quadrill.continuous.recovery import checkpoint
-from quadrill.store.logs import input_log
+from quadrill.store.logs import checkpoint_file, input_log
 
 
 class FaultyDisk:
@@ -36,7 +35,7 @@ class FaultyDisk:
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """From now on it is the disk of the input log and of checkpoints."""
         patch.setattr(input_log, "os", self)
-        patch.setattr(checkpoint, "os", self)
+        patch.setattr(checkpoint_file, "os", self)
 
     def _fails(self, what: str) -> bool:
         if self._random.random() >= self.chance:

@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import event
 
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.recovery import checkpoint
 from quadrill.store.errors import StoreError, StoreUnwritableError
+from quadrill.store.logs import checkpoint_file
 from tests.continuous.test_recovery import E, Life, P
 
 from .engines import tick
@@ -133,7 +133,7 @@ def test_under_the_checkpoint_the_old_one_stays_and_the_journal_is_kept(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     life.push(2_000, "b")
-    monkeypatch.setattr(checkpoint.os, "fsync", full)
+    monkeypatch.setattr(checkpoint_file.os, "fsync", full)
     life.checkpoint()
     monkeypatch.undo()
     assert path.read_bytes() == old and life.journal.log.earliest == earliest
