@@ -116,6 +116,16 @@ class TermTexts(dict[int, str]):
         return "},{".join([line for *_, line in sorted(zip(*written, lines, strict=True))])
 
 
+def rows_text(names: Sequence[str], rows: Iterable[Solution]) -> str:
+    """The ``bindings`` of `solutions` as text, without the brackets around them."""
+    keys = [f"{_quoted(name)}:" for name in names]
+    found = []
+    for row in rows:
+        cells = zip(keys, row, strict=True)
+        found.append(",".join([key + term_text(term) for key, term in cells if term is not None]))
+    return "{" + "},{".join(found) + "}" if found else ""
+
+
 def solutions(variables: Sequence[str], rows: Iterable[Solution]) -> dict[str, Any]:
     """The members ``head`` and ``results`` of a SELECT answer; a solution leaves unbound variables out."""
     bindings = [

@@ -12,7 +12,7 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
@@ -23,6 +23,7 @@ from ..algebra.triggers import unkeyed
 from ..errors import BudgetError
 from ..language.analysis import Analysis
 from ..output.emission import Emission
+from ..output.subscription import EventKind
 from ..plan.plan_state import Encoded, PlanState
 from ..plan.run_loop import Ran, RunLoop, run_loop
 from ..rows import Delta, IdRow, Solution, merge
@@ -70,6 +71,16 @@ class AnswerChange:
             self.known = self._answer.rows_after(self)
         return self.known
 
+    def listed(self, kind: EventKind) -> tuple[int, str] | None:
+        """The rows that went or came straight from their ids, or all of them behind the newest step."""
+        whole = kind == "answer"
+        # What is decoded may have ids that are forgotten by now.
+        if (self.later or self.known) if whole else self._rows:
+            return None
+        weights, sign = self._answer.rows if whole else self.delta, -1 if kind == "delete" else 1
+        rows = [row for row, weight in weights.items() for _ in range(sign * weight)]
+        return len(rows), f"{{{self._answer.listed(rows)}}}" if rows else ""
+
     def decode(self) -> tuple[list[Solution], list[Solution]]:
         """What went and what came, in terms, which are known from now on."""
         deleted: list[Solution] = []
@@ -85,7 +96,7 @@ class IncrementalAnswer:
 
     Attributes:
         rows: the plan's rows with their weights.
-        decode: gives a row's columns as terms.
+        decode: gives a row's columns as terms; ``listed`` writes them (`TermTexts.listed`).
     """
 
     def __init__(
@@ -96,6 +107,7 @@ class IncrementalAnswer:
         self._reading = threading.Lock()
         self.decode = state.decoder(names)
         self._places = state.plan.schema.columns(names)
+        self.listed = partial(state.terms.texts.listed, names, self._places)
         self._ask = ask
         self._top = state.top if ordered else None
         self._shown_revision = -1

@@ -71,6 +71,9 @@ class Answer:
         """The rows that are new."""
         return difference(self.rows, self.before)
 
+    def listed(self, kind: str) -> None:
+        """Rows of terms are written as such."""
+
 
 class ReferenceEvaluator(Evaluator):
     """Evaluates one continuous query; not thread-safe, used by one thread at a time."""

@@ -9,14 +9,13 @@ they were found depends on the past.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from json.encoder import encode_basestring as _quoted
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pyoxigraph import Quad
 
-from quadrill.store.results import in_fixed_order, one_line, quads_text, term_text
+from quadrill.store.results import in_fixed_order, one_line, quads_text, rows_text
 
 from ..algebra.query import ContinuousQuery, Output
 from ..algebra.rewrites import has_order
@@ -27,6 +26,12 @@ from ..windows.reports import Evaluation, Interval
 from .subscription import EventKind
 
 T = TypeVar("T", bound=Hashable)
+_KINDS: Mapping[Output, Sequence[EventKind]] = {
+    "rstream": ("answer",),
+    "istream": ("insert",),
+    "dstream": ("delete",),
+    "changes": ("delete", "insert"),
+}
 Event: TypeAlias = tuple[EventKind, str]
 Construct: TypeAlias = Callable[[Sequence[Solution], int], list[Quad]]
 EmitElement: TypeAlias = Callable[[int, list[Quad], bool], None]
@@ -46,6 +51,10 @@ class ChangedAnswer(Protocol):
     def rows(self) -> Sequence[Solution]: ...  # noqa: D102
     @property
     def boolean(self) -> bool | None: ...  # noqa: D102
+
+    def listed(self, kind: EventKind) -> tuple[int, str] | None:
+        """How many rows an event tells, and they as objects of JSON; None where they are made of terms."""
+        ...
 
 
 class Moment(NamedTuple):
@@ -113,6 +122,12 @@ def refuse(size: int, most: int) -> None:
     raise BudgetError(message, limit=most)
 
 
+def _rows_of(kind: EventKind, answer: ChangedAnswer) -> Sequence[Solution]:
+    if kind == "answer":
+        return answer.rows
+    return answer.inserted if kind == "insert" else answer.deleted
+
+
 @dataclass(slots=True)
 class SelectEmission:
     """Rows as SPARQL Results JSON; ``ordered``: they have an order of their own.
@@ -127,32 +142,23 @@ class SelectEmission:
     counts: EmissionCounts = field(default_factory=EmissionCounts)
     empty: dict[str, Any] = field(init=False)
     head: str = field(init=False)
-    _keys: list[str] = field(init=False)
     # What was told of the first rows last: they are often the same again.
     _told: tuple[Sequence[Solution], str] = ((), "")
 
     def __post_init__(self) -> None:
         self.empty = {"head": {"vars": list(self.names)}, "results": {"bindings": []}}
         self.head = f',"head":{one_line(self.empty["head"])},"results":{{"bindings":['
-        self._keys = [f"{_quoted(name)}:" for name in self.names]
 
     def events(self, moment: Moment, answer: ChangedAnswer) -> list[Event]:
         """One event for each sign that has rows; RSTREAM tells an empty answer too."""
         found: list[Event] = []
-        signs: list[tuple[EventKind, Sequence[Solution]]]
-        match self.output:
-            case "rstream":
-                signs = [("answer", answer.rows)]
-            case "istream":
-                signs = [("insert", answer.inserted)]
-            case "dstream":
-                signs = [("delete", answer.deleted)]
-            case _:
-                signs = [("delete", answer.deleted), ("insert", answer.inserted)]
-        for kind, rows in signs:
-            if rows or (kind == "answer" and not (moment.skipped or self.non_empty)):
-                self.counts.add(kind, len(rows))
-                found.append((kind, self.line(moment, rows)))
+        for kind in _KINDS[self.output]:
+            # Rows without an order of their own are written straight from ids where the answer has them.
+            told = None if self.ordered else answer.listed(kind)
+            number, listed = told or self._of_terms(_rows_of(kind, answer))
+            if number or (kind == "answer" and not (moment.skipped or self.non_empty)):
+                self.counts.add(kind, number)
+                found.append((kind, self._around(moment, listed)))
         return found
 
     def current(self, moment: Moment, answer: ChangedAnswer) -> str:
@@ -161,19 +167,20 @@ class SelectEmission:
 
     def line(self, moment: Moment, rows: Sequence[Solution]) -> str:
         """The moment and rows on one line: `one_line` of `solutions`."""
-        told, listed = self._told
-        if not self.ordered:
-            listed = self._listed(in_fixed_order(rows))
-        elif told != rows:
-            self._told = rows, (listed := self._listed(rows))
+        return self._around(moment, self._of_terms(rows)[1])
+
+    def _around(self, moment: Moment, listed: str) -> str:
         return f"{moment.head()}{self.head}{listed}]}}}}"
 
-    def _listed(self, rows: Sequence[Solution]) -> str:
-        found = []
-        for row in rows:
-            cells = zip(self._keys, row, strict=True)
-            found.append(",".join([key + term_text(term) for key, term in cells if term is not None]))
-        return "{" + "},{".join(found) + "}" if found else ""
+    def _of_terms(self, rows: Sequence[Solution]) -> tuple[int, str]:
+        if not self.ordered:
+            rows = in_fixed_order(rows)
+        elif self._told[0] == rows:
+            return len(rows), self._told[1]
+        listed = rows_text(self.names, rows)
+        if self.ordered:
+            self._told = rows, listed
+        return len(rows), listed
 
 
 @dataclass(slots=True)
