@@ -3,9 +3,9 @@
 Run: ``python -m benchmarks.pauses [--rows N] [--seconds N]``. One query joins a stream with a static part of
 1,000 and of ``--rows`` rows. Each push brings 20 elements whose subjects never come again, 8,000 elements a
 second of event time, so that the window of ten seconds holds 80,000 of them. Timed is each push through the
-whole engine in memory, as CPU time of its thread, for ``--seconds`` behind a full window; what is far above
+whole engine in memory, as CPU time of the process, for ``--seconds`` behind a full window; what is far above
 the median is a pause: a slice of a sweep of the term dictionary, or Python looking for cycles of garbage, by
-its own rules and by the server's (`quadrill.app.upkeep.garbage`).
+its own rules and by the server's (`quadrill.app.upkeep.garbage`), which has a thread of its own.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Collections:
     def __call__(self, phase: str, info: dict[str, int]) -> None:
         """Called by Python before and after each collection."""
         if phase == "start":
-            self._begin = time.thread_time()
+            self._begin = time.process_time()
         elif info["generation"] == 2:
-            self.spent.append((time.thread_time() - self._begin) * 1000)
+            self.spent.append((time.process_time() - self._begin) * 1000)
 
 
 def body(chance: random.Random, first: int, rows: int) -> bytes:
@@ -86,9 +86,9 @@ def run(rows: int, seconds: float) -> tuple[float, ...]:
             if first == full:
                 gc.callbacks.append(seen)
             at, content = START_MS + first * 1000 // PER_SECOND, body(chance, first, rows)
-            begin = time.thread_time()
+            begin = time.process_time()
             engine.push(STREAM, content, "application/n-triples", at=at, each="triple", wait=True)
-            took = time.thread_time() - begin
+            took = time.process_time() - begin
             first += BATCH
             if first > full:
                 spent.append(took * 1000)

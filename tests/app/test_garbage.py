@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 
@@ -26,7 +27,7 @@ def cycle() -> Node:
 
 @pytest.fixture
 def collections() -> Iterator[YoungCollections]:
-    made = YoungCollections()
+    made = YoungCollections(young_s=600)
     made.start()
     try:
         yield made
@@ -52,6 +53,22 @@ def test_cycles_that_were_set_aside_are_found_by_a_look_through(collections: You
     assert gone() is not None, "nobody looks at what was set aside"
     assert collections.look_through() >= 2
     assert gone() is None
+
+
+def test_young_objects_are_looked_at_by_the_clock() -> None:
+    collections = YoungCollections(young_s=0.01)
+    collections.start()
+    gc.disable()  # as where as many objects go as come: nothing is due by their number
+    try:
+        until, gone = time.monotonic() + 30, False
+        while not gone and time.monotonic() < until:
+            dropped = weakref.ref(cycle())
+            time.sleep(0.05)
+            gone = dropped() is None
+        assert gone
+    finally:
+        gc.enable()
+        collections.stop()
 
 
 def test_all_is_looked_through_now_and_then() -> None:
