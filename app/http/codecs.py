@@ -20,6 +20,7 @@ from quadrill.store.documents.own_lines import own_quads
 from quadrill.store.errors import LimitError, RdfSyntaxError, UnsupportedError
 
 from .negotiation import MOST_CONVERTED, Offer, register
+from .xml_text import xml_text
 
 NAMES = {"trix": "TriX", "hext": "HexTuples"}
 READABLE = {"application/trix": "trix", "application/hex+x-ndjson": "hext"}
@@ -63,10 +64,13 @@ def read(body: bytes, codec: str) -> bytes:
 def write(quads: bytes, codec: str) -> bytes:
     """N-Quads in another format.
 
-    Raises: UnsupportedError for triple terms and base directions, which neither format can express.
+    Raises:
+        UnsupportedError: triple terms and base directions, which neither format can express.
+        HttpError: a character that XML cannot hold, for TriX.
     """
-    pieces = _trix_text(own_quads(quads)) if codec == "trix" else map(_hext_line, own_quads(quads))
-    return "".join(pieces).encode()
+    if codec == "trix":
+        return xml_text("".join(_trix_text(own_quads(quads))).encode())
+    return "".join(map(_hext_line, own_quads(quads))).encode()
 
 
 # --- TriX ---------------------------------------------------------------------------------------
@@ -131,7 +135,8 @@ def _node(local: str, text: str) -> NamedNode | BlankNode:
 
 def _trix_quads(body: bytes) -> Iterator[Quad]:
     if b"\0" in body:
-        raise LimitError("a TriX document must be UTF-8")
+        line = body.count(b"\n", 0, body.index(b"\0")) + 1
+        raise ValueError(f"a zero byte in line {line}, which XML in UTF-8 cannot hold")
     reader = _TrixReader()
     parser = expat.ParserCreate("utf-8", " ")
     parser.buffer_text = True

@@ -6,8 +6,8 @@ import re
 
 from .errors import HttpError
 
-NAMES = frozenset({"xml", "rdf", "trix"})
-"""The formats that are XML, by the names of their offers."""
+NAMES = frozenset({"xml", "rdf"})
+"""The formats that Oxigraph writes as XML, by the names of their offers; `codecs` sees to TriX itself."""
 
 _FORBIDDEN = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|\xef\xbf[\xbe\xbf]")
 

@@ -41,11 +41,15 @@ OPERATIONS = frozenset(["+", "-", "*", "/", *_ROUNDED])
 
 
 class _Number(NamedTuple):
-    """The text of a whole number, and what its size is at most; ``known`` where it is a constant."""
+    """The text of a whole number, and what its size is at most; ``known`` where it is a constant.
+
+    ``is_integer`` tells of the value's type, as those of xsd:integer are out of range much earlier.
+    """
 
     text: str
     most: int
     known: int | None = None
+    is_integer: bool = False
 
 
 class Chain:
@@ -86,16 +90,20 @@ class Chain:
                 if type(value) is not int and type(value) is not Decimal18:
                     return None
                 scaled = value * DECIMAL_ONE if type(value) is int else int(value)
-                return _Number(self._name_of(scaled, "scaled"), abs(scaled), scaled)
+                return _Number(self._name_of(scaled, "scaled"), abs(scaled), scaled, type(value) is int)
             case Call(name, (given,)) if name in _ROUNDED:
                 number = self._number(given)
-                return number and self._step(_ROUNDED[name].format(number.text), number.most + DECIMAL_ONE)
+                if number is None or number.is_integer:
+                    return number
+                return self._step(_ROUNDED[name].format(number.text), number.most + DECIMAL_ONE)
             case Call(("+" | "-" | "*" | "/") as name, (left, right)):
                 a, b = self._number(left), self._number(right)
                 return None if a is None or b is None else self._combined(name, a, b)
         return None
 
     def _combined(self, name: str, a: _Number, b: _Number) -> _Number | None:
+        if a.is_integer and b.is_integer:
+            return None
         if name in "+-":
             return self._step(f"{a.text} {name} {b.text}", a.most + b.most)
         if name == "*":

@@ -17,8 +17,9 @@ from quadrill.store.terms import Term
 
 _BLOCK = 1 << 20
 _LONG = 4096
+# A bracket of a triple term is taken as a whole: its second sign begins no IRI.
 _TERM = re.compile(
-    rb'<(?!<)[^>]*+>|"(?:[^"\\]++|\\.)*+"(?:@[A-Za-z0-9-]++|\^\^<[^>]*+>)?+|_:[^\s<>"]++', re.DOTALL
+    rb'<<|<[^>]*+>|"(?:[^"\\]++|\\.)*+"(?:@[A-Za-z0-9-]++|\^\^<[^>]*+>)?+|_:[^\s<>"]++', re.DOTALL
 )
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)")
 _MEANT = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}

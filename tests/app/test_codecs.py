@@ -8,6 +8,7 @@ import pytest
 from pyoxigraph import CanonicalizationAlgorithm, Dataset, Literal, RdfFormat, parse
 
 from quadrill.app.http.codecs import read, write
+from quadrill.app.http.errors import HttpError
 from quadrill.store.errors import RdfSyntaxError
 from tests.app.conftest import LiveServer, problem_of
 
@@ -71,6 +72,20 @@ def test_malformed_documents_are_refused(server: LiveServer, media_type: str, bo
     assert server.services.store.quad_count == 0
 
 
+def test_zero_bytes_and_other_encodings_are_errors_of_the_document() -> None:
+    for body in (b"<TriX>\n\0</TriX>", "<?xml version='1.0'?>\n<TriX/>".encode("utf-16")):
+        with pytest.raises(RdfSyntaxError, match=r"malformed TriX: .*zero byte in line \d, .*UTF-8"):
+            read(body, "trix")
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\x01", "\x0b", "\ufffe", "\uffff"])
+def test_what_xml_cannot_hold_is_not_written_as_trix(text: str) -> None:
+    for quad in (f"<urn:a> <urn:b> {Literal(text)} .", f"<urn:a> <urn:b> {Literal(text, language='en')} ."):
+        with pytest.raises(HttpError, match="XML cannot hold"):
+            write(f"{quad}\n".encode(), "trix")
+        assert read(write(f"{quad}\n".encode(), "hext"), "hext").decode() == f"{quad}\n"
+
+
 @pytest.mark.parametrize("media_type", TYPES)
 def test_triple_terms_have_no_form_there(server: LiveServer, media_type: str) -> None:
     server.update("INSERT DATA { <urn:a> <urn:p> <<( <urn:a> <urn:b> 1 )>> }")
@@ -97,6 +112,9 @@ def test_every_kind_of_term_and_graph_comes_back(codec: str) -> None:
         "_:a <urn:p> _:b _:g .",
         "<urn:a?b&c='d'> <urn:p> \"2.5\"^^<http://www.w3.org/2001/XMLSchema#decimal> .",
         '<urn:a> <urn:p> "" .',
+        '<urn:a> <urn:p> "a\\rb\\r\\nc\\n" .',
+        '<urn:a> <urn:p> "a\\rb\\r\\nc"@en .',
+        "<urn:a> <urn:p> \"\\r\"^^<urn:p?'&'> .",
         '<urn:a> <urn:p> "_:no" <urn:g> .',
     ]
     text = "".join(f"{line}\n" for line in lines)
@@ -112,6 +130,10 @@ def test_every_kind_of_term_and_graph_comes_back(codec: str) -> None:
         ("trix", "<TriX><triple/></TriX>"),
         ("trix", "<a>" * 100_000),
         ("trix", ""),
+        ("trix", "<TriX>\0</TriX>"),
+        ("trix", "<TriX>\x01</TriX>"),
+        ("trix", "<TriX>\ufffe</TriX>"),
+        ("trix", "\0"),
         (
             "trix",
             "<TriX><graph><triple><id>a</id><uri>urn:b</uri><typedLiteral>1</typedLiteral></triple></graph></TriX>",

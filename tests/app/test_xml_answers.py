@@ -35,6 +35,8 @@ def test_a_character_that_xml_cannot_hold_is_not_acceptable_there(server: LiveSe
         ("/query", {"query": "CONSTRUCT { ?s ?p ?o } { ?s ?p ?o }"}, RDF_XML),
         ("/query", {"query": "CONSTRUCT { ?s ?p ?o } { ?s ?p ?o }"}, "application/trix"),
         ("/store", {"default": ""}, RDF_XML),
+        ("/store", {"default": ""}, "application/trix"),
+        ("/store", {}, "application/trix"),
     ]
     for path, parameters, accept in asked:
         answer = server.client.get(path, params=parameters, headers={"Accept": accept})
@@ -54,6 +56,11 @@ def test_all_other_characters_come_back_from_xml_as_they_are(server: LiveServer)
     assert literal.text == text
     graph = server.client.get("/store", params={"default": ""}, headers={"Accept": RDF_XML})
     (literal,) = ElementTree.fromstring(graph.content).iter("{urn:p/}q")
+    assert literal.text == text
+    graph = server.client.get("/store", params={"default": ""}, headers={"Accept": "application/trix"})
+    (literal,) = ElementTree.fromstring(graph.content).iter(
+        "{http://www.w3.org/2004/03/trix/trix-1/}plainLiteral"
+    )
     assert literal.text == text
 
 

@@ -34,6 +34,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def quads(size: int) -> list[Quad]:
     text = ('a"\\\n<_:b>' * (size // 9 + 1))[:size]
+    long = NamedNode("urn:" + "s" * min(size, 5_000))
     return [
         Quad(S, P, Literal("before"), DefaultGraph()),
         Quad(S, P, Literal(text), G),
@@ -41,6 +42,9 @@ def quads(size: int) -> list[Quad]:
         Quad(S, P, Literal(text, language="en-gb"), DefaultGraph()),
         Quad(NamedNode("urn:" + "s" * size), P, BlankNode("b"), NamedNode("urn:" + "g" * size)),
         Quad(S, P, Triple(S, P, Triple(S, P, Literal(text))), G),
+        Quad(S, P, Triple(long, P, Triple(long, P, Literal(text))), G),
+        Quad(S, P, Triple(BlankNode("b"), long, Triple(S, long, long)), long),
+        Quad(S, P, Triple(NamedNode("urn:(" + "s" * min(size, 5_000)), P, Literal(text, datatype=XML)), G),
         Quad(S, P, Literal("<urn:quadrill:long:0>"), NamedNode("urn:quadrill:long:0")),
     ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode
 
@@ -36,7 +36,10 @@ _decimals = st.one_of(
     st.integers(-DECIMAL_LIMIT, DECIMAL_LIMIT - 1),
 ).map(Decimal18)
 _values = st.one_of(_decimals, st.integers(-(10**6), 10**6), st.just("text"), st.floats(-1e6, 1e6))
-_constants = st.one_of(_decimals, st.integers(-9, 9)).map(lambda value: Constant(term_of(value)))
+_huge = st.one_of(
+    st.integers(2**63 - 3, 2**63 - 1), st.integers(-(2**63), 3 - 2**63), st.integers(2**31, 2**33)
+)
+_constants = st.one_of(_decimals, st.integers(-9, 9), _huge).map(lambda value: Constant(term_of(value)))
 
 
 def _calls(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
@@ -61,7 +64,19 @@ def _one_by_one(expr: Expr, row: dict[str, Maybe]) -> Maybe:
     raise AssertionError(expr)
 
 
+def _beside_x(name: str, *args: Expr) -> Expr:
+    return Call("+", (Var("x"), Call(name, args)))
+
+
+_MOST, _TWO = Constant(term_of(2**63 - 1)), Constant(term_of(2))
+
+
 @given(_exprs, _values, _values)
+@example(_beside_x("+", _MOST, _TWO), Decimal18(1), 0)
+@example(_beside_x("*", _TWO, _MOST), Decimal18(1), 0)
+@example(_beside_x("-", Constant(term_of(-(2**63))), _TWO), Decimal18(1), 0)
+@example(_beside_x("*", Call("FLOOR", (_MOST,)), Call("CEIL", (_TWO,))), Decimal18(1), 0)
+@example(_beside_x("/", _MOST, _TWO), Decimal18(1), 0)
 def test_a_chain_is_its_operations(expr: Expr, x: Maybe, y: Maybe) -> None:
     """Whatever the variables hold: decimals of any size, integers, doubles, text."""
     values = ValueTable(TermDictionary())
