@@ -10,6 +10,7 @@ from typing import Any
 from quadrill.store.errors import QuadrillError
 
 _LAST_PORT = 65535
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@,]+\Z|\*\Z")
 _ABSOLUTE_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|^`\\]*\Z")
 
 
@@ -63,7 +64,7 @@ def parse(row: Setting, text: str, place: str) -> Any:
 def _parse_list(row: Setting, text: str, place: str) -> Any:
     """A list, its members separated by commas or written as JSON, ``["a", "b"]``."""
     if not text.lstrip().startswith("["):
-        return tuple(part.strip() for part in text.split(",") if part.strip())
+        return convert(row, [part.strip() for part in text.split(",") if part.strip()], place)
     try:
         members = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -84,6 +85,11 @@ def convert(row: Setting, value: Any, place: str) -> Any:
         and isinstance(value, (list, tuple))
         and all(isinstance(each, str) for each in value)
     ):
+        wrong = [each for each in value if row.unit == "origins" and not _ORIGIN.match(each)]
+        if wrong:
+            form = "https://example.org, without a path, or be *"
+            told = f"{wrong[0]!r} is none"
+            raise SettingsError(f"setting {row.name} {place} must name origins as {form}; {told}")
         return tuple(value)
     if row.type is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)

@@ -154,6 +154,9 @@ class _Explanation:
         if char and char in _TYPOGRAPHIC:
             message = f"the typographic quote {char} is not a quotation mark"
             return Fault(message, at, "Use straight quotes: \" or '.")
+        if char == "\ufeff" or (char.isspace() and char not in " \t\r\n"):
+            hint = "Editors and web pages leave it in texts: remove it, or write a plain space."
+            return Fault(f"the character U+{ord(char):04X} is no white space of SPARQL", at, hint)
         if char and char in "\"'":
             closing = f"Close it with {char}, or use {char * 3} for several lines."
             if not _WHOLE_STRING.match(text, at):
@@ -184,6 +187,8 @@ class _Explanation:
             hint = f"Did you forget the question mark? Write ?{word}."
         elif hint is None and "VAR" in self.choices:
             hint = f"A variable begins with a question mark: ?{word}. A name has a colon: prefix:{word}."
+        elif hint is None and "IRIREF" in self.choices:
+            hint = f"A name has a colon (prefix:{word} or :{word}), an IRI stands in <…>."
         return Fault(message, self.at, hint)
 
     def _end(self) -> Fault:

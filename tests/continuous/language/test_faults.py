@@ -38,6 +38,12 @@ def fault(text: str, dialect: Any = None, **options: Any) -> dict[str, Any]:
 
 
 SLIPS_OF_PEOPLE = {
+    "byte-order-mark": ("cqels", "▲\ufeffSELECT * { STREAM <s> [NOW] { ?x ?p ?o } }", "U+FEFF is no white space", "remove it"),
+    "space-of-a-web-page": ("cqels", "SELECT▲\u00a0* { STREAM <s> [NOW] { ?x ?p ?o } }", "U+00A0 is no white space", "plain space"),
+    "name-without-colon": (
+        "rspql", "REGISTER RSTREAM ▲out AS SELECT * FROM NAMED WINDOW <w> ON <s> [RANGE PT1H] { WINDOW <w> { ?r ?p ?o } }",
+        'unexpected "out"', "prefix:out",
+    ),
     "aggregate-without-parentheses": (
         "sparql", "SELECT ?x ▲COUNT(?y) AS ?n WHERE { ?x <p> ?y } GROUP BY ?x",
         "an aggregate in SELECT needs parentheses", "(COUNT(?x) AS ?n)",
