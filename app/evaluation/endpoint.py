@@ -100,10 +100,10 @@ class SparqlEndpoint:
         quads = self.quads()
         light = admission.is_light(text, quads, self.store.size_of_graph)
         heavy = not light or text in self.slow_texts.texts or grows(text)
-        process = self.processes.begin("query", text, user)
         if heavy and self._workers.takes(quads):
-            return self._from_worker(text, scope, asked, process, client)
+            return self._from_worker(text, scope, asked, user, client)
         limits = _limits(scope.seconds, settings.max_result_bytes, settings.max_result_rows)
+        process = self.processes.begin("query", text, user)
         answer = _InlineAnswer(self.processes, process, limits, client)
         answer.endpoint, answer.text, answer.scope, answer.asked = self, text, scope, asked
         return answer
@@ -130,12 +130,13 @@ class SparqlEndpoint:
         text = update_text(call, self.settings)
         using, using_named = call.graphs("using-graph-uri"), call.graphs("using-named-graph-uri")
         seconds = update_seconds(call)
-        process = self.processes.begin("update", text, user)
-
+        written = text
         counted = limited(text, self.settings.max_text_length, self.settings.max_evaluation_bytes)
         functions = functions_of(text)
         if counted is not None:
-            text, functions = counted.text, {**(functions or {}), **counted.functions}
+            written, functions = counted.text, {**(functions or {}), **counted.functions}
+        # What is listed ends in every case, so nothing that may fail stands in between.
+        process = self.processes.begin("update", text, user)
 
         def check() -> None:
             if counted is not None:
@@ -147,7 +148,7 @@ class SparqlEndpoint:
 
         try:
             return self.store.update(
-                text,
+                written,
                 base_iri=self.settings.base_iri,
                 using_graphs=using,
                 using_named_graphs=using_named,
@@ -159,7 +160,7 @@ class SparqlEndpoint:
             self.processes.end(process)
 
     def _from_worker(
-        self, text: str, scope: DatasetScope, asked: Extended | None, process: Process, client: Client
+        self, text: str, scope: DatasetScope, asked: Extended | None, user: str, client: Client
     ) -> HttpAnswer:
         """The answer of a query that may be heavy: a worker process evaluates it and can be killed."""
         settings = self.settings
@@ -177,6 +178,7 @@ class SparqlEndpoint:
             hosts=settings.remote_hosts,
             prefixes=dict(self.prefixes.all()),
         )
+        process = self.processes.begin("query", text, user)
 
         def body(sink: Transcoder) -> None:
             def begin(head: dict[str, Any]) -> None:

@@ -24,15 +24,21 @@ from quadrill.store.errors import LimitError
 from quadrill.store.sparql.tokens import Kind, Token, is_doubtful, tokens
 
 _WORDS = ("concat", "replace", "encode_for_uri")
-_CALL = re.compile(rf"(?:{'|'.join(_WORDS)})(?:\s++|#[^\r\n]*+)*+\(", re.IGNORECASE)
+_BEFORE_BRACKET = r"(?:\s++|#[^\r\n]*+)*+\("
+_CALL = re.compile(rf"(?:{'|'.join(_WORDS)}){_BEFORE_BRACKET}", re.IGNORECASE)
+_CALL_NAME = re.compile(rf"(?:{'|'.join(_WORDS)})(?={_BEFORE_BRACKET})", re.IGNORECASE)
 _FUNCTIONS: dict[str, Callable[..., Maybe]] = {
     "CONCAT": concat,
     "REPLACE": plain_replace,
     "ENCODE_FOR_URI": encode_for_uri,
 }
+_ENDS = tuple(_FUNCTIONS)
 _NAMES = {name: NamedNode(f"urn:quadrill:limited:{name.lower()}") for name in _FUNCTIONS}
 _THIRD = 2
 _SHORT = 4_096
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+_OPENING = {closing: opening for opening, closing in _CLOSING.items()}
+_MOST_TOKENS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,8 @@ def grows(text: str) -> bool:
 
 @lru_cache(maxsize=512)
 def _judged(text: str) -> bool:
-    return _calls(text)[1] > MUCH
+    reading = _read(text)
+    return reading.factor > MUCH or (reading.doubtful and _worst(text, reading) > MUCH)
 
 
 def limited(text: str, longest: int, together: int) -> Limited | None:
@@ -66,19 +73,20 @@ def limited(text: str, longest: int, together: int) -> Limited | None:
         together: of all values at most; 0 for no limit.
 
     Raises:
-        LimitError: it grows, and may hide a call.
+        LimitError: it grows, and may hide a call: a '<' in it can be read in two ways.
     """
     if not grows(text):
         return None
-    found, _, doubtful = _calls(text)
-    if doubtful:
+    reading = _read(text)
+    if reading.doubtful:
         raise LimitError(
             "the text may hide calls that make long values",
             hint="write spaces around every '<' that compares",
         )
     pieces, end = [], 0
-    for token in found:
-        pieces += [text[end : token.start], str(_NAMES[token.word])]
+    for token in reading.calls:
+        name = _function(token)
+        pieces += [text[end : token.end - len(name)], str(_NAMES[name])]
         end = token.end
     calls = LimitedCalls(Budget(Limits(text=longest, bytes=together)))
     functions = {_NAMES[name]: calls.of(function) for name, function in _FUNCTIONS.items()}
@@ -87,47 +95,119 @@ def limited(text: str, longest: int, together: int) -> Limited | None:
 
 @dataclass(slots=True)
 class _Bracket:
-    """An open bracket: the function before it, the place of the argument, and the tokens of that."""
+    """An open bracket: its sign, the function before it, the place of the argument and its tokens."""
 
+    sign: str
     name: str
     argument: int = 0
     tokens: list[Token] = field(default_factory=list)
-    factor: float = 1.0
+    third: float = 1.0
 
     def next_argument(self) -> None:
         """An argument has ended."""
         if self.name == "REPLACE" and self.argument == _THIRD:
-            # What is no string in the text may be of any length.
+            # What is no string in the text may be of any length. A pattern that matches nothing puts the
+            # string between all letters, so a string of one letter doubles.
             one = len(self.tokens) == 1 and self.tokens[0].kind is Kind.STRING
-            self.factor = len(self.tokens[0].text) if one else float("inf")
+            self.third = len(self.tokens[0].text) - 1 if one else float("inf")
         self.argument += 1
         self.tokens.clear()
 
+    def factor(self) -> float:
+        """How many times as long as its longest argument the value of the call could be."""
+        return {"CONCAT": self.argument, "REPLACE": self.third, "ENCODE_FOR_URI": 3}.get(self.name, 1)
 
-def _calls(text: str) -> tuple[list[Token], float, bool]:
-    """The calls, how many times as long they could make a value one behind the other, and if in doubt."""
-    found: list[Token] = []
-    factor, doubtful = 1.0, False
-    brackets: list[_Bracket] = []
-    previous: Token | None = None
-    for token in tokens(text):
-        doubtful = doubtful or is_doubtful(text, token, previous)
-        if token.text == "(":
-            name = previous.word if previous is not None and previous.word in _FUNCTIONS else ""
+
+class _Reading:
+    """What the tokens of a text tell, read one by one.
+
+    Attributes:
+        calls: the names of functions that are called.
+        factor: how many times as long the calls could make a value, one behind the other.
+        doubtful: a ``<`` may have been misread, which may hide calls and arguments.
+        cut: such a ``<`` was read as a comparison, by which what follows may be lost in a comment or string.
+        brackets: those that are open.
+    """
+
+    __slots__ = ("_previous", "_text", "brackets", "calls", "cut", "doubtful", "factor")
+
+    def __init__(self, text: str) -> None:
+        self.calls: list[Token] = []
+        self.factor = 1.0
+        self.doubtful = self.cut = False
+        self.brackets: list[_Bracket] = []
+        self._text = text
+        self._previous: Token | None = None
+
+    def take(self, token: Token) -> None:
+        """Read the next token."""
+        brackets, previous = self.brackets, self._previous
+        if token.text[:1] == "<" and self._in_doubt(token):
+            self.doubtful = True
+            self.cut = self.cut or token.kind is Kind.PUNCT
+        if token.kind is Kind.PUNCT and token.text in _CLOSING:
+            name = "" if previous is None or token.text != "(" else _function(previous)
             if previous is not None and name:
-                found.append(previous)
-            brackets.append(_Bracket(name))
+                self.calls.append(previous)
+            brackets.append(_Bracket(token.text, name))
         elif brackets and token.text == ",":
             brackets[-1].next_argument()
-        elif brackets and token.text == ")":
+        elif brackets and token.kind is Kind.PUNCT and token.text in _OPENING:
             closed = brackets.pop()
             closed.next_argument()
-            factor *= {"CONCAT": closed.argument, "REPLACE": closed.factor, "ENCODE_FOR_URI": 3}.get(
-                closed.name, 1
-            )
+            self.factor *= closed.factor()
             if brackets:
                 brackets[-1].tokens.append(token)
         elif brackets and len(brackets[-1].tokens) <= 1:
             brackets[-1].tokens.append(token)
-        previous = token
-    return found, float("inf") if doubtful else factor, doubtful
+        self._previous = token
+
+    def _in_doubt(self, token: Token) -> bool:
+        """True for a sign that may be misread; outside parentheses nothing compares, so an IRI is one."""
+        within = bool(self.brackets) and self.brackets[-1].sign == "("
+        if token.kind is Kind.IRI and not within:
+            return False
+        return is_doubtful(self._text, token, self._previous, "'#(),")
+
+
+def _read(text: str) -> _Reading:
+    """A text as its tokens tell it."""
+    reading = _Reading(text)
+    for token in tokens(text):
+        reading.take(token)
+    return reading
+
+
+def _worst(text: str, reading: _Reading) -> float:
+    """The most that a doubtful text could make of a value: whatever looks like a call is one.
+
+    From the name of a call on only one reading is left until the next doubtful sign, so each is read alone.
+    """
+    seen = {token.end for token in reading.calls}
+    factor, left = 1.0, _MOST_TOKENS
+    for match in _CALL_NAME.finditer(text):
+        if reading.cut and match.end() not in seen:
+            return float("inf")
+        alone = _Reading(text)
+        for token in tokens(text, match.start()):
+            left -= 1
+            if left < 0:
+                return float("inf")
+            opened = alone.brackets[-1] if alone.brackets else None
+            if opened is not None and _OPENING.get(token.text, opened.sign) != opened.sign:
+                break  # no call: its brackets do not match
+            alone.take(token)
+            if alone.doubtful:
+                return float("inf")
+            if opened is not None and not alone.brackets:
+                factor *= opened.factor()
+                break
+    return factor
+
+
+def _function(token: Token) -> str:
+    """The function of ours that a word ends with, or nothing; keywords before it need no border."""
+    word = token.word
+    if not word.endswith(_ENDS) or word.endswith("GROUP_CONCAT"):
+        return ""
+    return next(name for name in _FUNCTIONS if word.endswith(name))

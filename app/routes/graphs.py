@@ -49,7 +49,6 @@ def get_graph(path: str = "") -> Response:
     preconditions.check_reading(store.version)
     if preconditions.is_known(store.version):
         return Response(status=304)
-    process = services().endpoint.processes.begin("dump", str(target or "dataset"), incoming.user())
 
     def body(sink: Transcoder) -> None:
         def started(version: int) -> None:
@@ -65,8 +64,9 @@ def get_graph(path: str = "") -> Response:
             prefixes=negotiation.prefixes_for(chosen, services().prefixes.all()),
         )
 
-    endpoint = services().endpoint
-    answer = endpoint.stream(transcoded(body), settings.query_timeout, process, incoming.client())
+    endpoint, client = services().endpoint, incoming.client()
+    process = endpoint.processes.begin("dump", str(target or "dataset"), incoming.user())
+    answer = endpoint.stream(transcoded(body), settings.query_timeout, process, client)
     answer.headers["Content-Type"] = chosen.header
     return StreamedAnswer(answer)
 

@@ -148,22 +148,23 @@ _IRI = re.compile(r"<[^<>\"{}|^`\x00-\x20]*+>")
 _HIERARCHICAL = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*://")
 
 
-def is_doubtful(source: str, token: Token, previous: Token | None) -> bool:
-    """True for a ``<`` that may open an IRI or compare, where a misreading would open a string or comment.
+def is_doubtful(source: str, token: Token, previous: Token | None, signs: str = "'#") -> bool:
+    """True for a ``<`` that may open an IRI or compare, where a misreading hides one of ``signs``.
 
     Oxigraph decides by its grammar, we by the tokens around; a hostile text could use that to hide
     brackets and keywords from us. What no expression can look like (``<scheme://``) is never in doubt.
     """
-    if token.text[:1] != "<" or token.text == "<<" or previous is None:
+    if token.text[:1] != "<" or previous is None:
         return False
     if previous.kind is Kind.PUNCT and previous.text not in (")", "}", ">>"):
         return False
     if previous.kind is Kind.WORD and previous.word not in ("TRUE", "FALSE"):
         return False
-    match = _IRI.match(source, token.start)
+    # ``?a<<x:y>`` compares with an IRI.
+    match = _IRI.match(source, token.start + (token.text == "<<"))
     if match is None or _HIERARCHICAL.match(match.group()):
         return False
-    return "'" in match.group() or "#" in match.group()
+    return any([sign in match.group() for sign in signs])
 
 
 def _compares(text: str, previous: Token | None, brackets: bytearray) -> bool:

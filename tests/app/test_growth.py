@@ -121,3 +121,71 @@ def test_a_text_that_may_hide_calls_is_refused() -> None:
     text = "INSERT { ?a <urn:k> ?b } WHERE { ?a ?p ?b FILTER(?a <?b#> || 1 > 0) BIND(CONCAT(?b, ?b) AS ?c) }"
     with pytest.raises(LimitError, match="may hide calls"):
         limited(text, 100, 100)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "BASE <http://x/> INSERT {?s <#name> ?z} WHERE {?s <#a> ?a BIND(CONCAT(?a,'-') AS ?z)}",
+        "INSERT {?s <urn:x#name> ?z} WHERE {?s <urn:x#a> ?a BIND(REPLACE(?a,'a','b') AS ?z)}",
+        'INSERT DATA {<http://a> <#b> "concat(x)"}',
+        'INSERT DATA {<http://a> <#b> "concat(x"}',
+        "INSERT {?s <urn:it's> ?z} WHERE {?s ?p ?a {SELECT (GROUP_CONCAT(?a;SEPARATOR=',') AS ?z) {}}}",
+        'INSERT {?s ?p ?t} WHERE {VALUES (?l ?t) {("concat(x)" <#b>)} ?s ?p ?l}',
+        "SELECT (REPLACE(REPLACE(REPLACE(REPLACE(?a,'a','b'),'c','d'),'e','f'),'g','h') AS ?b) {?s ?p ?a}",
+    ],
+)
+def test_a_text_that_does_not_grow_in_either_reading_is_left_alone(text: str) -> None:
+    assert limited(text, 1 << 20, 1 << 26) is None
+
+
+def test_a_text_whose_iris_are_beyond_doubt_is_limited() -> None:
+    assert limited(UPDATE.replace("?a <urn:n>", "?a <#n>"), 100, 100) is not None
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "IF(1<xsd:integer(?n),CONCAT({0},{0}),2>1)",
+        "IF(1<<urn:x'>,1,CONCAT({0},{0}))",
+        "IF(1<xsd:integer('2'),CONCAT({0},{0}),2>1)",
+    ],
+)
+def test_calls_that_an_iri_may_hide_are_found(call: str) -> None:
+    calls = " ".join(f"BIND({call.format(f'?v{each}')} AS ?v{each + 1})" for each in range(25))
+    text = f"INSERT {{ ?a <urn:n> ?v25 }} WHERE {{ ?a <urn:k> ?v0 {calls} }}"
+    with pytest.raises(LimitError, match="may hide calls"):
+        limited(text, 100, 100)
+
+
+def test_arguments_that_an_iri_may_hide_are_found() -> None:
+    hidden = ",".join(["?a"] * 70)
+    with pytest.raises(LimitError, match="may hide calls"):
+        limited(f"SELECT (CONCAT(?a<x:f(?b),{hidden},?f>?g) AS ?z) {{ ?s ?p ?a }}", 100, 100)
+
+
+def test_calls_behind_a_keyword_without_a_border_are_limited() -> None:
+    store = QuadStore.open(None)
+    store.update(f"INSERT DATA {{ <urn:a> <urn:k> '{'x' * 100}' }}")
+    many = ", ".join(["?v"] * 70)
+    text = f"SELECT (MAX(DISTINCTCONCAT({many})) AS ?z) {{ ?s ?p ?v }}"
+    found = limited(text, 100, 0)
+    assert found is not None
+    with pytest.raises(LimitError, match="max_text_length"):
+        list(store.query(found.text, custom_functions=found.functions, check=found.check).rows())
+    store.close()
+
+
+def test_a_doubtful_text_full_of_calls_is_judged_in_bounded_time() -> None:
+    text = "INSERT DATA { <urn:a> <urn:b> '''" + "concat( " * 100_000 + "''' } ; INSERT DATA {(?a <#b>)}"
+    with pytest.raises(LimitError, match="may hide calls"):
+        limited(text, 100, 100)
+
+
+def test_a_refused_update_does_not_stay_among_the_processes(start_server: Start) -> None:
+    server = start_server()
+    text = UPDATE.replace("WHERE {", "WHERE { FILTER(?a <?b#> || 1 > 0)")
+    update = {"Content-Type": "application/sparql-update"}
+    answer = server.client.post("/update", content=text, headers=update)
+    assert "may hide calls" in problem_of(answer, 400)["detail"]
+    assert "<?b#>" not in server.client.get("/processes").text

@@ -304,6 +304,12 @@ def test_what_may_be_a_call_behind_a_doubtful_sign_is_refused(
         store.query(f"{BEHIND} SERVICE{between}{name} {{}}")
 
 
+def test_a_comparison_with_an_iri_hides_no_call(store: QuadStore, listener: Listener) -> None:
+    with pytest.raises(QuadrillError, match="may hide a call"):
+        store.query(f"SELECT * {{ FILTER(1<<x:'>||true) SERVICE <{listener.url}> {{ ?a ?b ?c }} #'\n}}")
+    assert listener.asked == []
+
+
 @pytest.mark.parametrize(
     ("before", "after", "same"),
     [
