@@ -24,9 +24,9 @@ from quadrill.store.errors import LimitError
 from quadrill.store.sparql.tokens import Kind, Token, is_doubtful, tokens
 
 _WORDS = ("concat", "replace", "encode_for_uri")
-_BEFORE_BRACKET = r"(?:\s++|#[^\r\n]*+)*+\("
-_CALL = re.compile(rf"(?:{'|'.join(_WORDS)}){_BEFORE_BRACKET}", re.IGNORECASE)
-_CALL_NAME = re.compile(rf"(?:{'|'.join(_WORDS)})(?={_BEFORE_BRACKET})", re.IGNORECASE)
+# Comments may stand before the bracket. They are not read here: a line of many names and signs of comments
+# would be read once for each of them.
+_CALL_NAME = re.compile(rf"(?:{'|'.join(_WORDS)})(?=\s*+[#(])", re.IGNORECASE)
 _FUNCTIONS: dict[str, Callable[..., Maybe]] = {
     "CONCAT": concat,
     "REPLACE": plain_replace,
@@ -39,6 +39,8 @@ _SHORT = 4_096
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _OPENING = {closing: opening for opening, closing in _CLOSING.items()}
 _MOST_TOKENS = 100_000
+_AS_LONG_AS_A_TOKEN = 64
+"""Characters, comments among them, that take as long to read as a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class Limited:
 def grows(text: str) -> bool:
     """True when a value could become many times as long as what is read."""
     small = text.lower()
-    if not any([word in small for word in _WORDS]) or not _CALL.search(text):
+    if not any([word in small for word in _WORDS]) or not _CALL_NAME.search(text):
         return False
     return (_judged if len(text) <= _SHORT else _judged.__wrapped__)(text)
 
@@ -186,13 +188,17 @@ def _worst(text: str, reading: _Reading) -> float:
     seen = {token.end for token in reading.calls}
     factor, left = 1.0, _MOST_TOKENS
     for match in _CALL_NAME.finditer(text):
-        if reading.cut and match.end() not in seen:
-            return float("inf")
-        alone = _Reading(text)
+        alone, end = _Reading(text), match.end()
         for token in tokens(text, match.start()):
-            left -= 1
+            left -= 1 + (token.end - end) // _AS_LONG_AS_A_TOKEN
             if left < 0:
                 return float("inf")
+            if end == match.end() < token.end:
+                if token.text != "(":
+                    break  # a name, no call
+                if reading.cut and end not in seen:
+                    return float("inf")
+            end = token.end
             opened = alone.brackets[-1] if alone.brackets else None
             if opened is not None and _OPENING.get(token.text, opened.sign) != opened.sign:
                 break  # no call: its brackets do not match

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -189,3 +190,11 @@ def test_a_refused_update_does_not_stay_among_the_processes(start_server: Start)
     answer = server.client.post("/update", content=text, headers=update)
     assert "may hide calls" in problem_of(answer, 400)["detail"]
     assert "<?b#>" not in server.client.get("/processes").text
+
+
+@pytest.mark.parametrize("text", ["SELECT * { ?s ?p ?o } #%s", 'SELECT * { ?s ?p "%s" }', "SELECT (1 <x#%s"])
+def test_names_among_signs_of_comments_are_read_once(text: str) -> None:
+    text %= "concat#" * 100_000
+    began = time.process_time()
+    grows(text)
+    assert time.process_time() - began < 5
