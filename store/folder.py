@@ -212,8 +212,8 @@ def _check_format(path: Path, version: int, upgrades: Mapping[int, Callable[[Pat
         write_format(path, version)
 
 
-def _hold(lock: IO[str], path: Path, patience: float = _PATIENCE) -> None:
-    until = time.monotonic() + patience
+def _hold(lock: IO[str], path: Path) -> None:
+    until = time.monotonic() + _PATIENCE
     try:
         while True:
             try:

@@ -12,6 +12,7 @@ pytest.importorskip("selenium", reason="needs the test extra")
 
 from tests.app.browser import CHROMEDRIVER, CHROMIUM, Page, chromium
 from tests.app.conftest import LiveServer, Start
+from tests.app.test_feed_clients import push
 
 pytestmark = [
     pytest.mark.skipif(
@@ -38,22 +39,12 @@ def page(start_server: Start, tmp_path: Path) -> Iterator[tuple[LiveServer, Page
         yield server, Page(driver, server.url)
 
 
-def push(server: LiveServer, number: int) -> None:
-    answer = server.client.post(
-        "/streams",
-        params={"iri": "http://e/s", "at": str(1_000 * number), "wait": "true"},
-        content=f"<urn:{number}> <urn:p> <urn:o> .",
-        headers={"Content-Type": "application/n-triples"},
-    )
-    assert answer.status_code == 200, answer.text
-
-
 def test_a_browser_gets_each_event_once_by_both_ways(page: tuple[LiveServer, Page]) -> None:
     server, shown = page
     text = "SELECT ?s { STREAM <http://e/s> [NOW] { ?s <urn:p> ?o } }"
     server.client.put("/queries/q", content=text, headers={"Content-Type": "text/plain"})
-    push(server, 1)
-    push(server, 2)
+    push(server, 1, "urn:")
+    push(server, 2, "urn:")
     shown.open("/openapi.json")  # a page of the server without scripts of its own
     shown.driver.execute_script(READ)
 
@@ -62,7 +53,7 @@ def test_a_browser_gets_each_event_once_by_both_ways(page: tuple[LiveServer, Pag
         return counts[0], counts[1]
 
     shown.until(lambda: count() == (2, 2), "the events that were there")
-    push(server, 3)
+    push(server, 3, "urn:")
     shown.until(lambda: count() == (3, 3), "an event that comes")
     found = json.loads(shown.driver.execute_script("return JSON.stringify(found)"))
     subjects = [[number, data["results"]["bindings"][0]["s"]["value"]] for number, data in found["events"]]

@@ -31,11 +31,12 @@ def fed(start_server: Start) -> LiveServer:
     return server
 
 
-def push(server: LiveServer, number: int) -> None:
+def push(server: LiveServer, number: int, prefix: str = "urn:\u2028") -> None:
+    """An element whose subject is the prefix with the number."""
     answer = server.client.post(
         "/streams",
         params={"iri": "http://e/s", "at": str(1_000 * number), "wait": "true"},
-        content=f"<urn:\u2028{number}> <urn:p> <urn:o> .",
+        content=f"<{prefix}{number}> <urn:p> <urn:o> .",
         headers={"Content-Type": "application/n-triples; charset=utf-8"},
     )
     assert answer.status_code == 200, answer.text
