@@ -122,7 +122,7 @@ def login() -> AnyResponse:
     return _render(200, "login.html", next=target)
 
 
-@blueprint.get("/ui/static/<filename>")
+@blueprint.get("/ui/static/<path:filename>")
 @needs(PUBLIC)
 def static(filename: str) -> AnyResponse:
     """A style sheet, script or picture of the page. Browsers ask again each time and mostly get 304."""

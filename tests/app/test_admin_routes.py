@@ -22,7 +22,11 @@ BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,imag
 TOKEN = "a-token-of-this-test-only"
 PAGES = ("/", "/ui/register", "/ui/streams", "/ui/sparql", "/ui/store", "/ui/jobs", "/ui/processes")
 FOLDER = Path(quadrill.static.__file__).parent
-ASSETS = sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".js", ".css", ".svg"))
+ASSETS = sorted(
+    path.relative_to(FOLDER).as_posix()
+    for path in FOLDER.rglob("*.*")
+    if path.suffix in (".js", ".css", ".svg") and path.relative_to(FOLDER).parts[0] != "vendor"
+)
 
 
 def _app(**settings: object) -> Flask:
@@ -92,8 +96,12 @@ def test_every_asset_that_a_page_or_a_script_names_is_there(client: FlaskClient)
     for asset in ASSETS:
         answer = client.get(f"/ui/static/{asset}")
         assert answer.status_code == 200
-        for imported in re.findall(r'from "\./([\w.]+)"', answer.text if asset.endswith(".js") else ""):
-            assert imported in ASSETS
+        for imported in re.findall(
+            r'(?:from |import\()"(\.[^"]+)"', answer.text if asset.endswith(".js") else ""
+        ):
+            assert (FOLDER / asset).parent.joinpath(imported).resolve().is_file(), (
+                f"{asset} imports {imported}"
+            )
 
 
 def test_scripts_build_text_never_markup() -> None:
@@ -104,7 +112,15 @@ def test_scripts_build_text_never_markup() -> None:
 
 
 def test_only_assets_are_served_from_the_static_folder(client: FlaskClient) -> None:
-    for name in ("__init__.py", "py.typed", "..%2F__init__.py", "none.js"):
+    for name in (
+        "__init__.py",
+        "py.typed",
+        "..%2F__init__.py",
+        "none.js",
+        "../none.js",
+        "pages",
+        "pages/../../x.js",
+    ):
         answer = client.get(f"/ui/static/{name}")
         assert answer.status_code == 404
         assert answer.mimetype == "application/problem+json"
@@ -138,7 +154,7 @@ def test_with_tokens_pages_lead_to_the_login_and_assets_stay_public() -> None:
         assert refused.status_code == 302
         assert refused.headers["Location"] == "/login?next=%2Fui%2Fstore%3Fx%3D1"
         assert client.get("/login").status_code == 200
-        assert client.get("/ui/static/admin.css").status_code == 200
+        assert client.get("/ui/static/styles/frame.css").status_code == 200
         assert client.get("/", headers={"Accept": "text/turtle"}).status_code == 401
         assert client.post("/login", json={"token": TOKEN}).status_code == 204
         assert client.get("/ui/store", headers={"Accept": BROWSER}).status_code == 200

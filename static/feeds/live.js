@@ -1,8 +1,8 @@
 // The live table of one feed: newest event at the top, each with its sign, its time and its rows.
 
-import { append, el, put } from "./dom.js";
-import { count, instant, interval } from "./format.js";
-import { rowCells, showBindings } from "./table.js";
+import { append, el, put } from "../base/dom.js";
+import { count, instant, interval } from "../base/format.js";
+import { rowCells, showBindings } from "../base/table.js";
 
 const SIGNS = { insert: "+ insert", delete: "− delete", answer: "= answer", progress: "… progress", reset: "↺ reset", error: "! error" };
 const MAX_ROWS = 400;

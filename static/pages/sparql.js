@@ -1,13 +1,13 @@
 // SPARQL queries and updates from the page.
 
-import { call } from "./api.js";
-import { byId, el, put, setText } from "./dom.js";
-import { codeBlock, Editor } from "./editor.js";
-import { bytes, counted, duration } from "./format.js";
-import { clearProblem, showProblem } from "./problem.js";
-import { showBindings } from "./table.js";
-import { tabs } from "./tabs.js";
-import { prefixesOf } from "./terms.js";
+import { call } from "../base/api.js";
+import { byId, el, put, setText } from "../base/dom.js";
+import { codeBlock, Editor } from "../editor/editor.js";
+import { bytes, counted, duration } from "../base/format.js";
+import { clearProblem, showProblem } from "../base/problem.js";
+import { showBindings } from "../base/table.js";
+import { tabs } from "../base/tabs.js";
+import { prefixesOf } from "../base/terms.js";
 
 const MAX_BYTES = 24 * 1024 * 1024;
 const MAX_SHOWN = 400_000;

@@ -1,8 +1,8 @@
 // The parts of a query's description as lists: counters, windows with their streams, static parts.
 
-import { breakable, el } from "./dom.js";
-import { coloured } from "./editor.js";
-import { count, duration, instant, interval } from "./format.js";
+import { breakable, el } from "../base/dom.js";
+import { coloured } from "../editor/editor.js";
+import { count, duration, instant, interval } from "../base/format.js";
 
 /** "elements_in" -> "Elements in". */
 function label(name) {

@@ -1,7 +1,7 @@
 // The query editor: a textarea, which keeps every habit of the keyboard and of screen readers, with a coloured
 // copy of its text painted underneath, line numbers, and marks under the places of errors.
 
-import { el, put } from "./dom.js";
+import { el, put } from "../base/dom.js";
 import { tokens } from "./tokens.js";
 
 /** Makes an editor of a `<div class="editor">` that holds one textarea. */

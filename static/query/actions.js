@@ -1,8 +1,8 @@
 // What can be done with a registered query: the same buttons on the list and on the query's own page.
 
-import { call, queryPath } from "./api.js";
-import { announce } from "./dom.js";
-import { showProblem } from "./problem.js";
+import { call, queryPath } from "../base/api.js";
+import { announce } from "../base/dom.js";
+import { showProblem } from "../base/problem.js";
 
 const STEPS = {
   pause: { run: (name) => call("PATCH", queryPath(name), { json: { state: "paused" } }), done: "is paused" },

@@ -1,6 +1,6 @@
 // What the description of a query holds, put into phrases for all pages.
 
-import { counted, duration } from "./format.js";
+import { counted, duration } from "../base/format.js";
 
 /** The counters whose growth is shown as rates. A query that failed at the start has none. */
 export function growing(query) {

@@ -1,9 +1,9 @@
 // Running queries and updates, with a way to stop each.
 
-import { call } from "./api.js";
-import { announce, byId, el, poll, put, setText } from "./dom.js";
-import { counted, duration } from "./format.js";
-import { showProblem } from "./problem.js";
+import { call } from "../base/api.js";
+import { announce, byId, el, poll, put, setText } from "../base/dom.js";
+import { counted, duration } from "../base/format.js";
+import { showProblem } from "../base/problem.js";
 
 const body = byId("processes").tBodies[0];
 

@@ -1,10 +1,10 @@
 // The store: its graphs with their sizes, and every commit as it happens.
 
-import { call } from "./api.js";
-import { announce, breakable, byId, el, put, serverState, setText } from "./dom.js";
-import { openFeed } from "./feed.js";
-import { count, counted, instant } from "./format.js";
-import { clearProblem, showProblem } from "./problem.js";
+import { call } from "../base/api.js";
+import { announce, breakable, byId, el, put, serverState, setText } from "../base/dom.js";
+import { openFeed } from "../feeds/feed.js";
+import { count, counted, instant } from "../base/format.js";
+import { clearProblem, showProblem } from "../base/problem.js";
 
 const FORMATS = { "": "by the file's ending", "text/turtle": "Turtle", "application/trig": "TriG", "application/n-triples": "N-Triples",
   "application/n-quads": "N-Quads", "application/rdf+xml": "RDF/XML", "application/ld+json": "JSON-LD" };

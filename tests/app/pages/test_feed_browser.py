@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("selenium", reason="needs the test extra")
 
-from tests.app.browser import CHROMEDRIVER, CHROMIUM, Page, chromium
 from tests.app.conftest import LiveServer, Start
+from tests.app.pages.browser import CHROMEDRIVER, CHROMIUM, Page, chromium
 from tests.app.test_feed_clients import push
 
 pytestmark = [

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-import pytest
 from selenium.webdriver.common.keys import Keys
 
-from quadrill.app import running
-from quadrill.app.config import load_settings
+from .browser import NEEDS_BROWSER, Page
+from .conftest import PREFIX, push, register, served, update
 
-from .browser import CHROMEDRIVER, CHROMIUM, Page, chromium
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        CHROMIUM is None or CHROMEDRIVER is None, reason="no chromium or no chromedriver on the PATH"
-    ),
-]
+pytestmark = NEEDS_BROWSER
 
 TOKEN = "a-token-of-this-test-only"
-PREFIX = "PREFIX ex: <http://example.org/>\n"
 LIVE = PREFIX + (
     "SELECT ?sensor ?value ?room WHERE {\n"
     "  STREAM ex:readings [NOW] { ?sensor ex:value ?value }\n"
@@ -36,62 +25,6 @@ ROOMS = (
     + """INSERT DATA { GRAPH ex:rooms {
     ex:s1 ex:in "kitchen" . ex:s2 ex:in "<script>document.title=1</script>" } }"""
 )
-
-
-@contextlib.contextmanager
-def _server(**settings: object) -> Iterator[str]:
-    values = {"data": ":memory:", "port": 0, **settings}
-    with running.serve(load_settings(overrides=values, environment={})) as server:
-        yield server.url.rstrip("/")
-
-
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with _server() as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
-    with chromium(tmp_path_factory.mktemp("profile")) as started:
-        yield started
-
-
-@pytest.fixture
-def page(driver: object, base: str) -> Iterator[Page]:
-    shown = Page(driver, base)  # type: ignore[arg-type]
-    shown.complaints()
-    yield shown
-    assert shown.complaints() == []
-
-
-@pytest.fixture
-def client(base: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=base, timeout=30) as started:
-        yield started
-        for query in started.get("/queries").json()["queries"]:
-            started.delete(f"/queries/{query['name']}").raise_for_status()
-        for stream in started.get("/streams").json()["streams"]:
-            started.delete("/streams", params={"iri": stream["iri"]}).raise_for_status()
-        _update(started, "DROP ALL")
-
-
-def _update(client: httpx.Client, text: str) -> None:
-    headers = {"Content-Type": "application/sparql-update"}
-    client.post("/update", content=text, headers=headers).raise_for_status()
-
-
-def _register(client: httpx.Client, name: str, text: str, **options: object) -> None:
-    client.post("/queries", json={"name": name, "query": text, **options}).raise_for_status()
-
-
-def _push(client: httpx.Client, turtle: str, at: int, stream: str = "http://example.org/readings") -> None:
-    client.post(
-        "/streams",
-        params={"iri": stream, "at": at, "wait": "true"},
-        content=turtle,
-        headers={"Content-Type": "text/turtle"},
-    ).raise_for_status()
 
 
 def _error_place(page: Page) -> str:
@@ -107,7 +40,7 @@ def _error_place(page: Page) -> str:
 def test_a_wrong_query_shows_its_error_at_the_place_and_a_right_one_shows_its_rows_live(
     page: Page, client: httpx.Client
 ) -> None:
-    _update(client, ROOMS)
+    update(client, ROOMS)
     page.open("/ui/register")
     page.write("#name", "in-rooms")
     page.write("#text", LIVE.replace("[NOW]", "[NOWHERE]"))
@@ -127,8 +60,8 @@ def test_a_wrong_query_shows_its_error_at_the_place_and_a_right_one_shows_its_ro
     assert page.text("h1") == "in-rooms"
     assert page.text("#text") == LIVE
 
-    _push(client, PREFIX + "ex:s1 ex:value 21 .", 1000)
-    _push(client, PREFIX + "ex:s1 ex:value 22 .", 2000)
+    push(client, PREFIX + "ex:s1 ex:value 21 .", 1000)
+    push(client, PREFIX + "ex:s1 ex:value 22 .", 2000)
     page.until_text("#live tbody", "22")
     newest, oldest = page.text("#live tbody").splitlines()[0], page.text("#live tbody").splitlines()[-1]
     assert "insert" in newest and "22" in newest and "kitchen" in newest
@@ -140,10 +73,10 @@ def test_a_wrong_query_shows_its_error_at_the_place_and_a_right_one_shows_its_ro
 def test_a_page_that_is_opened_late_shows_what_was_told_from_the_first_event_on(
     page: Page, client: httpx.Client
 ) -> None:
-    _update(client, ROOMS)
-    _register(client, "early", LIVE)
+    update(client, ROOMS)
+    register(client, "early", LIVE)
     for value, at in ((31, 1000), (32, 2000)):
-        _push(client, PREFIX + f"ex:s1 ex:value {value} .", at)
+        push(client, PREFIX + f"ex:s1 ex:value {value} .", at)
     page.open("/ui/queries/early")
     page.until_text("#live tbody", "31")
     page.until_text("#live tbody", "32")
@@ -161,11 +94,11 @@ def test_a_store_without_a_mirror_is_not_asked_for_one(page: Page) -> None:
 
 
 def test_a_script_in_the_data_is_text_on_every_page(page: Page, client: httpx.Client) -> None:
-    _update(client, ROOMS)
-    _register(client, "hostile", LIVE + "\n# </script><script>document.title='run'</script>")
+    update(client, ROOMS)
+    register(client, "hostile", LIVE + "\n# </script><script>document.title='run'</script>")
     page.open("/ui/queries/hostile")
     page.until_text("#feed-state", "live")
-    _push(client, PREFIX + "ex:s2 ex:value '<img src=x onerror=document.title=1>' .", 1000)
+    push(client, PREFIX + "ex:s2 ex:value '<img src=x onerror=document.title=1>' .", 1000)
     page.until_text("#live tbody", "<script>document.title=1</script>")
     assert "<img src=x onerror=document.title=1>" in page.text("#live tbody")
     page.click("#tab-answer")
@@ -176,7 +109,7 @@ def test_a_script_in_the_data_is_text_on_every_page(page: Page, client: httpx.Cl
 
 
 def test_a_query_is_paused_resumed_and_dropped_from_the_list(page: Page, client: httpx.Client) -> None:
-    _register(client, "listed", LIVE)
+    register(client, "listed", LIVE)
     page.open("/")
     row = 'tr[data-name="listed"]'
     page.until_text(f'{row} [data-field="state"]', "running")
@@ -203,7 +136,7 @@ def test_validation_shows_the_plan_and_registers_nothing(page: Page, client: htt
 
 
 def test_a_query_whose_name_is_taken_can_replace_the_other(page: Page, client: httpx.Client) -> None:
-    _register(client, "taken", LIVE)
+    register(client, "taken", LIVE)
     page.open("/ui/register")
     page.write("#name", "taken")
     page.write("#text", LIVE.replace("[NOW]", "[RANGE 5s]"))
@@ -215,7 +148,7 @@ def test_a_query_whose_name_is_taken_can_replace_the_other(page: Page, client: h
 
 
 def test_the_sparql_tab_shows_rows_terms_booleans_and_graphs(page: Page, client: httpx.Client) -> None:
-    _update(
+    update(
         client,
         PREFIX
         + """INSERT DATA {
@@ -262,7 +195,7 @@ def test_the_sparql_tab_marks_errors_and_updates_the_store(page: Page, client: h
 
 
 def test_a_long_answer_is_shown_in_pages(page: Page, client: httpx.Client) -> None:
-    _update(client, PREFIX + "INSERT DATA {" + "".join(f"ex:s ex:n {n} ." for n in range(450)) + "}")
+    update(client, PREFIX + "INSERT DATA {" + "".join(f"ex:s ex:n {n} ." for n in range(450)) + "}")
     page.open("/ui/sparql")
     page.write("#text", PREFIX + "SELECT ?n { ?s ex:n ?n } ORDER BY ?n")
     page.click("#run")
@@ -276,11 +209,11 @@ def test_a_long_answer_is_shown_in_pages(page: Page, client: httpx.Client) -> No
 
 
 def test_the_store_page_shows_sizes_and_commits_as_they_happen(page: Page, client: httpx.Client) -> None:
-    _update(client, ROOMS)
+    update(client, ROOMS)
     page.open("/ui/store")
     page.until_text("#feed-state", "live")
     page.until_text("#graphs", "http://example.org/rooms")
-    _update(
+    update(
         client,
         PREFIX + "DELETE DATA { GRAPH ex:rooms { ex:s1 ex:in 'kitchen' } };"
         "INSERT DATA { ex:a ex:b 1, 2, 3 . GRAPH ex:new { ex:a ex:b 1 } }",
@@ -293,7 +226,7 @@ def test_the_store_page_shows_sizes_and_commits_as_they_happen(page: Page, clien
 
 
 def test_a_push_gives_a_receipt_and_a_wrong_body_its_position(page: Page, client: httpx.Client) -> None:
-    _register(client, "reader", LIVE)
+    register(client, "reader", LIVE)
     page.open("/ui/streams")
     page.until_text("#streams", "http://example.org/readings")
     assert "reader" in page.text("#streams tbody")
@@ -341,19 +274,19 @@ def test_a_lost_connection_is_shown_and_the_feed_resumes(driver: object, tmp_pat
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with _server(data=str(tmp_path / "data"), port=port) as url:
+    with served(data=str(tmp_path / "data"), port=port) as url:
         page = Page(driver, url)  # type: ignore[arg-type]
         with httpx.Client(base_url=url, timeout=30) as client:
-            _update(client, ROOMS)
-            _register(client, "kept", LIVE)
+            update(client, ROOMS)
+            register(client, "kept", LIVE)
             page.open("/ui/queries/kept")
             page.until_text("#feed-state", "live")
     page.until_text("#feed-state", "reconnecting")
     page.until_text("#connection", "no connection")
-    again = _server(data=str(tmp_path / "data"), port=port)
+    again = served(data=str(tmp_path / "data"), port=port)
     with again as url, httpx.Client(base_url=url, timeout=30) as client:
         page.until_text("#feed-state", "live")
-        _push(client, PREFIX + "ex:s1 ex:value 33 .", 1000)
+        push(client, PREFIX + "ex:s1 ex:value 33 .", 1000)
         page.until_text("#live tbody", "33")
         page.until_text("#connection", "connected")
         page.driver.get("about:blank")
@@ -370,15 +303,15 @@ def test_a_hidden_page_closes_its_feed_and_resumes_where_it_was(page: Page, clie
     def subscribers() -> int:
         return int(client.get("/queries/seen").json()["feed"]["subscribers"])
 
-    _update(client, ROOMS)
-    _register(client, "seen", LIVE)
+    update(client, ROOMS)
+    register(client, "seen", LIVE)
     page.open("/ui/queries/seen")
     page.until_text("#feed-state", "live")
-    _push(client, PREFIX + "ex:s1 ex:value 41 .", 1000)
+    push(client, PREFIX + "ex:s1 ex:value 41 .", 1000)
     page.until_text("#live tbody", "41")
     hide(True)
     page.until(lambda: subscribers() == 0, "nobody listens")
-    _push(client, PREFIX + "ex:s1 ex:value 42 .", 2000)
+    push(client, PREFIX + "ex:s1 ex:value 42 .", 2000)
     hide(False)
     page.until_text("#live tbody", "42")
     assert page.text("#live tbody").count("41") == 1
@@ -386,7 +319,7 @@ def test_a_hidden_page_closes_its_feed_and_resumes_where_it_was(page: Page, clie
 
 
 def test_with_a_token_the_page_asks_for_it_and_then_works(driver: object) -> None:
-    with _server(token=TOKEN) as url:
+    with served(token=TOKEN) as url:
         page = Page(driver, url)  # type: ignore[arg-type]
         page.open("/ui/store")
         page.until_text("h1", "Sign in")

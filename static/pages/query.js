@@ -1,17 +1,17 @@
 // One continuous query: its results as they come, and what it is made of.
 
-import { call, Problem, queryPath } from "./api.js";
-import { fitActions, listenForActions } from "./actions.js";
-import { drawChart, Rates } from "./chart.js";
-import { codeBlock } from "./editor.js";
-import { byId, el, poll, put, serverState, setText } from "./dom.js";
-import { openFeed } from "./feed.js";
-import { LiveTable, showAnswer } from "./live.js";
-import { growing, waiting } from "./names.js";
-import { countersList, staticList, windowsList } from "./parts.js";
-import { showProblem } from "./problem.js";
-import { tabs } from "./tabs.js";
-import { prefixesOf } from "./terms.js";
+import { call, Problem, queryPath } from "../base/api.js";
+import { fitActions, listenForActions } from "../query/actions.js";
+import { drawChart, Rates } from "../charts/lines.js";
+import { codeBlock } from "../editor/editor.js";
+import { byId, el, poll, put, serverState, setText } from "../base/dom.js";
+import { openFeed } from "../feeds/feed.js";
+import { LiveTable, showAnswer } from "../feeds/live.js";
+import { growing, waiting } from "../query/names.js";
+import { countersList, staticList, windowsList } from "../query/parts.js";
+import { showProblem } from "../base/problem.js";
+import { tabs } from "../base/tabs.js";
+import { prefixesOf } from "../base/terms.js";
 
 const name = byId("name").dataset.name;
 const first = serverState({ query: {} }).query;

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
@@ -30,6 +31,12 @@ FLAGS = (
     "--window-size=1360,1000",
 )
 PATIENCE_SECONDS = 30
+NEEDS_BROWSER = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        CHROMIUM is None or CHROMEDRIVER is None, reason="no chromium or no chromedriver on the PATH"
+    ),
+]
 
 T = TypeVar("T")
 

@@ -1,11 +1,11 @@
 // Register a continuous query: editor, options, validation, and errors at their place.
 
-import { call, queryPath } from "./api.js";
-import { announce, append, byId, el, put } from "./dom.js";
-import { Editor } from "./editor.js";
-import { EXAMPLES } from "./examples.js";
-import { staticList, windowsList } from "./parts.js";
-import { clearProblem, showProblem } from "./problem.js";
+import { call, queryPath } from "../base/api.js";
+import { announce, append, byId, el, put } from "../base/dom.js";
+import { Editor } from "../editor/editor.js";
+import { EXAMPLES } from "../editor/examples.js";
+import { staticList, windowsList } from "../query/parts.js";
+import { clearProblem, showProblem } from "../base/problem.js";
 
 const CHOICES = ["dialect", "output", "bounds", "lateness", "result_iri", "profile", "window_default_graph"];
 const FLAGS = ["non_empty", "strict", "strict_dataset"];

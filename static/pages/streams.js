@@ -1,11 +1,11 @@
 // Streams: where each one stands in time, what was late, who reads it; pushing and declaring.
 
-import { call } from "./api.js";
-import { Rates } from "./chart.js";
-import { announce, breakable, byId, el, poll, put, serverState, setText } from "./dom.js";
-import { Editor } from "./editor.js";
-import { count, counted, duration, instant, rate } from "./format.js";
-import { clearProblem, showProblem } from "./problem.js";
+import { call } from "../base/api.js";
+import { Rates } from "../charts/lines.js";
+import { announce, breakable, byId, el, poll, put, serverState, setText } from "../base/dom.js";
+import { Editor } from "../editor/editor.js";
+import { count, counted, duration, instant, rate } from "../base/format.js";
+import { clearProblem, showProblem } from "../base/problem.js";
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const TYPES = {

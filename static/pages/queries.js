@@ -1,11 +1,11 @@
 // The list of continuous queries, kept up to date.
 
-import { call } from "./api.js";
-import { fitActions, listenForActions } from "./actions.js";
-import { drawSpark, Rates } from "./chart.js";
-import { byId, poll, serverState, setText } from "./dom.js";
-import { ago, count, instant, rate } from "./format.js";
-import { growing, staticSummary, waiting } from "./names.js";
+import { call } from "../base/api.js";
+import { fitActions, listenForActions } from "../query/actions.js";
+import { drawSpark, Rates } from "../charts/lines.js";
+import { byId, poll, serverState, setText } from "../base/dom.js";
+import { ago, count, instant, rate } from "../base/format.js";
+import { growing, staticSummary, waiting } from "../query/names.js";
 
 const body = byId("queries").tBodies[0];
 const rates = new Map();

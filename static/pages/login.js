@@ -1,8 +1,8 @@
 // Signing in without leaving the page when the token is wrong. Without scripts the form itself does it.
 
-import { call } from "./api.js";
-import { byId } from "./dom.js";
-import { showProblem } from "./problem.js";
+import { call } from "../base/api.js";
+import { byId } from "../base/dom.js";
+import { showProblem } from "../base/problem.js";
 
 byId("login").addEventListener("submit", async (event) => {
   event.preventDefault();

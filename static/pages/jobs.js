@@ -1,9 +1,9 @@
 // Loads, compactions and restores: how far they are, what was left out, a way to cancel.
 
-import { call } from "./api.js";
-import { announce, byId, el, poll, put, setText } from "./dom.js";
-import { ago, bytes, count, counted, duration } from "./format.js";
-import { clearProblem, showProblem } from "./problem.js";
+import { call } from "../base/api.js";
+import { announce, byId, el, poll, put, setText } from "../base/dom.js";
+import { ago, bytes, count, counted, duration } from "../base/format.js";
+import { clearProblem, showProblem } from "../base/problem.js";
 
 const SHOWN = 100;
 const body = byId("jobs").tBodies[0];

@@ -1,7 +1,7 @@
 // A small time-series chart in SVG: one or two lines over the last few minutes.
 
-import { el, put, svg } from "./dom.js";
-import { rate } from "./format.js";
+import { el, put, svg } from "../base/dom.js";
+import { rate } from "../base/format.js";
 
 const WIDTH = 640;
 const HEIGHT = 150;

@@ -1,0 +1,75 @@
+"""How a view looks: its faults by axe, what overflows at a width, pictures in light and dark."""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+from typing import Any
+
+from axe_core_python.selenium import Axe
+
+from .browser import Page
+
+# Pictures are kept here where the variable is set; CI does, and a person looks at them.
+PICTURES = os.environ.get("QUADRILL_SCREENSHOTS")
+WIDE, NARROW = 1360, 390
+HEIGHT = 1000
+
+
+def faults(page: Page) -> list[str]:
+    """What axe finds on the view that is open: rule, elements and why."""
+    found: dict[str, Any] = Axe().run(page.driver)
+    return [
+        f"{fault['id']}: {node['html'][:160]}: {node.get('failureSummary', '')}"
+        for fault in found["violations"]
+        for node in fault["nodes"]
+    ]
+
+
+def show_as(page: Page, *, width: int = WIDE, dark: bool = False) -> None:
+    """Give the browser's view a width in CSS pixels, and the light or dark scheme."""
+    page.driver.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False},
+    )
+    page.driver.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia",
+        {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]},
+    )
+
+
+def overflow(page: Page) -> list[str]:
+    """The elements that make the page wider than its window."""
+    found: list[str] = page.driver.execute_script(
+        """const width = document.documentElement.clientWidth;
+        if (document.documentElement.scrollWidth <= width) return [];
+        return [...document.body.querySelectorAll('*')]
+          .filter((node) => node.getBoundingClientRect().right > width + 1)
+          .map((node) => `${node.tagName.toLowerCase()}#${node.id}.${node.className}`).slice(0, 20);"""
+    )
+    return found
+
+
+def picture(page: Page, name: str) -> None:
+    """Keep a picture of the whole view as `name`.png, where a folder for pictures is set."""
+    if PICTURES is None:
+        return
+    shot = page.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
+    folder = Path(PICTURES)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.png").write_bytes(base64.b64decode(shot["data"]))
+
+
+def looks_well(page: Page, name: str) -> list[str]:
+    """The faults of the view that is open, wide and narrow, light and dark; keeps the four pictures."""
+    found: list[str] = []
+    for width in (WIDE, NARROW):
+        for dark in (False, True):
+            show_as(page, width=width, dark=dark)
+            scheme = "dark" if dark else "light"
+            found += [f"{width} px, {scheme}: {fault}" for fault in faults(page)]
+            found += [f"{width} px, {scheme}: overflows: {element}" for element in overflow(page)]
+            picture(page, f"{name}-{width}-{scheme}")
+    show_as(page)
+    return found

@@ -1,0 +1,47 @@
+"""Every view of the page is without findings by axe, wide and narrow, light and dark."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from .browser import NEEDS_BROWSER, Page
+from .conftest import PREFIX, push, register, update
+from .looks import looks_well
+
+pytestmark = NEEDS_BROWSER
+VIEWS = {
+    "queries": "/",
+    "query": "/ui/queries/in-rooms",
+    "register": "/ui/register",
+    "streams": "/ui/streams",
+    "sparql": "/ui/sparql",
+    "store": "/ui/store",
+    "jobs": "/ui/jobs",
+    "running": "/ui/processes",
+}
+TEXT = (
+    PREFIX
+    + """SELECT ?sensor ?value ?room WHERE {
+  STREAM ex:readings [RANGE 1m] { ?sensor ex:value ?value }
+  GRAPH ex:rooms { ?sensor ex:in ?room }
+}"""
+)
+
+
+@pytest.fixture
+def filled(client: httpx.Client) -> httpx.Client:
+    """A server with a graph, a query and some results."""
+    update(client, PREFIX + 'INSERT DATA { GRAPH ex:rooms { ex:s1 ex:in "kitchen" . ex:s2 ex:in "cellar" } }')
+    register(client, "in-rooms", TEXT)
+    for at in range(5):
+        push(client, PREFIX + f"ex:s{1 + at % 2} ex:value {20 + at} .", 1000 * at)
+    return client
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_has_no_findings_in_any_width_and_scheme(name: str, filled: httpx.Client, page: Page) -> None:
+    page.open(VIEWS[name])
+    page.until(lambda: page.text("h1"), "the title")
+    found = looks_well(page, name)
+    assert not found, "\n".join(found)
