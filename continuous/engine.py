@@ -242,9 +242,17 @@ class Engine(StreamService, QueryService):
         }
 
     def hold_files(self) -> HeldFiles | None:
-        """The engine's files of a moment, for a backup; None in memory. It goes on while they are copied."""
+        """The engine's files of a moment, for a backup; None in memory. It goes on while they are copied.
+
+        Raises:
+            StoreUnwritableError: results or inputs wait for space.
+        """
         recovery = self.recovery
-        return None if recovery is None else self.parts.sequencer.call(recovery.checkpoints.hold)
+        if recovery is None:
+            return None
+        self.parts.turns.require_writable()
+        held: HeldFiles = self.parts.sequencer.call(recovery.checkpoints.hold)
+        return held
 
     def sync(self, timeout: float | None = 30.0) -> None:
         """Wait until everything accepted so far is processed, its results in the feeds and views written.

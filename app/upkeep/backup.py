@@ -19,6 +19,7 @@ from quadrill.continuous.durable.journal import held_files
 from quadrill.store.errors import QuadrillError, StoreUnwritableError, UnsupportedError
 from quadrill.store.folder import mark_as_copy
 from quadrill.store.logs.held import HeldFiles, copy_database
+from quadrill.store.logs.input_log import SPACE
 from quadrill.store.logs.reading import reading
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import REGISTRY, Registry
@@ -119,8 +120,11 @@ def download(
     if folder is None:
         raise UnsupportedError("a backup of a store in memory", hint="export its quads instead")
     outgoing = folder / OUTGOING
-    outgoing.mkdir(mode=0o700, exist_ok=True)
-    target = Path(tempfile.mkdtemp(dir=outgoing))
+    try:
+        outgoing.mkdir(mode=0o700, exist_ok=True)
+        target = Path(tempfile.mkdtemp(dir=outgoing))
+    except OSError as error:
+        raise StoreUnwritableError(f"the backup to {outgoing} failed: {error}", hint=SPACE) from error
     try:
         made = make(store, registry, hold, target)
     except BaseException:

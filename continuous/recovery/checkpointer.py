@@ -121,8 +121,12 @@ class Checkpointer:
             self._keep_tables(at_end=True)
 
     def hold(self) -> HeldFiles:
-        """The engine's files, open, as they are between two turns: recovery goes on from a copy of them."""
-        self._parts.sequencer.settle()
+        """The engine's files, open, as they are between two turns: recovery goes on from a copy of them.
+
+        Raises:
+            StoreUnwritableError: there is no space for what they would have to hold.
+        """
+        self._parts.sequencer.settle(patient=False)
         with self._parts.turns.lock:
             self._journal.log.sync()
             return held_files(self._journal.folder)

@@ -249,11 +249,11 @@ class Sequencer:
             if turn.waiter is not None:
                 turn.waiter.set()
 
-    def settle(self) -> None:
+    def settle(self, *, patient: bool = True) -> None:
         """Write what waits, then let subscribers see it. Waits as long as the disk is full.
 
         Raises:
-            StoreUnwritableError: the engine stops, or has no thread of its own to wait in.
+            StoreUnwritableError: the engine stops, or nobody is ``patient`` or has a thread to wait in.
         """
         outbox, turns = self._outbox, self.turns
         while outbox.waits:
@@ -264,7 +264,7 @@ class Sequencer:
                 if turns.trouble is None:
                     log.error("results wait: %s", error.message)
                 turns.trouble = error.message
-                if turns.closed or not self.threads.beside:
+                if turns.closed or not self.threads.beside or not patient:
                     raise
                 time.sleep(_RETRY_SECONDS)
             else:

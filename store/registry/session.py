@@ -23,12 +23,17 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.orm import Mapper, Session
 from sqlalchemy.pool import QueuePool
 
+from ..errors import StoreUnwritableError
+from ..logs.input_log import SPACE
 from ..logs.marks import MARK, Mark
 from .errors import RegistryError
 from .models import Base
 
 BUSY_TIMEOUT_MS = 10_000
 CONNECT_TIMEOUT_S = 10
+_UNWRITABLE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC)
+_DISK_FULL = "53100"
+"""PostgreSQL's word for it (https://www.postgresql.org/docs/current/errcodes-appendix.html)."""
 SQLITE_BEGIN = "sqlite_begin"
 REGISTRY = "registry.sqlite"
 """The file of the registry in a data folder."""
@@ -122,10 +127,18 @@ class Database:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Turn the database's errors into one sentence each."""
+        """Turn the database's errors into one sentence each.
+
+        Raises:
+            StoreUnwritableError: it can be read and has no place for more.
+            RegistryError: whatever else is wrong.
+        """
         try:
             yield
         except (SQLAlchemyError, UnicodeEncodeError) as error:
+            if _is_full(error):
+                told = f"the registry {self.shown_url} cannot be written: {_first_line(error)}"
+                raise StoreUnwritableError(told, hint=SPACE) from error
             raise RegistryError(
                 f"the registry {self.shown_url} failed: {_first_line(error)}",
                 hint="check that the database runs, that its folder can be written, and the registry's URL",
@@ -215,6 +228,14 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
 
 def _postgresql_engine(url: URL) -> Engine:
     return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_TIMEOUT_S})
+
+
+def _is_full(error: Exception) -> bool:
+    """True where the database says that its disk takes nothing more."""
+    cause = getattr(error, "orig", None)
+    if isinstance(cause, sqlite3.Error):
+        return getattr(cause, "sqlite_errorcode", 0) in _UNWRITABLE
+    return getattr(cause, "sqlstate", None) == _DISK_FULL
 
 
 def _first_line(error: Exception) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from sqlalchemy import event
 
 from quadrill.continuous.clock import ManualClock
-from quadrill.store.errors import StoreError, StoreUnwritableError
+from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.logs import checkpoint_file
 from tests.continuous.test_recovery import E, Life, P
 
@@ -105,7 +106,7 @@ def test_under_the_registry_a_registration_is_whole_or_absent(life: Life) -> Non
         name = f"q{number}"
         try:
             life.register(name, f"SELECT ?x WHERE {{ STREAM :s [NOW] {{ ?x :seen '{LONG}' }} }}")
-        except StoreError as error:
+        except StoreUnwritableError as error:
             assert "full" in error.message
             refused += 1
             assert life.engine.parts.catalogue.find(name) is None
@@ -116,6 +117,22 @@ def test_under_the_registry_a_registration_is_whole_or_absent(life: Life) -> Non
     names = [entry.name for entry in life.engine.parts.catalogue.entries()]
     event.remove(database.engine, "checkout", opened)
     assert sorted(record.name for record in life.registry.list_queries()) == sorted(names)
+
+
+def test_a_backup_is_refused_while_results_or_inputs_wait_for_space(tmp_path: Path) -> None:
+    life = Life(tmp_path / "d", ManualClock(1_000_000), threaded=True)
+    life.register("seen")
+    with no_space(life.journal.results._db):
+        with pytest.raises(StoreUnwritableError):
+            for at in range(2_000, 2_400):
+                life.push(at, LONG + str(at))
+        with ThreadPoolExecutor(1) as beside, pytest.raises(StoreUnwritableError, match="result log.*full"):
+            beside.submit(life.engine.hold_files).result(10)
+    life.engine.sync()
+    held = life.engine.hold_files()
+    assert held is not None
+    held.close()
+    life.stop()
 
 
 def test_under_the_checkpoint_the_old_one_stays_and_the_journal_is_kept(
