@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from pyoxigraph import NamedNode
 
 from quadrill.continuous.algebra.advice import predicates_named, variable_advice
 from quadrill.continuous.algebra.graphs import graphs_read
+from quadrill.continuous.algebra.nodes import MERGED, Var
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.queries.prepare import PreparedQuery
 from quadrill.store.quads.quad_store import QuadStore
@@ -24,30 +25,51 @@ def advice(prepared: PreparedQuery, store: QuadStore, engine: Engine) -> list[st
     return [*variable_advice(prepared.query), *_unseen(prepared, store, engine)]
 
 
+class _Newest:
+    """The predicates of the newest elements of streams, each stream looked at once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._seen: dict[str, tuple[int, set[NamedNode]]] = {}
+
+    def without(self, name: NamedNode, streams: Iterable[NamedNode | Var]) -> int:
+        """How many elements there are, of which none has a predicate; 0 where one has it, or may have."""
+        elements = 0
+        for stream in streams:
+            number, predicates = self._of(stream) if isinstance(stream, NamedNode) else (0, set())
+            if not number or name in predicates:
+                return 0
+            elements += number
+        return elements
+
+    def _of(self, stream: NamedNode) -> tuple[int, set[NamedNode]]:
+        if stream.value not in self._seen:
+            newest = self._engine.newest_elements(stream.value, _MOST_ELEMENTS)
+            self._seen[stream.value] = len(newest), {quad.predicate for one in newest for quad in one.quads}
+        return self._seen[stream.value]
+
+
 def _unseen(prepared: PreparedQuery, store: QuadStore, engine: Engine) -> Iterator[str]:
     """Predicates and graphs that neither the store nor the streams have.
+
+    C-SPARQL's patterns are looked up in the store and in all of the query's streams.
 
     A stream that retains nothing has nothing to say: queries are often there before their first element.
     """
     query = prepared.query
-    streams = {window.name: window.stream for window in query.windows}
-    seen: dict[str, tuple[int, set[NamedNode]]] = {}
+    streams = {window.name: {window.stream} for window in query.windows}
+    streams[MERGED] = {window.stream for window in query.windows}
+    newest = _Newest(engine)
     for window, name in islice(dict.fromkeys(predicates_named(query.root)), _MOST_NAMES):
         if store.has_predicate(name):
             continue
-        stream = None if window is None else streams.get(window)
         if window is None:
             yield f"No triple of the store has the predicate <{name.value}>."
-        elif isinstance(stream, NamedNode):
-            if stream.value not in seen:
-                newest = engine.newest_elements(stream.value, _MOST_ELEMENTS)
-                predicates = {quad.predicate for one in newest for quad in one.quads}
-                seen[stream.value] = len(newest), predicates
-            elements, predicates = seen[stream.value]
-            if elements and name not in predicates:
-                shown = "The newest element" if elements == 1 else f"None of the newest {elements} elements"
-                verb = "has no triple" if elements == 1 else "has a triple"
-                yield f"{shown} of <{stream.value}> {verb} with the predicate <{name.value}>."
+        elif elements := newest.without(name, streams.get(window, set())):
+            shown = "The newest element" if elements == 1 else f"None of the newest {elements} elements"
+            verb = "has no triple" if elements == 1 else "has a triple"
+            places = " and ".join(sorted(str(stream) for stream in streams[window]))
+            yield f"{shown} of {places} {verb} with the predicate <{name.value}>."
     fetched = {spec.iri for spec in prepared.source_specs}
     graphs = [*query.dataset.default, *query.dataset.named, *sorted(graphs_read(query.root).names, key=str)]
     for graph in dict.fromkeys(graphs):

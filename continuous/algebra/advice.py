@@ -12,7 +12,7 @@ from quadrill.store.sparql.tokens import Kind, tokens
 
 from .build import all_nodes, expressions, operands
 from .graphs import predicates_of
-from .nodes import MERGED, Algebra, Bgp, Extend, Graph, Group, Path, Service, Values, Var, Window
+from .nodes import Algebra, Bgp, Extend, Graph, Group, Path, Service, Values, Var, Window
 from .query import ContinuousQuery
 from .variables import expression_variables, in_scope, term_variables, triple_variables
 
@@ -92,7 +92,7 @@ def predicates_named(
 ) -> Iterator[tuple[NamedNode | None, NamedNode]]:
     """The predicates of the patterns, each with the window that is looked into; None for the store.
 
-    What SERVICE calls ask elsewhere, windows by variables and C-SPARQL's merged window are left out.
+    What SERVICE calls ask elsewhere and windows by variables are left out.
     """
     match node:
         case Bgp(patterns):
@@ -100,7 +100,7 @@ def predicates_named(
                 yield from ((window, name) for name in predicates_of([Bgp((pattern,))]) or ())
         case Path():
             yield from ((window, name) for name in predicates_of([node]) or ())
-        case Window(NamedNode() as name, inner) if name != MERGED:
+        case Window(NamedNode() as name, inner):
             yield from predicates_named(inner, name)
         case Service() | Window():
             pass

@@ -51,6 +51,27 @@ def test_predicates_and_graphs_that_nobody_has_are_told() -> None:
         assert b.engine.prepared("none") is None
 
 
+def test_merged_windows_are_looked_up_in_all_streams_and_in_the_store() -> None:
+    text = "REGISTER QUERY q AS SELECT ?x %s WHERE { ?x :%s [] }"
+    one = text % ("FROM STREAM :s [RANGE 10s STEP 5s]", "%s")
+    two = text % ("FROM STREAM :s [RANGE 10s STEP 5s] FROM STREAM :t [RANGE 10s STEP 5s]", "%s")
+    with bench() as b:
+        assert warnings(b, one % "sean") == [], "a stream without elements says nothing"
+        b.push(1_000, "a")
+        known = [warnings(b, each % "seen") for each in (one, two)]
+        assert known == [[], []]
+        told = f"The newest element of <{E}s> has no triple with the predicate <{E}sean>."
+        assert warnings(b, one % "sean") == [told]
+        assert warnings(b, two % "sean") == [], "the other stream may have it"
+        b.push(1_000, "a", stream=E + "t")
+        told = (
+            f"None of the newest 2 elements of <{E}s> and <{E}t> has a triple with the predicate <{E}sean>."
+        )
+        assert warnings(b, two % "sean") == [told]
+        b.store.update(f"INSERT DATA {{ <{E}a> <{E}sean> <{E}r> }}")
+        assert warnings(b, two % "sean") == []
+
+
 def test_what_any_predicate_matches_and_what_is_asked_elsewhere_is_left_out() -> None:
     with bench() as b:
         b.push(1_000, "a")
