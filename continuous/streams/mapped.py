@@ -51,7 +51,7 @@ def of_records(records: Iterable[Record], mapping: RecordMapping, options: Decod
     """The elements of records; raises as `decode_mapped`."""
     result = Decoded()
     skipped = size = 0
-    apply, declared, add = mapping.apply, mapping.declaration, result.elements.append
+    apply, timed, given = mapping.apply, mapping.declaration.time, options.at
     for record in records:
         place, line, found, _ = record
         try:
@@ -61,9 +61,9 @@ def of_records(records: Iterable[Record], mapping: RecordMapping, options: Decod
             if not statements:
                 skipped += 1
                 continue
-            at = options.at
-            if declared.time is not None and (time is not None or at is None):
-                at = record_ms(time, declared.time_format, declared.time)
+            at = given if time is None else time
+            if at is None and timed is not None:
+                at = record_ms(None, None, timed)
         except QuadrillError as error:
             if isinstance(error, InputError | LimitError) and isinstance(found, dict):
                 details = {**error.details, "line": line}
@@ -75,7 +75,7 @@ def of_records(records: Iterable[Record], mapping: RecordMapping, options: Decod
         size += len(statements)
         check_size(size, options)
         if not options.each_triple:
-            add(made_element((statements, at, place, line, blank)))
+            result.elements.append(made_element((statements, at, place, line, blank)))
             continue
         result.elements += [DecodedElement((each,), at, place, line, blank) for each in statements]
     result.skipped = skipped

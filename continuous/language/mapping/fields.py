@@ -3,13 +3,21 @@
     {"sensor": "a", "value": {"c": 21.5}}    ?sensor "a", ?value_c 21.5
     {"id": 1, "tag": ["x", "y"]}             two solutions; several arrays give their product
 
-Only what a mapping asks for is looked at; how a key is understood is remembered.
+Only what a mapping asks for is looked at. How a key is understood is remembered; and for records of the same
+keys, as most of a stream are, there is a function that takes their values, unless there are arrays.
+
+    def row(record):
+        a1 = record["value"]
+        if type(a1) is not dict or tuple(a1) != ("c",): return None     # it is read field by field
+        p0 = record["sensor"]
+        p1 = a1["c"]
+        return (p0, p1) if ((kind := type(p0)) is str or ...) and ... else None
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pyoxigraph import Literal, NamedNode
@@ -19,11 +27,19 @@ from quadrill.store.errors import LimitError
 from ...errors import InputError
 from ...expressions.values import INTEGER_LIMIT, XSD, Maybe
 
-Row: TypeAlias = list[Maybe]
+Row: TypeAlias = Sequence[Maybe]
 """The values of the variables that a mapping asks for, in their order."""
 _OTHER = re.compile(r"[^A-Za-z0-9_]")
 _INTEGER = NamedNode(f"{XSD}integer")
+_IS_ONE = (
+    "((kind := type({0})) is str or kind is float or (-{1} <= {0} < {1} if kind is int else is_one(kind)))"
+)
+"""A test whether a local is the value of a variable as it stands."""
+_Reader: TypeAlias = Callable[[Mapping[str, Any]], Row | None]
 _MOST_KEYS = 10_000
+_MOST_READERS = 100
+_LONG = 1_000
+"""Characters of keys that are not remembered: names of fields are short."""
 
 
 def variable_name(field: str) -> str:
@@ -48,9 +64,10 @@ class FieldReader:
     def __init__(self, names: Sequence[str], *, most_solutions: int = 10_000) -> None:
         """Make one for the variables of these names."""
         self._columns = {name: column for column, name in enumerate(names)}
-        self._empty: Row = [None] * len(names)
+        self._empty: list[Maybe] = [None] * len(names)
         self._root = _Step("", None)
         self._known = 0
+        self._readers: dict[tuple[str, ...], _Reader | None] = {}
         self._most = most_solutions
 
     def rows(self, record: Mapping[str, Any]) -> list[Row]:
@@ -60,13 +77,47 @@ class FieldReader:
             InputError: two of its fields are one variable.
             LimitError: its arrays have too many solutions.
         """
-        return self._solutions(record, self._root)
+        keys = tuple(record)
+        reader = self._readers.get(keys)
+        if reader is None and keys not in self._readers and len(self._readers) < _MOST_READERS:
+            reader = self._readers[keys] = self._reader(record) if sum(map(len, keys)) < _LONG else None
+        row = None if reader is None else reader(record)
+        return self._solutions(record, self._root) if row is None else [row]
+
+    def _reader(self, record: Mapping[str, Any]) -> _Reader | None:
+        """A function for records with the keys of this one; None when they are read field by field."""
+        parts: list[tuple[_Step, Mapping[str, Any], str]] = [(self._root, record, "record")]
+        names: dict[str, Any] = {"is_one": _is_one}
+        lines: list[str] = []
+        locals_: dict[int, str] = {}
+        for step, fields, source in parts:  # objects of the record are added on the way
+            for key, value in fields.items():
+                found = step.below[key] if key in step.below else self._step(step, key)
+                if found is None:
+                    continue
+                if type(value) is dict and step is self._root:
+                    local, keys = f"a{len(parts)}", f"keys{len(parts)}"
+                    parts.append((found, value, local))
+                    names[keys] = tuple(value)
+                    lines.append(f"{local} = {source}[{key!r}]")
+                    lines.append(f"if type({local}) is not dict or tuple({local}) != {keys}: return None")
+                elif found.column is None or found.column in locals_ or isinstance(value, dict | list):
+                    return None
+                else:
+                    local = locals_[found.column] = f"p{found.column}"
+                    lines.append(f"{local} = {source}[{key!r}]")
+        tests = [_IS_ONE.format(each, INTEGER_LIMIT) for each in locals_.values()]
+        cells = "".join(f"{locals_.get(column)}, " for column in range(len(self._empty)))
+        lines.append(f"return ({cells}) if {' and '.join(tests) or 'True'} else None")
+        exec("\n    ".join(["def row(record):", *lines]), names)
+        made: _Reader = names["row"]
+        return made
 
     def _solutions(self, fields: Mapping[str, Any], step: _Step) -> list[Row]:
         row = self._empty.copy()
         arrays: list[list[Row]] = []
         self._object(fields, step, row, arrays)
-        rows = [row]
+        rows: list[Row] = [row]
         if not arrays:
             return rows
         for alternatives in arrays:
@@ -79,7 +130,9 @@ class FieldReader:
             rows = [self._together(each, other) for each in rows for other in alternatives]
         return rows
 
-    def _object(self, fields: Mapping[str, Any], step: _Step, row: Row, arrays: list[list[Row]]) -> None:
+    def _object(
+        self, fields: Mapping[str, Any], step: _Step, row: list[Maybe], arrays: list[list[Row]]
+    ) -> None:
         below = step.below
         for key, value in fields.items():
             try:
@@ -140,10 +193,15 @@ class FieldReader:
         found = None
         if column is not None or any(each.startswith(beneath) for each in self._columns):
             found = _Step(name, column)
-        if self._known < _MOST_KEYS:  # others are understood anew each time
+        if self._known < _MOST_KEYS and len(key) < _LONG:  # others are understood anew each time
             self._known += 1
             parent.below[key] = found
         return found
+
+
+def _is_one(kind: type) -> bool:
+    """True when a value of this type is that of one variable."""
+    return kind is not dict and kind is not list
 
 
 def _value(value: Any) -> Maybe:

@@ -1,46 +1,53 @@
 """A mapping's algebra -> one Python function of the fields of a record, which adds statements.
 
-    def statements(p0, p1, add):        # the values of the fields, None where there is none
+    def statements(p0, p1, found):      # the values of the fields, None where there is none
         v1 = f_0(k_1, p0)               # BIND
         if b2 is True:                  # FILTER
-            add((t_3, t_4, text(p1), ""))
+            t5 = text(p1)
+            found += ((t_3, t_4, t5, ""),)
 
 Fields are bound everywhere, in nested groups too, as if each group began with a VALUES of the record. What
 has several solutions (UNION, OPTIONAL, VALUES) is collected as rows and gone through. Expressions are as in
-queries.
+queries; what one gives for the text of a single field is remembered, and so are the texts of literals.
 """
 
 from __future__ import annotations
 
 import random
-import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from pyoxigraph import BlankNode, Literal, NamedNode
+from pyoxigraph import NamedNode
 
 from quadrill.store.dictionary import TermDictionary
-from quadrill.store.terms import Term, term_text
+from quadrill.store.terms import term_text
 
 from ...algebra import nodes as a
-from ...algebra.build import all_nodes
+from ...algebra.build import all_nodes, sub_expressions
 from ...algebra.nodes import Algebra, Expr, TermPattern, TripleTerm, Var
 from ...algebra.query import TemplateQuad
-from ...algebra.set_functions import double_text
 from ...algebra.variables import expression_variables
 from ...expressions.compile import Emitter, ExpressionContext
-from ...expressions.functions import same_term
 from ...expressions.oxigraph import canonical
-from ...expressions.values import XSD, Maybe, Value, ValueTable, term_of, value_of
+from ...expressions.values import Maybe, Value, ValueTable, value_of
 from .construct import Construct
+from .remembered import Remembered
+from .texts import (
+    INTEGER,
+    NUMBERS,
+    TEXTS,
+    Kind,
+    iri_text,
+    key_of,
+    node_text,
+    object_text,
+    same_value,
+    triple_text,
+)
 
 Statements: TypeAlias = Callable[..., None]
-"""Takes the values of the fields and what a statement is given to."""
-_PLAIN = re.compile(r'[^"\\\x00-\x1f\x7f\ufffe\uffff]*+').fullmatch
-_SMALL = 2.0**49
-"""Below it all doubles are written by their shortest digits."""
-_INTEGER, _DOUBLE, _BOOLEAN = (f'"^^<{XSD}{name}>' for name in ("integer", "double", "boolean"))
+"""Takes the values of the fields and the list to which statements are added."""
 
 
 def fields_of(construct: Construct) -> tuple[str, ...]:
@@ -70,7 +77,7 @@ def generate(construct: Construct, fields: Sequence[str], base_iri: str) -> Stat
         UnsupportedError: an expression that cannot be compiled.
     """
     context = ExpressionContext(ValueTable(TermDictionary()), base_iri)
-    generator = _Generator(_Emitter(context), {name: f"p{place}" for place, name in enumerate(fields)})
+    generator = _Generator(context, {name: f"p{place}" for place, name in enumerate(fields)})
     return generator.build(construct.pattern, construct.template)
 
 
@@ -91,62 +98,8 @@ def is_single(construct: Construct) -> bool:
     )
 
 
-def text_of(value: Value) -> str:
-    """The text of a value's term, as the store writes it."""
-    return _object(value) or ""
-
-
-def _object(value: Maybe) -> str | None:
-    if value is None:
-        return None
-    kind = type(value)
-    if kind is str:
-        if value.isprintable() and '"' not in value and "\\" not in value:  # type: ignore[union-attr,operator]
-            return f'"{value}"'
-        return f'"{value}"' if _PLAIN(value) else str(Literal(value))  # type: ignore[arg-type]
-    if kind is NamedNode:
-        return str(value)
-    if kind is int:
-        return f'"{value}{_INTEGER}'
-    if kind is float:
-        if -_SMALL < value < _SMALL:  # type: ignore[operator]
-            text = repr(value)
-            if "e" not in text:
-                return f'"{text.removesuffix(".0")}{_DOUBLE}'
-        return f'"{double_text(value)}{_DOUBLE}'  # type: ignore[arg-type]
-    if kind is bool:
-        return f'"true{_BOOLEAN}' if value else f'"false{_BOOLEAN}'
-    return term_text(term_of(value))
-
-
-def _node(value: Maybe) -> str | None:
-    """The text of a value that can be a subject or a graph's name."""
-    return str(value) if type(value) is NamedNode or type(value) is BlankNode else None
-
-
-def _iri(value: Maybe) -> str | None:
-    """The text of a value that can be a predicate."""
-    return str(value) if type(value) is NamedNode else None
-
-
-def _same(left: Value, right: Value) -> bool:
-    """True for values of one term."""
-    kind = type(left)
-    if kind is not type(right):
-        return False
-    return left == right if kind is str or kind is int else same_term(left, right)
-
-
-def _key(value: Value) -> str | Term:
-    """A value as a key: another term's is another one."""
-    return value if type(value) is str else term_of(value)
-
-
 Env: TypeAlias = Mapping[str, str]
 """The local with the value of each variable."""
-
-_Kind: TypeAlias = Callable[[Maybe], str | None]
-"""The text of a value that may stand in some place of a statement; None of another one."""
 
 
 class _Emitter(Emitter):
@@ -166,24 +119,28 @@ _MADE: dict[str, Callable[[], Value]] = {
 }
 
 
+def _differs(expr: Expr) -> bool:
+    """True when an expression may give something else each time."""
+    return any(isinstance(each, a.Call) and each.name in _MADE for each in sub_expressions(expr))
+
+
 class _Generator:
     """Writes the function. Each method leaves the lines at a depth where there is one solution."""
 
-    def __init__(self, emitter: _Emitter, fields: Env) -> None:
-        self._emitter = emitter
+    def __init__(self, context: ExpressionContext, fields: Env) -> None:
+        self._context = context
+        self._emitter = _Emitter(context)
         self._fields = fields
         self._texts: dict[tuple[str, str], str] = {}
+        self._made_of: dict[str, tuple[str, Callable[[Value], Maybe]]] = {}
+        """The locals whose value is a function of one field, with that field's local."""
 
     def build(self, pattern: Algebra, template: Sequence[TemplateQuad]) -> Statements:
         emitter = self._emitter
         emitter.depth = 1
         emitter.line("pass")
-        env = self._pattern(pattern)
-        depth = emitter.depth
-        for quad in template:
-            self._quad(quad, env)
-            emitter.depth = depth
-        head = f"def statements({', '.join([*self._fields.values(), 'add'])}):"
+        self._template(template, self._pattern(pattern))
+        head = f"def statements({', '.join([*self._fields.values(), 'found'])}):"
         made: Statements = emitter.build(head, "statements")
         return made
 
@@ -197,7 +154,7 @@ class _Generator:
             case a.Extend(inner, var, expr):
                 env = self._pattern(inner)
                 emitter.known = env
-                return {**env, var.name: emitter.value(expr, {})}
+                return {**env, var.name: self._remembered(expr, env) or emitter.value(expr, {})}
             case a.Filter(condition, inner):
                 env = self._pattern(inner)
                 self._require(condition, env)
@@ -212,6 +169,37 @@ class _Generator:
                 return self._union(left, right)
             case _:
                 raise AssertionError(node)  # construct.py refuses it
+
+    def _remembered(self, expr: Expr, env: Env) -> str | None:
+        """Lines that compute an expression of one field, looked up where that is a text; None of others."""
+        emitter, names = self._emitter, expression_variables(expr)
+        locals_ = {env.get(name, "None") for name in names}
+        if isinstance(expr, Var) or len(locals_) != 1 or _differs(expr):
+            return None
+        (local,) = locals_
+        if local in self._made_of:
+            field, inner = self._made_of[local]
+        elif local in self._fields.values():
+            field, inner = local, None
+        else:
+            return None
+        own = _Emitter(self._context)
+        own.depth, own.known = 1, dict.fromkeys(names, "given")
+        own.line(f"return {own.value(expr, {})}")
+        function = outer = own.build("def value(given):", "value")
+        if inner is not None:
+            function = lambda given: outer(inner(given))  # noqa: E731
+        result, text = emitter.fresh(), emitter.fresh("t")
+        both = Remembered(lambda given: (found := function(given), node_text(found)))
+        known = emitter.name_of(both, "known")
+        emitter.line(f"if type({field}) is str: {result}, {text} = {known}[{field}]")
+        emitter.line("else:")
+        emitter.depth += 1
+        emitter.line(f"{result} = {emitter.value(expr, {})}")
+        emitter.line(f"{text} = {emitter.name_of(node_text, 'node')}({result})")
+        emitter.depth -= 1
+        self._made_of[result], self._texts[result, "node_text"] = (field, function), text
+        return result
 
     def _require(self, condition: Expr, env: dict[str, str]) -> None:
         emitter = self._emitter
@@ -235,9 +223,10 @@ class _Generator:
         if key is not None and rows:
             index: dict[Any, list[tuple[Maybe, ...]]] = {}
             for row in rows:
-                index.setdefault(_key(row[key]), []).append(row)  # type: ignore[arg-type]  # every row has it
+                index.setdefault(key_of(row[key]), []).append(row)  # type: ignore[arg-type]  # every row has it
             field, found = self._fields[names[key]], f"{emitter.name_of(index, 'index')}.get"
-            source = f"{source} if {field} is None else {found}({emitter.name_of(_key, 'key')}({field}), ())"
+            key_name = emitter.name_of(key_of, "key")
+            source = f"{source} if {field} is None else {found}({key_name}({field}), ())"
         self._each(locals_, source)
         env = dict(self._fields)
         for place, (name, local) in enumerate(zip(names, locals_, strict=True)):
@@ -254,7 +243,7 @@ class _Generator:
     def _joined(self, left: str, right: str) -> str:
         """Go on where two locals are compatible; the local of what they are together."""
         emitter = self._emitter
-        same = emitter.name_of(_same, "same")
+        same = emitter.name_of(same_value, "same")
         self._only_if(f"{left} is None or {right} is None or {same}({left}, {right})")
         result = emitter.fresh()
         emitter.line(f"{result} = {right} if {left} is None else {left}")
@@ -336,24 +325,39 @@ class _Generator:
 
     # --- the template -------------------------------------------------------------------------------
 
-    def _quad(self, quad: TemplateQuad, env: Env) -> None:
-        """The statement of a template's quad, where its terms are bound and of the right kind."""
-        triple = quad.triple
-        tests: list[str] = []
-        parts = [
-            self._term(triple.subject, env, _node, tests),
-            self._term(triple.predicate, env, _iri, tests),
-            self._term(triple.object, env, _object, tests),
-        ]
-        named = quad.graph is not None
-        parts.append(self._term(quad.graph, env, _node, tests) if named else self._emitter.name_of("", "g"))  # type: ignore[arg-type]
-        if "None" in parts:
-            return  # a variable that nothing ever binds
-        if tests:
-            self._only_if(" and ".join(f"{test} is not None" for test in dict.fromkeys(tests)))
-        self._emitter.line(f"add(({', '.join(parts)}))")
+    def _template(self, template: Sequence[TemplateQuad], env: Env) -> None:
+        """The statements of the template, where their terms are bound and of the right kind."""
+        emitter, default = self._emitter, self._emitter.name_of("", "g")
+        made: list[tuple[str, list[str]]] = []
+        for triple, graph in ((each.triple, each.graph) for each in template):
+            tests: list[str] = []
+            parts = [
+                self._term(triple.subject, env, node_text, tests),
+                self._term(triple.predicate, env, iri_text, tests),
+                self._term(triple.object, env, object_text, tests),
+                default if graph is None else self._term(graph, env, node_text, tests),
+            ]
+            if "None" not in parts:  # a variable that nothing ever binds
+                made.append((f"({', '.join(parts)}), ", tests))
+        if not made:
+            return
+        # Most records have all of it.
+        self._when(
+            dict.fromkeys(test for _, tests in made for test in tests), "".join(text for text, _ in made)
+        )
+        if any(tests for _, tests in made) and len(made) > 1:
+            emitter.line("else:")
+            emitter.depth += 1
+            for text, tests in made:
+                self._when(tests, text)
+            emitter.depth -= 1
 
-    def _term(self, term: TermPattern, env: Env, kind: _Kind, tests: list[str]) -> str:
+    def _when(self, tests: Iterable[str], statements: str) -> None:
+        """Add statements when some locals are something."""
+        tests = [f"{each} is not None" for each in dict.fromkeys(tests)]
+        self._emitter.line(f"if {' and '.join(tests) or 'True'}: found += ({statements})")
+
+    def _term(self, term: TermPattern, env: Env, kind: Kind, tests: list[str]) -> str:
         """A local or constant with the text of a term; ``tests`` gets those that may be None."""
         emitter = self._emitter
         if isinstance(term, TripleTerm):
@@ -368,27 +372,35 @@ class _Generator:
         known = self._texts.get((local, kind.__name__))
         if known is None:
             known = self._texts[local, kind.__name__] = emitter.fresh("t")
-            emitter.line(f"{known} = {emitter.name_of(kind, kind.__name__.strip('_'))}({local})")
+            emitter.line(f"{known} = {self._text(local, kind)}")
         tests.append(known)
         return known
+
+    def _text(self, local: str, kind: Kind) -> str:
+        """An expression for the text of a local's value."""
+        emitter = self._emitter
+        text = f"{emitter.name_of(kind, kind.__name__)}({local})"
+        if kind is object_text:
+            texts, numbers = emitter.name_of(TEXTS, "texts"), emitter.name_of(NUMBERS, "numbers")
+            # Zeros of both signs are one key.
+            number = f"{numbers}[{local}] if type({local}) is float and {local} else {text}"
+            whole = f"f'\"{{{local}}}{INTEGER}' if type({local}) is int else {number}"
+            return f"{texts}[{local}] if type({local}) is str else {whole}"
+        return text
 
     def _triple_term(self, term: TripleTerm, env: Env, tests: list[str]) -> str:
         emitter = self._emitter
         own: list[str] = []
         parts = [
-            self._term(term.subject, env, _node, own),
-            self._term(term.predicate, env, _iri, own),
-            self._term(term.object, env, _object, own),
+            self._term(term.subject, env, node_text, own),
+            self._term(term.predicate, env, iri_text, own),
+            self._term(term.object, env, object_text, own),
         ]
         result = emitter.fresh("t")
-        joined = f"{emitter.name_of(_triple_text, 'triple')}({', '.join(parts)})"
+        joined = f"{emitter.name_of(triple_text, 'triple')}({', '.join(parts)})"
         emitter.line(f"{result} = {joined}")
         tests.extend([*own, result])
         return result
-
-
-def _triple_text(subject: str | None, predicate: str | None, value: str | None) -> str | None:
-    return None if None in (subject, predicate, value) else f"<<( {subject} {predicate} {value} )>>"
 
 
 def _variables(term: TermPattern | None) -> list[Var]:

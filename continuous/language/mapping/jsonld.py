@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from pyoxigraph import Literal, NamedNode
@@ -19,12 +19,15 @@ from quadrill.store.terms import store_form, term_text
 from ...errors import InputError
 from ...expressions.values import XSD
 from .context import JsonLdContext, Term, node_text
-from .generate import text_of
+from .remembered import Remembered
+from .texts import TEXTS, text_of
 
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _TYPE, _FIRST, _REST, _NIL = (f"<{_RDF}{name}>" for name in ("type", "first", "rest", "nil"))
 _DOUBLE = f"{XSD}double"
 _MOST_KEYS = 10_000
+_LONG = 1_000
+"""Characters of keys that are not remembered."""
 _WHOLE_LIMIT = 10**21
 """Greater numbers are doubles."""
 
@@ -38,19 +41,30 @@ def statements_by(context: JsonLdContext) -> Callable[[Mapping[str, Any]], list[
             return understood[key]
         except KeyError:
             found = context.term(key)
-            if len(understood) < _MOST_KEYS:
+            if len(understood) < _MOST_KEYS and len(key) < _LONG:
                 understood[key] = found
             return found
 
-    return lambda record: _Writing(context, term_of).of(record)
+    def reference(vocab: bool, iri: str) -> str | None:
+        return node_text_of(context.expand(iri, vocab=vocab, document=True))
+
+    references = Remembered(partial(reference, False)), Remembered(partial(reference, True))
+    return lambda record: _Writing(context, term_of, references).of(record)
 
 
 class _Writing:
     """The statements of one record."""
 
-    def __init__(self, context: JsonLdContext, term_of: Callable[[str], Term | None]) -> None:
+    def __init__(
+        self,
+        context: JsonLdContext,
+        term_of: Callable[[str], Term | None],
+        references: tuple[Remembered[str, str | None], Remembered[str, str | None]],
+    ) -> None:
+        """Make one; the texts of ``references`` are relative to the document, or names of the vocabulary."""
         self._context = context
         self._term_of = term_of
+        self._references = references
         self._found: list[Statement] = []
         self._blanks = 0
 
@@ -63,14 +77,14 @@ class _Writing:
         """Add what is said of a node; its text, None of one whose IRI is none."""
         members = [(term, value) for key, value in fields.items() if (term := self._term_of(key)) is not None]
         ids = [value for term, value in members if term.iri == "@id"]
-        subject = self._reference(ids[0], document=True) if ids else self._blank()
+        subject = self._reference(ids[0]) if ids else self._blank()
         for term, value in members:
             iri = term.iri
             if iri == "@id" or value is None or iri is None:
                 continue
             if iri == "@type":
                 for each in _members(value):
-                    self._add(subject, _TYPE, self._reference(each, vocab=True, document=True))
+                    self._add(subject, _TYPE, self._reference(each, vocab=True))
             elif iri == "@reverse":
                 self._reversed(subject, value)
             elif iri.startswith("@"):
@@ -116,11 +130,11 @@ class _Writing:
         coercion = term.coercion
         if kind is str:
             if coercion is None:
-                return text_of(value) if term.language is None else _in_language(value, term.language)
+                return TEXTS[value] if term.language is None else _in_language(value, term.language)
             if coercion == "@id":
-                return self._reference(value, document=True)
+                return self._reference(value)
             if coercion == "@vocab":
-                return self._reference(value, vocab=True, document=True)
+                return self._reference(value, vocab=True)
             return _typed(value, coercion)
         if value is None:
             return None
@@ -172,11 +186,10 @@ class _Writing:
             rest = blank
         return rest
 
-    def _reference(self, value: Any, *, vocab: bool = False, document: bool = False) -> str | None:
+    def _reference(self, value: Any, *, vocab: bool = False) -> str | None:
         if not isinstance(value, str):
             raise InputError(f"{value!r} in the record must be the text of an IRI")
-        iri = self._context.expand(value, vocab=vocab, document=document)
-        return None if iri is None else node_text_of(iri)
+        return self._references[vocab][value]
 
     def _text_in(self, language: Any, value: Any) -> str | None:
         if value is None:

@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 from quadrill.store.documents.statements import Statement, Statements
+from quadrill.store.documents.times import GREATEST_MS, LEAST_MS
 
 from ...errors import InputError
 from .construct import read_construct
@@ -16,16 +17,17 @@ from .declaration import MappingDeclaration, read_declaration
 from .fields import FieldReader, variable_name
 from .generate import fields_of, generate, is_blank, is_single
 from .jsonld import statements_by
+from .times import record_ms
 
 
 class Mapped(NamedTuple):
-    """What a record gives: its statements, and what stands in the field of its time, None without it.
+    """What a record gives: its statements, and the milliseconds of its own time, None without it.
 
     ``blank``: a blank node may be among them.
     """
 
     statements: Statements
-    time: Any
+    time: int | None
     blank: bool
 
 
@@ -62,19 +64,22 @@ def _by_construct(declaration: MappingDeclaration, text: str, base_iri: str) -> 
     names = fields if time is None or time in fields else (*fields, time)
     blank, single = is_blank(construct.template), is_single(construct)
     reader, make = FieldReader(names), generate(construct, names, base_iri)
-    place = None if time is None else names.index(time)
+    place, time_of = None if time is None else names.index(time), _time_of(declaration)
 
     def apply(record: Mapping[str, Any]) -> Mapped:
         rows = reader.rows(record)
         found: list[Statement] = []
+        if len(rows) == 1:
+            row = rows[0]
+            make(*row, found)
+            # An element is a dataset: each quad once.
+            unique = tuple(found) if single else tuple(dict.fromkeys(found))
+            when = time_of(row[place]) if place is not None and unique else None
+            return _mapped((unique, when, blank))
         for row in rows:
-            make(*row, found.append)
-        # An element is a dataset: each quad once.
-        unique = tuple(found if len(found) < 2 or (single and len(rows) == 1) else dict.fromkeys(found))
-        if place is None:
-            return Mapped(unique, None, blank)
-        when = rows[0][place] if len(rows) == 1 else _time([row[place] for row in rows], declaration.time)
-        return _mapped((unique, when, blank))
+            make(*row, found)
+        when = None if place is None else _same([row[place] for row in rows], declaration.time)
+        return Mapped(tuple(dict.fromkeys(found)), time_of(when) if found else None, blank)
 
     return apply
 
@@ -82,17 +87,31 @@ def _by_construct(declaration: MappingDeclaration, text: str, base_iri: str) -> 
 def _by_context(declaration: MappingDeclaration, base_iri: str) -> Apply:
     make = statements_by(read_context(json.loads(declaration.jsonld or "{}").get("@context"), base_iri))
     reader = None if declaration.time is None else FieldReader((variable_name(declaration.time),))
+    time_of = _time_of(declaration)
 
     def apply(record: Mapping[str, Any]) -> Mapped:
         unique = tuple(dict.fromkeys(make(record)))
         blank = any(subject[0] == "_" or value[0] == "_" for subject, _, value, _ in unique)
-        when = None if reader is None else _time([row[0] for row in reader.rows(record)], declaration.time)
-        return Mapped(unique, when, blank)
+        when = None if reader is None else _same([row[0] for row in reader.rows(record)], declaration.time)
+        return Mapped(unique, time_of(when) if unique else None, blank)
 
     return apply
 
 
-def _time(found: list[Any], name: str | None) -> Any:
+def _time_of(declaration: MappingDeclaration) -> Callable[[Any], int | None]:
+    """A function that gives the time that stands in the field of a record; raises InputError."""
+    time_format, field = declaration.time_format, declaration.time or ""
+    plain = time_format in (None, "ms")
+
+    def time_of(value: Any) -> int | None:
+        if value is None or (plain and type(value) is int and LEAST_MS <= value <= GREATEST_MS):
+            return value
+        return record_ms(value, time_format, field)
+
+    return time_of
+
+
+def _same(found: list[Any], name: str | None) -> Any:
     times = {repr(each): each for each in found}
     if len(times) > 1:
         raise InputError(f"the field {name} has {len(times)} different times; an element has one")

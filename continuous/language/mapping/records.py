@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,6 +21,8 @@ from ...errors import InputError
 
 _DIGITS_ALIKE = bytes.maketrans(b"123456789", b"000000000")
 _LONG_NUMBER = b"0" * 19
+_TOGETHER = 100
+"""Lines that are read at once, and one by one only if one of them is odd."""
 _PLAIN = "Write one JSON object a record."
 MEDIA_TYPES = {
     "application/json": "json",
@@ -89,22 +91,52 @@ def of_values(document: Any) -> Iterator[Record]:
 
 
 def _of_lines(text: str, max_nesting: int, max_characters: int) -> Iterator[Record]:
-    long = _has_long_number(text)
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line or line.isspace():
+    long, lines = _has_long_number(text), text.rstrip().split("\n")
+    for begin in range(0, len(lines), _TOGETHER):
+        some = lines[begin : begin + _TOGETHER]
+        longest = max(map(len, some))
+        found = None
+        # What nests has two brackets a level.
+        if not long and longest <= max_characters and (longest < 2 * max_nesting or _flat(some, max_nesting)):
+            found = _objects(some)
+        numbers = range(begin + 1, begin + 1 + len(some))
+        if found is not None:
+            yield from map(
+                _made, zip([f"line {each}" for each in numbers], numbers, found, some, strict=True)
+            )
             continue
-        found: Mapping[str, Any] | QuadrillError
-        try:
-            if len(line) > max_characters:
-                raise _too_long(f"line {number}", max_characters)
-            if line.count("{") + line.count("[") > max_nesting:
-                guard_nesting(line, max_nesting, json_text=True)
-            found = _json(line, number, long)
-            if type(found) is not dict:
-                found = InputError(f"line {number} is not a JSON object", hint=_PLAIN)
-        except QuadrillError as error:
-            found = error
-        yield _made((f"line {number}", number, found, line))
+        for number, line in zip(numbers, some, strict=True):
+            if line and not line.isspace():
+                yield _of_line(number, line, long, max_nesting, max_characters)
+
+
+def _flat(lines: Sequence[str], most: int) -> bool:
+    """True when none of some lines can nest more levels than so many."""
+    return max(line.count("{") + line.count("[") for line in lines) <= most
+
+
+def _objects(lines: Sequence[str]) -> list[dict[str, Any]] | None:
+    """The objects on some lines; None when one of them is none."""
+    try:
+        found = list(map(orjson.loads, lines))
+    except orjson.JSONDecodeError:
+        return None
+    return found if set(map(type, found)) == {dict} else None
+
+
+def _of_line(number: int, line: str, long: bool, max_nesting: int, max_characters: int) -> Record:
+    found: Mapping[str, Any] | QuadrillError
+    try:
+        if len(line) > max_characters:
+            raise _too_long(f"line {number}", max_characters)
+        if not _flat([line], max_nesting):
+            guard_nesting(line, max_nesting, json_text=True)
+        found = _json(line, number, long)
+        if type(found) is not dict:
+            found = InputError(f"line {number} is not a JSON object", hint=_PLAIN)
+    except QuadrillError as error:
+        found = error
+    return Record(f"line {number}", number, found, line)
 
 
 def _has_long_number(text: str) -> bool:

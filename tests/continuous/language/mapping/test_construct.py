@@ -13,6 +13,7 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 from quadrill.continuous.errors import InputError
 from quadrill.continuous.language.mapping.declaration import read_declaration
 from quadrill.continuous.language.mapping.mapping import RecordMapping, compiled
+from quadrill.continuous.language.mapping.remembered import Remembered
 from quadrill.store.documents.statements import quads_of
 from quadrill.store.errors import LimitError, QueryTextError
 
@@ -114,6 +115,46 @@ def test_fields_are_bound_in_nested_groups() -> None:
     assert lines(made, {"k": 1, "v": 5}) == [f'<s> <p> "6"^^<{XSD}integer>']
     assert lines(made, {"k": 2, "v": 5}) == [f'<s> <p> "10"^^<{XSD}integer>']
     assert lines(made, {"k": 3, "v": 5}) == []
+
+
+def test_records_of_the_same_keys_may_differ_in_all_the_rest() -> None:
+    made = mapping("CONSTRUCT { :s :a ?a ; :b ?b_c ; :b ?b } WHERE {}")
+    each = {
+        '<s> <a> "x"|<s> <b> "y"': {"a": "x", "b": {"c": "y"}},
+        '<s> <a> "z"|<s> <b> "b"': {"a": "z", "b": "b"},
+        '<s> <a> "x"|<s> <a> "z"': {"a": ["x", "z"], "b": {"d": "y"}},
+        '<s> <b> "v"|<s> <b> "w"': {"a": None, "b": {"c": ["v", "w"]}},
+        '<s> <a> "u"|<s> <b> "v"': {"a": "u", "b": [{"c": "v"}]},
+    }
+    # Whichever comes first, and a second time.
+    for first in each.values():
+        made = mapping(f"CONSTRUCT {{ :s :a ?a ; :b ?b_c ; :b ?b ; :first ?{len(str(first))} }} WHERE {{}}")
+        made.apply(first)
+        assert ["|".join(lines(made, record)) for record in (*each.values(), *each.values())] == [
+            *each,
+            *each,
+        ]
+
+
+def test_values_that_are_equal_in_python_are_terms_of_their_own() -> None:
+    made = mapping("CONSTRUCT { :s :p ?v ; :q ?w } WHERE { BIND(STR(?v) AS ?w) }")
+    for _ in range(2):
+        for value, text in ((1, "1"), (2.0, "2"), ("1", "1"), (2, "2"), (True, "true")):
+            assert {quad.object.value for quad in quads_of(made.apply({"v": value}).statements)} == {text}
+        kinds = [made.apply({"v": value}).statements[0][2] for value in (1, 1.0, True, "1", 0.0, -0.0, 2**63)]
+        assert [each.replace(XSD, "") for each in kinds] == [
+            '"1"^^<integer>', '"1"^^<double>', '"true"^^<boolean>', '"1"', '"0"^^<double>', '"-0"^^<double>',
+            '"9223372036854775808"^^<integer>',
+        ]  # fmt: skip
+
+
+def test_what_is_remembered_of_fields_stays_small() -> None:
+    made = Remembered(lambda text: text * 2, most=3)
+    for text in ("a", "b", "a", "x" * 400, "y" * 200):
+        assert made[text] == text * 2
+    assert list(made) == ["a", "b"]
+    assert [made[text] for text in "cde"] == ["cc", "dd", "ee"]
+    assert list(made) == ["d", "e"]
 
 
 def test_values_is_a_table_that_fields_are_looked_up_in() -> None:
