@@ -82,6 +82,7 @@ def serve(settings: Settings) -> Iterator[RunningServer]:
             shutdown_timeout=settings.shutdown_timeout,
             shortcuts=(QueryShortcut(services), PushShortcut(services), UpdateShortcut(services)),
             observer=RequestObserver(services.metrics),
+            background=services.endpoint.large_answers,
         )
         stack.callback(_stop, server, found)
         sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)

@@ -15,12 +15,13 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from quadrill.store.errors import LimitError, QuadrillError
+from quadrill.store.errors import QuadrillError
 
 from ..config import Settings
 from ..http import errors, negotiation, xml_text
 from ..http.errors import HttpError
 from ..http.reply import AnswerBrokenError
+from .large_answers import SMALL_BYTES, LargeAnswers
 from .processes import Process, Processes
 
 HEAD_BYTES = 64 << 10
@@ -96,9 +97,16 @@ class HttpAnswer:
     in ``headers`` goes out with the answer.
     """
 
-    __slots__ = ("client", "headers", "limits", "process", "processes")
+    __slots__ = ("client", "headers", "large_answers", "limits", "process", "processes")
 
-    def __init__(self, processes: Processes, process: Process, limits: AnswerLimits, client: Client) -> None:
+    def __init__(
+        self,
+        processes: Processes,
+        process: Process,
+        limits: AnswerLimits,
+        client: Client,
+        large_answers: LargeAnswers | None = None,
+    ) -> None:
         """Make an answer.
 
         Args:
@@ -106,11 +114,14 @@ class HttpAnswer:
             process: the evaluation behind the answer; when it is cancelled, the answer ends.
             limits: what the answer may cost.
             client: what the answer has to be like.
+            large_answers: where the answer is computed from its second block on; None where this thread
+                only passes on what another process computes.
         """
         self.processes = processes
         self.process = process
         self.limits = limits
         self.client = client
+        self.large_answers = large_answers
         self.headers: Headers = dict(client.headers)
 
     def produce(self, sink: AnswerSink) -> None:
@@ -141,6 +152,7 @@ class HttpAnswer:
             return self._problem(cause, start)
         finally:
             sink.stopped = None
+            sink.leave()
             self.processes.end(self.process)
 
     def _problem(self, cause: BaseException, start: Start) -> Iterable[bytes]:
@@ -181,7 +193,18 @@ class AnswerSink:
     __slots__ = (
         *("process", "resumed", "stalled_seconds", "started", "stopped"),
         *("_answer", "_compressor", "_deadline", "_held", "_held_bytes", "_last", "_limits", "_most"),
-        *("_row_mark", "_rows", "_send", "_start_answer", "_tail", "_written", "_xml"),
+        *(
+            "_large_answers",
+            "_paused",
+            "_placed",
+            "_row_mark",
+            "_rows",
+            "_send",
+            "_start_answer",
+            "_tail",
+            "_written",
+            "_xml",
+        ),
     )
 
     def __init__(self, answer: HttpAnswer, start: Start) -> None:
@@ -204,6 +227,8 @@ class AnswerSink:
         self.resumed = answer.process.started
         self.stalled_seconds = 0.0
         self._most = answer.limits.max_bytes or math.inf
+        self._large_answers = answer.large_answers
+        self._placed = self._paused = False
         self.process = answer.process
 
     def begin(self, chosen: negotiation.Offer) -> None:
@@ -229,6 +254,8 @@ class AnswerSink:
         if self._held_bytes >= (BLOCK_BYTES if self.started else HEAD_BYTES):
             self._pass_on()
             self.resumed = time.monotonic()
+        if self._large_answers is not None and self._written > SMALL_BYTES:
+            self._take_turns(self._large_answers, now)
         return size
 
     def flush(self) -> None:
@@ -238,7 +265,7 @@ class AnswerSink:
         """The end of the answer: its last bytes."""
         if self.stopped is not None:
             raise self.stopped
-        if self.process.error is not None or time.monotonic() > self._deadline:
+        if self._is_over():
             raise self._refusal()
         if self._send is None:
             answer, body = self._answer, self._joined()
@@ -264,6 +291,28 @@ class AnswerSink:
         self._start_answer(OK, list(self._answer.headers.items()))
         return ()
 
+    def leave(self) -> None:
+        """Leave the place among the large answers: nothing is computed for a while."""
+        if self._placed and self._large_answers is not None:
+            self._placed = False
+            self._large_answers.leave()
+
+    def _take_turns(self, large_answers: LargeAnswers, now: float) -> None:
+        """Have a place before more is computed, and pause there once when requests are in line."""
+        if not self._placed:
+            self._placed = large_answers.enter(self._written, self._is_over)
+            if not self._placed:
+                raise self._refusal()
+        elif self._paused or large_answers.paused_until <= now:
+            return
+        else:
+            self._paused = True
+            time.sleep(large_answers.paused_until - now)
+        self.resumed = time.monotonic()
+
+    def _is_over(self) -> bool:
+        return self.process.error is not None or time.monotonic() > self._deadline
+
     def _pass_on(self) -> None:
         """Send what is held; the first time the headers before it."""
         block = self._joined()
@@ -280,6 +329,8 @@ class AnswerSink:
             self.started = True
         self._held, self._held_bytes = [], 0
         packed = self._compressor.compress(block) if self._compressor is not None else block
+        self.leave()
+        self._paused = False
         if packed:
             try:
                 self._send(packed)
@@ -354,49 +405,3 @@ def timeout_error(seconds: float, what: str = "query") -> QueryTimeoutError:
         f"the {what} took longer than {seconds:g} s and was stopped",
         hint=f"{hint} up to the setting query_timeout." if what == "query" else f"{hint}.",
     )
-
-
-class Transcoder:
-    """A sink that passes on, or for a format that is converted collects what is written at first."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self._collected = bytearray()
-        self._chosen: negotiation.Offer | None = None
-
-    def begin(self, chosen: negotiation.Offer) -> None:
-        """The format is known: from now on that one is written."""
-        self._chosen = chosen if chosen.convert is not None else None
-        if isinstance(self._sink, AnswerSink):
-            self._sink.begin(chosen)
-
-    def write(self, data: bytes) -> int:
-        """Pass on or collect."""
-        if self._chosen is None:
-            return self._sink.write(data)
-        self._collected += data
-        if len(self._collected) > negotiation.MOST_CONVERTED:
-            raise LimitError(
-                f"{self._chosen.media_type} is written up to {negotiation.MOST_CONVERTED >> 20} MiB",
-                hint="Use a format that is streamed, as N-Quads or JSON.",
-            )
-        return len(data)
-
-    def flush(self) -> None:
-        """Do nothing: no bytes are held back."""
-
-    def finish(self) -> None:
-        """Write what was collected."""
-        if self._chosen is not None and self._chosen.convert is not None:
-            self._sink.write(self._chosen.convert(bytes(self._collected)))
-
-
-def transcoded(body: Callable[[Transcoder], None]) -> Callable[[Sink], None]:
-    """A body of an answer whose sink can change the format."""
-
-    def whole(sink: Sink) -> None:
-        transcoder = Transcoder(sink)
-        body(transcoder)
-        transcoder.finish()
-
-    return whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -27,15 +28,15 @@ from .answer import (
     Client,
     HttpAnswer,
     Sink,
-    Transcoder,
     timeout_error,
-    transcoded,
 )
 from .columns import with_ordered_columns
 from .extensions import FOR_WORKERS, Extended, extended, functions_of, is_extended
 from .growth import grows, limited
+from .large_answers import LargeAnswers
 from .processes import Process, Processes
 from .query_faults import refuse_unchecked, told_better
+from .transcoder import Transcoder, transcoded
 from .workers import WorkerPool
 
 
@@ -45,6 +46,7 @@ class SparqlEndpoint:
     Attributes:
         processes: what is being evaluated.
         slow_texts: light-looking queries that are not.
+        large_answers: those that are computed, and those that wait for that.
     """
 
     def __init__(
@@ -66,6 +68,8 @@ class SparqlEndpoint:
         """
         self.processes = Processes()
         self.slow_texts = SlowTexts() if slow_texts is None else slow_texts
+        # Serialising holds the interpreter for most of the time: more at once would not be done earlier.
+        self.large_answers = LargeAnswers(max(2, os.cpu_count() or 1))
         self.store = store
         self.settings = settings
         self.prefixes = prefixes
@@ -104,16 +108,23 @@ class SparqlEndpoint:
             return self._from_worker(text, scope, asked, user, client)
         limits = _limits(scope.seconds, settings.max_result_bytes, settings.max_result_rows)
         process = self.processes.begin("query", text, user)
-        answer = _InlineAnswer(self.processes, process, limits, client)
+        answer = _InlineAnswer(self.processes, process, limits, client, self.large_answers)
         answer.endpoint, answer.text, answer.scope, answer.asked = self, text, scope, asked
         return answer
 
     def stream(
-        self, body: Callable[[Sink], None], seconds: float, process: Process, client: Client
+        self,
+        body: Callable[[Sink], None],
+        seconds: float,
+        process: Process,
+        client: Client,
+        *,
+        computed_here: bool = True,
     ) -> BodyAnswer:
         """An answer of any size that ``body`` writes, within the limits; ``process`` ends with it."""
         limits = _limits(seconds, self.settings.max_result_bytes, self.settings.max_result_rows)
-        answer = BodyAnswer(self.processes, process, limits, client)
+        large_answers = self.large_answers if computed_here else None
+        answer = BodyAnswer(self.processes, process, limits, client, large_answers)
         answer.body = body
         return answer
 
@@ -187,7 +198,7 @@ class SparqlEndpoint:
             with told_better(text, settings.base_iri):
                 self._workers.run(wanted, sink, begin, process, scope.seconds)
 
-        answer = self.stream(transcoded(body), scope.seconds, process, client)
+        answer = self.stream(transcoded(body), scope.seconds, process, client, computed_here=False)
         return answer
 
 

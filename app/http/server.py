@@ -28,7 +28,7 @@ from .intake import Crowd, Intake, within_open_files
 from .middleware import RequestObserver
 from .refused import RefusedError
 from .reply import AnswerBrokenError, Reply
-from .workers import Workers
+from .workers import Background, Workers
 
 log = logging.getLogger("quadrill.server")
 
@@ -79,6 +79,7 @@ class Server:
         shutdown_timeout: float = 3.0,
         shortcuts: Sequence[Shortcut] = (),
         observer: RequestObserver | None = None,
+        background: Background | None = None,
     ) -> None:
         """Listen; connections wait until `start`.
 
@@ -92,6 +93,7 @@ class Server:
             shutdown_timeout: seconds that running requests have when the server stops.
             shortcuts: answer plain requests to the resources that fit them.
             observer: counts and logs what is refused before the application sees it.
+            background: what the workers do that requests in line go before.
 
         Raises: AddressError when the address cannot be listened on.
         """
@@ -101,7 +103,7 @@ class Server:
         self._shortcuts = tuple(shortcuts)
         self._shutdown_timeout = shutdown_timeout
         self._ending = False
-        self._workers = self._make_workers("quadrill-worker", threads)
+        self._workers = self._make_workers("quadrill-worker", threads, background=background)
         self._uploads = self._make_workers("quadrill-upload", _LANE_THREADS, threads * _MOST_WAITING)
         self._lanes: dict[str, Workers] = {}
         for number, paths in enumerate(LANES):
@@ -158,7 +160,9 @@ class Server:
     def _join(self, until: float) -> bool:
         return all([pool.join(until) for pool in self._pools])
 
-    def _make_workers(self, name: str, threads: int, most: int = 0) -> Workers:
+    def _make_workers(
+        self, name: str, threads: int, most: int = 0, background: Background | None = None
+    ) -> Workers:
         return Workers(
             name,
             threads,
@@ -166,6 +170,7 @@ class Server:
             self._serve,
             most_for_clients=_MOST_FOR_CLIENTS,
             stack_bytes=EVALUATION_STACK_BYTES,
+            background=background,
         )
 
     def _dispatch(self, connection: Connection) -> None:

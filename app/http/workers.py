@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from operator import itemgetter
 from queue import Empty, SimpleQueue
+from typing import Protocol
 
 from .connection import Connection
 
@@ -24,6 +25,16 @@ STUCK_SECONDS = 0.05
 IDLE_SECONDS = 5.0
 CUT_SECONDS = 1.0
 """A client is not cut before it has kept a worker waiting for so long, beyond what its bytes may take."""
+
+
+class Background(Protocol):
+    """What workers do that is not urgent: the later parts of large answers."""
+
+    def waiting(self) -> int:
+        """How many workers only wait, for others that do such work."""
+
+    def pause(self) -> None:
+        """Let others go first, for a moment."""
 
 
 class Workers:
@@ -44,6 +55,7 @@ class Workers:
         most_for_clients: int = 0,
         stack_bytes: int = 0,
         idle_seconds: float = IDLE_SECONDS,
+        background: Background | None = None,
     ) -> None:
         """Make workers; the threads begin with `start`.
 
@@ -56,6 +68,7 @@ class Workers:
             work: called with this and a connection: answers its request, and gives the connection away.
             stack_bytes: of each thread; 0 for what the platform gives.
             idle_seconds: a thread that was added ends when it had nothing to do for so long.
+            background: work of these threads that those in line go before.
         """
         self._name = name
         self._least = threads
@@ -64,13 +77,14 @@ class Workers:
         self._work = work
         self._stack_bytes = stack_bytes
         self._idle_seconds = idle_seconds
+        self._background = background
         self._line: SimpleQueue[Connection | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._threads: set[threading.Thread] = set()
         self._present: dict[threading.Thread, Connection] = {}
         self.taken = 0
         self._seen_taken = 0
-        self._stuck_since = 0.0
+        self._stuck_since = self._crowded_since = 0.0
         self._ending = False
         self.none_waits = self._line.empty
 
@@ -90,14 +104,16 @@ class Workers:
     def look(self, now: float) -> bool:
         """See whether the line moves, and help when it does not; True while connections are in line."""
         if self._line.empty():
-            self._stuck_since = 0.0
+            self._stuck_since = self._crowded_since = 0.0
             return False
+        self._let_pass(now)
         if not self._stuck_since or self.taken != self._seen_taken:
             self._seen_taken = self.taken
             self._stuck_since = now
         elif now - self._stuck_since >= STUCK_SECONDS:
             self._stuck_since = now
             waits = sum(each.waits_since > 0 for each in list(self._present.values()))
+            waits += self._background.waiting() if self._background is not None else 0
             room = self._most + min(waits, self._most_for_clients) - len(self._threads)
             in_line = self._line.qsize()
             if room > 0:
@@ -170,6 +186,12 @@ class Workers:
                 return False
             self._threads.discard(me)
             return True
+
+    def _let_pass(self, now: float) -> None:
+        """Work in the background pauses while the line is not empty, even when it moves."""
+        self._crowded_since = self._crowded_since or now
+        if self._background is not None and now - self._crowded_since >= STUCK_SECONDS:
+            self._background.pause()
 
     def _cut_slowest(self, now: float, number: int) -> None:
         waits = [(each.waits_since or now, each) for each in list(self._present.values())]

@@ -19,7 +19,7 @@ from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import NotFoundError
 from quadrill.store.formats import RdfType, guess_rdf_format, parse_rdf
 
-from ..evaluation.answer import Transcoder, transcoded
+from ..evaluation.transcoder import Transcoder, transcoded
 from ..http import codecs, negotiation
 from ..http.bodies import too_large
 from ..http.errors import HttpError

@@ -116,6 +116,53 @@ def test_clients_that_are_waited_for_do_not_take_the_threads_of_others(pairs: li
     assert workers.join(time.monotonic() + 5)
 
 
+class Later:
+    """Work in the background of which so many wait."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.pauses = 0
+
+    def waiting(self) -> int:
+        return self.number
+
+    def pause(self) -> None:
+        self.pauses += 1
+
+
+def test_work_in_the_background_pauses_for_a_line_and_takes_no_threads_from_it(
+    pairs: list[socket.socket],
+) -> None:
+    go_on = threading.Event()
+    later = Later(1)
+    workers = Workers(
+        "test",
+        1,
+        1,
+        lambda _workers, _connection: go_on.wait() and None,
+        most_for_clients=1,
+        background=later,
+    )
+    workers.start()
+    assert not workers.look(9.0)
+    workers.put(connection(pairs))
+    eventually(workers_taken(workers, 1))
+    for _ in range(3):
+        workers.put(connection(pairs))
+    workers.look(10.0)
+    assert later.pauses == 0
+    workers.look(10.0 + STUCK_SECONDS)
+    assert later.pauses == 1
+    # One more thread in place of the one that only waits.
+    assert workers.threads == 2
+    go_on.set()
+    eventually(workers.none_waits)
+    assert not workers.look(11.0)
+    assert later.pauses == 1
+    workers.stop()
+    assert workers.join(time.monotonic() + 5)
+
+
 def test_threads_that_were_added_end_when_they_have_nothing_to_do(pairs: list[socket.socket]) -> None:
     go_on = threading.Event()
     workers = Workers("test", 1, 8, lambda _workers, _connection: go_on.wait() and None, idle_seconds=0.05)
