@@ -15,9 +15,9 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from itertools import count
+from itertools import count, repeat
 from typing import Any
 
 from pyoxigraph import Literal, NamedNode, Triple
@@ -232,17 +232,15 @@ class TermDictionary:
         return list(self._young)
 
     def drop(self, term_ids: Iterable[int]) -> None:
-        """Forget these ids, but for those that are pinned by now; called by a sweep."""
-        for term_id in term_ids:
-            if term_id > 0:
-                if not self._young.pop(term_id, False):
-                    continue
-                self.forgotten += 1
-            self.texts.pop(self.text_of.pop(term_id, ""), None)
-            if (term := self.terms.pop(term_id, None)) is not None:
-                self.ids.pop(term, None)
-            for cache in self._caches:
-                cache.pop(term_id, None)
+        """Forget these ids, but for those that are pinned by now; called by a sweep. Its loops are in C."""
+        young = self._young
+        gone = [each for each in term_ids if each < 0 or young.pop(each, False)]
+        self.forgotten += sum([each > 0 for each in gone])
+        texts = list(map(self.text_of.pop, gone, repeat("")))
+        terms = list(map(self.terms.pop, gone, repeat(None)))
+        pops: list[tuple[dict[Any, Any], list[Any]]] = [(self.texts, texts), (self.ids, terms)]
+        for mapping, keys in pops + [(cache, gone) for cache in self._caches]:
+            deque(map(mapping.pop, keys if mapping else (), repeat(None)), maxlen=0)
 
     def enter(self, term: Term) -> int:
         """The id of a term that ``ids`` does not know, which does from here on."""
@@ -308,9 +306,10 @@ class _IdsByText(dict[str, int]):
         dictionary = self._dictionary
         term_id = inline_text_id(text) if text[0] == '"' else 0
         if term_id:
-            dictionary.met_inline(term_id)
+            dictionary._by_id.inline.append(term_id)
             dictionary.text_of[term_id] = text
-            return self.setdefault(text, term_id)
+            self[text] = term_id
+            return term_id
         term_id = next(self._numbers)
         dictionary.text_of[term_id] = text
         dictionary._young[term_id] = True
@@ -335,7 +334,7 @@ def inline_text_id(text: str) -> int:
         return inline_id(term_of(text))
     value, mark, datatype = text.rpartition('"^^<')
     if mark:
-        inline = _INLINE.get(datatype[:-1])
+        inline = _INLINE_WRITTEN.get(datatype)
         return 0 if inline is None else inline(value[1:])
     return _string_id(text[1:-1]) if text[-1] == '"' else 0
 
@@ -448,3 +447,4 @@ _INLINE = {
     _XSD + "boolean": _boolean_id,
     _XSD + "string": _string_id,
 }
+_INLINE_WRITTEN = {f"{datatype}>": inline for datatype, inline in _INLINE.items()}

@@ -56,25 +56,32 @@ def term_text(term: Term) -> str:
     if isinstance(term, NamedNode):
         return f'{{"type":"uri","value":{_quoted(term.value)}}}'
     if isinstance(term, Literal) and term.language is None:
-        return _literal_text(term.value, term.datatype.value)
+        return _literal_text(_quoted(term.value), term.datatype.value)
     return one_line(term_json(term))
 
 
-def _literal_text(value: str, datatype: str) -> str:
-    kind = "" if datatype == XSD_STRING else f',"datatype":{_quoted(datatype)}'
-    return f'{{"type":"literal","value":{_quoted(value)}{kind}}}'
+def _literal_text(quoted: str, datatype: str) -> str:
+    """`term_text` of a literal, given its value as a string of JSON."""
+    return f'{{"type":"literal","value":{quoted}{_datatype_text(datatype)}'
+
+
+@lru_cache(maxsize=1024)
+def _datatype_text(datatype: str) -> str:
+    """What stands behind the value of a literal of this type."""
+    return "}" if datatype == XSD_STRING else f',"datatype":{_quoted(datatype)}}}'
 
 
 def _text_as_written(written: str) -> str | None:
     """`term_text` of a term by how N-Quads writes it; None where that is not plain."""
-    if written.startswith("<http"):
+    if written[:5] == "<http":
         return f'{{"type":"uri","value":{_quoted(written[1:-1])}}}'
-    if "\\" not in written and written.startswith('"'):
-        value, typed, datatype = written.rpartition('"^^<')
-        if typed:
-            return _literal_text(value[1:], datatype[:-1])
-        if written.endswith('"'):
-            return _literal_text(written[1:-1], XSD_STRING)
+    # Without escapes a string of N-Quads is one of JSON.
+    if written[:1] == '"' and "\\" not in written:
+        value, typed, datatype = written.rpartition("^^<")
+        if typed and value[-1] == '"':
+            return _literal_text(value, datatype[:-1])
+        if written[-1] == '"':
+            return _literal_text(written, XSD_STRING)
     return None
 
 
@@ -87,12 +94,13 @@ class TermTexts(dict[int, str]):
         dictionary.forget_with(self)
 
     def __missing__(self, term_id: int) -> str:
-        if term_id < 0:
+        written = self._texts.get(term_id)
+        if term_id < 0 and written is None:
             value, datatype = inline_text(term_id)
-            text = _literal_text(value, datatype.value)
+            text = _literal_text(_quoted(value), datatype.value)
             self._met(term_id)
         else:
-            text = _text_as_written(self._texts.get(term_id, "")) or term_text(self._terms[term_id])
+            text = (written and _text_as_written(written)) or term_text(self._terms[term_id])
         self[term_id] = text
         return text
 

@@ -10,9 +10,9 @@ import sys
 import threading
 import weakref
 from collections import Counter, deque
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
@@ -41,18 +41,26 @@ class AnswerChange:
     """What one step did to the answer, and the answer after it.
 
     Attributes:
-        delta: the rows that went and came, in the answer's order, as often as they did; their ids are known
-            as long as the change is somebody's.
         known: the whole answer after this step, where somebody asked for it.
         later: the change after this one.
     """
 
     _answer: IncrementalAnswer
-    delta: Mapping[IdRow, int]
+    _deltas: Sequence[Delta]
     boolean: bool | None
     known: list[Solution] | None
     later: AnswerChange | None = None
     _rows: tuple[list[Solution], list[Solution]] | None = None
+
+    @property
+    def delta(self) -> Delta:
+        """The rows that went and came, in the answer's order, as often as they did.
+
+        Their ids are known as long as the change is somebody's.
+        """
+        if len(self._deltas) != 1:
+            self._deltas = [reduce(merge, self._deltas, {})]
+        return self._deltas[0]
 
     @property
     def deleted(self) -> list[Solution]:
@@ -118,33 +126,33 @@ class IncrementalAnswer:
         # Changes that are not decoded yet, those of them that somebody has.
         self._waiting: deque[weakref.ref[AnswerChange]] = deque()
 
-    def step(self, delta: Delta, *, later: bool = False) -> AnswerChange:
-        """Apply a change of the plan's rows; they are decoded now, or ``later`` if anybody asks."""
+    def step(self, *deltas: Delta, later: bool = False) -> AnswerChange:
+        """Apply changes of the plan's rows; they are decoded now, or ``later`` if anybody asks."""
         top = self._top
         same_order = top is None or top.revision == self._shown_revision
-        if not delta and same_order and self._unchanged is not None:
+        if not any(deltas) and same_order and self._unchanged is not None:
             return self._unchanged
         mine = self.rows
-        if top is not None and len(delta) > 1:
-            delta = {row: delta[row] for row in top.sorted(list(delta))}
+        if top is not None:
+            deltas = tuple([{row: each[row] for row in top.sorted(list(each))} for each in deltas])
         with self._reading:
-            for row, weight in delta.items():
-                total = mine.get(row, 0) + weight
-                if total:
-                    mine[row] = total
-                else:
-                    del mine[row]
+            for delta in deltas:
+                for row, weight in delta.items():
+                    if total := mine.get(row, 0) + weight:
+                        mine[row] = total
+                    else:
+                        del mine[row]
             if self._ask:
-                change = AnswerChange(self, delta, bool(mine), [])
+                change = AnswerChange(self, deltas, bool(mine), [])
             else:
-                change = AnswerChange(self, delta, None, None if top is None else self._decoded())
+                change = AnswerChange(self, deltas, None, None if top is None else self._decoded())
             if self._newest is not None:
                 self._newest.later = change
             self._newest = change
         self._check(len(mine))
         if top is not None:
             self._shown_revision = top.revision
-        self._unchanged = change if not delta else None
+        self._unchanged = None if any(deltas) else change
         if later:
             waiting = self._waiting
             while waiting and waiting[0]() is None:
@@ -159,12 +167,11 @@ class IncrementalAnswer:
         """How many rows it may have more."""
         return self._most - len(self.rows)
 
-    def check(self, *changes: Delta) -> None:
-        """Raise BudgetError when it had too many rows behind some changes."""
-        rows = dict(self.rows)
-        for change in changes:
-            merge(rows, change)
-        self._check(len(rows))
+    def check(self, changes: Iterable[Delta]) -> int:
+        """How many rows it may have more behind some changes; raises BudgetError when it has too many."""
+        rows = len(reduce(merge, changes, dict(self.rows)))
+        self._check(rows)
+        return self._most - rows
 
     def _check(self, rows: int) -> None:
         if rows > self._most:
@@ -331,7 +338,7 @@ class NativeEvaluator(Evaluator):
         ran = None if loop is None else loop.run(given, timeline, version, answer.room)
         if ran is None:
             return None
-        change = answer.step(ran.change, later=True)
+        change = answer.step(*ran.changes, later=True)
         if self.terms.dictionary.due:
             self.terms.tidy()
         return ran, change

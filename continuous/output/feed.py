@@ -20,7 +20,7 @@ from quadrill.store.logs.result_log import EventRow
 from quadrill.store.results import one_line
 
 from ..durable.journal import Journal
-from .subscription import NUMBERED, EventKind, FeedEvent, Subscriber, Subscription
+from .subscription import NUMBERED, EventKind, FeedEvent, Subscriber, Subscription, made_event
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -116,25 +116,25 @@ class Feed:
 
         ``current`` makes the line of the current answer from now on; called when somebody asks for it.
         """
-        ids: list[int] = []
-        written = self._written
+        before, place, number = self._assigned, self._place, self._assigned
+        written, held, rows, feed = self._written, self._held, self._rows, self.number
         for kind, data in events:
-            number = None
-            self._place = place = self._place + 1
+            place += 1
+            given = None
             if kind in NUMBERED:
-                self._assigned = number = self._assigned + 1
-                ids.append(number)
+                given = number = number + 1
             event = written.pop(place, None) if written else None
             if event is None:
-                event = FeedEvent(number, kind, data)
-                self._rows.append((self.number, place, number, kind, data))
+                event = made_event((given, kind, data))
+                rows.append((feed, place, given, kind, data))
             elif (event.kind, event.data) != (kind, data):
                 log.warning("replay gave the feed %s another event at place %d", self.name, place)
-            self._held.append(event)
+            held.append(event)
+        self._assigned, self._place = number, place
         if current is not None:
             self._next = current
         self._wait()
-        return ids
+        return list(range(before + 1, number + 1))
 
     def reset(self) -> None:
         """The query begins anew under the same name: history is dropped, subscribers are told."""
@@ -182,18 +182,19 @@ class Feed:
 
     def _keep(self, events: Sequence[FeedEvent]) -> None:
         """Keep events for those who resume; the oldest go, and all before a reset."""
+        history = self._history
         for event in events:
-            if event.kind == "reset":
-                self._history.clear()
+            if event[1] == "reset":
+                history.clear()
                 self.last_id = self._dropped_to = self.epoch_id
                 continue
-            if event.id is not None:
-                self.last_id = event.id
-            self._history.append(event)
-        while len(self._history) > self._limit:
-            dropped = self._history.popleft()
-            if dropped.id is not None:
-                self._dropped_to = dropped.id
+            if event[0] is not None:
+                self.last_id = event[0]
+            history.append(event)
+        while len(history) > self._limit:
+            dropped = history.popleft()[0]
+            if dropped is not None:
+                self._dropped_to = dropped
 
     # --- subscribers ----------------------------------------------------------------------------
 

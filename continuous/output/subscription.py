@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 from typing import Literal as OneOf
 
@@ -18,6 +19,9 @@ class FeedEvent(NamedTuple):
     id: int | None
     kind: EventKind
     data: str
+
+
+made_event = partial(tuple.__new__, FeedEvent)
 
 
 class Subscriber(Protocol):

@@ -46,11 +46,13 @@ class RowBody:
         remembered: str = "",
         *,
         counted: bool = False,
+        once: bool = False,
     ) -> None:
         """The code for one row, up to the last operator of the chain, which keeps it or gives it on.
 
         A scan or join at its head has given the row out already, ``counted`` perhaps. ``remembered`` is the
-        local with the row where it leaves as it came, and may be remembered.
+        local with the row where it leaves as it came, and may be remembered. With ``once`` no row is
+        made twice.
         """
         out, last = self._out, chain[-1]
         if len(chain) > 1 and not counted and not takes_rows(self._nodes[chain[0]]):
@@ -64,6 +66,8 @@ class RowBody:
         operator = self._nodes[last].operator
         if isinstance(operator, Aggregate):
             self._take(last, operator, made, weight)
+        elif once:
+            out.line(f"d{last}[{made[0]}] = {weight}")
         else:
             out.line(f"total = d{last}.get({made[0]}, 0) + {weight}")
             out.line(f"if total: d{last}[{made[0]}] = total")

@@ -25,7 +25,6 @@ from .chains import Memos, RowBody, takes_rows
 from .plan import Plan, PlanNode, SourceKey
 
 _DEEPEST_JOIN = 12
-_TIMED_EVERY = 64
 _LARGE = 256
 """Rows of a first step that is worth a function."""
 
@@ -54,18 +53,18 @@ class CompiledPlan:
     The function works on the state of the plan's own operators, so that both forms can take turns. The
     operators take the first step unless it is a large one: many a plan takes no other, since its query joins
     others before, and a start need not wait for thousands of functions.
-    ``renewals`` counts how often it was made; ``special`` is the number of the next step that is measured, or
+    ``renewals`` counts how often it was made; ``special`` is the number of the next step that is measured,
     before which joins look for better routes.
     """
 
     def __init__(
-        self, plan: Plan, context: ExpressionContext, *, replan: int = 16, replan_most: int = 4096
+        self, plan: Plan, context: ExpressionContext, *, replan: int = 16, replan_most: int = 1024
     ) -> None:
-        """Joins look for better routes after ``replan`` steps, then twice as many, up to ``replan_most``."""
+        """Special steps are that of number ``replan``, then after twice as many, up to ``replan_most``."""
         self.plan = plan
         self.context = context
         self._joins = [node.operator for node in plan.nodes if isinstance(node.operator, Join)]
-        # Counted from the first step on: when to look for better routes, and the next step of that kind.
+        # Counted from the first step on: how many are between two of them, and the next.
         self._replan_every = self._replan_at = replan
         self._replan_most = replan_most
         self.special = 0
@@ -89,19 +88,17 @@ class CompiledPlan:
         return self._special_step(changes, steps)
 
     def _special_step(self, changes: Mapping[SourceKey, Delta], steps: int) -> Delta:
-        """The first step, one that is measured, or one before which joins look for better routes."""
+        """The first step, or one that is measured, before which joins look for better routes."""
         if not self.plan.primed and sum(map(len, changes.values())) < _LARGE:
             self.plan.figures.steps -= 1  # the operators count it
             return self.plan.step(changes)
-        if self._step is None:
-            self._renew()
-        if steps >= self._replan_at:
+        timed = steps >= self._replan_at
+        if timed:
             self._replan_every = min(2 * self._replan_every, self._replan_most)
             self._replan_at = steps + self._replan_every
-            if any([join.replan() for join in self._joins]):
-                self._renew()
-        timed = steps % _TIMED_EVERY == 0
-        self.special = min(self._replan_at, steps + _TIMED_EVERY - steps % _TIMED_EVERY)
+        if (timed and any([join.replan() for join in self._joins])) or self._step is None:
+            self._renew()
+        self.special = self._replan_at
         if timed and self._timed is None:
             # With a look at the clock behind each loop.
             _, self._timed = _Writer(self.plan, self.context, self._memos, timed=True).write()
@@ -255,7 +252,11 @@ class _Writer:
                 out.line(f"if {' and '.join(tests)}:")
                 out.depth += 1
             columns = zip(operator.schema.vars, operator.simple, strict=True)
-            self._rows.body(chain, {name: f"quad[{column}]" for name, column in columns}, "w", "quad")
+            # Where no position and no variable is left out no two quads give one row.
+            kept = set(operator.schema.vars) <= set(self._nodes[chain[-1]].schema.vars)
+            once = kept and len(self._nodes[given].schema.vars) == len(operator.positions)
+            slots = {name: f"quad[{column}]" for name, column in columns}
+            self._rows.body(chain, slots, "w", "quad", once=once)
         else:
             out.line(f"for row, w in d{given}.items():")
             out.depth += 1

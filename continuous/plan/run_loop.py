@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ..errors import BudgetError
@@ -38,7 +39,7 @@ class Ran(NamedTuple):
     """What a run has done: how many transactions are worked off, at how many instants, and what they tell.
 
     At ``at``, the last one, elements came if ``entered``, and something was told if ``last``; ``told_at`` is
-    the last one that told something. ``change`` is that of the answer. With an ``error`` the evaluation
+    the last one that told something. ``changes`` are those of the answer. With an ``error`` the evaluation
     behind these failed.
     """
 
@@ -49,7 +50,7 @@ class Ran(NamedTuple):
     last: bool
     told_at: int
     events: list[Event]
-    change: Delta
+    changes: list[Delta]
     error: Exception | None
 
 
@@ -67,11 +68,11 @@ class LoopWindow:
 
 
 def run_loop(
-    state: PlanState, timeline: QueryTimeline, emission: Emission, check: Callable[[Delta, Delta], None]
+    state: PlanState, timeline: QueryTimeline, emission: Emission, check: Callable[[Sequence[Delta]], int]
 ) -> RunLoop | None:
     """The loop of a query; None where its windows, its plan or what it tells must be taken one by one.
 
-    ``check`` raises when the answer, with a change and another one, has too many rows.
+    ``check`` says how many rows the answer may have more behind some changes; it raises when it has too many.
     """
     if not isinstance(emission, SelectEmission) or emission.ordered or emission.output == "rstream":
         return None
@@ -96,8 +97,8 @@ class RunLoop:
     state: PlanState
     windows: Sequence[LoopWindow]
     emission: SelectEmission
-    check: Callable[[Delta, Delta], None]
-    head: str = "def run(given, left, timeline, net, told, middle, room, progress):"
+    check: Callable[[Sequence[Delta]], int]
+    head: str = "def run(given, left, timeline, changes, told, middle, room, progress):"
     source: str = ""
     sources: Mapping[SourceKey, str] = field(init=False)
     _function: Any = None
@@ -115,19 +116,23 @@ class RunLoop:
         more before somebody has to look.
         """
         state, compiled = self.state, self.state.compiled
+        elements = given[0][2] if len(given) == 1 else [*chain.from_iterable([each for *_, each in given])]
+        plain = state.terms.coder.encode(elements)
+        if plain < len(elements):
+            given = [each for each in given if (plain := plain - len(each[2])) >= 0]
         steps = state.plain_steps(timeline.windows.contents)
-        if not steps:
+        if not steps or not given:
             return None
         if self._made_for != compiled.renewals:
             self.source, self._function = compiled.loop(self)
             self._made_for = compiled.renewals
-        net: Delta = {}
+        changes: list[Delta] = []
         told: list[Event] = []
         progress: list[Any] = []
         middle = f',"version":{version}{self.emission.head}{{'
         error: Exception | None = None
         try:
-            self._function(given, steps, timeline, net, told, middle, room, progress)
+            self._function(given, steps, timeline, changes, told, middle, room, progress)
         except Exception as failure:
             error = failure
             if isinstance(error, BudgetError):
@@ -137,19 +142,19 @@ class RunLoop:
         timeline.inputs.taken += taken
         if done == len(given):
             timeline.instant = max(given[-1][0], timeline.instant or 0)
-        return Ran(done, steps - left, at, entered, last, told_at, told, net, error)
+        return Ran(done, steps - left, at, entered, last, told_at, told, changes, error)
 
     # --- the generated lines ----------------------------------------------------------------------
 
     def before(self, out: Emitter) -> None:
         """The lines before a step: what leaves and what enters at the next instant."""
         terms = self.state.terms
-        out.names.update(coder=terms.coder, encode=terms.coder.keys, text=terms.texts)
+        out.names.update(keys_of=terms.coder.keys, text=terms.texts)
         out.names.update(clock=time.monotonic, unlimited=sys.maxsize)
         streams = {each.stream for each in self.windows}
         out.depth = 1
         out.line("first, done, taken, worked, entered, last, told_at = False, 0, 0, 0, False, False, 0")
-        out.line("stamp, heavy = coder.stamp, budget.limits.bytes or unlimited")
+        out.line("heavy, grown = budget.limits.bytes or unlimited, 0")
         out.line("windows, views = [*timeline.windows.operators.values()], [*timeline.inputs.views.values()]")
         for number, each in enumerate(self.windows):
             out.line(f"live{number} = windows[{number}].live")
@@ -162,8 +167,7 @@ class RunLoop:
         out.depth += 1
         out.line("for at, view, elements in given:")
         out.depth += 1
-        for line in _ENCODE:
-            out.line(line)
+        out.line("until = at if elements else at + 1")
         out.line("while True:")
         out.depth += 1
         out.line("due = until")
@@ -196,10 +200,10 @@ class RunLoop:
             return
         out.line(f"while held{number} and held{number}[0].event_time + {window.stay} <= due:")
         out.depth += 1
-        out.line(f"element = held{number}.popleft()")
         # Its ids are held by the window: they mean the same whatever was forgotten since.
+        out.line(f"element = held{number}.popleft()")
         out.line("known = element.encoded")
-        out.line("keys = encode(element) if known is None else known[1]")
+        out.line("keys = keys_of(element) if known is None else known[1]")
         out.line(f"live{number}.occurrences -= len(keys)")
         out.line("for key in keys:")
         out.line(f"    if {self._unwanted(out, window)}: continue")
@@ -245,7 +249,9 @@ class RunLoop:
         for kind, _, sign in signs:
             out.line(f"    if w == {sign}: {kind}.append(row)")
             out.line(f"    elif {sign} * w > 0: {kind}.extend([row] * abs(w))")
-        out.line(f"if len(net) + len({delta}) > room: {out.name_of(self.check, 'check')}(net, {delta})")
+        out.line(f"grown += len({delta})")
+        check = out.name_of(self.check, "check")
+        out.line(f"if grown > room: room, grown = {check}([*changes, {delta}]), 0")
         for kind, _, _ in signs:
             self._write(out, kind)
         size = " + ".join(f"len({kind}_line)" for kind, _, _ in signs)
@@ -255,10 +261,7 @@ class RunLoop:
             out.line(f"    {out.name_of(self.emission.counts, 'counts')}.{counted} += len({kind})")
             out.line(f"    told.append(({out.name_of(kind, 'kind')}, {kind}_line))")
             out.line("    last, told_at = True, due")
-        out.line(f"for row, w in {delta}.items():")
-        out.line("    n = net.get(row, 0) + w")
-        out.line("    if n: net[row] = n")
-        out.line("    else: del net[row]")
+        out.line(f"changes.append({delta})")
         out.depth -= 2
         out.line("left -= 1")
         out.line("worked, entered = due, entering")
@@ -291,14 +294,3 @@ class RunLoop:
         out.line(f'    {kind}_line = f"{{{begin}}}{{due}}{{middle}}{cells}{{{end}}}"')
         out.line(f"else: {kind}_line = {line} if {kind} else {out.name_of('', 'k')}")
 
-
-_ENCODE = """
-for element in elements:
-    known = element.encoded
-    if known is None or known[0] is not stamp:
-        encode(element)
-        known = element.encoded
-    if not known[2]: return
-if coder.met_reifier: return
-until = at if elements else at + 1
-""".strip().splitlines()

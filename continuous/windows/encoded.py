@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple, Protocol, Self
@@ -97,30 +97,46 @@ class ElementCoder:
 
     def keys(self, element: Element) -> Keys:
         """The keys of an element's quads, in their order."""
-        stamp = self.stamp
         known = element.encoded
-        if known is not None and known[0] is stamp:
-            keys: Keys = known[1]
-            return keys
-        ids = self.terms.texts
-        wanted = ids if None in self._wanted else self._texts
-        found: list[IdRow | None] = []
-        plain = True
-        for subject, predicate, object_, graph in element.statements:
-            # Whoever asks for a predicate has its id.
-            predicate_id = ids[predicate] if wanted is ids else wanted.get(predicate)
-            if predicate_id is None:
-                found.append(None)
-                continue
-            if predicate_id == self.reifies:
-                self.met_reifier = True
-            row: IdRow = (ids[subject], predicate_id, ids[object_])
-            if graph:
-                row, plain = (*row, ids[graph]), False
-            found.append(row)
-        keys = tuple(found)
-        element.encoded = stamp, keys, plain
+        if known is None or known[0] is not self.stamp:
+            self.encode((element,))
+            known = element.encoded
+        assert known is not None
+        keys: Keys = known[1]
         return keys
+
+    def encode(self, elements: Sequence[Element]) -> int:
+        """Let elements remember their keys; how many of the first are triples without reifiers.
+
+        Those behind them are left as they are, but for the next one.
+        """
+        stamp, ids, reifies = self.stamp, self.terms.texts, self.reifies
+        wanted = ids if None in self._wanted else self._texts
+        for place, element in enumerate(elements):
+            known = element.encoded
+            if known is not None and known[0] is stamp:
+                if known[2]:
+                    continue
+                return place
+            keys: list[IdRow | None] = []
+            plain = True
+            for subject, predicate, object_, graph in element.statements:
+                # Whoever asks for a predicate has its id.
+                predicate_id = ids[predicate] if wanted is ids else wanted.get(predicate)
+                if predicate_id is None:
+                    keys.append(None)
+                    continue
+                if predicate_id == reifies:
+                    self.met_reifier, plain = True, False
+                if graph:
+                    keys.append((ids[subject], predicate_id, ids[object_], ids[graph]))
+                    plain = False
+                else:
+                    keys.append((ids[subject], predicate_id, ids[object_]))
+            element.encoded = stamp, tuple(keys), plain
+            if not plain:
+                return place
+        return len(elements)
 
     def key(self, quad: Quad) -> IdRow:
         """The key of one quad."""
