@@ -21,6 +21,7 @@ from ..config import Settings
 from ..http import errors, negotiation, xml_text
 from ..http.errors import HttpError
 from ..http.reply import AnswerBrokenError
+from ..http.turn import Held
 from .large_answers import SMALL_BYTES, LargeAnswers
 from .processes import Process, Processes
 
@@ -94,10 +95,11 @@ class HttpAnswer:
     """An answer whose body is produced while it is sent; it knows no web framework.
 
     `produce` runs in the thread that sends: Oxigraph's result iterators must not change threads. What it sets
-    in ``headers`` goes out with the answer.
+    in ``headers`` goes out with the answer. ``short``: it costs little, as far as one can tell.
+    ``turn`` is given back when the answer is large after all.
     """
 
-    __slots__ = ("client", "headers", "large_answers", "limits", "process", "processes")
+    __slots__ = ("client", "headers", "large_answers", "limits", "process", "processes", "short", "turn")
 
     def __init__(
         self,
@@ -123,6 +125,8 @@ class HttpAnswer:
         self.client = client
         self.large_answers = large_answers
         self.headers: Headers = dict(client.headers)
+        self.short = False
+        self.turn: Held | None = None
 
     def produce(self, sink: AnswerSink) -> None:
         """Write the whole answer to ``sink``."""
@@ -300,6 +304,8 @@ class AnswerSink:
     def _take_turns(self, large_answers: LargeAnswers, now: float) -> None:
         """Have a place before more is computed, and pause there once when requests are in line."""
         if not self._placed:
+            if self._answer.turn is not None:
+                self._answer.turn.give_back()
             self._placed = large_answers.enter(self._written, self._is_over)
             if not self._placed:
                 raise self._refusal()

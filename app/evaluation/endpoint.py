@@ -110,6 +110,7 @@ class SparqlEndpoint:
         process = self.processes.begin("query", text, user)
         answer = _InlineAnswer(self.processes, process, limits, client, self.large_answers)
         answer.endpoint, answer.text, answer.scope, answer.asked = self, text, scope, asked
+        answer.short = not heavy
         return answer
 
     def stream(

@@ -13,6 +13,7 @@ from .refused import RefusedError
 SLOWEST_BYTES_PER_SECOND = 64 << 10
 """The slowest upload that may hold a worker, beside the time that every request has."""
 _RECEIVED_AT_ONCE = 64 << 10
+_WHOLE_AT_ONCE = 256 << 10
 
 
 class Source(Protocol):
@@ -60,6 +61,7 @@ class BodyStream(io.RawIOBase):
         self.lines = lines
         self.received = 0
         self.finished = False
+        self._failed: HttpError | None = None
 
     def readable(self) -> bool:
         """True."""
@@ -75,6 +77,16 @@ class BodyStream(io.RawIOBase):
         piece = self._plain(len(buffer)) if self.chunks is None else self._unchunked(self.chunks, len(buffer))
         buffer[: len(piece)] = piece
         return len(piece)
+
+    def whole(self) -> bytes:
+        """All of a body whose length is known.
+
+        Raises: as `readinto`.
+        """
+        pieces = []
+        while not self.finished:
+            pieces.append(self._plain(min(self._left, _WHOLE_AT_ONCE)))
+        return b"".join(pieces)
 
     def _plain(self, most: int) -> bytes:
         most = min(most, self._left)
@@ -103,15 +115,22 @@ class BodyStream(io.RawIOBase):
         return b""
 
     def _receive(self, most: int) -> bytes:
+        if self._failed is not None:
+            # What was read before is gone: what comes now must not be taken for the whole.
+            raise self._failed
         allowed = self._timeout + self.received / SLOWEST_BYTES_PER_SECOND
         left = self._began + allowed - time.monotonic()
         try:
             piece = self._source.receive_more(most, min(left, self._timeout))
         except TimeoutError as error:
-            raise HttpError(408, "the body of the request came too slowly", code="request-timeout") from error
+            raise self._lost(408, "the body of the request came too slowly", "request-timeout") from error
         except OSError as error:
-            raise HttpError(400, "the client went away within its request", code="bad-body") from error
+            raise self._lost(400, "the client went away within its request", "bad-body") from error
         if not piece:
-            raise HttpError(400, "the body of the request ends early", code="bad-body")
+            raise self._lost(400, "the body of the request ends early", "bad-body")
         self.received += len(piece)
         return piece
+
+    def _lost(self, status: int, detail: str, code: str) -> HttpError:
+        self._failed = HttpError(status, detail, code=code)
+        return self._failed

@@ -102,7 +102,7 @@ class Connection:
         Raises: OSError when the client is gone.
         """
         try:
-            piece = self.socket.recv(_RECEIVED_AT_ONCE)
+            piece = self.socket.recv(COLLECTED_BYTES if self.data else _RECEIVED_AT_ONCE)
         except (BlockingIOError, InterruptedError):
             return True
         if not piece:

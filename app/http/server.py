@@ -59,7 +59,7 @@ class AddressError(QuadrillError):
 class Shortcut(Protocol):
     """Answers requests without the application (routes/shortcut.py)."""
 
-    def fits(self, path: str) -> bool: ...  # noqa: D102
+    def fits(self, request: wire.WireRequest) -> bool: ...  # noqa: D102
 
     def take(self, request: wire.WireRequest, reply: Reply, remote: str) -> bool: ...  # noqa: D102
 
@@ -239,11 +239,11 @@ class Server:
 
     def _taken(self, connection: Connection, request: wire.WireRequest, reply: Reply) -> bool:
         """Try the short cut."""
-        if not request.fields.plain or request.stream is not None:
+        if not request.fields.plain:
             return False
         try:
             for shortcut in self._shortcuts:
-                if shortcut.fits(request.path):
+                if shortcut.fits(request):
                     return shortcut.take(request, reply, connection.address)
         except (OSError, AnswerBrokenError):
             raise

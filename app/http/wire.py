@@ -109,12 +109,16 @@ class WireRequest:
         )
 
     def read(self, limit: int, what: str) -> bytes:
-        """The body of the request, read once.
+        """The body of the request; a large one is received now, unless it is chunked.
 
-        Raises: HttpError 413 when it has more than ``limit`` bytes.
+        Raises: HttpError 413 when it has more than ``limit`` bytes, else as `BodyStream`.
         """
-        if len(self.body) > limit:
-            raise too_large(what, limit, len(self.body))
+        length = self.fields.body_length
+        if length > limit:
+            raise too_large(what, limit, length)
+        if self.stream is not None:
+            self.body = self.stream.whole()
+            self.stream = None
         return self.body
 
     @property

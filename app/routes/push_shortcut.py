@@ -45,9 +45,9 @@ class PushShortcut:
         self._answers = PlainAnswers(services)
         self._observer = RequestObserver(services.metrics)
 
-    def fits(self, path: str) -> bool:
+    def fits(self, request: WireRequest) -> bool:
         """True for the resources of streams."""
-        return path.startswith("/streams")
+        return request.path.startswith("/streams")
 
     def take(self, request: WireRequest, reply: Reply, remote: str) -> bool:
         """Answer a push or a heartbeat; False when it has to go the ordinary way.
@@ -67,7 +67,6 @@ class PushShortcut:
             return False
         call: pushes.PushCall | pushes.HeartbeatCall
         try:
-            body = request.read(services.settings.max_push_bytes, "a push")
             if target.heartbeat:
                 call = pushes.heartbeat_call(target.name, target.parameters)
             else:
@@ -75,6 +74,8 @@ class PushShortcut:
                 if call.ack:
                     return False
             services.security.authorise("push", request, None)
+            request.counted = True
+            body = request.read(services.settings.max_push_bytes, "a push")
         except QuadrillError:
             return False
         try:

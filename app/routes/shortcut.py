@@ -20,6 +20,7 @@ from ..evaluation.answer import Client, client_of
 from ..http import cors, protocol
 from ..http.middleware import NOSNIFF, RequestObserver
 from ..http.reply import Reply
+from ..http.turn import Held, Turn
 from ..http.wire import Fields, WireRequest
 from ..wiring import Services
 
@@ -37,10 +38,11 @@ class QueryShortcut:
         self._observer = RequestObserver(services.metrics)
         # A client repeats its headers: what they say of the answer is worked out once.
         self._client = lru_cache(maxsize=1024)(self._client_of)
+        self._turn = Turn()
 
-    def fits(self, path: str) -> bool:
-        """True for the resources that take queries."""
-        return path in PATHS
+    def fits(self, request: WireRequest) -> bool:
+        """True for the resources that take queries, unless the body is large: who asks is looked at first."""
+        return request.stream is None and request.path in PATHS
 
     def take(self, request: WireRequest, reply: Reply, remote: str) -> bool:
         """Answer a request to a resource that `fits`; False when it has to go the ordinary way.
@@ -50,6 +52,10 @@ class QueryShortcut:
             OSError: the client is gone.
         """
         started = time.perf_counter()
+        with self._turn.take() as turn:
+            return self._answered(request, reply, remote, started, turn)
+
+    def _answered(self, request: WireRequest, reply: Reply, remote: str, started: float, turn: Held) -> bool:
         services = self._services
         try:
             call = self._call(request)
@@ -61,6 +67,10 @@ class QueryShortcut:
             answer = services.endpoint.answer(call, self._client(request.fields), user)
         except QuadrillError:
             return False
+        if answer.short:
+            answer.turn = turn
+        else:
+            turn.give_back()
         try:
             reply.end(answer.send(reply.start))
         finally:

@@ -28,9 +28,9 @@ class UpdateShortcut:
         self._answers = PlainAnswers(services)
         self._observer = RequestObserver(services.metrics)
 
-    def fits(self, path: str) -> bool:
-        """True for the resource of updates."""
-        return path == PATH
+    def fits(self, request: WireRequest) -> bool:
+        """True for the resource of updates, unless the body is large: who asks is looked at first."""
+        return request.stream is None and request.path == PATH
 
     def take(self, request: WireRequest, reply: Reply, remote: str) -> bool:
         """Answer an update; False when it has to go the ordinary way.

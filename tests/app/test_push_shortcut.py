@@ -42,6 +42,11 @@ TAKEN: list[Request] = [
     push(ONE + b"\n" + ONE, TRIPLES, target="/streams/plain?at=5000&each=triple&durable=no"),
     push(ONE, TRIPLES, target="/streams/plain?at=5000&wait"),
     push(b"", TRIPLES),
+    push((ONE + b"\n") * 5000, TRIPLES),
+    push((ONE + b"\n") * 5000 + b"nonsense", TRIPLES),
+    push(
+        (ONE + b"\n") * 5000, TRIPLES, ("Origin", "https://page.example"), target="/streams/derived?at=7000"
+    ),
     push(line(5000) + line(6000), LINES, target="/streams/lines"),
     push(line(6000) + line(20), LINES, target="/streams/lines"),
     push(line(6000) + b"nonsense\n", LINES, target="/streams/lines"),

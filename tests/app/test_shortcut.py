@@ -18,6 +18,7 @@ from quadrill.app.evaluation import admission
 from quadrill.app.evaluation.admission import shape_of
 from quadrill.app.http import wire
 from quadrill.app.http.reply import Reply
+from quadrill.app.http.turn import Held, Turn
 from quadrill.app.routes import shortcut
 from quadrill.app.security import hash_token
 from quadrill.store.registry import TokenRecord
@@ -400,3 +401,28 @@ def test_a_plain_head_is_read() -> None:
 )
 def test_a_template_has_the_shape_of_its_text(text: str) -> None:
     assert shape_of(text) == admission._shape_of_template(text)
+
+
+def test_a_large_answer_gives_its_turn_back_before_its_client_has_read_it(
+    start_server: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start_server()
+    server.client.put(
+        "/store?default",
+        content="".join(f"<urn:s{n}> <urn:p> <urn:o{n}> .\n" for n in range(100_000)),
+        headers={"Content-Type": "application/n-triples"},
+    )
+    turns: list[Held] = []
+    take = Turn.take
+
+    def taken(turn: Turn) -> Held:
+        turns.append(take(turn))
+        return turns[-1]
+
+    monkeypatch.setattr(Turn, "take", taken)
+    slow = Wire(server)
+    slow.send("GET", "/query?query=SELECT%20*%20%7B%3Fs%20%3Fp%20%3Fo%7D", [], b"")
+    eventually(lambda: turns and not turns[0].is_held)
+    assert server.boolean("ASK {}")
+    eventually(lambda: not turns[1].is_held)
+    slow.close()

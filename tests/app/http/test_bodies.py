@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quadrill.app.http.body_stream import BodyStream
 from quadrill.app.http.chunked import ChunkedBody
+from quadrill.app.http.errors import HttpError
 from quadrill.app.http.refused import RefusedError
 from tests.app.conftest import LiveServer, Start, problem_of
 from tests.app.test_server import connect, read_all
@@ -109,6 +111,34 @@ def test_a_body_that_ends_early_changes_nothing(server: LiveServer) -> None:
             client.shutdown(1)
             assert read_all(client).startswith(b"HTTP/1.1 400 ")
     assert server.services.store.quad_count == 0
+
+
+class Stalling:
+    """A client that sends a piece, nothing for a while, and then the rest."""
+
+    data = b""
+
+    def __init__(self, *pieces: bytes | None) -> None:
+        self._pieces = iter(pieces)
+
+    def receive_more(self, most: int, seconds: float) -> bytes:
+        piece = next(self._pieces)
+        if piece is None:
+            raise TimeoutError
+        return piece
+
+
+def test_a_body_of_which_a_piece_was_read_and_lost_is_not_read_on() -> None:
+    body = BodyStream(Stalling(b"12345", None, b"67890"), 30.0, 10, None)
+    with pytest.raises(HttpError, match="too slowly"):
+        body.whole()
+    with pytest.raises(HttpError, match="too slowly"):
+        body.read()
+
+
+def test_the_whole_of_a_body_is_its_pieces() -> None:
+    body = BodyStream(Stalling(b"12345", b"67890"), 30.0, 10, None)
+    assert (body.whole(), body.finished, body.received) == (b"1234567890", True, 10)
 
 
 def test_a_client_of_http_1_0_gets_no_chunks(server: LiveServer) -> None:
