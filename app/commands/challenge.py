@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.output.subscription import Subscription
@@ -101,33 +101,29 @@ class Listener:
         self.delay_ms = 0.0
         self._subscription = subscription
         self._output = output
-        self._shown: list[str] = []
+        self._shown: list[dict[str, Any]] = []
 
     def after(self, report: ChallengeReport, read_at: float) -> None:
         """A report was processed; ``read_at`` is the reading of `time.perf_counter` when it had been read."""
         answers = [event.data for event in self._subscription.take() if event.kind == "answer"]
         if not answers:
             return
-        found = cells(answers[-1])
-        if found == self._shown:
+        document = json.loads(answers[-1])
+        rows = document["results"]["bindings"][:LENGTH]
+        if rows == self._shown:
             return
-        self._shown = found
+        self._shown = rows
+        found = _cells(rows, document["head"]["vars"])
         delay = (time.perf_counter() - read_at) * 1000
         self.written += 1
         self.delay_ms += delay
         self._output.write(",".join([report.pickup, report.dropoff, *found, f"{delay:.3f}"]) + "\n")
 
 
-def cells(answer: str) -> list[str]:
-    """The list of an answer event: the columns of its rows one after the other, NULL for rows not there."""
-    document = json.loads(answer)
-    names = document["head"]["vars"]
-    found = [
-        row[name]["value"] if name in row else "NULL"
-        for row in document["results"]["bindings"][:LENGTH]
-        for name in names
-    ]
-    return found + ["NULL"] * (LENGTH * len(names) - len(found)) if found else []
+def _cells(rows: list[dict[str, Any]], names: list[str]) -> list[str]:
+    """The columns of the rows of a list one after the other, NULL for rows not there."""
+    found = [row[name]["value"] if name in row else "NULL" for row in rows for name in names]
+    return found + ["NULL"] * (LENGTH * len(names) - len(found))
 
 
 def follow(engine: Engine, stream: str, file: Path, listeners: list[Listener]) -> int:

@@ -88,6 +88,24 @@ def test_the_output_lines_of_rough_traffic_are_those_of_the_rules(
         ), "trips of one taxi overlap"
 
 
+@pytest.mark.parametrize("name", RULES)
+def test_a_list_that_empties_is_a_line_of_nulls(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Behind each silence longer than the windows comes a report outside of the grid."""
+    reports = _rough(1, 60)
+    for place in (20, 40):
+        pause = 3600 * place
+        outside = replace(reports[place], pick=(0, 0))
+        reports[place:] = [
+            replace(trip, pickup=trip.pickup + pause, dropoff=trip.dropoff + pause)
+            for trip in (outside, *reports[place + 1 :])
+        ]
+    _check(name, 4, reports, tmp_path, capsys)
+    lists = [found for _, found in challenge.lines(reports, RULES[name], 4)]
+    assert lists[0] and sum(not found for found in lists) == 2
+
+
 def pairwise_of_taxis(reports: list[Trip]) -> list[tuple[Trip, Trip]]:
     """Each report with the next one of the same taxi."""
     newest: dict[int, Trip] = {}
