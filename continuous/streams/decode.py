@@ -20,7 +20,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import repeat
 from typing import Any, NamedTuple
 
 from pyoxigraph import RdfFormat
@@ -28,7 +27,7 @@ from pyoxigraph import RdfFormat
 from quadrill.store.documents.contents import WHOLE, Content, Part, guard_nesting, read_content
 from quadrill.store.documents.messages import MessageText, split_json_messages, split_messages
 from quadrill.store.documents.own_lines import literal_parts
-from quadrill.store.documents.statements import PLAIN_LINE, Statement, Statements, term_of
+from quadrill.store.documents.statements import PLAIN_LINE, Statement, Statements, may_have_blank, term_of
 from quadrill.store.documents.timed_lines import read_timed_lines
 from quadrill.store.documents.times import GREATEST_MS, LEAST_MS, parse_instant
 from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
@@ -142,7 +141,7 @@ def decode_line(body: bytes, media_type: str, at: int | None, timestamp_property
     if at is None and statement[1] == f"<{timestamp_property}>":
         return None
     place = f"graph {statement[3]}" if statement[3] else "the body"
-    return Decoded([made_element(((statement,), at, place, None, False))])
+    return Decoded([made_element(((statement,), at, place, None, may_have_blank(found[0])))])
 
 
 def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
@@ -222,11 +221,11 @@ def _add_plain(result: Decoded, lines: list[tuple[int, str]], options: DecodeOpt
     found = None if options.each_triple else read_timed_lines(texts)
     if found is None or not LEAST_MS <= min(found[0]) <= max(found[0]) <= GREATEST_MS:
         return False
-    times, statements = found
+    times, statements, blank = found
     if max(map(len, statements)) > options.max_quads:
         return False
     places = [f"line {number}" for number in numbers]
-    result.elements += map(made_element, zip(statements, times, places, numbers, repeat(False)))
+    result.elements += map(made_element, zip(statements, times, places, numbers, blank, strict=True))
     return True
 
 

@@ -13,7 +13,7 @@ from quadrill.store.errors import LimitError, RdfSyntaxError
 from .nesting import deep_line_of_json, deep_line_of_turtle
 from .own_lines import term_too_long
 from .own_terms import as_stored
-from .statements import PLAIN_LINE, Statements, read_statements, statements_of
+from .statements import PLAIN_LINE, Statements, may_have_blank, read_statements, statements_of
 
 
 class Part(NamedTuple):
@@ -91,7 +91,7 @@ def read_content(
         exact = spelt_by is not None and spelt_by in text
         plain = read_statements(text.strip(" \t\r\n"), rdf_format, exact=exact)
         if plain is not None:
-            return Content(plain, False, plain)
+            return Content(plain, may_have_blank(text), plain)
     if rdf_format is RdfFormat.JSON_LD or "<<" in text:
         guard_nesting(text, max_nesting, json_text=rdf_format is RdfFormat.JSON_LD)
     try:

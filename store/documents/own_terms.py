@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from quadrill.store.terms import store_form, term_text
@@ -40,19 +41,32 @@ def with_own_blank_nodes(statements: Iterable[Statement], stream: str, seq: int)
     The new label is a function of the stream, the element's seq and the place of the label in the element,
     so that a replay gives the same terms.
     """
-    digest = hashlib.sha256(stream.encode()).hexdigest()[:12]
+    prefix = f"_:e{_digest(stream)}x{seq}x"
     labels: dict[str, str] = {}
+
+    def label(text: str) -> str:
+        found = labels.get(text)
+        if found is None:
+            found = labels[text] = f"{prefix}{len(labels)}"
+        return found
+
+    def renamed(text: str) -> str:
+        if text[:1] == "_":
+            return label(text)
+        return _ATOM.sub(of_label, text) if text[:2] == "<<" and "_:" in text else text
 
     def of_label(match: re.Match[str]) -> str:
         text = match[0]
-        return labels.setdefault(text, f"_:e{digest}x{seq}x{len(labels)}") if text[0] == "_" else text
-
-    def renamed(text: str) -> str:
-        return text if "_:" not in text else _ATOM.sub(of_label, text)
+        return label(text) if text[0] == "_" else text
 
     return tuple(
         [
-            (renamed(subject), predicate, renamed(value), renamed(graph))
+            (renamed(subject), predicate, renamed(value), renamed(graph) if graph else graph)
             for subject, predicate, value, graph in statements
         ]
     )
+
+
+@lru_cache(maxsize=1_024)
+def _digest(stream: str) -> str:
+    return hashlib.sha256(stream.encode()).hexdigest()[:12]

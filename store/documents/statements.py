@@ -1,9 +1,9 @@
 """Statements: quads as the text of their terms, read from N-Triples and N-Quads without making terms.
 
 Only lines of the plainest form are read here, each term written as the store itself writes it: two spellings
-of one quad would be two statements. Whatever else there is (comments, other white space, blank nodes, triple
-terms, values that the store would change, IRIs of odd servers, mistakes) belongs to Oxigraph's parser. What
-is read here that parser reads as well, and gives the same quads for.
+of one quad would be two statements. Whatever else there is (comments, other white space, triple terms, values
+that the store would change, IRIs of odd servers, labels with rare signs, mistakes) is left to Oxigraph's
+parser. What is read here that parser reads as well, and gives the same quads for.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ _PLAIN = r'[^"\\\x00-\x1f\x7f\ufffe\uffff]*+'
 _STRING = rf'{_PLAIN}(?:\\[tbnrf"\\]{_PLAIN})*+"'
 _LANGUAGE = r"@[a-z]{2,3}(?:-(?:[a-z]{2}|[0-9]{3}|[a-z]{4}))?+(?= )"
 _VALUE = "|".join(rf'{pattern}"\^\^<{re.escape(datatype)}>' for datatype, pattern in CANONICAL.items())
-_TRIPLE = rf'({_IRI}) ({_IRI}) ({_IRI}|"(?:{_VALUE}|{_STRING}(?:{_LANGUAGE}|(?= ))))'
+_NODE = rf"{_IRI}|_:[A-Za-z0-9_][A-Za-z0-9_\-]*+"
+_TRIPLE = rf'({_NODE}) ({_IRI}) ({_NODE}|"(?:{_VALUE}|{_STRING}(?:{_LANGUAGE}|(?= ))))'
 PLAIN_LINE = {
     RdfFormat.N_TRIPLES: re.compile(rf"{_TRIPLE}() \.(?:\n|\Z)"),
-    RdfFormat.N_QUADS: re.compile(rf"{_TRIPLE}(?: ({_IRI}))?+ \.(?:\n|\Z)"),
+    RdfFormat.N_QUADS: re.compile(rf"{_TRIPLE}(?: ({_NODE}))?+ \.(?:\n|\Z)"),
 }
 """By format: a line of the plainest form, its groups are those of the statement."""
 STORED_VALUE = re.compile(rf'"(?:{_VALUE})').fullmatch
@@ -51,6 +52,11 @@ _WRITTEN = re.compile(
     r'([^ ]++) ([^ ]++) ("[^"\\]*+(?:\\.[^"\\]*+)*+"[^ ]*+|<<.*\)>>|[^ ]++) (?:([^ .][^ ]*+) )?\.\n'
 )
 """A line as Oxigraph writes it: only strings and triple terms have spaces in them."""
+
+
+def may_have_blank(text: str) -> bool:
+    """True when a blank node may be among the terms of a text."""
+    return "_:" in text
 
 
 def read_statements(text: str, rdf_format: RdfFormat, *, exact: bool = False) -> Statements | None:

@@ -9,13 +9,13 @@ from operator import itemgetter
 import orjson
 from pyoxigraph import RdfFormat
 
-from .statements import Statements, read_statements
+from .statements import Statements, may_have_blank, read_statements
 
 _MEMBERS = itemgetter("at", "data")
 
 
-def read_timed_lines(lines: Sequence[str]) -> tuple[list[int], list[Statements]] | None:
-    """The times and the statements of lines ``{"at": integer, "data": N-Quads}``.
+def read_timed_lines(lines: Sequence[str]) -> tuple[list[int], list[Statements], list[bool]] | None:
+    """The times and the statements of lines ``{"at": integer, "data": N-Quads}``; which may have blank nodes.
 
     None when one of them is of any other form, be it right or wrong.
     """
@@ -35,8 +35,9 @@ def read_timed_lines(lines: Sequence[str]) -> tuple[list[int], list[Statements]]
     found = read_statements("\n".join(texts), RdfFormat.N_QUADS)
     if found is None:
         return None
+    blank = list(map(may_have_blank, texts)) if may_have_blank(text) else [False] * len(texts)
     # Each line of them is one statement.
     if len(found) == len(texts):
-        return times, list(zip(found, strict=True))
+        return times, list(zip(found, strict=True)), blank
     ends = accumulate([text.count("\n") + 1 for text in texts], initial=0)
-    return times, [tuple(dict.fromkeys(found[begin:end])) for begin, end in pairwise(ends)]
+    return times, [tuple(dict.fromkeys(found[begin:end])) for begin, end in pairwise(ends)], blank

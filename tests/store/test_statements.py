@@ -51,9 +51,28 @@ values = st.sampled_from(
         ],
     ]
 )  # fmt: skip
-subjects = st.one_of(iris, st.sampled_from(["_:b", f"<< {A} {A} {A} >>", f"<<( {A} {A} {A} )>>", '"a"']))
-objects = st.one_of(values, values, iris, st.sampled_from(["_:b", f"<<( {A} {A} _:b )>>"]))
-graphs = st.one_of(st.just(""), st.just(""), iris, st.sampled_from(["_:g", '"g"']))
+blanks = st.sampled_from(
+    [
+        "_:b",
+        "_:b1",
+        "_:B",
+        "_:0a",
+        "_:00ff",
+        "_:1",
+        "_:_",
+        "_:b-c",
+        "_:b-",
+        "_:b.c",
+        "_:b.",
+        "_:-b",
+        "_:é",
+        "_:",
+        "_:b:c",
+    ]
+)
+subjects = st.one_of(iris, blanks, st.sampled_from([f"<< {A} {A} {A} >>", f"<<( {A} {A} {A} )>>", '"a"']))
+objects = st.one_of(values, values, iris, blanks, st.just(f"<<( {A} {A} _:b )>>"))
+graphs = st.one_of(st.just(""), st.just(""), iris, blanks, st.just('"g"'))
 spaces = st.sampled_from([" ", " ", " ", " ", " ", " ", "", "  ", "\t"])
 ends = st.sampled_from(
     [".\n", ".\n", ".\n", ".\n", ".\r\n", ".", ".\n\n", ". # end\n", "\n", ".\r", ".\x0b\n"]
@@ -65,7 +84,8 @@ def lines(draw: st.DrawFn) -> str:
     """A line that is right, or wrong somewhere, as often."""
     if draw(st.booleans()):
         graph = draw(graphs)
-        parts = [draw(iris), draw(iris), draw(st.one_of(iris, values)), *([graph] if graph else []), ".\n"]
+        subject, value = draw(st.one_of(iris, blanks)), draw(st.one_of(iris, values, blanks))
+        parts = [subject, draw(iris), value, *([graph] if graph else []), ".\n"]
         return " ".join(parts)
     parts = [draw(subjects), draw(iris), draw(objects), draw(graphs), draw(ends)]
     return "".join(part + draw(spaces) for part in parts[:-1]) + parts[-1]
@@ -124,6 +144,7 @@ def test_what_is_read_is_what_the_parser_reads(text: str, rdf_format: RdfFormat,
         f"{A} {A} {A} .\n",
         f"{A} {A} {A} .",
         f"{A} {A} {A} {A} .\r\n{A} {A} {A} .\n",
+        f"_:b0 {A} _:c-1 _:g .\n",
         f'{A} {A} "a \\"b\\" \\n"@en .\n',
         f'{A} {A} "21.50"^^<{XSD}decimal> .\n',
         f'{A} {A} "2024-05-01T12:00:00Z"^^<{XSD}dateTime> .\n',
