@@ -15,6 +15,7 @@ from ..durable.turns import InputTurn, Turn
 from ..errors import InputError
 from ..inputs import Element
 from ..language.mapping.mapping import compiled
+from ..language.mapping.records import type_of_record
 from ..output.subscription import FeedEvent, Subscription
 from ..queries.catalogue import Entry, is_awaited
 from ..settings import EngineSettings
@@ -29,7 +30,6 @@ from .parts import EngineParts
 
 _HURRY_BYTES = 8 * 1024 * 1024
 """A push that does not want to wait for the log does so when this much is not written yet."""
-_RECORDS = "application/x-ndjson"
 _WATCHED_LETTERS = 10_000
 """Dead letters that may wait for one who watches them."""
 _LOOK_S = 0.01
@@ -159,7 +159,8 @@ class StreamService:
         state = self.parts.streams.get(name_or_iri)
         letter = self._letter(state, letter_id)
         if letter.record is not None:
-            answer = self.push(state.iri, letter.record.encode(), _RECORDS, retried=letter)
+            record, kind = letter.record.encode(), type_of_record(letter.record)
+            answer = self.push(state.iri, record, kind, retried=letter)
             return {"id": letter.id, "retried": "record", "seq": answer["first_seq"]}
         if letter.query is not None:
             entry = self.parts.catalogue.get(letter.query)
@@ -312,7 +313,7 @@ class StreamService:
                 if mapping is None:
                     decoded = decode(body, media_type, options)
                 else:
-                    made = compiled(mapping, self.settings.base_iri)
+                    made = compiled(mapping, self.settings.base_iri, retried is not None)
                     decoded = decode_mapped(body, media_type, made, options)
             turns.stages.decode.noted.append(time.perf_counter() - began)
             with turns.lock:

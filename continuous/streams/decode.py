@@ -27,7 +27,7 @@ from pyoxigraph import RdfFormat
 from quadrill.store.documents.contents import WHOLE, Content, Part, guard_nesting, read_content
 from quadrill.store.documents.messages import MessageText, split_json_messages, split_messages
 from quadrill.store.documents.own_lines import literal_parts
-from quadrill.store.documents.statements import PLAIN_LINE, Statement, Statements, may_have_blank, term_of
+from quadrill.store.documents.statements import PLAIN_LINE, Statement, Statements, term_of
 from quadrill.store.documents.timed_lines import read_timed_lines
 from quadrill.store.documents.times import GREATEST_MS, LEAST_MS, parse_instant
 from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
@@ -141,7 +141,7 @@ def decode_line(body: bytes, media_type: str, at: int | None, timestamp_property
     if at is None and statement[1] == f"<{timestamp_property}>":
         return None
     place = f"graph {statement[3]}" if statement[3] else "the body"
-    return Decoded([made_element(((statement,), at, place, None, may_have_blank(found[0])))])
+    return Decoded([made_element(((statement,), at, place, None, b"_:" in body))])
 
 
 def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -45,13 +46,15 @@ class RecordMapping(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def compiled(text: str, base_iri: str) -> RecordMapping:
-    """The mapping of a declaration's text, compiled once.
+def compiled(text: str, base_iri: str, any_format: bool = False) -> RecordMapping:
+    """The mapping of a declaration's text, compiled once; with ``any_format`` its format does not matter.
 
     Raises:
         InputError, QueryTextError, UnsupportedError: it is wrong.
     """
     declaration = read_declaration(json.loads(text))
+    if any_format:
+        return compiled(text, base_iri)._replace(declaration=replace(declaration, format=None))
     if declaration.construct is None:
         return RecordMapping(declaration, _by_context(declaration, base_iri))
     return RecordMapping(declaration, _by_construct(declaration, declaration.construct, base_iri))

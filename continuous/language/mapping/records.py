@@ -37,7 +37,10 @@ MEDIA_TYPES = {
 
 
 class Record(NamedTuple):
-    """A record, or why it cannot be read; ``text`` is what stands there, empty where `found` tells it."""
+    """A record, or why it cannot be read; ``text`` is what stands there, empty where `found` tells it.
+
+    Of CSV that cannot be read it has the line of names, too, and ends with a line feed, as no JSON does.
+    """
 
     place: str
     line: int | None
@@ -48,6 +51,11 @@ class Record(NamedTuple):
         """The beginning of its text, as its dead letter has it."""
         known = self.text or not isinstance(self.found, dict)
         return (self.text if known else json.dumps(self.found, ensure_ascii=False))[:most]
+
+
+def type_of_record(shown: str) -> str:
+    """The media type of the text that a record was shown as."""
+    return "text/csv" if shown.endswith("\n") else "application/x-ndjson"
 
 
 _made = partial(tuple.__new__, Record)
@@ -167,6 +175,7 @@ def _of_csv(text: str, header: bool, max_characters: int) -> Iterator[Record]:
     lines = io.StringIO(text, newline="")
     reader = csv.reader(lines, strict=True)
     names: list[str] | None = None
+    first, pieces = 0, _Pieces(text)
     while True:
         number = reader.line_num + 1
         place = f"line {number}"
@@ -179,6 +188,7 @@ def _of_csv(text: str, header: bool, max_characters: int) -> Iterator[Record]:
             if names is None:
                 names = _names(cells, place) if header else [_letters(each) for each in range(len(cells))]
                 if header:
+                    first = reader.line_num
                     continue
             if len(cells) != len(names):
                 columns = f"there are {len(names)} columns"
@@ -193,12 +203,27 @@ def _of_csv(text: str, header: bool, max_characters: int) -> Iterator[Record]:
             found = RdfSyntaxError(f"{place} is not CSV: {error}", line=number)
             if names is None:
                 raise found from None  # the names of all others stood there
-            shown = place
+            shown = pieces.of(0, first) + pieces.of(number - 1, reader.line_num)
         except QuadrillError as error:
             if names is None:
                 raise
-            found, shown = error, ",".join(cells)[:max_characters]
+            found, shown = error, pieces.of(0, first) + pieces.of(number - 1, reader.line_num)
         yield Record(place, number, found, shown)
+
+
+class _Pieces:
+    """The lines of a text, told apart when the first is asked for."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._lines: list[str] | None = None
+
+    def of(self, begin: int, end: int) -> str:
+        """The lines from one to another, which end with a line feed."""
+        if self._lines is None:
+            self._lines = list(io.StringIO(self._text, newline=""))
+        found = "".join(self._lines[begin:end])
+        return found if found.endswith("\n") or not found else f"{found}\n"
 
 
 def _names(cells: list[str], place: str) -> list[str]:
