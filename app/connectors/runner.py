@@ -157,9 +157,14 @@ def run_sink(sink: Sink, feed_of: Callable[[str], Feed], save: Callable[[int], N
             ):
                 save(context.position)
                 saved, saved_at = (context.position, context.place_of), time.monotonic()
-            if subscription.exhausted:
+            if not subscription.exhausted:
+                news.wait(_SAVE_S)
+                continue
+            # More came than may wait: it is read from where the sink is, unless there is no feed any more.
+            subscription = feed.subscribe(context.position)
+            subscription.listen(news.set)
+            if subscription.closed:
                 raise ConnectorError(f"the feed of {sink.given['query']} has ended")
-            news.wait(_SAVE_S)
     finally:
         if subscription is not None:
             subscription.close()

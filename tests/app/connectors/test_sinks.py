@@ -29,6 +29,8 @@ class Receiver:
         self.taken: list[tuple[dict[str, str], bytes]] = []
         self.asked = 0
         self.url = ""
+        self.open = threading.Event()
+        self.open.set()
 
     def documents(self) -> list[Any]:
         return [json.loads(body) for _, body in self.taken]
@@ -44,6 +46,7 @@ def receiving() -> Iterator[Receiver]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             receiver.asked += 1
+            receiver.open.wait(30)
             status = receiver.statuses.pop(0) if receiver.statuses else 204
             status, headers = status if isinstance(status, tuple) else (status, {})
             if status < 300:
@@ -167,6 +170,40 @@ def test_a_receiver_that_comes_late_gets_everything(start_server: Start, tmp_pat
         put(again, kind="webhook", url=receiver.url)
         until(lambda: len(receiver.taken) >= 3)
         assert [each["id"] for each in receiver.documents()] == [1, 2, 3]
+
+
+def test_a_slow_receiver_is_not_cut_off(start_server: Start) -> None:
+    with receiving() as receiver:
+        server = start_server(remote_hosts=("127.0.0.1",))
+        begin(server)
+        put(server, kind="webhook", url=receiver.url, array=True, timeout="30s", **{"from": 0})
+        until(lambda: state(server)["state"] == "running")
+        receiver.open.clear()
+        push(server, 1)
+        until(lambda: receiver.asked == 1)
+        for first in range(2, 4_002, 500):
+            lines = "".join(
+                json.dumps({"at": 1_000 * each, "data": f"<urn:{each}> <urn:p> <urn:o> ."}) + "\n"
+                for each in range(first, first + 500)
+            )
+            answer = server.client.post(
+                "/streams",
+                params={"iri": "http://e/s", "wait": "true"},
+                content=lines,
+                headers={"Content-Type": "application/x-ndjson"},
+            )
+            assert answer.status_code == 200
+        receiver.open.set()
+        told = set()
+
+        def all_came() -> bool:
+            described = state(server)
+            told.add((described["state"], described["error"]))
+            return sum(map(len, receiver.documents())) >= 4_001
+
+        until(all_came, 20)
+        assert [each["id"] for part in receiver.documents() for each in part] == list(range(1, 4_002))
+        assert told == {("running", None)}
 
 
 def test_files_of_lines_hold_each_event_once(start_server: Start, tmp_path: Path) -> None:
