@@ -109,18 +109,25 @@ class TermTexts(dict[int, str]):
 
         ``names`` are those of the columns at ``places``; 0 is unbound, and so is a place below 0.
         """
-        written, cells = [], []
-        for name, place in zip(names, places, strict=True):
-            if place < 0:
-                continue
-            key, ids = f"{_quoted(name)}:", [row[place] for row in rows]
-            texts = [*map(self._texts.get, ids)]
-            if any([each is None or each.startswith("<<") for each in texts]):
+        columns = [each for each in zip(names, places, strict=True) if each[1] >= 0]
+        keys = [f"{_quoted(name)}:" for name, _ in columns]
+        ids = [[row[place] for row in rows] for _, place in columns]
+        written = []
+        for column in ids:
+            texts = [*map(self._texts.get, column)]
+            if None in texts or "\n<<" in "\n" + "\n".join(texts):  # type: ignore[arg-type]  # no None in it
                 # Unbound, a value that a query has made, or a triple term.
-                texts = ["" if each == 0 else str(self._terms[each]) for each in ids]
+                texts = ["" if each == 0 else str(self._terms[each]) for each in column]
             written.append(texts)
-            cells.append([key + self[each] if each else "" for each in ids])
-        lines = [",".join(filter(None, each)) for each in zip(*cells, strict=True)] or [""] * len(rows)
+        if not columns:
+            lines = [""] * len(rows)
+        elif any([0 in column for column in ids]):
+            cells = [[k + self[each] if each else "" for each in c] for k, c in zip(keys, ids, strict=True)]
+            lines = [",".join(filter(None, each)) for each in zip(*cells, strict=True)]
+        else:
+            pattern = ",".join([key.replace("%", "%%") + "%s" for key in keys])
+            bound = [[self[each] for each in column] for column in ids]
+            lines = [pattern % each for each in zip(*bound, strict=True)]
         return "},{".join([line for *_, line in sorted(zip(*written, lines, strict=True))])
 
 

@@ -126,8 +126,8 @@ class IncrementalAnswer:
         # Changes that are not decoded yet, those of them that somebody has.
         self._waiting: deque[weakref.ref[AnswerChange]] = deque()
 
-    def step(self, *deltas: Delta, later: bool = False) -> AnswerChange:
-        """Apply changes of the plan's rows; they are decoded now, or ``later`` if anybody asks."""
+    def step(self, *deltas: Delta) -> AnswerChange:
+        """Apply changes of the plan's rows; they are decoded if anybody asks."""
         top = self._top
         same_order = top is None or top.revision == self._shown_revision
         if not any(deltas) and same_order and self._unchanged is not None:
@@ -153,13 +153,10 @@ class IncrementalAnswer:
         if top is not None:
             self._shown_revision = top.revision
         self._unchanged = None if any(deltas) else change
-        if later:
-            waiting = self._waiting
-            while waiting and waiting[0]() is None:
-                waiting.popleft()
-            waiting.append(weakref.ref(change))
-        else:
-            change.decode()
+        waiting = self._waiting
+        while waiting and waiting[0]() is None:
+            waiting.popleft()
+        waiting.append(weakref.ref(change))
         return change
 
     @property
@@ -321,7 +318,7 @@ class NativeEvaluator(Evaluator):
         state, answer = self.state, self.answer
         assert state is not None
         given = state.gather(at, windows)
-        change = answer.step(state.step(given), later=True)
+        change = answer.step(state.step(given))
         if self.terms.dictionary.due:
             self.terms.tidy()
         return change
@@ -338,7 +335,7 @@ class NativeEvaluator(Evaluator):
         ran = None if loop is None else loop.run(given, timeline, version, answer.room)
         if ran is None:
             return None
-        change = answer.step(*ran.changes, later=True)
+        change = answer.step(*ran.changes)
         if self.terms.dictionary.due:
             self.terms.tidy()
         return ran, change

@@ -277,7 +277,8 @@ class CommonPlan:
     def _leave(self, seats: Collection[Seat]) -> None:
         self._take_members(seats, -1)
         for seat in seats:
-            del self._answers[seat.label], self._constants[seat.label]
+            self._answers.pop(seat.label).settle()
+            del self._constants[seat.label]
 
     def _take_members(self, seats: Collection[Seat], weight: int) -> None:
         """A step in which the rows of members come or go."""
@@ -404,7 +405,7 @@ class CommonPlan:
         yield from list(self._constants.values())
         yield from self.state.held()
         for answer in list(self._answers.values()):
-            yield from list(answer.rows)
+            yield from answer.held()
 
     def _tell(
         self, told: Mapping[int, AnswerChange | None], step: Evaluation, now_ms: int, number: int

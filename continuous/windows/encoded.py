@@ -258,43 +258,46 @@ class EncodedContent:
     def __len__(self) -> int:
         return len(self.counts)
 
-    def add(self, element: Element) -> None:
-        """Let an element enter."""
-        counts, changes, wanted = self.counts, self.changes, self.wanted
-        keys = self._coder.keys(element)
-        self.occurrences += len(keys)
-        for key in keys:
-            if key is None or (wanted is not None and key[1] not in wanted):
-                continue
-            count = counts.get(key)
-            if count is not None:
-                counts[key] = count + 1
-                continue
-            counts[key] = 1
-            if key in changes:
-                del changes[key]
-            else:
-                changes[key] = 1
-                if len(key) == 4:
-                    self.named = True
+    def add(self, *elements: Element) -> None:
+        """Let elements enter."""
+        counts, changes, wanted, coder = self.counts, self.changes, self.wanted, self._coder
+        coder.encode(elements)
+        for element in elements:
+            keys = coder.keys(element)
+            self.occurrences += len(keys)
+            for key in keys:
+                if key is None or (wanted is not None and key[1] not in wanted):
+                    continue
+                count = counts.get(key)
+                if count is not None:
+                    counts[key] = count + 1
+                    continue
+                counts[key] = 1
+                if key in changes:
+                    del changes[key]
+                else:
+                    changes[key] = 1
+                    if len(key) == 4:
+                        self.named = True
 
-    def remove(self, element: Element) -> None:
-        """Let an element leave."""
-        counts, changes, wanted = self.counts, self.changes, self.wanted
-        keys = self._coder.keys(element)
-        self.occurrences -= len(keys)
-        for key in keys:
-            if key is None or (wanted is not None and key[1] not in wanted):
-                continue
-            count = counts[key] - 1
-            if count:
-                counts[key] = count
-                continue
-            del counts[key]
-            if key in changes:
-                del changes[key]
-            else:
-                changes[key] = -1
+    def remove(self, *elements: Element) -> None:
+        """Let elements leave."""
+        counts, changes, wanted, keys_of = self.counts, self.changes, self.wanted, self._coder.keys
+        for element in elements:
+            keys = keys_of(element)
+            self.occurrences -= len(keys)
+            for key in keys:
+                if key is None or (wanted is not None and key[1] not in wanted):
+                    continue
+                count = counts[key] - 1
+                if count:
+                    counts[key] = count
+                    continue
+                del counts[key]
+                if key in changes:
+                    del changes[key]
+                else:
+                    changes[key] = -1
 
     def apply(self, keys: Delta) -> None:
         """Let occurrences of keys enter and leave."""

@@ -103,10 +103,10 @@ class GridWindow(WindowOperator):
         if closes := self.closes_by(instant):
             self._close(closes[-1])
 
-    def add(self, element: Element) -> bool:
-        """Keep the element for the windows that will close; the visible content stays."""
-        self.state.waiting.append(element)
-        self.state.waiting_quads += len(element.statements)
+    def add(self, *elements: Element) -> bool:
+        """Keep elements for the windows that will close; the visible content stays."""
+        self.state.waiting.extend(elements)
+        self.state.waiting_quads += sum([len(element.statements) for element in elements])
         return False
 
     def admit(self, element: Element, instant: int) -> bool:
@@ -141,15 +141,19 @@ class GridWindow(WindowOperator):
         leave, those that wait and are before its end enter; each does so once, however many windows hold it.
         Entering first keeps quads that stay in both.
         """
-        state, interval = self.state, self._ending(close)
-        state.closed, state.next_close = interval, close + self._slide
-        end = close + self.closes_after
-        while state.waiting and state.waiting[0].event_time < end:
-            element = state.waiting.popleft()
-            state.waiting_quads -= len(element.statements)
-            # Else it is between two windows of a slide greater than the width.
-            if self._holds(interval, element.event_time):
-                state.shown.append(element)
-                self.live.add(element)
-        while state.shown and not self._holds(interval, state.shown[0].event_time):
-            self.live.remove(state.shown.popleft())
+        state, shown, waiting = self.state, self.state.shown, self.state.waiting
+        state.closed, state.next_close = self._ending(close), close + self._slide
+        first, end = state.closed.open + self.closes_after, close + self.closes_after
+        entering: list[Element] = []
+        while waiting and waiting[0].event_time < end:
+            entering.append(waiting.popleft())
+        state.waiting_quads -= sum([len(element.statements) for element in entering])
+        if entering and entering[0].event_time < first:
+            # Between two windows of a slide greater than the width.
+            entering = [element for element in entering if element.event_time >= first]
+        shown.extend(entering)
+        self.live.add(*entering)
+        leaving: list[Element] = []
+        while shown and shown[0].event_time < first:
+            leaving.append(shown.popleft())
+        self.live.remove(*leaving)

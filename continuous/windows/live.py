@@ -51,23 +51,26 @@ class LiveQuads:
         self._latest: dict[Quad, int] = {}
         self.occurrences = 0
 
-    def add(self, element: Element) -> None:
-        """Let an element enter."""
-        counts, latest, at = self._counts, self._latest, element.event_time
-        self.occurrences += len(element.statements)
-        for quad in element.quads:
-            counts[quad] = counts.get(quad, 0) + 1
-            latest[quad] = max(at, latest.get(quad, at))
+    def add(self, *elements: Element) -> None:
+        """Let elements enter."""
+        counts, latest = self._counts, self._latest
+        for element in elements:
+            at = element.event_time
+            self.occurrences += len(element.statements)
+            for quad in element.quads:
+                counts[quad] = counts.get(quad, 0) + 1
+                latest[quad] = max(at, latest.get(quad, at))
 
-    def remove(self, element: Element) -> None:
-        """Let an element leave."""
+    def remove(self, *elements: Element) -> None:
+        """Let elements leave."""
         counts = self._counts
-        self.occurrences -= len(element.statements)
-        for quad in element.quads:
-            if counts[quad] > 1:
-                counts[quad] -= 1
-            else:
-                del counts[quad], self._latest[quad]
+        for element in elements:
+            self.occurrences -= len(element.statements)
+            for quad in element.quads:
+                if counts[quad] > 1:
+                    counts[quad] -= 1
+                else:
+                    del counts[quad], self._latest[quad]
 
     @property
     def content(self) -> WindowContent:

@@ -47,11 +47,11 @@ class View:
     operators: list[WindowOperator] = field(default_factory=list, init=False, compare=False)
 
     def collect(self, event: Arrival) -> None:
-        """The elements of an arrival enter the windows in their order."""
+        """The elements of an arrival, which are in order, wait in windows on grids."""
         self.active, self.idle, self.time = True, False, event.after
-        for element in event.elements:
-            for operator in self.operators:
-                operator.add(element)
+        for operator in self.operators:
+            assert isinstance(operator, GridWindow)
+            operator.add(*event.elements)
 
     def watermark(self) -> int | None:
         """The watermark of the stream as this query waits for it."""

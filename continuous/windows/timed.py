@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..inputs import Element
 from ..rows import IdRow
@@ -27,18 +27,18 @@ class TimedContent(EncodedContent):
         # The times of triples that were touched, as they were at the last `take_times`.
         self._touched: dict[IdRow, int | None] = {}
 
-    def add(self, element: Element) -> None:
-        """Let an element enter."""
-        super().add(element)
-        for row in self._rows(element):
-            count, latest = self._times.get(row, (0, element.event_time))
+    def add(self, *elements: Element) -> None:
+        """Let elements enter."""
+        super().add(*elements)
+        for row, at in self._rows(elements):
+            count, latest = self._times.get(row, (0, at))
             self._touched.setdefault(row, latest if count else None)
-            self._times[row] = count + 1, max(latest, element.event_time)
+            self._times[row] = count + 1, max(latest, at)
 
-    def remove(self, element: Element) -> None:
-        """Let an element leave."""
-        super().remove(element)
-        for row in self._rows(element):
+    def remove(self, *elements: Element) -> None:
+        """Let elements leave."""
+        super().remove(*elements)
+        for row, _ in self._rows(elements):
             count, latest = self._times[row]
             self._touched.setdefault(row, latest)
             if count > 1:
@@ -87,11 +87,12 @@ class TimedContent(EncodedContent):
             self._times = {key(quad): (count, times.latest[quad]) for quad, count in counts}
             self._touched = {key(quad): time for quad, time in times.touched.items()}
 
-    def _rows(self, element: Element) -> list[IdRow]:
-        """The triples of an element that count here."""
-        keys, wanted, union = self._coder.keys(element), self.wanted, self._union
+    def _rows(self, elements: Sequence[Element]) -> list[tuple[IdRow, int]]:
+        """The triples of elements that count here, and when they came."""
+        keys, wanted, union = self._coder.keys, self.wanted, self._union
         return [
-            key[:3]
-            for key in keys
+            (key[:3], element.event_time)
+            for element in elements
+            for key in keys(element)
             if key is not None and (wanted is None or key[1] in wanted) and (union or len(key) == 3)
         ]

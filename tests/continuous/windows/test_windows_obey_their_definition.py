@@ -83,13 +83,13 @@ class Both(LiveQuads):
         self.coder.want(None)
         self.encoded = EncodedContent(self.coder)
 
-    def add(self, element: Element) -> None:
-        super().add(element)
-        self.encoded.add(element)
+    def add(self, *elements: Element) -> None:
+        super().add(*elements)
+        self.encoded.add(*elements)
 
-    def remove(self, element: Element) -> None:
-        super().remove(element)
-        self.encoded.remove(element)
+    def remove(self, *elements: Element) -> None:
+        super().remove(*elements)
+        self.encoded.remove(*elements)
 
 
 class Follower:
