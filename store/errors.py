@@ -74,6 +74,12 @@ class StoreUnwritableError(StoreError):
     code = "store-unwritable"
 
 
+class FolderInUseError(StoreUnwritableError):
+    """A folder that should be new has something in it, or is being filled."""
+
+    code = "folder-in-use"
+
+
 class NetworkRefusedError(StoreError):
     """A query or update would reach a host that is not on the list of allowed hosts."""
 

@@ -23,7 +23,7 @@ import zstandard
 from pyoxigraph import RdfFormat
 
 from quadrill.store.bulk.sources import PACKINGS
-from quadrill.store.errors import StoreLockedError, StoreUnwritableError
+from quadrill.store.errors import FolderInUseError, StoreLockedError, StoreUnwritableError
 from quadrill.store.folder import is_new
 from quadrill.store.formats import guess_rdf_format
 from quadrill.store.quads.quad_store import QuadStore
@@ -96,7 +96,7 @@ def _backup(options: argparse.Namespace) -> int:
 def _downloaded(server: ServerConnection, target: Path) -> int:
     """Fetch a backup of a server into a new folder here; its version."""
     if target.exists() and any(target.iterdir()):
-        raise StoreUnwritableError(f"the backup folder {target} is not empty", hint="give a new folder")
+        raise FolderInUseError(f"the backup folder {target} is not empty", hint="give a new folder")
     headers: dict[str, str] = {}
     pieces = server.stream("POST", "backups", headers={"Accept": "application/x-tar"}, answered=headers)
     first = next(pieces, b"")

@@ -407,7 +407,14 @@ class QueryTimeoutError(QuadrillError):
 def timeout_error(seconds: float, what: str = "query") -> QueryTimeoutError:
     """The error of an evaluation that took longer than ``seconds``."""
     hint = "Make it narrower, or allow more with the parameter `timeout`"
+    if what == "query":
+        hint += " up to the setting query_timeout"
+    return QueryTimeoutError(f"the {what} took longer than {seconds:g} s and was stopped", hint=f"{hint}.")
+
+
+def reading_timeout_error(seconds: float) -> QueryTimeoutError:
+    """The error of an update whose text alone took longer than ``seconds`` to read."""
     return QueryTimeoutError(
-        f"the {what} took longer than {seconds:g} s and was stopped",
-        hint=f"{hint} up to the setting query_timeout." if what == "query" else f"{hint}.",
+        f"reading the update's text took longer than {seconds:g} s and was stopped",
+        hint="Send large data as RDF to the graph store, or raise the setting query_timeout.",
     )

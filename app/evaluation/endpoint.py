@@ -28,11 +28,12 @@ from .answer import (
     Client,
     HttpAnswer,
     Sink,
+    reading_timeout_error,
     timeout_error,
 )
 from .columns import with_ordered_columns
 from .extensions import FOR_WORKERS, Extended, extended, functions_of, is_extended
-from .growth import grows, limited
+from .growth import Limited, grows, limited
 from .large_answers import LargeAnswers
 from .processes import Process, Processes
 from .query_faults import refuse_unchecked, told_better
@@ -133,7 +134,7 @@ class SparqlEndpoint:
         """Make an update; one commit, all or nothing.
 
         It can be stopped between the solutions of its WHERE parts, until it is logged: then nothing is
-        applied.
+        applied. Its text is read as long as a query may take.
 
         Raises:
             HttpError: 400 or 413 for a parameter that is wrong.
@@ -142,11 +143,8 @@ class SparqlEndpoint:
         text = update_text(call, self.settings)
         using, using_named = call.graphs("using-graph-uri"), call.graphs("using-named-graph-uri")
         seconds = update_seconds(call)
-        written = text
-        counted = limited(text, self.settings.max_text_length, self.settings.max_evaluation_bytes)
-        functions = functions_of(text)
-        if counted is not None:
-            written, functions = counted.text, {**(functions or {}), **counted.functions}
+        reading_seconds = self.settings.query_timeout
+        counted: Limited | None = None
         # What is listed ends in every case, so nothing that may fail stands in between.
         process = self.processes.begin("update", text, user)
 
@@ -158,14 +156,25 @@ class SparqlEndpoint:
             if time.monotonic() > process.started + seconds:
                 raise timeout_error(seconds, "update")
 
+        def check_text() -> None:
+            check()
+            if time.monotonic() > process.started + reading_seconds:
+                raise reading_timeout_error(reading_seconds)
+
         try:
+            written, functions = text, functions_of(text)
+            settings = self.settings
+            counted = limited(text, settings.max_text_length, settings.max_evaluation_bytes, check_text)
+            if counted is not None:
+                written, functions = counted.text, {**(functions or {}), **counted.functions}
             return self.store.update(
                 written,
-                base_iri=self.settings.base_iri,
+                base_iri=settings.base_iri,
                 using_graphs=using,
                 using_named_graphs=using_named,
                 custom_functions=functions,
                 check=check,
+                check_text=check_text,
                 cause="update",
             )
         finally:

@@ -21,7 +21,7 @@ from quadrill.continuous.expressions.growing import concat, encode_for_uri, plai
 from quadrill.continuous.expressions.values import Maybe
 from quadrill.continuous.rows import Budget, Limits
 from quadrill.store.errors import LimitError
-from quadrill.store.sparql.tokens import Kind, Token, is_doubtful, tokens
+from quadrill.store.sparql.tokens import Kind, Token, checked, is_doubtful, tokens
 
 _WORDS = ("concat", "replace", "encode_for_uri")
 # Comments may stand before the bracket. They are not read here: a line of many names and signs of comments
@@ -53,33 +53,42 @@ class Limited:
 
 
 def grows(text: str) -> bool:
-    """True when a value could become many times as long as what is read."""
+    """True when a value could become many times as long as what is read, in bytes of UTF-8."""
+    return _growing(text, _no_check) is not None
+
+
+def _no_check() -> None:
+    """Let everything be read."""
+
+
+def _growing(text: str, check: Callable[[], None]) -> _Reading | None:
+    """What the tokens of a text tell that `grows`; None for others."""
     small = text.lower()
     if not any([word in small for word in _WORDS]) or not _CALL_NAME.search(text):
-        return False
-    return (_judged if len(text) <= _SHORT else _judged.__wrapped__)(text)
+        return None
+    return _judged(text) if len(text) <= _SHORT else _read(text, check)
 
 
 @lru_cache(maxsize=512)
-def _judged(text: str) -> bool:
-    reading = _read(text)
-    return reading.factor > MUCH or (reading.doubtful and _worst(text, reading) > MUCH)
+def _judged(text: str) -> _Reading | None:
+    return _read(text, _no_check)
 
 
-def limited(text: str, longest: int, together: int) -> Limited | None:
+def limited(text: str, longest: int, together: int, check: Callable[[], None] = _no_check) -> Limited | None:
     """The text with its calls limited where it `grows`; else None.
 
     Args:
         text: a query or an update.
         longest: characters of one value at most; 0 for no limit.
         together: of all values at most; 0 for no limit.
+        check: called now and then while the text is read, ends that by an error.
 
     Raises:
         LimitError: it grows, and may hide a call: a '<' in it can be read in two ways.
     """
-    if not grows(text):
+    reading = _growing(text, check)
+    if reading is None:
         return None
-    reading = _read(text)
     if reading.doubtful:
         raise LimitError(
             "the text may hide calls that make long values",
@@ -111,12 +120,15 @@ class _Bracket:
             # What is no string in the text may be of any length. A pattern that matches nothing puts the
             # string between all letters, so a string of one letter doubles.
             one = len(self.tokens) == 1 and self.tokens[0].kind is Kind.STRING
-            self.third = len(self.tokens[0].text) - 1 if one else float("inf")
+            self.third = len(self.tokens[0].text.encode()) - 1 if one else float("inf")
         self.argument += 1
         self.tokens.clear()
 
     def factor(self) -> float:
-        """How many times as long as its longest argument the value of the call could be."""
+        """How many times as long as its longest argument the value of the call could be, in bytes.
+
+        ENCODE_FOR_URI writes each byte of a letter by three.
+        """
         return {"CONCAT": self.argument, "REPLACE": self.third, "ENCODE_FOR_URI": 3}.get(self.name, 1)
 
 
@@ -172,12 +184,13 @@ class _Reading:
         return is_doubtful(self._text, token, self._previous, "'#(),")
 
 
-def _read(text: str) -> _Reading:
-    """A text as its tokens tell it."""
+def _read(text: str, check: Callable[[], None]) -> _Reading | None:
+    """A text as its tokens tell it; None when nothing grows in it."""
     reading = _Reading(text)
-    for token in tokens(text):
+    for token in checked(tokens(text), check):
         reading.take(token)
-    return reading
+    much = reading.factor > MUCH or (reading.doubtful and _worst(text, reading) > MUCH)
+    return reading if much else None
 
 
 def _worst(text: str, reading: _Reading) -> float:

@@ -62,6 +62,7 @@ STATUS_OF_CLASS: dict[type[BaseException], int] = {
     store_errors.UpdateError: 400,
     store_errors.StoreLockedError: 503,
     store_errors.StoreFormatError: 500,
+    store_errors.FolderInUseError: 409,
     store_errors.StoreUnwritableError: 507,
     QuadrillError: 400,
     store_errors.StoreError: 500,

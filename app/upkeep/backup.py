@@ -16,7 +16,7 @@ from typing import Any
 from pyoxigraph import BlankNode, NamedNode, Quad, Store
 
 from quadrill.continuous.durable.journal import held_files
-from quadrill.store.errors import QuadrillError, StoreUnwritableError, UnsupportedError
+from quadrill.store.errors import FolderInUseError, QuadrillError, StoreUnwritableError, UnsupportedError
 from quadrill.store.folder import mark_as_copy
 from quadrill.store.logs.held import HeldFiles, copy_database
 from quadrill.store.logs.input_log import SPACE
@@ -55,7 +55,8 @@ def make(store: QuadStore, registry: Registry, hold: Hold, target: Path) -> dict
     on a database server is not copied: it has backups of its own.
 
     Raises:
-        StoreUnwritableError: the folder is not empty, another backup is made there, or it cannot be written.
+        FolderInUseError: the folder is not empty, or another backup is made there.
+        StoreUnwritableError: it cannot be written.
         HttpError: 400 where a file has that name.
         UnsupportedError: the store is in memory.
     """
@@ -83,15 +84,13 @@ def _claimed(target: Path) -> Iterator[None]:
     place = Path(os.path.realpath(target))
     with _CLAIMING:
         if place in _CLAIMED:
-            raise StoreUnwritableError(f"another backup is made in {target} now", hint="give a new folder")
+            raise FolderInUseError(f"another backup is made in {target} now", hint="give a new folder")
         try:
             new = not place.is_dir()
             if new:
                 place.mkdir(parents=True)
             elif any(place.iterdir()):
-                raise StoreUnwritableError(
-                    f"the backup folder {target} is not empty", hint="give a new folder"
-                )
+                raise FolderInUseError(f"the backup folder {target} is not empty", hint="give a new folder")
         except (FileExistsError, NotADirectoryError) as error:
             raise HttpError(400, f"{target} is no folder: a file has that name", code="member") from error
         except OSError as error:

@@ -16,7 +16,14 @@ from typing import Any
 from pyoxigraph import NamedNode, Store
 
 from ..changes.commit import Commit, GraphName
-from ..errors import DAMAGED, StoreFormatError, StoreLockedError, StoreUnwritableError, UnsupportedError
+from ..errors import (
+    DAMAGED,
+    FolderInUseError,
+    StoreFormatError,
+    StoreLockedError,
+    StoreUnwritableError,
+    UnsupportedError,
+)
 from ..folder import DataFolder, mark_as_copy, write_format
 from ..hosts import AllowedHosts
 from ..logs.change_log import ChangeLog, Retention, SqliteChangeLog
@@ -260,7 +267,8 @@ class QuadStore(StoreWrites):
 
         Raises:
             UnsupportedError: the store is in memory.
-            StoreUnwritableError: the folder is not empty or cannot be written.
+            FolderInUseError: the folder is not empty.
+            StoreUnwritableError: it cannot be written.
         """
         log, path, version = self._log, Path(target), 0
         if not log.on_disk:
@@ -271,9 +279,7 @@ class QuadStore(StoreWrites):
             try:
                 path.mkdir(parents=True, exist_ok=True)
                 if any(path.iterdir()):
-                    raise StoreUnwritableError(
-                        f"the backup folder {path} is not empty", hint="give a new folder"
-                    )
+                    raise FolderInUseError(f"the backup folder {path} is not empty", hint="give a new folder")
                 self._committer.store.backup(path / "quads")
                 log.backup(path / "changes.sqlite")
                 version = self.version

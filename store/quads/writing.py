@@ -42,6 +42,7 @@ class StoreWrites(StoreReads):
         using_named_graphs: Sequence[NamedNode] | None = None,
         custom_functions: Functions | None = None,
         check: Callable[[], None] = lambda: None,
+        check_text: Callable[[], None] | None = None,
         cause: str | None = "update",
         expected: int | None = None,
     ) -> Commit:
@@ -55,6 +56,7 @@ class StoreWrites(StoreReads):
             using_named_graphs: ``using-named-graph-uri`` of the protocol.
             custom_functions: extension functions for WHERE parts.
             check: ends the update by an error; see `update_plan.UpdateRequest`.
+            check_text: ends it while its text is read.
             cause: goes into the commit.
             expected: refuse unless the dataset is at this version (If-Match).
 
@@ -68,7 +70,7 @@ class StoreWrites(StoreReads):
             PreconditionError: the dataset is not at ``expected``.
         """
         request = UpdateRequest(
-            text, base_iri, prefixes, using_graphs, using_named_graphs, custom_functions, check
+            text, base_iri, prefixes, using_graphs, using_named_graphs, custom_functions, check, check_text
         )
         plan = plan_update(request, self._limits, self._hosts)
         deep = plan.height > self._limits.inline_height

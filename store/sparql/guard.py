@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from ..errors import LimitError, NetworkRefusedError, QueryTextError, UnsupportedError
 from ..hosts import AllowedHosts
 from .height import Height, too_high
-from .tokens import Kind, Token, excerpt_at, is_doubtful, line_and_column, tokens
+from .tokens import TOKENS_BETWEEN_CHECKS, Kind, Token, excerpt_at, is_doubtful, line_and_column, tokens
 
 _STRUCTURE = "{([.;,|&+-*/"
 _CALL_WORD = re.compile("service|load", re.IGNORECASE)
@@ -41,7 +41,6 @@ _TERM = rf"(?:{_IRI}|{_LITERAL})"
 _ROW = re.compile(rf"\({_TERM}(?: {_TERM})*\)")
 _TERMS = re.compile(_TERM)
 _HOLE = "()"
-_TOKENS_BETWEEN_CHECKS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +95,8 @@ def check_length(text: str, limits: TextLimits) -> None:
         )
 
 
-def inspect_text(text: str, limits: TextLimits) -> TextFacts:
-    """Measure a query or update text.
+def inspect_text(text: str, limits: TextLimits, check: Callable[[], None] = lambda: None) -> TextFacts:
+    """Measure a query or update text; ``check`` as for `Inspection`.
 
     Raises:
         LimitError: the text is too long or nests too deeply.
@@ -107,7 +106,7 @@ def inspect_text(text: str, limits: TextLimits) -> TextFacts:
     if _needs_no_scan(text, limits):
         return _SHORT
     check_length(text, limits)
-    inspection = Inspection(text, limits)
+    inspection = Inspection(text, limits, check)
     for _token in inspection.passing(tokens(text)):
         pass
     return inspection.facts()
@@ -141,7 +140,7 @@ class Inspection:
     def _measured(self, found: Iterable[Token]) -> Iterator[Token]:
         height, calls, previous = self._height, self._calls, None
         for number, token in enumerate(found):
-            if not number % _TOKENS_BETWEEN_CHECKS:
+            if not number % TOKENS_BETWEEN_CHECKS:
                 self._check()
                 if number > self._limits.tokens:
                     raise LimitError(

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ..errors import QueryTextError
-from .tokens import Kind, Token, excerpt_at, line_and_column, tokens
+from .tokens import Kind, Token, checked, excerpt_at, line_and_column, tokens
 
 _AGGREGATES = frozenset({"COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"})
 _ALIAS = re.compile(r"\bAS[ \t\r\n]*+[?$](\w++)", re.IGNORECASE)
@@ -31,7 +32,9 @@ _MOST_CHARACTERS = 200_000
 _CHOOSE = "Choose another name."
 
 
-def check_scopes(text: str, whole: str | None = None, start: int = 0) -> None:
+def check_scopes(
+    text: str, whole: str | None = None, start: int = 0, check: Callable[[], None] = lambda: None
+) -> None:
     """Refuse a query, or the WHERE part of an update, that breaks one of the rules.
 
     Queries are checked where clients send them, since those that the program writes break none.
@@ -40,6 +43,7 @@ def check_scopes(text: str, whole: str | None = None, start: int = 0) -> None:
         text: what is read.
         whole: the text that it was cut out of, where places are told.
         start: its offset there.
+        check: called now and then, ends the reading by an error.
 
     Raises:
         QueryTextError: it does, with the place.
@@ -47,7 +51,7 @@ def check_scopes(text: str, whole: str | None = None, start: int = 0) -> None:
     if not may_break_scopes(text):
         return
     reader = _Reader(text if whole is None else whole, start)
-    for token in tokens(text):
+    for token in checked(tokens(text), check):
         reader.take(token)
     reader.end()
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 
 from ..errors import QueryTextError
 from .tokens import Kind, Token, excerpt_at, line_and_column, tokens
 
+_MOST_READ = 100_000
+"""Tokens that are looked through for a better explanation than the parser's."""
 _SCHEME = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*:")
 
 
@@ -71,7 +74,7 @@ def _slip(text: str, base: bool, prefixes: Iterable[str]) -> tuple[Token, str, s
     """The first token that is wrong whatever stands around it, what it is, and how to mend it."""
     declared = set(prefixes)
     previous: Token | None = None
-    for token in tokens(text):
+    for token in islice(tokens(text), _MOST_READ):
         before = previous.word if previous is not None else ""
         previous = token
         if token.kind is Kind.PNAME:

@@ -37,8 +37,9 @@ class UpdateRequest:
             given).
         using_named_graphs: ``using-named-graph-uri``.
         custom_functions: extension functions for the WHERE parts.
-        check: called now and then between tokens, between operations and between solutions; an error that it
-            raises ends the update, and nothing of it is applied.
+        check: called now and then between operations and between solutions; an error that it raises ends the
+            update, and nothing of it is applied.
+        check_text: the same between tokens, before anything is evaluated; ``check`` where it is not given.
     """
 
     text: str
@@ -48,6 +49,7 @@ class UpdateRequest:
     using_named_graphs: Sequence[NamedNode] | None = None
     custom_functions: Functions | None = None
     check: Callable[[], None] = lambda: None
+    check_text: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,8 @@ def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts)
         UnsupportedError: SERVICE with a variable.
     """
     check_length(request.text, limits)
-    inspection = Inspection(request.text, limits, request.check)
+    check = request.check_text or request.check
+    inspection = Inspection(request.text, limits, check)
     operations = tuple(split_update(request.text, inspection.passing(tokens(request.text)), limits.quads))
     facts = inspection.facts()
     plan = UpdatePlan(request, operations, facts.height, limits)
@@ -79,12 +82,12 @@ def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts)
     scratch = UpdateEngine(request, Store())
     for operation in operations:
         if facts.services:  # the same prefix may mean another host in each operation
-            own = inspect_text(request.text[operation.start : operation.end], limits)
+            own = inspect_text(request.text[operation.start : operation.end], limits, check)
             prologue = operation.prologue
             check_services(own, hosts, partial(scratch.iri_text, prologue))
         if isinstance(operation.action, Modify):
             where = operation.action.where
-            check_scopes(where.text, request.text, where.start)
+            check_scopes(where.text, request.text, where.start, check)
         if isinstance(operation.action, Load) and not operation.action.silent:
             hosts.require(scratch.iri(operation.action.source, operation.prologue).value, "LOAD")
     return plan

@@ -181,7 +181,9 @@ def test_backups_lie_below_the_folder_of_the_operator(start_server: Start, tmp_p
     assert sorted(each.name for each in tmp_path.iterdir()) == ["backups", "data"]
     made = server.client.post("/backups", json={"folder": "monday"})
     assert (made.status_code, made.json()["folder"]) == (201, str(place / "monday"))
-    problem_of(server.client.post("/backups", json={"folder": str(place / "monday")}), 507)
+    again = problem_of(server.client.post("/backups", json={"folder": str(place / "monday")}), 409)
+    assert (again["code"], again["hint"]) == ("folder-in-use", "give a new folder")
+    assert "is not empty" in again["detail"]
     assert (place / "monday" / "FORMAT").exists()
     problem_of(server.client.post("/backups", json={"foldr": "x"}), 400)
     without = start_server(data=str(tmp_path / "other"))

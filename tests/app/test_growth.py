@@ -11,6 +11,7 @@ import pytest
 from quadrill.app.evaluation.growth import grows, limited
 from quadrill.store.errors import LimitError
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.tokens import TOKENS_BETWEEN_CHECKS
 
 from .conftest import Start, problem_of
 
@@ -49,6 +50,11 @@ except LimitError as error:
         ("SELECT (REPLACE(?a, ',', 'xx(') AS ?b) { ?a ?p 'CONCAT(' }", False),
         ("SELECT (REPLACE(?a, '.', ?a) AS ?b) { ?a ?p ?b }", True),
         (f"SELECT (REPLACE(?a, '.', '{'x' * 99}', 'i') AS ?b) {{ ?a ?p ?b }}", True),
+        (f"SELECT (REPLACE(?a, '.', '{'x' * 20}') AS ?b) {{ ?a ?p ?b }}", False),
+        # Four bytes each; ENCODE_FOR_URI writes three signs for a byte, whatever the letter.
+        (f"SELECT (REPLACE(?a, '.', '{chr(0x1F600) * 20}') AS ?b) {{ ?a ?p ?b }}", True),
+        ("SELECT (ENCODE_FOR_URI(ENCODE_FOR_URI(ENCODE_FOR_URI(?a))) AS ?b) { ?a ?p ?b }", False),
+        (f"SELECT ({'ENCODE_FOR_URI(' * 4}?a)))) AS ?b) {{ ?a ?p ?b }}", True),
         (UPDATE, True),
         (DATA, False),
     ],
@@ -198,3 +204,10 @@ def test_names_among_signs_of_comments_are_read_once(text: str) -> None:
     began = time.process_time()
     grows(text)
     assert time.process_time() - began < 5
+
+
+def test_a_text_that_grows_is_read_once() -> None:
+    text = UPDATE + "#\n" + "." * (100 * TOKENS_BETWEEN_CHECKS)
+    checks: list[None] = []
+    assert limited(text, 100, 100, lambda: checks.append(None)) is not None
+    assert len(checks) == 101

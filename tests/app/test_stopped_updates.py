@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import httpx
 import pytest
@@ -59,3 +60,29 @@ def test_a_timeout_that_suffices_changes_nothing_about_an_update(filled: LiveSer
     assert filled.update(text, timeout=60).status_code == 204
     assert filled.boolean("ASK { <http://e/7> <http://e/q> 1 }")
     assert problem_of(filled.update(text, timeout="soon"), 400)["code"] == "parameter"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INSERT DATA {" + "@" * 900_000 + "}",
+        "INSERT DATA {" + ";" * 900_000 + "}",
+        "INSERT { ?a ?b ?c } WHERE { BIND(CONCAT(?a, ?b) AS ?c) " + "." * 900_000 + "}",
+    ],
+)
+def test_dense_texts_of_updates_are_read_as_long_as_a_query_may_take(start_server: Start, text: str) -> None:
+    server = start_server(query_timeout=0.3)
+    began = time.process_time()
+    document = problem_of(server.update(text), 503)
+    assert document["code"] == "query-timeout"
+    assert "reading the update's text took longer than 0.3 s" in document["detail"]
+    assert time.process_time() - began < 3
+    assert server.client.get("/processes").json()["processes"] == []
+    assert server.update(LONG.replace("?a", "<http://e/a>").replace("?b", "<http://e/b>")).status_code == 204
+
+
+def test_an_update_may_be_evaluated_for_longer_than_a_query(start_server: Start) -> None:
+    server = start_server(query_timeout=0.3)
+    rows = " ".join(f"<http://e/{n}> <http://e/p> {n} ." for n in range(60))
+    assert server.update(f"INSERT DATA {{ {rows} }}").status_code == 204
+    assert server.update(LONG).status_code == 204
