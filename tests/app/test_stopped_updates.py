@@ -83,6 +83,6 @@ def test_dense_texts_of_updates_are_read_as_long_as_a_query_may_take(start_serve
 
 def test_an_update_may_be_evaluated_for_longer_than_a_query(start_server: Start) -> None:
     server = start_server(query_timeout=0.3)
-    rows = " ".join(f"<http://e/{n}> <http://e/p> {n} ." for n in range(60))
+    rows = " ".join(f"<http://e/{n}> <http://e/p> {n} ." for n in range(45))
     assert server.update(f"INSERT DATA {{ {rows} }}").status_code == 204
     assert server.update(LONG).status_code == 204
