@@ -17,6 +17,7 @@ from quadrill.continuous.settings import EngineSettings
 from quadrill.continuous.spark import SparkEngine
 from quadrill.continuous.times import duration_ms
 from quadrill.store.bulk.load import MIRROR
+from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.logs.input_log import SYNCS
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry
@@ -87,6 +88,8 @@ class Services:
         ):
             try:
                 step()
+            except StoreUnwritableError as error:
+                log.error("closing: %s", error.message)
             except Exception:
                 log.exception("closing went wrong in %s", step)
 

@@ -89,7 +89,7 @@ class CommitWatch:
             active().check()
             time.sleep(_POLL_S)
 
-    # --- as the store calls it (`store.writer.Observer`) ----------------------------------------
+    # --- as the store calls it (`store.quads.observer.Observer`) ----------------------------------------
 
     @contextmanager
     def loading(self) -> Iterator[None]:

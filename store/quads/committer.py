@@ -5,14 +5,14 @@ After any end of the process opening makes once more what the log has and the qu
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from pyoxigraph import DefaultGraph, Store
 
@@ -28,11 +28,13 @@ from ..changes.counts import (
     take_counts,
 )
 from ..changes.pending import PendingChanges, StoreView
-from ..errors import StoreError, UnsupportedError
+from ..errors import StoreError, StoreUnwritableError, UnsupportedError
 from ..logs.change_log import ChangeLog
+from ..logs.input_log import SPACE
 from ..logs.manifest import note_manifest
 from ..sparql.query import Querier
 from .gate import Gate
+from .observer import Observer
 from .subscribers import Subscribers
 
 logger = logging.getLogger(__name__)
@@ -53,30 +55,10 @@ class Upkeep:
     renew_removed: int = 50_000
 
 
-class ApplyError(StoreError):
+class ApplyError(StoreUnwritableError):
     """A commit is in the log but could not be made in the quads; it will be before the next write."""
 
     code = "apply-failed"
-
-
-class Observer(Protocol):
-    """Looks at the dataset before and after each single commit, with no other commit between."""
-
-    def watching(self, commit: Commit) -> AbstractContextManager[None] | None:
-        """Entered when the dataset is at the version before the commit, left when it is at the commit's.
-
-        Called in a writer's thread under the writer lock, so it must be quick and may not write. It may not
-        raise. Left with an exception when the commit could not be made. None: this one is of no interest.
-        """
-        ...
-
-    def loading(self) -> AbstractContextManager[None]:
-        """Entered before a bulk load touches the dataset, left behind its commit; what it raises refuses it.
-
-        The dataset of a bulk load's commit is there before `watching` is entered. Called under the writer
-        lock.
-        """
-        ...
 
 
 def system_clock_ms() -> int:
@@ -141,6 +123,7 @@ class Committer:
         self._observers: tuple[Observer, ...] = ()
         self._removed = 0  # quads removed since the store was new
         self._since_checkpoint = [0, 0]  # commits, quads
+        self._doubted = False  # something could not be written: the database may refuse everything since
         self._closed = False
         self._recover()
         subscribers.begin_at(self.version)
@@ -157,10 +140,14 @@ class Committer:
         return stop
 
     def exclusively(self, work: Callable[[], None]) -> None:
-        """Run ``work`` while no commit is under way; used by backups."""
+        """Run ``work``, which may flush the database, while no commit is under way; used by backups."""
         with self.lock:
             self.prepare()
-            work()
+            try:
+                work()
+            except (OSError, StoreError):
+                self._doubted = True
+                raise
 
     def following(self, version: int) -> int:
         """The version of the commit behind one: the next, but for the first one of an epoch."""
@@ -173,9 +160,11 @@ class Committer:
 
         Raises:
             StoreError: the store is closed.
-            ApplyError: the quads can still not be written.
+            StoreUnwritableError: the quads can still not be written.
         """
         self._require_open()
+        if self._doubted and self._database is not None:
+            self._see_to_writing(self._database)
         behind = self.version
         if behind < self._log.version:
             commits = list(self._log.after(behind))
@@ -252,6 +241,7 @@ class Committer:
                 apply_change(self.store, change)
                 self.version = version
             except (OSError, RuntimeError, ValueError, SyntaxError) as error:
+                self._doubted = True
                 raise ApplyError(
                     f"version {version} is logged but the quads could not be written: {error}",
                     hint="the commit will be made before the next write, or at the next start",
@@ -345,7 +335,9 @@ class Committer:
             try:
                 self._flush()
             except (OSError, RuntimeError) as error:
-                raise StoreError(f"the quads could not be flushed: {error}") from error
+                self._doubted = True
+                told = f"the quads could not be flushed: {error}"
+                raise StoreUnwritableError(told, hint=SPACE) from error
             self._reached("after-flush")
             self._log.mark_checkpoint(self.version)
         self._since_checkpoint = [0, 0]
@@ -354,6 +346,34 @@ class Committer:
         self.store.flush()
         if self._database is not None:
             note_manifest(self._database)
+
+    def _see_to_writing(self, database: Path) -> None:
+        """Open the database once more where it refuses: RocksDB does behind a write that failed, for good.
+
+        What it had taken stands in its own log. Readers go on meanwhile over one that is only read; those of
+        the old one hold its lock until they end.
+
+        Raises:
+            StoreUnwritableError: it cannot be written yet.
+        """
+        try:
+            self._flush()
+        except (OSError, RuntimeError):
+            with self._gate.writing():
+                self.turn += 1
+                try:
+                    for opened in (Store.read_only, Store):
+                        self.store = opened(str(database))
+                        self._querier.use(self.store)
+                        gc.collect()  # the last reference to the one before may sit in a cycle of frames
+                except (OSError, RuntimeError) as error:
+                    told = f"the database {database} cannot be opened again: {error}"
+                    raise StoreUnwritableError(told, hint=SPACE) from error
+                finally:
+                    self.turn += 1
+            note_manifest(database)
+            logger.warning("the database was opened again: it had refused to write")
+        self._doubted = False
 
     def close(self) -> None:
         """Checkpoint and close the log; later writes are refused."""
@@ -395,6 +415,7 @@ class Committer:
                         self.turn += 1
             except Exception as error:
                 failure = error
+                self._doubted = True
             self.counts = count_store(self.store)
             commit = bulk_commit(
                 self.following(self.version), self._clock_ms(), keys_of_counts(before), self.counts, cause

@@ -32,9 +32,10 @@ from ..logs.memory_log import MemoryChangeLog
 from ..remote import Fetcher, http_fetcher
 from ..sparql.guard import TextLimits
 from ..sparql.query import Querier
-from .committer import Committer, Observer, Upkeep, no_crash_point, system_clock_ms
+from .committer import Committer, Upkeep, no_crash_point, system_clock_ms
 from .frozen import FrozenReader, frozen, remove_copies
 from .gate import Gate
+from .observer import Observer
 from .subscribers import Subscribers
 from .writer import Writer
 from .writing import StoreWrites

@@ -1,0 +1,28 @@
+"""What looks at the dataset before and after each commit."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from ..changes.commit import Commit
+
+
+class Observer(Protocol):
+    """Looks at the dataset before and after each single commit, with no other commit between."""
+
+    def watching(self, commit: Commit) -> AbstractContextManager[None] | None:
+        """Entered when the dataset is at the version before the commit, left when it is at the commit's.
+
+        Called in a writer's thread under the writer lock, so it must be quick and may not write. It may not
+        raise. Left with an exception when the commit could not be made. None: this one is of no interest.
+        """
+        ...
+
+    def loading(self) -> AbstractContextManager[None]:
+        """Entered before a bulk load touches the dataset, left behind its commit; what it raises refuses it.
+
+        The dataset of a bulk load's commit is there before `watching` is entered. Called under the writer
+        lock.
+        """
+        ...

@@ -1,0 +1,87 @@
+"""A write that RocksDB could not do: it refuses all others then, and the store opens it once more."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from quadrill.store.errors import StoreUnwritableError
+from quadrill.store.quads.quad_store import QuadStore
+
+ALL = "SELECT * { ?s ?p ?o }"
+
+
+@contextmanager
+def short_files() -> Iterator[None]:
+    """No file of this process grows beyond a few bytes, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[QuadStore]:
+    with QuadStore.open(tmp_path / "data") as store:
+        insert(store, 0, 1)
+        yield store
+
+
+def insert(store: QuadStore, *numbers: int) -> int:
+    return store.update("INSERT DATA {" + " . ".join(f"<urn:a> <urn:p> {n}" for n in numbers) + "}").version
+
+
+def read(store: QuadStore) -> int:
+    with store.query(ALL) as result:
+        return len(list(result.rows()))
+
+
+def test_updates_go_on_behind_a_flush_that_failed(store: QuadStore, tmp_path: Path) -> None:
+    with short_files(), pytest.raises(StoreUnwritableError, match="could not be flushed"):
+        store.flush()
+    assert store.quad_count == read(store) == 2
+    assert insert(store, 2) == 2
+    store.flush()
+    store.backup(tmp_path / "copy")
+    with QuadStore.open(tmp_path / "copy") as copy:
+        assert (copy.version, copy.quad_count) == (2, 3)
+
+
+def test_updates_go_on_behind_a_backup_that_failed(store: QuadStore, tmp_path: Path) -> None:
+    with short_files(), pytest.raises(StoreUnwritableError, match="backup"):
+        store.backup(tmp_path / "one")
+    assert insert(store, 2) == 2
+    store.backup(tmp_path / "two")
+
+
+def test_while_the_disk_is_full_updates_are_refused_and_queries_answered(store: QuadStore) -> None:
+    with short_files():
+        with pytest.raises(StoreUnwritableError):
+            store.flush()
+        for _ in range(2):
+            with pytest.raises(StoreUnwritableError):
+                insert(store, 2)
+            assert read(store) == 2
+    assert insert(store, 3) > 1
+    assert store.quad_count == read(store)
+
+
+def test_a_reader_of_the_old_database_ends_first(store: QuadStore) -> None:
+    open_result = store.query(ALL)
+    rows = iter(open_result.rows())
+    next(rows)
+    with short_files(), pytest.raises(StoreUnwritableError):
+        store.flush()
+    with pytest.raises(StoreUnwritableError, match="cannot be opened again"):
+        insert(store, 2)
+    assert read(store) == 2, "others read on"
+    assert len(list(rows)) == 1
+    open_result.close()
+    del rows, open_result
+    assert insert(store, 2) == 2
