@@ -1,18 +1,14 @@
-"""MQTT against a real mosquitto: nothing is lost over stops and kills, refusals are told."""
+"""MQTT sources against a real mosquitto: nothing is lost over stops and kills, refusals are told."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
-import signal
-import socket
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,83 +16,24 @@ import pytest
 
 pytest.importorskip("paho.mqtt.client", reason="needs the library paho-mqtt")
 
-from paho.mqtt import publish
-from paho.mqtt.client import Client, MQTTMessage
+from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 from tests.app.conftest import LiveServer, Start, problem_of
 from tests.app.connectors import mapped
 from tests.app.connectors.certificates import authority_and_server
-from tests.app.connectors.processes import cookbook_commands, served
+from tests.app.connectors.mosquitto import HOST, NEEDED, Broker, broker_in, until
+from tests.app.connectors.processes import served
 from tests.app.connectors.test_sources import S, accepted, line, put, state, subjects
-from tests.app.test_feed_streams import until as _until
 
-MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
-pytestmark = [
-    pytest.mark.skipif(MOSQUITTO is None, reason="needs Debian's package mosquitto"),
-    pytest.mark.process,
-]
-HOST = "127.0.0.1"
-
-
-def until(condition: Callable[[], object], seconds: float = 45.0) -> None:
-    _until(condition, seconds)
-
-
+pytestmark = NEEDED
 TRIPLES = "application/n-triples"
-
-
-class Broker:
-    """A mosquitto that writes each change to its file."""
-
-    def __init__(self, folder: Path, *more: str) -> None:
-        self.folder = folder
-        with socket.create_server((HOST, 0)) as sock:
-            self.port = sock.getsockname()[1]
-        self.url = f"mqtt://{HOST}:{self.port}"
-        self.config = folder / "mosquitto.conf"
-        lines = [
-            "persistence true",
-            f"persistence_location {folder}/",
-            "autosave_on_changes true",
-            "autosave_interval 1",
-            "user root",
-            *(more or ("allow_anonymous true",)),
-        ]
-        self.config.write_text("\n".join([f"listener {self.port} {HOST}", *lines]) + "\n")
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        assert MOSQUITTO is not None
-        log = (self.folder / "log").open("ab")
-        self.process = subprocess.Popen([MOSQUITTO, "-c", str(self.config)], stdout=log, stderr=log)
-        log.close()
-
-        def there() -> bool:
-            with socket.socket() as sock:
-                return sock.connect_ex((HOST, self.port)) == 0
-
-        until(there)
-
-    def kill(self, how: int = signal.SIGKILL) -> None:
-        if self.process is not None:
-            self.process.send_signal(how)
-            self.process.wait()
-            self.process = None
-
-    def publish(self, topic: str, *bodies: str, **options: Any) -> None:
-        messages: list[Any] = [{"topic": topic, "payload": each, "qos": 1, **options} for each in bodies]
-        publish.multiple(messages, HOST, self.port)
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    folder = tmp_path / "broker"
-    folder.mkdir()
-    made = Broker(folder)
-    made.start()
-    yield made
-    made.kill()
+    with broker_in(tmp_path / "broker") as made:
+        yield made
 
 
 def keep(server: LiveServer) -> None:
@@ -338,153 +275,3 @@ def test_a_wrong_declaration_is_told(
 
 
 # --- sink -----------------------------------------------------------------------------------------
-
-
-class Listener:
-    """A subscriber that keeps what it gets."""
-
-    def __init__(self, broker: Broker, topic: str) -> None:
-        self.messages: list[MQTTMessage] = []
-        self.client = Client(
-            CallbackAPIVersion.VERSION2, "listener", clean_session=None, protocol=MQTTProtocolVersion.MQTTv5
-        )
-        self.client.on_connect = lambda client, *_: client.subscribe(topic, 1)
-        self.client.on_message = lambda _client, _data, message: self.messages.append(message)
-        self.client.reconnect_delay_set(0.1, 0.2)
-        self.client.connect(HOST, broker.port, clean_start=False)
-        self.client.loop_start()
-        until(self.client.is_connected)
-        time.sleep(0.1)
-
-    def close(self) -> None:
-        self.client.disconnect()
-        self.client.loop_stop()
-
-
-def query_and_sink(server: LiveServer, **members: Any) -> None:
-    text = f"SELECT ?s {{ STREAM <{S}> [NOW] {{ ?s <urn:p> ?o }} }}"
-    headers = {"Content-Type": "text/plain"}
-    assert server.client.put("/queries/q", content=text, headers=headers).status_code == 201
-    answer = server.client.put("/sinks/out", json={"kind": "mqtt", "query": "q", **members})
-    assert answer.status_code == 201, answer.text
-
-
-def push(server: LiveServer, number: int) -> None:
-    answer = server.client.post(
-        "/streams",
-        params={"iri": S, "at": str(1_000 * number)},
-        content=line(number),
-        headers={"Content-Type": TRIPLES},
-    )
-    assert answer.status_code == 200, answer.text
-
-
-def sink(server: LiveServer) -> dict[str, Any]:
-    return dict(server.client.get("/sinks/out").json())
-
-
-def test_events_are_published_and_repeated_when_the_broker_was_killed(
-    start_server: Start, broker: Broker
-) -> None:
-    server = start_server(remote_hosts=(HOST,))
-    listener = Listener(broker, "alerts")
-    try:
-        query_and_sink(server, url=broker.url, topic="alerts")
-        push(server, 1)
-        push(server, 2)
-        until(lambda: len(listener.messages) >= 2)
-        first = listener.messages[0]
-        document = json.loads(first.payload)
-        assert document["id"] == 1 and document["event"] == "insert"
-        assert document["data"]["results"]["bindings"][0]["s"]["value"] == "urn:1"
-        assert ("id", "1") in first.properties.UserProperty  # type: ignore[union-attr]
-        broker.kill()
-        for number in range(3, 20):
-            push(server, number)
-        until(lambda: sink(server)["state"] == "waiting")
-        broker.start()
-        until(lambda: {json.loads(each.payload)["id"] for each in listener.messages} == set(range(1, 20)))
-        until(lambda: sink(server)["position"] == 19)
-        assert sink(server)["state"] == "running"
-    finally:
-        listener.close()
-
-
-def test_the_last_event_may_be_retained_and_alone(start_server: Start, broker: Broker) -> None:
-    server = start_server(remote_hosts=(HOST,))
-    query_and_sink(server, url=broker.url, topic="last", retain=True, style="data", protocol="3.1.1")
-    push(server, 1)
-    until(lambda: sink(server)["position"] == 1)
-    listener = Listener(broker, "last")
-    try:
-        until(lambda: len(listener.messages) == 1)
-        assert listener.messages[0].retain
-        assert "results" in json.loads(listener.messages[0].payload)
-    finally:
-        listener.close()
-
-
-def test_a_topic_that_may_not_be_written_is_told(start_server: Start, tmp_path: Path) -> None:
-    folder = tmp_path / "broker"
-    folder.mkdir()
-    (folder / "rights").write_text("topic write out\n")
-    os.chmod(folder / "rights", 0o600)
-    broker = Broker(folder, "allow_anonymous true", f"acl_file {folder}/rights")
-    broker.start()
-    try:
-        server = start_server(remote_hosts=(HOST,))
-        query_and_sink(server, url=broker.url, topic="secret")
-        push(server, 1)
-        until(lambda: sink(server)["state"] == "failed")
-        assert "refuses the topic secret" in sink(server)["error"]
-        assert sink(server)["position"] == 0
-        problem_of(
-            server.client.put(
-                "/sinks/b", json={"kind": "mqtt", "query": "q", "url": broker.url, "topic": "+"}
-            ),
-            400,
-        )
-    finally:
-        broker.kill()
-
-
-# --- what the documentation shows -----------------------------------------------------------------
-
-
-def test_the_demo_comes_through_the_broker(broker: Broker) -> None:
-    command = [
-        sys.executable, "-m", "quadrill.app.cli", "demo", "--port", "0", "--seconds", "3", "--source", "mqtt",
-    ]  # fmt: skip
-    ended = subprocess.run(
-        [*command, "--broker", broker.url], capture_output=True, text=True, timeout=200, check=False
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert "nothing yet" not in ended.stdout.rsplit("late-departures", 1)[1].splitlines()[0]
-    broker.kill()
-    ended = subprocess.run(
-        [*command, "--broker", broker.url], capture_output=True, text=True, timeout=200, check=False
-    )
-    assert ended.returncode == 1 and "no MQTT broker answers" in ended.stderr
-    assert "Traceback" not in ended.stderr
-
-
-@pytest.mark.skipif(shutil.which("mosquitto_sub") is None, reason="needs Debian's package mosquitto-clients")
-def test_the_commands_of_the_cookbook(start_server: Start, broker: Broker) -> None:
-    server = start_server(remote_hosts=(HOST,))
-    commands = cookbook_commands("mqtt", server.url).replace("127.0.0.1:1883", f"{HOST}:{broker.port}")
-    commands = commands.replace("mosquitto_sub", f"mosquitto_sub -W 30 -p {broker.port}")
-    commands = commands.replace("mosquitto_pub", f"mosquitto_pub -p {broker.port}")
-    declare, publish_and_see = commands.split("\n\n")
-    subprocess.run(["bash", "-ec", declare], check=True, capture_output=True, timeout=60)
-    until(lambda: server.client.get("/sinks/alerts").json()["state"] == "running")
-    until(lambda: server.client.get("/sources/sensors").json()["state"] == "running")
-    send, see = publish_and_see.splitlines()
-    with subprocess.Popen(["bash", "-ec", see], stdout=subprocess.PIPE, text=True) as seeing:
-        for _ in range(60):  # until the one who waits has subscribed
-            subprocess.run(["bash", "-ec", send], check=True, timeout=60)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                seeing.wait(1)
-                break
-        assert seeing.stdout is not None
-        document = json.loads(seeing.stdout.read())
-    assert document["data"]["results"]["bindings"][0]["sensor"]["value"] == "http://example.org/a"
