@@ -115,6 +115,21 @@ def test_a_damaged_middle_of_the_journal(folder: Path, capsys: pytest.CaptureFix
         assert all(number is None or number > 0 for number, _, _ in events) and ids is not None
 
 
+def test_a_journal_that_was_cut_short(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of most lost records nothing is left, also where some bytes of one are."""
+    expected = seen_of(shutil.copytree(folder, folder.parent / "undamaged"))
+    cut, *later = sorted((folder / "engine" / "input").glob("*.log"))[-3:]
+    cut.write_bytes(cut.read_bytes()[:150])
+    for path in later:
+        path.unlink()
+    with pytest.raises(QuadrillError, match="damaged behind record|lacks its records"):
+        seen_of(folder)
+    assert main(["repair", "--drop-damaged", "--data", str(folder)]) == 0
+    capsys.readouterr()
+    assert checked(folder, capsys)[0] == 0
+    assert seen_of(folder)["next"]["first_seq"] > expected["next"]["first_seq"], "no seq is given twice"
+
+
 @pytest.mark.parametrize("file", ["changes.sqlite-wal", "changes.sqlite", "registry.sqlite-wal"])
 def test_what_sqlite_lost(folder: Path, file: str, capsys: pytest.CaptureFixture[str]) -> None:
     expected = seen_of(shutil.copytree(folder, folder.parent / "undamaged"))
