@@ -8,7 +8,8 @@ minutes.
 
 Python begins a collection when so many more objects came than went. A window that loses as many rows as it
 gets hides that: its collections are rare, and each looks at tens of thousands of new objects. So the young
-ones are looked at by the clock as well, a few thousand at a time.
+ones are looked at by the clock as well, a few thousand at a time; less often while next to nothing is
+computed, by which few can have come.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ import time
 
 LOOK_THROUGH_SECONDS = 600.0
 YOUNG_SECONDS = 0.02
+IDLE_TIMES = 8
+"""So many times as long it is from one look to the next while next to nothing is computed."""
+_IDLE_SECONDS = 0.001
 _THRESHOLDS = (700, 2, 10)
 
 
@@ -68,9 +72,13 @@ class YoungCollections:
 
     def _run(self) -> None:
         due = time.monotonic() + self._interval_s
-        while not self._stopping.wait(min(self._young_s, self._interval_s)):
+        wait, computed = self._young_s, time.process_time()
+        while not self._stopping.wait(min(wait, self._interval_s)):
             if time.monotonic() < due:
                 gc.collect(1)
             else:
                 self.look_through()
                 due = time.monotonic() + self._interval_s
+            before, computed = computed, time.process_time()
+            idle = computed - before < _IDLE_SECONDS
+            wait = min(2 * wait, IDLE_TIMES * self._young_s) if idle else self._young_s

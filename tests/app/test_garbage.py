@@ -7,6 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -68,6 +69,31 @@ def test_young_objects_are_looked_at_by_the_clock() -> None:
         assert gone
     finally:
         gc.enable()
+        collections.stop()
+
+
+def test_young_objects_are_looked_at_less_often_while_nothing_is_computed() -> None:
+    looks: list[float] = []
+
+    def look(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and info["generation"] == 1:
+            looks.append(time.monotonic())
+
+    collections = YoungCollections(young_s=0.02)
+    collections.start()
+    gc.callbacks.append(look)
+    try:
+        until = time.monotonic() + 30
+        while not [one for one, two in pairwise(list(looks)) if two - one >= 0.12]:
+            assert time.monotonic() < until
+            time.sleep(0.5)
+        busy_from = time.monotonic()
+        while time.monotonic() < busy_from + 1:
+            pass
+        busy = [two - one for one, two in pairwise(looks) if one > busy_from + 0.2]
+        assert min(busy) < 0.12
+    finally:
+        gc.callbacks.remove(look)
         collections.stop()
 
 
