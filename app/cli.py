@@ -9,36 +9,69 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 from quadrill.store.errors import QuadrillError
 
 from .commands.given import UsageError
 
 OK, FAILED, USAGE = 0, 1, 2
-MODULES = {
-    "serve": ("serve", "demo"),
-    "push": ("push",),
-    "client": ("query", "update", "register", "queries", "watch", "replay", "drop"),
-    "records": ("declare", "map"),
-    "apply": ("apply", "dump"),
-    "connectors": ("sources", "source", "sinks", "sink"),
-    "load": ("load",),
-    "mirror": ("mirror",),
-    "explain": ("explain",),
-    "offline": ("migrate", "backup", "restore", "export"),
-    "damage": ("check", "repair"),
-    "run": ("run",),
-    "tokens": ("token",),
+COMMANDS = {
+    "A server": {"serve": "serve", "demo": "serve", "top": "top", "jobs": "jobs"},
+    "Data": {"query": "query", "update": "query", "load": "load", "export": "folder", "mirror": "mirror"},
+    "Continuous queries": {
+        "register": "register",
+        "queries": "queries",
+        "watch": "watch",
+        "explain": "explain",
+        "pause": "queries",
+        "resume": "queries",
+        "refresh": "queries",
+        "replay": "queries",
+        "drop": "queries",
+        "run": "run",
+    },
+    "Streams": {"push": "push", "streams": "streams", "declare": "streams", "map": "mapping"},
+    "Sources, sinks and declarations": {
+        "sources": "connectors",
+        "source": "connectors",
+        "sinks": "connectors",
+        "sink": "connectors",
+        "apply": "apply",
+        "dump": "apply",
+    },
+    "Data folders": {
+        "backup": "folder",
+        "restore": "folder",
+        "check": "folder",
+        "repair": "folder",
+        "migrate": "folder",
+        "token": "folder",
+    },
+    "The shell": {"completion": "completion"},
 }
-"""Modules of the package ``commands`` and what they have, in the order of the help."""
+"""The commands in the order of the help, and the module of the package ``commands`` that has each."""
+_MODULES = {command: module for group in COMMANDS.values() for command, module in group.items()}
+_COMPLETING = "_ARGCOMPLETE"
+"""The variable that a shell sets which asks how a line can go on."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    # The HTTP library would load a command line of its own, and half of what makes it is unused here.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+    if _COMPLETING in os.environ:
+        from .commands.completing import complete
+
+        complete(build_parser(""))
     arguments = sys.argv[1:] if arguments is None else arguments
-    options, unknown = build_parser(arguments[0] if arguments else "").parse_known_args(arguments)
+    asked = arguments[0] if arguments else ""
+    parser = build_parser(asked)
+    if asked and not asked.startswith("-") and asked not in _MODULES:
+        return _refuse(parser, asked)
+    options, unknown = parser.parse_known_args(arguments)
     if unknown:
         options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
@@ -61,20 +94,62 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def build_parser(asked: str) -> argparse.ArgumentParser:
     """The parser of the module that has the command that is asked for, else of all.
 
-    A client needs no store and no engine, and importing them takes longer than its work.
+    A command begins what it needs when it runs: a client needs no store and no engine, and importing them
+    takes longer than its work.
     """
     parser = argparse.ArgumentParser(
         prog="quadrill",
+        usage="quadrill COMMAND [OPTION ...]",
         description="A SPARQL triple store whose queries can stay open.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"quadrill {_version()}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in [name for name, has in MODULES.items() if asked in has] or MODULES:
+    parser.add_argument("--version", action=_Version, help="show the version and exit")
+    commands = parser.add_subparsers(
+        prog="quadrill", dest="command", metavar="COMMAND", required=True, help=argparse.SUPPRESS
+    )
+    for module in dict.fromkeys([_MODULES[asked]] if asked in _MODULES else _MODULES.values()):
         import_module(f".commands.{module}", __package__).add_commands(commands)
     for command in commands.choices.values():
         # What a command does not know is told with its own usage, not with the list of all commands.
         command.set_defaults(parser=command)
+    if asked not in _MODULES:
+        parser.epilog = _overview(commands)
     return parser
+
+
+class _Version(argparse.Action):
+    """Tells the version, which is looked for only then."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **further: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, **further)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print(f"quadrill {version('quadrill')}")
+        except PackageNotFoundError:
+            print("quadrill (not installed)")
+        parser.exit()
+
+
+def _overview(commands: Any) -> str:
+    """All commands by what they are about, with a sentence each."""
+    lines = []
+    for group, names in COMMANDS.items():
+        lines.append(f"{group}:")
+        lines += [f"    {name:10}  {commands.choices[name].get_default('summary')}" for name in names]
+        lines.append("")
+    return "\n".join([*lines, "quadrill COMMAND --help tells the options of a command, with examples."])
+
+
+def _refuse(parser: argparse.ArgumentParser, asked: str) -> int:
+    """There is no such command: name those that are written like it."""
+    near = get_close_matches(asked, _MODULES, n=2, cutoff=0.5)
+    meant = f"Did you mean {' or '.join(near)}? " if near else ""
+    print(f"quadrill: there is no command {asked}", file=sys.stderr)
+    print(f"Hint: {meant}quadrill --help lists all.", file=sys.stderr)
+    parser.exit(USAGE)
 
 
 def _fail(error: QuadrillError) -> int:
@@ -92,13 +167,6 @@ def _fail(error: QuadrillError) -> int:
         if fault["hint"]:
             print(f"Hint: {fault['hint']}", file=sys.stderr)
     return USAGE if isinstance(error, UsageError) else FAILED
-
-
-def _version() -> str:
-    try:
-        return version("quadrill")
-    except PackageNotFoundError:
-        return "(not installed)"
 
 
 if __name__ == "__main__":

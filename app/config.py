@@ -16,11 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from .setting_values import Setting, SettingsError, convert, parse
+from .setting_values import SERVER_VARIABLE, Setting, SettingsError, convert, parse
 
 ENVIRONMENT_PREFIX = "QUADRILL_"
-SERVER_VARIABLE = "QUADRILL_SERVER"
-"""The address that clients ask, no setting of a server (commands/connection.py)."""
 MEMORY = ":memory:"
 
 

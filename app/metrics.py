@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from prometheus_client import ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -28,6 +29,8 @@ class ServiceFigures(Collector):
         self._engine = engine
         self._endpoint = endpoint
         self._fanout = fanout
+        # Memory, CPU time and open files of the process, under the names that all programs have.
+        self._process = ProcessCollector(registry=None)
 
     def collect(self) -> Iterable[Metric]:
         """The figures of this moment."""
@@ -61,6 +64,7 @@ class ServiceFigures(Collector):
         yield from _of_journal(self._engine.journal_state())
         yield from _of_streams(figures.streams)
         yield from _of_queries(figures.queries)
+        yield from self._process.collect()
 
 
 def _of_stages(stages: list[tuple[str, Histogram]]) -> Metric:

@@ -9,6 +9,8 @@ from typing import Any
 
 from quadrill.store.errors import QuadrillError
 
+SERVER_VARIABLE = "QUADRILL_SERVER"
+"""The address that clients ask, no setting of a server (commands/connection.py)."""
 _LAST_PORT = 65535
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@,]+\Z|\*\Z")
 _ABSOLUTE_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|^`\\]*\Z")

@@ -16,9 +16,11 @@ from urllib.parse import quote
 
 from quadrill.store.errors import UnsupportedError
 
+from . import output
 from . import plan as planning
-from .connection import ServerConnection, ServerError, add_client_command, connect
+from .connection import ServerConnection, ServerError, connect
 from .declared import SECTIONS, Declared, read_files
+from .given import add_client_command
 from .plan import Action, Step
 from .toml_text import write_toml
 
@@ -28,7 +30,14 @@ _DONE: dict[Action, str] = {"create": "created", "change": "changed", "same": "s
 def add_commands(commands: Any) -> None:
     """Add the commands."""
     summary = "make a server have what files declare: prefixes, streams, queries, sources, sinks"
-    apply = add_client_command(commands, "apply", _apply, summary)
+    apply = add_client_command(
+        commands,
+        "apply",
+        _apply,
+        summary,
+        "apply quadrill.toml --dry-run",
+        "apply streams.yaml queries.yaml --prune",
+    )
     apply.add_argument(
         "files", nargs="+", type=Path, metavar="FILE", help="TOML or YAML, by its name; - for standard input"
     )
@@ -41,10 +50,9 @@ def add_commands(commands: Any) -> None:
         action="store_true",
         help="remove what the files do not have, of the kinds that a file has a section for",
     )
-    apply.add_argument("--json", action="store_true", help="print the steps as a JSON document")
     summary = "write what a server has as a file that apply takes"
-    dump = add_client_command(commands, "dump", _dump, summary)
-    dump.add_argument("--format", choices=("toml", "yaml"), default="toml")
+    dump = add_client_command(commands, "dump", _dump, summary, "dump > quadrill.toml", "dump --format yaml")
+    dump.add_argument("--format", choices=("toml", "yaml"), default="toml", help="default: toml")
 
 
 def _apply(options: argparse.Namespace) -> int:
@@ -177,7 +185,7 @@ class _Told:
                 | {"done": place < self.done}
                 for place, each in enumerate(self.steps)
             ]
-            print(json.dumps({"dry_run": self.dry_run, "steps": steps}, indent=2))
+            output.print_json({"dry_run": self.dry_run, "steps": steps})
         else:
             counts = Counter(each.action for each in self.steps)
             shown = ", ".join(f"{counts[action]} {_DONE[action]}" for action in _DONE)
@@ -259,7 +267,9 @@ def _dump(options: argparse.Namespace) -> int:
         for section in SECTIONS
     }
     document = {section: entries for section, entries in document.items() if entries}
-    if options.format == "toml":
+    if options.json:
+        text = json.dumps(document, ensure_ascii=False) + "\n"
+    elif options.format == "toml":
         text = write_toml(document)
     else:
         text = _yaml_of(document)

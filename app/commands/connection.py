@@ -5,22 +5,21 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
+from http.client import HTTPResponse
 from types import TracebackType
 from typing import Any
-
-import httpx
+from urllib.parse import urlsplit
 
 from quadrill.client.event_stream import ServerEvent, events_of
 from quadrill.store.errors import QuadrillError
 
-from ..config import SERVER_VARIABLE
-from .given import add_command
+from ..setting_values import SERVER_VARIABLE
+from .given import DEFAULT_SERVER
+from .plain_http import CutError, HttpAnswer, HttpConnection, HttpError, headers_of, pieces_of, read_whole
 
-DEFAULT_SERVER = "http://127.0.0.1:7878/"
 _ADDRESS = f"Write {DEFAULT_SERVER} or 127.0.0.1:7878."
-CONNECT_SECONDS = 5.0
 FEED_SILENCE_SECONDS = 60.0
 
 
@@ -47,8 +46,8 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
 
     def __init__(self, url: str, token: str | None) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._url = url.rstrip("/") + "/"
-        self._client = httpx.Client(headers=headers, timeout=httpx.Timeout(None, connect=CONNECT_SECONDS))
+        self.url = url.rstrip("/") + "/"
+        self._http = HttpConnection(self.url, headers)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -57,7 +56,7 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
 
     def close(self) -> None:
         """Give the connection up."""
-        self._client.close()
+        self._http.close()
 
     def answers(self) -> bool:
         """Whether a server is there; the connection is closed otherwise.
@@ -73,16 +72,16 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
             raise
         return True
 
-    def call(self, method: str, path: str, **options: Any) -> httpx.Response:
+    def call(self, method: str, path: str, **options: Any) -> HttpAnswer:
         """One request and its answer.
 
         Raises: ServerError when the server cannot be reached or refuses.
         """
         try:
-            answer = self._client.request(method, self._url + path, **options)
-        except httpx.HTTPError as error:
+            answer = read_whole(self._http.ask(method, path, **options))
+        except HttpError as error:
             raise self._unreachable(error) from error
-        if answer.is_error:
+        if answer.status >= 300:
             raise _problem(answer)
         return answer
 
@@ -91,16 +90,15 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
     ) -> Iterator[bytes]:
         """One request and its answer in pieces, its headers in ``answered``; an answer that is cut raises."""
         try:
-            with self._client.stream(method, self._url + path, **options) as answer:
-                if answer.is_error:
-                    answer.read()
-                    raise _problem(answer)
-                if answered is not None:
-                    answered.update(answer.headers)
-                yield from answer.iter_bytes()
-        except httpx.RemoteProtocolError as error:
+            answer = self._http.ask(method, path, **options)
+            if answer.status >= 300:
+                raise _problem(read_whole(answer))
+            if answered is not None:
+                answered.update(headers_of(answer))
+            yield from pieces_of(answer)
+        except CutError as error:
             raise ServerError("the answer was cut: it is not complete") from error
-        except httpx.HTTPError as error:
+        except HttpError as error:
             raise self._unreachable(error) from error
 
     def events(
@@ -110,50 +108,32 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
         headers = {"Accept": "text/event-stream"}
         if last_id is not None:
             headers["Last-Event-ID"] = last_id
-        request = self._client.build_request(
-            "GET",
-            self._url + path,
-            params=dict(parameters),
-            headers=headers,
-            timeout=httpx.Timeout(FEED_SILENCE_SECONDS, connect=CONNECT_SECONDS),
-        )
         try:
-            answer = self._client.send(request, stream=True)
-        except httpx.HTTPError as error:
+            answer = self._http.ask(
+                "GET", path, params=parameters, headers=headers, silence=FEED_SILENCE_SECONDS
+            )
+            if answer.status == 204 or answer.status >= 300:
+                whole = read_whole(answer)
+                if whole.status == 204:
+                    return None
+                raise _problem(whole)
+        except HttpError as error:
             raise self._unreachable(error) from error
-        if answer.status_code == 204:
-            answer.close()
-            return None
-        if answer.is_error:
-            answer.read()
-            raise _problem(answer)
-        return _parse_events(answer)
+        return (event for events in events_of(self._following(answer)) for event in events)
 
-    def _unreachable(self, error: httpx.HTTPError) -> UnreachableError:
+    def _following(self, answer: HTTPResponse) -> Iterator[bytes]:
+        """The pieces of a feed; an interrupted one leaves nothing that could be used again."""
+        try:
+            yield from pieces_of(answer)
+        finally:
+            self.close()
+
+    def _unreachable(self, error: BaseException) -> UnreachableError:
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return UnreachableError(
-            f"no server answers at {self._url}: {error}",
+            f"no server answers at {self.url}: {why}",
             hint="Start one with `quadrill serve`, or name it with --server.",
         )
-
-
-def add_client_command(
-    commands: Any, name: str, run: Callable[[argparse.Namespace], int], summary: str
-) -> argparse.ArgumentParser:
-    """The parser of a command that asks a server."""
-    parser = add_command(commands, name, run, summary)
-    add_server_options(parser)
-    return parser
-
-
-def add_server_options(parser: argparse.ArgumentParser) -> None:
-    """The options that every client command has."""
-    parser.add_argument(
-        "--server",
-        metavar="URL",
-        default=None,
-        help=f"the server (default: the variable {SERVER_VARIABLE}, else {DEFAULT_SERVER})",
-    )
-    parser.add_argument("--token", default=None, help="bearer token (default: the variable QUADRILL_TOKEN)")
 
 
 def named_server(options: argparse.Namespace) -> str | None:
@@ -174,10 +154,11 @@ def server_url(text: str) -> str:
     """
     url = text if "://" in text else f"http://{text}"
     try:
-        parsed = httpx.URL(url)
-    except httpx.InvalidURL as error:
+        parsed = urlsplit(url)
+        known = parsed.scheme in ("http", "https") and parsed.hostname and parsed.port != 0
+    except ValueError as error:
         raise ServerError(f"{text!r} is no address of a server: {error}", hint=_ADDRESS) from error
-    if parsed.scheme not in ("http", "https") or not parsed.host:
+    if not known or any(character.isspace() for character in text):
         raise ServerError(f"{text!r} is no address of a server", hint=_ADDRESS)
     return url
 
@@ -195,7 +176,7 @@ def events(server: ServerConnection, path: str, parameters: Mapping[str, str]) -
                 attempts = 0
                 last_id = event.id or last_id
                 yield event
-        except httpx.HTTPError:
+        except HttpError:
             pass
         except ServerError:
             if last_id is None or attempts > 5:
@@ -204,18 +185,14 @@ def events(server: ServerConnection, path: str, parameters: Mapping[str, str]) -
         time.sleep(min(2.0, 0.1 * 2**attempts))
 
 
-def _parse_events(answer: httpx.Response) -> Iterator[ServerEvent]:
-    try:
-        for events in events_of(answer.iter_bytes()):
-            yield from events
-    finally:
-        answer.close()
-
-
-def _problem(answer: httpx.Response) -> ServerError:
+def _problem(answer: HttpAnswer) -> ServerError:
     try:
         document = answer.json()
         message = str(document["detail"])
     except (ValueError, KeyError, TypeError):
-        return ServerError(f"the server answered {answer.status_code} {answer.reason_phrase}")
+        elsewhere = answer.headers.get("location")
+        return ServerError(
+            f"the server answered {answer.status} {answer.reason}",
+            hint=f"It names another address: {elsewhere}" if elsewhere else None,
+        )
     return ServerError(message, hint=document.get("hint"), document=document)

@@ -9,19 +9,36 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from . import tables
-from .connection import ServerConnection, add_client_command, connect
-from .given import OfflineError, UsageError, json_of, members_of, read_text
+from . import output, tables
+from .connection import ServerConnection, connect
+from .given import OfflineError, UsageError, add_client_command, json_of, members_of, read_text
 
 
 def add_commands(commands: Any) -> None:
     """Add ``sources``, ``source``, ``sinks`` and ``sink``."""
-    purposes = (("source", "bring elements into streams"), ("sink", "take the events of feeds elsewhere"))
-    for one, what in purposes:
-        listed = add_client_command(commands, f"{one}s", _list, f"list the {one}s, which {what}")
+    purposes = (
+        ("source", "bring elements into streams", "access-log"),
+        ("sink", "take the events of feeds elsewhere", "pager"),
+    )
+    for one, what, example in purposes:
+        listed = add_client_command(
+            commands,
+            f"{one}s",
+            _list,
+            f"list the {one}s, which {what}",
+            f"{one}s",
+            further="With --json the descriptions are one array",
+        )
         listed.set_defaults(which=f"{one}s")
-        listed.add_argument("--json", action="store_true", help="the descriptions as JSON")
-        single = add_client_command(commands, one, _one, f"show, declare, start, stop or delete a {one}")
+        single = add_client_command(
+            commands,
+            one,
+            _one,
+            f"show, declare, start, stop or delete a {one}",
+            f"{one} {example}",
+            f"{one} {example} --stop",
+            f"{one} {example} --file {example}.json --set batch=100",
+        )
         single.set_defaults(which=f"{one}s")
         single.add_argument("name", help=f"the {one}'s name")
         action = single.add_mutually_exclusive_group()
@@ -48,7 +65,7 @@ def _list(options: argparse.Namespace) -> int:
     with connect(options) as server:
         found = server.call("GET", options.which).json()[options.which]
     if options.json:
-        print(json.dumps(found, ensure_ascii=False, indent=2))
+        output.print_json(found)
         return 0
     end = "stream" if options.which == "sources" else "query"
     names = ["name", "kind", "state", end, "position", "rate", "lag", "refused", "error"]
@@ -67,20 +84,24 @@ def _one(options: argparse.Namespace) -> int:
         if declaring:
             answer = server.call("PUT", path, json=_members(options))
             print(
-                f"{options.name} {'declared' if answer.status_code == 201 else 'is declared so'}",
+                f"{options.name} {'declared' if answer.status == 201 else 'is declared so'}",
                 file=sys.stderr,
             )
             document = answer.json()
         elif options.action == "delete":
             server.call("DELETE", path)
+            output.tell(options, f"{options.name} is deleted", {"deleted": options.name})
             return 0
         elif options.action == "dead-letters":
             for letter in server.call("GET", f"{path}/dead-letters").json()["letters"]:
-                print(json.dumps(letter, ensure_ascii=False))
+                output.print_json(letter)
             return 0
         else:
             document = _asked(server, path, options.action)
-    print(json.dumps(document, ensure_ascii=False, indent=2))
+    if options.json:
+        output.print_json(document)
+    else:
+        print(json.dumps(document, ensure_ascii=False, indent=2))
     return 1 if document.get("state") == "failed" else 0
 
 

@@ -5,39 +5,23 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 from quadrill.store.folder import looked_at
 
 from ..config import load_settings
-from ..upkeep.check import Found, check
-from ..upkeep.repair import repair
-from .given import OfflineError, add_command, add_data_options
+from ..upkeep.check import Found
+from ..upkeep.check import check as checked
+from ..upkeep.repair import repair as repaired
+from .given import OfflineError
 
 DAMAGED = 1
 
 
-def add_commands(commands: Any) -> None:
-    """Add the two commands."""
-    summary = "tell what is whole and what is damaged in a data folder; nothing is changed"
-    checking = add_command(commands, "check", _check, summary)
-    checking.add_argument("--json", action="store_true", help="write a JSON document")
-    summary = "go on without what is damaged in a data folder"
-    repairing = add_command(commands, "repair", _repair, summary)
-    repairing.add_argument(
-        "--drop-damaged",
-        action="store_true",
-        required=True,
-        help="put what is damaged aside, and tell what is lost",
-    )
-    for parser in (checking, repairing):
-        add_data_options(parser)
-
-
-def _check(options: argparse.Namespace) -> int:
+def check(options: argparse.Namespace) -> int:
+    """``quadrill check``."""
     folder, registry_url = _data(options)
     with looked_at(folder):
-        found = check(folder, registry_url)
+        found = checked(folder, registry_url)
     if options.json:
         files = [each.to_json() for each in found.findings]
         print(json.dumps({"data": str(folder), "whole": found.whole, "files": files}, indent=2))
@@ -46,10 +30,11 @@ def _check(options: argparse.Namespace) -> int:
     return 0 if found.whole else DAMAGED
 
 
-def _repair(options: argparse.Namespace) -> int:
+def repair(options: argparse.Namespace) -> int:
+    """``quadrill repair``."""
     folder, registry_url = _data(options)
     with looked_at(folder):
-        found, told = repair(folder, registry_url)
+        found, told = repaired(folder, registry_url)
     for sentence in told:
         print(sentence)
     _print(found)

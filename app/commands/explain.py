@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from quadrill.store.errors import QuadrillError
 
-from ..config import MEMORY, Settings
-from .connection import add_server_options, connect
-from .given import OfflineError, add_command, read_text
+from . import live_plan, output
+from .connection import connect
+from .given import DIALECTS, OfflineError, add_client_command, query_path, read_text
 
 
 def add_commands(commands: Any) -> None:
     """Add the command."""
-    summary = "show the plan of a query text, or of a registered query"
-    explain = add_command(commands, "explain", _explain, summary)
+    explain = add_client_command(
+        commands,
+        "explain",
+        _explain,
+        "show the plan of a query text, or of a registered query",
+        "explain alert.cqels",
+        "explain alert --analyze",
+        further="The text of a file is explained without a server",
+    )
     explain.add_argument("query", help="a file with a query text, or the name of a registered query")
-    explain.add_argument("--dialect", choices=("cqels", "rspql", "csparql", "sparql"))
-    explain.add_argument("--analyze", action="store_true", help="JSON with live figures (registered queries)")
+    explain.add_argument("--dialect", choices=DIALECTS, help="of a file; default: by the text")
+    explain.add_argument(
+        "--analyze",
+        action="store_true",
+        help="of a registered query: rows and share of the time of each operator, and its static tables",
+    )
     explain.add_argument("--code", action="store_true", help="the generated source that runs the plan")
-    add_server_options(explain)
 
 
 def _explain(options: argparse.Namespace) -> int:
@@ -31,7 +39,7 @@ def _explain(options: argparse.Namespace) -> int:
     if not file.is_file():
         if "/" in options.query:
             raise OfflineError(f"there is no file {file}")
-        print(_explained(options))
+        _registered(options)
         return 0
     if options.analyze:
         raise OfflineError(f"{file} is a text: it has no live figures", hint="Name a registered query.")
@@ -40,7 +48,8 @@ def _explain(options: argparse.Namespace) -> int:
     from quadrill.continuous.algebra.advice import variable_advice
     from quadrill.continuous.queries.registration import Registration
 
-    from ..describing.plan_text import code_text, explain_text
+    from ..config import MEMORY, Settings
+    from ..describing.plan_text import code_text, explain_text, plan_document
     from ..wiring import open_services
 
     services = open_services(Settings(data=MEMORY), threaded=False)
@@ -51,20 +60,35 @@ def _explain(options: argparse.Namespace) -> int:
         slips = variable_advice(services.engine.prepare(registration).query)
     finally:
         services.close()
-    print(code_text(found) if options.code else explain_text(found))
-    for warning in (*found["warnings"], *slips):
-        print(f"warning: {warning}", file=sys.stderr)
+    if options.json:
+        code = {"code": code_text(found)} if options.code else {}
+        output.print_json(plan_document(found, analyze=False) | code)
+    else:
+        print(code_text(found) if options.code else explain_text(found))
+    output.warn((*found["warnings"], *slips))
     return 0
 
 
-def _explained(options: argparse.Namespace) -> str:
+def _registered(options: argparse.Namespace) -> None:
+    as_json = options.json or options.analyze
     parameters = {flag: "true" for flag in ("analyze", "code") if getattr(options, flag)}
-    path = f"queries/{quote(options.query, safe='')}/explain"
+    headers = {"Accept": "application/json" if as_json else "text/plain"}
     try:
         with connect(options) as server:
-            return server.call("GET", path, params=parameters).text.strip()
+            answer = server.call(
+                "GET", query_path(options.query, "/explain"), params=parameters, headers=headers
+            )
     except QuadrillError as error:
         if not Path(options.query).suffix:
             raise
         # What looks like the name of a file may be meant as one.
         raise OfflineError(f"there is no file {options.query}; {error.message}", hint=error.hint) from error
+    if options.json:
+        output.print_json(answer.json())
+    elif options.analyze:
+        document = answer.json()
+        live_plan.show(document)
+        if options.code:
+            print("\n" + document["code"])
+    else:
+        print(answer.text.strip())

@@ -1,15 +1,23 @@
-"""Commands and their arguments: texts in files or on standard input, and errors for what cannot be meant."""
+"""Commands and their arguments: parsers, texts of files, and errors for what cannot be meant."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from quadrill.store.errors import QuadrillError
+
+from ..setting_values import SERVER_VARIABLE
+
+DEFAULT_SERVER = "http://127.0.0.1:7878/"
+DIALECTS = ("cqels", "rspql", "csparql", "sparql")
+Run = Callable[[argparse.Namespace], int]
 
 
 class UsageError(QuadrillError):
@@ -24,19 +32,90 @@ class OfflineError(QuadrillError):
     code = "offline"
 
 
+class _Help(argparse.HelpFormatter):
+    """Paragraphs are wrapped; lines that are indented, examples, stay as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines = text.splitlines()
+        return "\n".join(each if each.startswith("  ") else textwrap.fill(each, width) for each in lines)
+
+
 def add_command(
-    commands: Any, name: str, run: Callable[[argparse.Namespace], int], summary: str
+    commands: Any, name: str, run: Run | None, summary: str, *examples: str, further: str = ""
 ) -> argparse.ArgumentParser:
-    """The parser of a command that ``run`` runs."""
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
-    parser.set_defaults(run=run)
+    """The parser of a command that ``run`` runs: a summary, what is to be known beyond it, and examples."""
+    shown = "\n".join(f"  quadrill {each}" for each in examples)
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.{f' {further}.' if further else ''}",
+        epilog=f"{'examples' if len(examples) > 1 else 'example'}:\n{shown}",
+        formatter_class=_Help,
+    )
+    parser.set_defaults(summary=summary)
+    if run is not None:
+        parser.set_defaults(run=run)
     return parser
+
+
+def add_client_command(
+    commands: Any, name: str, run: Run | None, summary: str, *examples: str, further: str = ""
+) -> argparse.ArgumentParser:
+    """The parser of a command that asks a server."""
+    parser = add_command(commands, name, run, summary, *examples, further=further)
+    add_server_options(parser)
+    return parser
+
+
+def add_actions(parser: argparse.ArgumentParser, run: Run) -> Any:
+    """The actions of a command; without one ``run`` is run."""
+    parser.set_defaults(run=run)
+    return parser.add_subparsers(dest="action", metavar="ACTION", title="actions")
+
+
+def add_action(actions: Any, name: str, run: Run, summary: str, *examples: str) -> argparse.ArgumentParser:
+    """The parser of an action that asks a server, whose options may stand before the action as well."""
+    parser = add_command(actions, name, run, summary, *examples)
+    add_server_options(parser, argparse.SUPPRESS)
+    parser.set_defaults(parser=parser)
+    return parser
+
+
+def add_server_options(parser: argparse.ArgumentParser, default: Any = None) -> None:
+    """The options that every command that asks a server has."""
+    parser.add_argument(
+        "--server",
+        metavar="URL",
+        default=default,
+        help=f"the server (default: the variable {SERVER_VARIABLE}, else {DEFAULT_SERVER})",
+    )
+    parser.add_argument(
+        "--token", default=default, help="bearer token (default: the variable QUADRILL_TOKEN)"
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        default=False if default is None else default,
+        help="print JSON on standard output: one object, of a list one a line",
+    )
 
 
 def add_data_options(parser: argparse.ArgumentParser, further: str = "") -> None:
     """The options that name a data folder, with something ``further`` in their help."""
     parser.add_argument("--data", metavar="DIR", help=f"data folder{further}")
     parser.add_argument("--config", metavar="FILE", type=Path, help=f"TOML file with settings{further}")
+
+
+def query_path(name: str, what: str = "") -> str:
+    """The address of a continuous query, below that of the server."""
+    return f"queries/{quote(name, safe='')}{what}"
+
+
+def stream_address(name: str, what: str = "") -> tuple[str, dict[str, str]]:
+    """The address of a stream, by its name or its IRI: path and parameters."""
+    if ":" in name:
+        return f"streams{what}", {"iri": name}
+    return f"streams/{quote(name, safe='')}{what}", {}
 
 
 def read_text(file: Path | None) -> str:

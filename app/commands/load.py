@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .connection import ServerConnection, ServerError, add_client_command, connect
-from .given import OfflineError, UsageError, media_type_of
+from . import output
+from .connection import ServerConnection, ServerError, connect
+from .given import OfflineError, UsageError, add_client_command, media_type_of
 from .progress import followed
 
 ENGINES = ("auto", "oxigraph", "spark")
@@ -20,8 +21,17 @@ _DATASETS = ("application/n-quads", "application/trig", "application/ld+json")
 
 def add_commands(commands: Any) -> None:
     """Add the command."""
-    summary = "load RDF files into the store"
-    parser = add_client_command(commands, "load", _load, summary)
+    parser = add_client_command(
+        commands,
+        "load",
+        _load,
+        "load RDF files into the store",
+        "load airports.ttl flights.nq.gz",
+        "load --graph http://example.org/airports airports.ttl",
+        "load --data ./quadrill flights.nt",
+        further="The ending of a file tells its format. The server reads files below its load folders "
+        "itself, others are sent to it; with --data no server is needed",
+    )
     parser.add_argument(
         "files", nargs="+", type=Path, metavar="FILE", help="files; folders and globs the server can read"
     )
@@ -41,29 +51,32 @@ def _load(options: argparse.Namespace) -> int:
         from .offline_load import load_offline
 
         figures = load_offline(options)
-        return _tell("1 file" if figures["files"] == 1 else f"{figures['files']} files", figures)
+        what = output.counted(figures["files"], "file")
+        return _tell(
+            options, what, figures["rows"], {"file": [str(file) for file in options.files]} | figures
+        )
     code = 0
     with connect(options) as server:
         for file in options.files:
             there = _load_there(server, file, options)
-            if there is not None:
+            if there is None:
+                _upload(server, file, options)
+            else:
                 code = max(code, there)
-                continue
-            _require_upload(file, options)
-            media_type = options.type or media_type_of(file)
-            parameters = {} if options.graph is None else {"graph": options.graph}
-            if options.graph is None and media_type not in _DATASETS:
-                parameters = {"default": ""}
-            with file.open("rb") as stream:
-                server.call(
-                    "POST",
-                    "store",
-                    params=parameters,
-                    content=_blocks(stream),
-                    headers={"Content-Type": media_type},
-                )
-            print(f"loaded {file}", file=sys.stderr)
     return code
+
+
+def _upload(server: ServerConnection, file: Path, options: argparse.Namespace) -> None:
+    _require_upload(file, options)
+    media_type = options.type or media_type_of(file)
+    parameters = {} if options.graph is None else {"graph": options.graph}
+    if options.graph is None and media_type not in _DATASETS:
+        parameters = {"default": ""}
+    headers = {"Content-Type": media_type}
+    with file.open("rb") as stream:
+        answer = server.call("POST", "store", params=parameters, content=_blocks(stream), headers=headers)
+    change = output.change_of(answer)
+    output.tell(options, f"loaded {file}: {output.change_text(change)}", {"file": str(file)} | change)
 
 
 def _blocks(stream: Any) -> Iterator[bytes]:
@@ -95,7 +108,8 @@ def _load_there(server: ServerConnection, file: Path, options: argparse.Namespac
     job = followed(server, job)
     if job["state"] != "done":
         raise ServerError(f"{file} was not loaded: {job.get('error', job['state'])}")
-    return _tell(str(file), job["progress"])
+    figures = job["progress"]
+    return _tell(options, str(file), figures["rows"], {"file": str(file), "job": job["id"]} | figures)
 
 
 def _require_upload(file: Path, options: argparse.Namespace) -> None:
@@ -113,11 +127,12 @@ def _require_upload(file: Path, options: argparse.Namespace) -> None:
     )
 
 
-def _tell(what: str, figures: Mapping[str, Any]) -> int:
-    bad = figures.get("bad_lines", 0)
-    print(f"loaded {what}, {figures['rows']} quads", file=sys.stderr)
+def _tell(options: argparse.Namespace, what: str, rows: int, document: Mapping[str, Any]) -> int:
+    bad = document.get("bad_lines", 0)
+    told = f"loaded {what}, {rows} quads, {document['added']} of them new, version {document['version']}"
+    output.tell(options, told, document)
     if not bad:
         return 0
     lines = "1 bad line was" if bad == 1 else f"{bad} bad lines were"
-    print(f"{lines} left out; see {figures['quarantine']}", file=sys.stderr)
+    print(f"{lines} left out; see {document['quarantine']}", file=sys.stderr)
     return BAD_LINES

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
-from .connection import ServerError, add_server_options, connect
-from .given import UsageError, add_command
+from . import output
+from .connection import ServerError, connect
+from .given import UsageError, add_client_command
 from .progress import followed
 
 
 def add_commands(commands: Any) -> None:
     """Add the command ``mirror``."""
     summary = "make the Parquet mirror that Spark reads, or compact it"
-    parser = add_command(commands, "mirror", _run, summary)
+    parser = add_client_command(
+        commands, "mirror", _run, summary, "mirror", "mirror --compact", "mirror --show"
+    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--compact", action="store_true", help="take the commits since into it; made anew where it is stale"
@@ -22,7 +24,6 @@ def add_commands(commands: Any) -> None:
     what.add_argument("--show", action="store_true", help="only show version, size and changes since")
     parser.add_argument("--data", metavar="DIR", help="the mirror of this data folder, without a server")
     parser.add_argument("--master", metavar="URL", help="Spark master (with --data; a server has a setting)")
-    add_server_options(parser)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -31,29 +32,33 @@ def _run(options: argparse.Namespace) -> int:
         from . import offline_mirror
 
         if options.show:
-            _show(offline_mirror.shown(options.data))
+            _show(options, offline_mirror.shown(options.data))
         else:
-            _tell(*offline_mirror.made(options.data, options.master, compact=options.compact))
+            _tell(options, *offline_mirror.made(options.data, options.master, compact=options.compact))
         return 0
     if options.master:
         raise UsageError("--master is for --data", hint="A server has the setting spark_master.")
     with connect(options) as server:
         if options.show:
-            _show(server.call("GET", "mirror").json())
+            _show(options, server.call("GET", "mirror").json())
             return 0
         job = server.call("POST", "mirror", params={"compact": "true"} if options.compact else {}).json()
         job = followed(server, job)
     if job["state"] != "done":
         raise ServerError(f"there is no new mirror: {job.get('error', job['state'])}")
-    _tell(job["progress"]["rows"], job["progress"]["version"])
+    _tell(options, job["progress"]["rows"], job["progress"]["version"])
     return 0
 
 
-def _tell(rows: int, version: int) -> None:
-    print(f"the mirror has {rows} quads, version {version}", file=sys.stderr)
+def _tell(options: argparse.Namespace, rows: int, version: int) -> None:
+    document = {"quads": rows, "version": version}
+    output.tell(options, f"the mirror has {rows} quads, version {version}", document)
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(options: argparse.Namespace, found: dict[str, Any]) -> None:
+    if options.json:
+        output.print_json(found)
+        return
     print(f"version     {found['version']} of {found['store_version']}")
     print(f"quads       {found['quads']}")
     print(f"changes     {found['changes']}" + (" and more" if found["stale"] else ""))

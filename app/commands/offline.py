@@ -1,6 +1,7 @@
 """Commands about a data folder: migrate, backup, restore, export.
 
 ``backup`` and ``export`` read the folder that is given; without one they ask a server (`open_source`).
+Their arguments are in folder.py, which begins without a store.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, cast
 
 import zstandard
 from pyoxigraph import RdfFormat
@@ -30,10 +31,11 @@ from quadrill.store.quads.quad_store import QuadStore
 
 from ..config import Settings, load_settings, names_data_folder
 from ..data_folder import open_registry, open_store
-from ..upkeep import backup
+from ..upkeep import backup as backups
 from ..upkeep.tar import ArchiveError, unpack
-from .connection import DEFAULT_SERVER, ServerConnection, add_server_options, connect, named_server
-from .given import OfflineError, UsageError, add_command, add_data_options
+from . import output
+from .connection import ServerConnection, connect, named_server
+from .given import DEFAULT_SERVER, OfflineError, UsageError
 
 EXPORT_FORMATS = {"nq": RdfFormat.N_QUADS, "trig": RdfFormat.TRIG, "jsonld": RdfFormat.JSON_LD}
 _PACKED: dict[str, Callable[[Path], IO[bytes]]] = {
@@ -44,32 +46,12 @@ _PACKED: dict[str, Callable[[Path], IO[bytes]]] = {
 """How files with these endings are written."""
 
 
-def add_commands(commands: Any) -> None:
-    """Add the offline commands."""
-    add_data_options(
-        add_command(commands, "migrate", _migrate, "bring data folder and registry to this version's format")
-    )
-    saving = add_command(commands, "backup", _backup, "copy all that a server or a data folder keeps")
-    saving.add_argument("folder", type=Path, metavar="DIR", help="a new folder for the backup")
-    add_data_options(saving)
-    add_server_options(saving)
-    restoring = add_command(commands, "restore", _restore, "make a data folder of a backup")
-    restoring.add_argument("folder", type=Path, metavar="DIR", help="the backup: a folder or a tar archive")
-    add_data_options(restoring)
-    export = add_command(commands, "export", _export, "write all quads")
-    export.add_argument("file", nargs="?", help="the file; standard output without it")
-    export.add_argument(
-        "--format", choices=tuple(EXPORT_FORMATS), help="default: that of the file's name, else nq"
-    )
-    add_data_options(export)
-    add_server_options(export)
-
-
 def _settings(options: argparse.Namespace) -> Settings:
     return load_settings(overrides={"data": options.data} if options.data else {}, file=options.config)
 
 
-def _migrate(options: argparse.Namespace) -> int:
+def migrate(options: argparse.Namespace) -> int:
+    """``quadrill migrate``."""
     settings = _settings(options)
     open_store(settings).close()
     with open_registry(settings) as registry:
@@ -77,7 +59,8 @@ def _migrate(options: argparse.Namespace) -> int:
     return 0
 
 
-def _backup(options: argparse.Namespace) -> int:
+def backup(options: argparse.Namespace) -> int:
+    """``quadrill backup``."""
     target = options.folder.resolve()
     source = open_source(options)
     if isinstance(source, ServerConnection):
@@ -87,9 +70,12 @@ def _backup(options: argparse.Namespace) -> int:
         settings = _settings(options)
         folder = settings.data_folder
         with source, open_registry(settings) as registry:
-            hold = partial(backup.held_offline, folder) if folder is not None else lambda: None
-            version = backup.make(source, registry, hold, target)["version"]
-    print(f"version {version} is in {target}")
+            hold = partial(backups.held_offline, folder) if folder is not None else lambda: None
+            version = backups.make(source, registry, hold, target)["version"]
+    if options.json:
+        output.print_json({"version": version, "folder": str(target)})
+    else:
+        print(f"version {version} is in {target}")
     return 0
 
 
@@ -111,16 +97,17 @@ def _downloaded(server: ServerConnection, target: Path) -> int:
     return int(headers["etag"].strip('"'))
 
 
-def _restore(options: argparse.Namespace) -> int:
+def restore(options: argparse.Namespace) -> int:
+    """``quadrill restore``."""
     folder = _settings(options).data_folder
     if folder is None:
         raise OfflineError("a backup cannot be restored into memory", hint="Name a data folder with --data.")
-    backup.restore(options.folder, folder)
+    backups.restore(options.folder, folder)
     print(f"{folder} is restored from {options.folder}")
     return 0
 
 
-def drop_offline(options: argparse.Namespace) -> int:
+def drop_offline(options: argparse.Namespace) -> None:
     """``quadrill drop NAME --offline``: the query is dropped without being evaluated."""
     settings = _settings(options)
     if settings.data_folder is None or is_new(settings.data_folder):
@@ -133,24 +120,28 @@ def drop_offline(options: argparse.Namespace) -> int:
         services.engine.drop(options.name)
     finally:
         services.close()
-    print(f"{options.name} is dropped")
-    return 0
 
 
-def _export(options: argparse.Namespace) -> int:
+def export(options: argparse.Namespace) -> int:
+    """``quadrill export``."""
     form = EXPORT_FORMATS[options.format or _format_of(options.file)]
+    if options.json and options.file in (None, "-"):
+        raise UsageError("--json tells of a file", hint="Name a file, or give --format jsonld.")
     source = open_source(options)
     if isinstance(source, ServerConnection):
         with source:
             chunks = iter(source.stream("GET", "store", headers={"Accept": form.media_type}))
             # A file is not written over before there is something to write.
             first = next(chunks, b"")
-            with _written(options.file) as output:
+            with _written(options.file) as target:
                 for chunk in chain([first], chunks):
-                    output.write(chunk)
+                    target.write(chunk)
     else:
-        with source, _written(options.file) as output:
-            source.dump(output, form)
+        with source, _written(options.file) as target:
+            source.dump(target, form)
+    if options.json:
+        size = os.path.getsize(options.file)
+        output.print_json({"file": options.file, "format": form.media_type, "bytes": size})
     return 0
 
 
@@ -187,8 +178,8 @@ def _written(file: str | None) -> Iterator[IO[bytes]]:
     draft = path if special else path.with_name(f".{path.name}.{os.getpid()}.part")
     packed = next((opened for ending, opened in _PACKED.items() if path.name.lower().endswith(ending)), None)
     try:
-        with packed(draft) if packed is not None else draft.open("wb") as output:
-            yield output
+        with packed(draft) if packed is not None else draft.open("wb") as target:
+            yield target
         if not special:
             os.replace(draft, path)
     except BaseException as error:

@@ -45,6 +45,8 @@ def load_offline(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "files": summary.files,
         "rows": summary.rows,
+        "added": summary.added,
+        "version": summary.version,
         "bad_lines": summary.bad,
         "quarantine": summary.quarantine,
     }

@@ -5,19 +5,21 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .connection import ServerConnection
 
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
 _EVERY_SECONDS = 0.2
-_WIDTH = 24
 
 
 class ProgressLine:
     """One line that is written over; nothing where standard error goes to a file."""
 
     def __init__(self) -> None:
-        self._shown = 0
+        self._live: Progress | None = None
         self._last = 0.0
         self._on = sys.stderr.isatty()
 
@@ -27,26 +29,43 @@ class ProgressLine:
         if not progress or not self._on or now - self._last <= _EVERY_SECONDS:
             return
         self._last = now
-        text = f"{progress['stage']}: {_bar(progress)}{progress['rows']:,} quads, {progress['rate']:,}/s"
+        if self._live is None:
+            self._live = _begun()
+        text = f"{progress['rows']:,} quads, {progress['rate']:,}/s"
         if "bad_lines" in progress:
             text += f", {progress['bad_lines']:,} bad lines"
-        print("\r" + text.ljust(self._shown), end="", file=sys.stderr, flush=True)
-        self._shown = len(text)
+        # Only of parsing it is known how much there is.
+        total = (progress.get("total_bytes") or None) if progress["stage"] == "parse" else None
+        self._live.update(
+            self._live.task_ids[0],
+            description=progress["stage"],
+            total=total,
+            completed=progress["read_bytes"] if total else 0,
+            text=text,
+        )
 
     def end(self) -> None:
         """Take the line away."""
-        if self._shown:
-            print("\r" + " " * self._shown + "\r", end="", file=sys.stderr, flush=True)
-            self._shown = 0
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
 
-def _bar(progress: Mapping[str, Any]) -> str:
-    """A bar of how much of the sources is parsed; empty for work whose end is not known."""
-    total = progress.get("total_bytes")
-    if progress["stage"] != "parse" or not total:
-        return ""
-    share = min(1.0, progress["read_bytes"] / total)
-    return f"[{'#' * round(share * _WIDTH):-<{_WIDTH}}] {share:4.0%}  "
+def _begun() -> Progress:
+    # Begun only where somebody looks.
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[text]}"),
+    )
+    live = Progress(*columns, console=Console(stderr=True), transient=True)
+    live.add_task("", total=None, text="")
+    live.start()
+    return live
 
 
 def followed(server: ServerConnection, job: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -15,10 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from .connection import ServerConnection, ServerError, UnreachableError, add_server_options, connect
-from .given import media_type_of
+from .connection import ServerConnection, ServerError, UnreachableError, connect
+from .given import add_client_command, media_type_of, stream_address
 
 PIPED = "application/n-quads"
 """The format of standard input where nothing tells it."""
@@ -37,14 +36,18 @@ _SUMS = ("accepted", "late", "dropped", "skipped")
 
 def add_commands(commands: Any) -> None:
     """Add ``push``."""
-    summary = "push elements to a stream"
-    push = commands.add_parser(
+    push = add_client_command(
+        commands,
         "push",
-        help=summary,
-        description=f"{summary}. Lines of standard input are pushed as they come: NDJSON, CSV, and with "
-        "--each triple N-Triples and N-Quads; what else is piped in is one push at its end.",
+        _push,
+        "push elements to a stream",
+        "push readings readings.ndjson",
+        "push readings element.ttl --at 2024-06-01T10:00:00Z",
+        "push readings - --type text/csv < readings.csv",
+        further="The answer of the server, with counts, is printed as JSON. Lines of standard input are "
+        "pushed as they come: NDJSON, CSV, and with --each triple N-Triples and N-Quads; what else is piped "
+        "in is one push at its end",
     )
-    add_server_options(push)
     push.add_argument("stream", help="the stream's name or IRI")
     push.add_argument("file", help="a file, or - for standard input")
     push.add_argument(
@@ -71,7 +74,6 @@ def add_commands(commands: Any) -> None:
         metavar="SECONDS",
         help="how long to try again while the server is away or full (default: %(default)s)",
     )
-    push.set_defaults(run=_push)
 
 
 def _push(options: argparse.Namespace) -> int:
@@ -108,10 +110,8 @@ class _Push:
     sent: int = 0
 
     def __post_init__(self) -> None:
-        given, stream = self.options, self.options.stream
-        self.path, self.parameters = f"streams/{quote(stream, safe='')}", dict[str, str]()
-        if ":" in stream:
-            self.path, self.parameters["iri"] = "streams", stream
+        given = self.options
+        self.path, self.parameters = stream_address(given.stream)
         self.parameters |= {name: value for name in ("at", "each") if (value := getattr(given, name))}
         self.parameters |= {name: "true" for name in ("partial", "wait") if getattr(given, name)}
         self._run = uuid.uuid4().hex

@@ -70,10 +70,7 @@ def run_recorded(
                     engine.heartbeat(stream, until, wait=True)
             engine.sync()
             for event in subscription.take():
-                if form == "rows":
-                    print("\n".join(tables.event_lines(event.kind, json.loads(event.data))))
-                else:
-                    print(f"{event.kind} {event.data}")
+                print(tables.event_text(event.kind, event.data, form))
         state = engine.describe(NAME)
         if state["state"] == "failed":
             raise RecordingError(f"the query failed: {state.get('error')}")

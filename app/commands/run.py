@@ -6,16 +6,20 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from quadrill.continuous.times import INSTANT_HINT
 from quadrill.store.documents.times import parse_instant
 
-from .given import OfflineError, UsageError, add_command, read_text
+from .given import DIALECTS, OfflineError, UsageError, add_command, read_text
 
 
 def add_commands(commands: Any) -> None:
     """Add the command."""
-    summary = "evaluate a continuous query over recorded files"
-    run = add_command(commands, "run", _run, summary)
+    run = add_command(
+        commands,
+        "run",
+        _run,
+        "evaluate a continuous query over recorded files, without a server",
+        "run delays.rspql --stream departures=departures.ndjson --static airports.ttl --format rows",
+    )
     run.add_argument("query", type=Path, help="the query text")
     run.add_argument(
         "--stream", action="append", default=[], metavar="NAME=FILE", help="a stream's recorded elements"
@@ -23,7 +27,7 @@ def add_commands(commands: Any) -> None:
     run.add_argument(
         "--static", action="append", default=[], metavar="[GRAPH=]FILE", help="RDF to load at first"
     )
-    run.add_argument("--dialect", choices=("cqels", "rspql", "csparql", "sparql"))
+    run.add_argument("--dialect", choices=DIALECTS, help="default: by the text")
     run.add_argument(
         "--format",
         choices=("events", "rows", "debs"),
@@ -38,6 +42,8 @@ def _run(options: argparse.Namespace) -> int:
     text, streams = read_text(options.query), _pairs(options.stream)
     until = None if options.until is None else parse_instant(options.until.strip())
     if options.until is not None and until is None:
+        from quadrill.continuous.times import INSTANT_HINT
+
         raise UsageError(f"--until {options.until} is no instant", hint=INSTANT_HINT)
     # What is wrong with the files is told before the engine is loaded.
     from .replay import run_recorded

@@ -9,19 +9,32 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..config import Settings, load_settings
-from ..demo import run as demo
+from ..demo import arguments as demo
+from .given import add_command
+
+if TYPE_CHECKING:
+    from ..config import Settings
 
 log = logging.getLogger("quadrill.server")
 
 
 def add_commands(commands: Any) -> None:
     """Add ``serve`` and ``demo``."""
-    summary = "run the server"
-    parser = commands.add_parser("serve", help=summary, description=f"{summary} until a signal stops it")
-    parser.add_argument("--data", metavar="DIR", help="data folder, or :memory: for trials")
+    parser = add_command(
+        commands,
+        "serve",
+        _serve,
+        "run the server",
+        "serve",
+        "serve --data :memory: --port 8080",
+        further="It runs until a signal stops it. Every setting can stand in the TOML file, or in the "
+        "environment as QUADRILL_ and its name",
+    )
+    parser.add_argument(
+        "--data", metavar="DIR", help="data folder, or :memory: for trials (default: one of the user's)"
+    )
     parser.add_argument("--host", help="address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", type=int, help="port to listen on (default 7878, 0 for a free one)")
     parser.add_argument("--config", metavar="FILE", type=Path, help="TOML file with settings")
@@ -35,8 +48,16 @@ def add_commands(commands: Any) -> None:
         help="start with this continuous query paused and not evaluated, all: every one; "
         "can be repeated, or several with commas",
     )
-    parser.set_defaults(run=_serve)
-    demo.add_commands(commands)
+    add_command(
+        commands,
+        "demo",
+        _demo,
+        demo.SUMMARY,
+        "demo",
+        "demo --speed 600 --port 8080",
+        further="Four continuous queries run on them; open the page it names",
+    )
+    demo.add_arguments(commands.choices["demo"])
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
@@ -48,8 +69,17 @@ def settings_of(options: argparse.Namespace) -> Settings:
         "read_only": options.read_only,
         "paused": _names(options.paused) if options.paused else None,
     }
+    # The table of settings takes a while to be made.
+    from ..config import load_settings
+
     given = {name: value for name, value in named.items() if value is not None}
     return load_settings(overrides=given, file=options.config)
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from ..demo.run import run
+
+    return run(options)
 
 
 def _names(given: list[str]) -> tuple[str, ...]:

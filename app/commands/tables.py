@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quadrill.store.documents.times import format_instant
+
+if TYPE_CHECKING:
+    from .terminal import Wrapped
 
 MAX_WIDTH = 80
 SIGNS = {"insert": "+", "delete": "-", "answer": "="}
@@ -16,7 +21,7 @@ def print_results(document: Mapping[str, Any]) -> None:
     if "boolean" in document:
         print("true" if document["boolean"] else "false")
         return
-    print_table(document["head"]["vars"], _rows(document))
+    print_table(document["head"]["vars"], _rows(document), "all")
 
 
 def event_lines(kind: str, document: Mapping[str, Any]) -> Iterator[str]:
@@ -34,12 +39,30 @@ def event_lines(kind: str, document: Mapping[str, Any]) -> Iterator[str]:
         yield "  ".join([SIGNS[kind], format_instant(document["at"]), *map(_printable, row)])
 
 
-def print_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Rows under their names, columns as wide as their longest entry up to ``MAX_WIDTH``."""
+def event_text(kind: str, data: str, form: str) -> str:
+    """An event of a feed: its rows, one a line, or its kind and its data as they came."""
+    return f"{kind} {data}" if form == "events" else "\n".join(event_lines(kind, json.loads(data)))
+
+
+def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], wrapped: Wrapped = "last") -> None:
+    """Rows under their names: as wide as their longest entry up to ``MAX_WIDTH``; on a terminal as fits."""
+    if sys.stdout.isatty():
+        # Begun only where somebody looks.
+        from .terminal import show_table
+
+        show_table(names, [[_printable(cell) for cell in row] for row in rows], wrapped)
+        return
     shown = [[_clip(value) for value in row] for row in rows]
     widths = [max([len(name), *(len(row[place]) for row in shown)]) for place, name in enumerate(names)]
     for row in [list(names), ["-" * width for width in widths], *shown]:
         print("  ".join(value.ljust(width) for value, width in zip(row, widths, strict=True)).rstrip())
+
+
+def print_members(rows: Sequence[tuple[str, str]]) -> None:
+    """Names and their values, a line each."""
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, value in rows:
+        print(f"{name:{width}}  {_printable(value)}")
 
 
 def term_text(term: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""``quadrill token``: make, list and remove bearer tokens in the registry of a data folder."""
+"""Bearer tokens in the registry of a data folder: made, listed and removed."""
 
 from __future__ import annotations
 
@@ -11,24 +11,6 @@ from quadrill.store.registry import TokenRecord
 from .. import security
 from ..config import load_settings
 from ..data_folder import open_registry
-from .given import add_data_options
-
-
-def add_commands(commands: Any) -> None:
-    """Add ``token add``, ``token list`` and ``token remove``."""
-    summary = "make, list and remove bearer tokens"
-    parser = commands.add_parser("token", help=summary, description=f"{summary} of a data folder")
-    add_data_options(parser)
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    add = actions.add_parser("add", help="make a token and print it, once")
-    add.add_argument("role", choices=tuple(security.ROLES))
-    add.add_argument("--label", default="", help="whose it is")
-    add.set_defaults(run=_add)
-    listing = actions.add_parser("list", help="list tokens by the first digits of their hashes")
-    listing.set_defaults(run=_list)
-    remove = actions.add_parser("remove", help="remove a token")
-    remove.add_argument("hash", help="the first digits of its hash, as listed")
-    remove.set_defaults(run=_remove)
 
 
 def _registry(options: argparse.Namespace) -> Any:
@@ -36,7 +18,8 @@ def _registry(options: argparse.Namespace) -> Any:
     return open_registry(load_settings(overrides=given, file=options.config))
 
 
-def _add(options: argparse.Namespace) -> int:
+def add(options: argparse.Namespace) -> int:
+    """``quadrill token add``."""
     token = security.new_token()
     with _registry(options) as registry:
         registry.add_token(
@@ -46,14 +29,16 @@ def _add(options: argparse.Namespace) -> int:
     return 0
 
 
-def _list(options: argparse.Namespace) -> int:
+def show(options: argparse.Namespace) -> int:
+    """``quadrill token list``."""
     with _registry(options) as registry:
         for record in registry.list_tokens():
             print(f"{record.hash[:12]}  {record.role:5}  {record.label}")
     return 0
 
 
-def _remove(options: argparse.Namespace) -> int:
+def remove(options: argparse.Namespace) -> int:
+    """``quadrill token remove``."""
     with _registry(options) as registry:
         found = [record for record in registry.list_tokens() if record.hash.startswith(options.hash)]
         if len(found) != 1:

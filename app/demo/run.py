@@ -10,8 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ..config import load_settings
@@ -23,40 +22,12 @@ from .summary import FeedFollower, FeedTally, Screen
 if TYPE_CHECKING:
     from quadrill.continuous.engine import Engine
 
-# 05:00 in New York on 6 January 2013: the first flights leave in poor visibility.
-DEFAULT_FROM = "2013-01-06T10:00:00Z"
-DEFAULT_SPEED = 2400.0
-DEFAULT_BROKER = "mqtt://127.0.0.1:1883"
 SETTLE_SECONDS = 60.0
 SYNC_SECONDS = 0.5
 
 
 class _StoppedError(Exception):
     """Someone asked the demo to end."""
-
-
-def add_commands(commands: Any) -> None:
-    """Add ``demo`` to the command line."""
-    summary = "run the server on a week of real flights"
-    parser = commands.add_parser(
-        "demo", help=summary, description=f"{summary}, with four continuous queries on them"
-    )
-    parser.add_argument(
-        "--speed", metavar="X", type=_positive, default=DEFAULT_SPEED,
-        help=f"event seconds per wall second (default {DEFAULT_SPEED:.0f})",
-    )  # fmt: skip
-    parser.add_argument(
-        "--from", metavar="TIME", dest="start_ms", type=_instant, default=_instant(DEFAULT_FROM),
-        help=f"event time to start from, an xsd:dateTime or milliseconds (default {DEFAULT_FROM})",
-    )  # fmt: skip
-    add = parser.add_argument
-    add("--source", choices=("http", "mqtt"), default="http", help="how the elements come (default http)")
-    add("--broker", metavar="URL", default=DEFAULT_BROKER,
-        help=f"with --source mqtt: the broker that they go through (default {DEFAULT_BROKER})")  # fmt: skip
-    add("--seconds", metavar="N", type=_positive, help="end after N seconds of replay")
-    add("--port", metavar="P", type=int, help="port to listen on (default 7878, 0 for a free one)")
-    add("--data", metavar="DIR", help="data folder (default: a temporary one)")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -202,29 +173,3 @@ def _data_folder(given: str | None) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory(prefix="quadrill-demo-") as folder:
         yield folder
-
-
-def _positive(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
-    return number
-
-
-def _instant(text: str) -> int:
-    """Milliseconds of an xsd:dateTime (UTC without a zone) or of a plain number of milliseconds."""
-    try:
-        if text.isdigit():
-            moment = datetime.fromtimestamp(int(text) / 1000, UTC)
-        else:
-            moment = datetime.fromisoformat(text)
-    except (ValueError, OverflowError, OSError):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no time: write 2013-01-06T10:00:00Z or milliseconds since the epoch"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)

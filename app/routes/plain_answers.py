@@ -6,6 +6,8 @@ import gzip
 from collections.abc import Callable
 from typing import NamedTuple
 
+from quadrill.store.changes.commit import Commit
+
 from ..http import cors, negotiation
 from ..http.errors import problem_response
 from ..http.middleware import NOSNIFF
@@ -23,6 +25,16 @@ class PlainAnswer(NamedTuple):
     status: str
     headers: dict[str, str]
     body: bytes = b""
+
+
+def change_headers(commit: Commit) -> dict[str, str]:
+    """What an answer tells of a commit: the version, and how many quads it added and removed."""
+    changes = commit.graphs.values()
+    return {
+        "ETag": f'"{commit.version}"',
+        "Quads-Added": str(sum(each.added for each in changes)),
+        "Quads-Removed": str(sum(each.removed for each in changes)),
+    }
 
 
 def answer_of(work: Callable[[], PlainAnswer]) -> PlainAnswer:

@@ -11,6 +11,7 @@ from ..http.errors import HttpError
 from ..http.protocol import QUERY, UPDATE, SparqlCall, fields_of
 from ..security import needs
 from . import requests as incoming
+from .plain_answers import change_headers
 from .requests import services
 from .streamed_answer import StreamedAnswer
 
@@ -79,9 +80,7 @@ def _query(call: SparqlCall) -> Response:
 def _update(call: SparqlCall) -> Response:
     services().engine.require_room()
     commit = services().endpoint.update(call, incoming.user())
-    response = Response(status=204)
-    response.headers["ETag"] = f'"{commit.version}"'
-    return response
+    return Response(status=204, headers=change_headers(commit))
 
 
 def _posted(*direct_types: str) -> SparqlCall:

@@ -15,7 +15,7 @@ from ..http.middleware import RequestObserver
 from ..http.reply import Reply
 from ..http.wire import WireRequest
 from ..wiring import Services
-from .plain_answers import NO_CONTENT, PlainAnswer, PlainAnswers, answer_of
+from .plain_answers import NO_CONTENT, PlainAnswer, PlainAnswers, answer_of, change_headers
 
 PATH = "/update"
 
@@ -59,7 +59,7 @@ class UpdateShortcut:
         def update() -> PlainAnswer:
             services.engine.require_room()
             commit = services.endpoint.update(call, user)
-            return PlainAnswer(NO_CONTENT, {"ETag": f'"{commit.version}"'})
+            return PlainAnswer(NO_CONTENT, change_headers(commit))
 
         try:
             self._answers.send(request, reply, answer_of(update))

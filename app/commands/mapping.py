@@ -1,4 +1,4 @@
-"""Streams of records: declare one with its mapping, show what records would be."""
+"""``quadrill map``, and the arguments of a stream's declaration with its mapping."""
 
 from __future__ import annotations
 
@@ -6,35 +6,58 @@ import argparse
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from .connection import add_client_command, connect
-from .given import OfflineError, UsageError, json_of, members_of, read_text
+from . import output
+from .connection import connect
+from .given import (
+    OfflineError,
+    UsageError,
+    add_client_command,
+    json_of,
+    members_of,
+    read_text,
+    stream_address,
+)
 
 RECORD_TYPES = {".json": "application/json", ".csv": "text/csv"}
 _LINES = "application/x-ndjson"
 
 
 def add_commands(commands: Any) -> None:
-    """Add the commands."""
-    summary = "declare a stream; the whole declaration of one that is there is replaced"
-    declare = add_client_command(commands, "declare", _declare, summary)
-    declare.add_argument("stream", help="the stream's name or IRI")
-    _add_mapping(declare)
-    declare.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="NAME=JSON",
-        help="a further member, such as lateness",
-    )
+    """Add the command ``map``."""
     shown = add_client_command(
-        commands, "map", _map, "show what records would be by a mapping; nothing enters"
+        commands,
+        "map",
+        _map,
+        "show what records would be by a mapping; nothing enters",
+        "map readings sample.csv",
+        "map sample.ndjson --mapping mapping.rq --time ts",
     )
     shown.add_argument("stream", nargs="?", help="the stream whose mapping it is, unless --mapping is given")
     shown.add_argument("file", help="a file of records, or - for standard input")
     shown.add_argument("--type", metavar="MEDIA_TYPE", help=f"media type; default: by the name, {_LINES}")
     _add_mapping(shown)
+
+
+def add_declaration(parser: argparse.ArgumentParser) -> None:
+    """The arguments that declare a stream."""
+    parser.add_argument("stream", help="the stream's name or IRI")
+    _add_mapping(parser)
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=JSON",
+        help="a further member, for instance lateness=2s; can be repeated",
+    )
+
+
+def declaration(options: argparse.Namespace) -> dict[str, Any]:
+    """The members of the declaration that the arguments tell."""
+    members = members_of(options.option, "--option")
+    if options.mapping is not None:
+        members["mapping"] = _mapping(options)
+    return members
 
 
 def _add_mapping(parser: argparse.ArgumentParser) -> None:
@@ -59,18 +82,6 @@ def _mapping(options: argparse.Namespace) -> dict[str, Any]:
     return members
 
 
-def _declare(options: argparse.Namespace) -> int:
-    members = members_of(options.option, "--option")
-    if options.mapping is not None:
-        members["mapping"] = _mapping(options)
-    path, parameters = _stream(options.stream, "")
-    with connect(options) as server:
-        answer = server.call("PUT", path, params=parameters, json=members)
-    name = answer.json()["name"]
-    print(f"{name} {'declared' if answer.status_code == 201 else 'is declared'}")
-    return 0
-
-
 def _map(options: argparse.Namespace) -> int:
     data = sys.stdin.buffer.read() if options.file == "-" else Path(options.file).read_bytes()
     media_type = options.type or RECORD_TYPES.get(Path(options.file).suffix, _LINES)
@@ -83,17 +94,14 @@ def _map(options: argparse.Namespace) -> int:
                 "which mapping is not said", hint="Name a stream before the file, or give --mapping."
             )
         else:
-            path, parameters = _stream(options.stream, ":map")
+            path, parameters = stream_address(options.stream, ":map")
             headers = {"Content-Type": media_type}
             answer = server.call("POST", path, params=parameters, content=data, headers=headers)
-    sys.stdout.write(answer.text)
+    if options.json:
+        output.print_json({"quads": answer.text})
+    else:
+        sys.stdout.write(answer.text)
     return 0
-
-
-def _stream(name: str, action: str) -> tuple[str, dict[str, str]]:
-    if ":" in name:
-        return f"streams{action}", {"iri": name}
-    return f"streams/{quote(name, safe='')}{action}", {}
 
 
 def _records(data: bytes, media_type: str, file: str) -> list[Any] | str:

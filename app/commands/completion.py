@@ -1,0 +1,33 @@
+"""``quadrill completion``: what a shell reads to complete commands, options and names of queries."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from .given import add_command
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command."""
+    parser = add_command(
+        commands,
+        "completion",
+        _completion,
+        "print the completion for a shell",
+        "completion bash >> ~/.bashrc",
+        "completion zsh >> ~/.zshrc",
+        "completion fish > ~/.config/fish/completions/quadrill.fish",
+        further="It completes commands and options, and where a server answers at once names of its queries, "
+        "streams, sources and sinks",
+    )
+    parser.add_argument("shell", choices=SHELLS)
+
+
+def _completion(options: argparse.Namespace) -> int:
+    from argcomplete.shell_integration import shellcode
+
+    print(shellcode(["quadrill"], shell=options.shell))
+    return 0

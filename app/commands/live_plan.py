@@ -1,0 +1,123 @@
+"""A plan with live figures: operators as a tree with rows and shares of the time, then static tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from . import output, tables
+
+_Operator = Mapping[str, Any]
+_BARS = " ▏▎▍▌▋▊▉█"
+_BAR_WIDTH = 8
+
+
+def show(document: Mapping[str, Any]) -> None:
+    """Print it, of the answer to EXPLAIN with live figures."""
+    rates, counters = document["rates"] or {}, document["counters"] or {}
+    print(
+        f"{document['name']}: {document['state']}, engine {document['engine']}, "
+        f"{rates.get('elements_per_second', 0):g} elements/s in, "
+        f"{rates.get('events_per_second', 0):g} events/s out, "
+        f"{output.counted(counters.get('late', 0), 'late element')}"
+    )
+    for each in document["waiting_for"] or ():
+        print(f"waiting: {each['text']}")
+    operators: Sequence[_Operator] = document["operators"] or ()
+    if operators:
+        print()
+        tables.print_table(
+            ("operator", "rows in", "rows out", "kept", "time", "", "what"), _rows(operators), "none"
+        )
+        print(f"\n{_measured(document, operators)}")
+    else:
+        print(f"\nno operators: the engine {document['engine']} evaluates the answer as a whole")
+    parts = document["static_parts"] or ()
+    if parts:
+        print()
+        names = ("static table", "rows", "version", "age", "refreshed by", "pattern")
+        tables.print_table(names, [_part(each) for each in parts], "none")
+
+
+def _rows(operators: Sequence[_Operator]) -> list[list[str]]:
+    """A row for each operator, those that it reads below it."""
+    by_number = {each["number"]: each for each in operators}
+    total = sum(_times(operators).values())
+    rows = []
+    for prefix, each in _tree(operators, by_number):
+        share = _share(each, total)
+        rows.append(
+            [
+                f"{prefix}{each['operator']}",
+                output.shown(each["rows_in"]),
+                output.shown(each["rows_out"]),
+                output.shown(each["state_rows"] or None),
+                share if isinstance(share, str) else f"{share:.0%}",
+                "" if isinstance(share, str) else _bar(share),
+                " ".join(each["detail"].split()),
+            ]
+        )
+    return rows
+
+
+def _tree(
+    operators: Sequence[_Operator], by_number: Mapping[int, _Operator]
+) -> Iterator[tuple[str, _Operator]]:
+    """Operators with the lines that stand before them, from those that nobody reads; each stands once."""
+    read = {number for each in operators for number in each["inputs"]}
+    waiting = [("", "", each) for each in operators if each["number"] not in read]
+    seen: set[int] = set()
+    while waiting:
+        before, below, each = waiting.pop()
+        again = each["number"] in seen
+        yield before, {**each, "operator": f"{each['operator']} (above)"} if again else each
+        if again:
+            continue
+        seen.add(each["number"])
+        inputs = [by_number[number] for number in each["inputs"]]
+        for place, child in reversed(list(enumerate(inputs, start=1))):
+            joint, line = ("└─ ", "   ") if place == len(inputs) else ("├─ ", "│  ")
+            waiting.append((below + joint, below + line, child))
+
+
+def _times(operators: Sequence[_Operator]) -> dict[int, float]:
+    """Microseconds of a step by the number under which they are counted."""
+    return {
+        each["timed_with"]: each["microseconds"] for each in operators if each["microseconds"] is not None
+    }
+
+
+def _share(operator: _Operator, total: float) -> str | float:
+    """The part of a step's time; a word where it has none of its own, or none yet."""
+    if operator["timed_with"] != operator["number"]:
+        return "with ↑" if operator["timed_with"] > operator["number"] else "with ↓"
+    if operator["microseconds"] is None or not total:
+        return ""
+    return float(operator["microseconds"]) / total
+
+
+def _bar(share: float) -> str:
+    eighths = round(share * _BAR_WIDTH * 8)
+    return "█" * (eighths // 8) + _BARS[eighths % 8].strip()
+
+
+def _measured(document: Mapping[str, Any], operators: Sequence[_Operator]) -> str:
+    steps, timed = document["steps"] or 0, document["timed_steps"] or 0
+    total = sum(_times(operators).values())
+    if not timed:
+        return f"{output.counted(steps, 'step')}, none timed yet: few of them are"
+    told = f"{output.counted(steps, 'step')}, {timed:,} of them timed, {total:,.0f} µs of CPU time a step"
+    if any(each["timed_with"] != each["number"] for each in operators):
+        told += "; with ↓, with ↑: the time is that of the operator below, above"
+    return told
+
+
+def _part(part: Mapping[str, Any]) -> list[str]:
+    return [
+        part["name"],
+        output.shown(part["rows"]) if part.get("lookup") is None else "looked up",
+        output.shown(part["version"]),
+        output.duration(part.get("age_ms")),
+        part.get("cause") or "",
+        " ".join(part["pattern"].split()),
+    ]

@@ -1,0 +1,144 @@
+"""An overview of a server of two looks at its HTTP resources: queries, streams and memory, with rates."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .connection import ServerConnection
+
+_FIGURES = {
+    "process_resident_memory_bytes": "memory_bytes",
+    "quadrill_store_quads": "quads",
+    "quadrill_store_version": "version",
+    "quadrill_static_rows": "static_rows",
+    "quadrill_queue_elements": "waiting_elements",
+    "quadrill_feed_subscribers": "feeds",
+}
+_SAMPLE = re.compile(r"([a-z_]+) (\S+)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFigures:
+    """A query: rows a second, how far it is behind the newest element, quads and rows that it holds."""
+
+    name: str
+    state: str
+    elements_per_second: float
+    rows_per_second: float
+    lag_ms: int | None
+    window_quads: int
+    static_rows: int
+    late: int
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFigures:
+    """A stream: elements a second, its watermark in milliseconds, late elements so far."""
+
+    name: str
+    elements_per_second: float
+    watermark: int | None
+    idle: bool
+    elements: int
+    late: int
+    readers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All of it at a time, in milliseconds."""
+
+    at: int
+    server: str
+    figures: Mapping[str, int]
+    queries: list[QueryFigures]
+    streams: list[StreamFigures]
+
+    def to_json(self) -> dict[str, Any]:
+        """The overview as JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a server said at a monotonic time."""
+
+    at: float
+    queries: list[dict[str, Any]]
+    streams: list[dict[str, Any]]
+    figures: Mapping[str, int]
+
+
+def look(server: ServerConnection) -> Look:
+    """Ask the server."""
+    queries = server.call("GET", "queries").json()["queries"]
+    at = time.monotonic()
+    streams = server.call("GET", "streams").json()["streams"]
+    figures = {}
+    for line in server.call("GET", "metrics").text.splitlines():
+        found = _SAMPLE.match(line)
+        if found is not None and found[1] in _FIGURES:
+            figures[_FIGURES[found[1]]] = int(float(found[2]))
+    return Look(at, queries, streams, figures)
+
+
+def overview(server: str, before: Look, now: Look) -> Overview:
+    """The overview between two looks; what is new among the second has no rates yet."""
+    seconds = max(now.at - before.at, 1e-3)
+    queries = {each["name"]: each for each in before.queries}
+    streams = {each["name"]: each for each in before.streams}
+    newest = {each["iri"]: each["newest"] for each in now.streams}
+    return Overview(
+        at=time.time_ns() // 1_000_000,
+        server=server,
+        figures=now.figures,
+        queries=[_query(each, queries.get(each["name"]), seconds, newest) for each in now.queries],
+        streams=[_of_stream(each, streams.get(each["name"]), seconds) for each in now.streams],
+    )
+
+
+def _query(
+    now: Mapping[str, Any], before: Mapping[str, Any] | None, seconds: float, newest: Mapping[str, int | None]
+) -> QueryFigures:
+    counters, old = now["counters"], (before or now)["counters"]
+    waiting = now["waiting_for"]
+    return QueryFigures(
+        name=now["name"],
+        state=now["state"],
+        elements_per_second=_rate(counters["elements"] - old["elements"], seconds),
+        rows_per_second=_rate(counters["rows"] - old["rows"], seconds),
+        lag_ms=_lag(now, newest),
+        window_quads=now["state_size"] or 0,
+        static_rows=sum(each["rows"] or 0 for each in now["static_parts"]),
+        late=counters["late"],
+        told=now["error"] or (waiting[0]["text"] if waiting else ""),
+    )
+
+
+def _lag(query: Mapping[str, Any], newest: Mapping[str, int | None]) -> int | None:
+    """By how much event time a query is behind the newest element of its streams; None before one came."""
+    instant = query["watermark"]
+    times = [time for each in query["streams"] if (time := newest.get(each["iri"])) is not None]
+    return max(0, max(times) - instant) if times and instant is not None else None
+
+
+def _of_stream(now: Mapping[str, Any], before: Mapping[str, Any] | None, seconds: float) -> StreamFigures:
+    return StreamFigures(
+        name=now["name"],
+        elements_per_second=_rate(now["elements"] - (before or now)["elements"], seconds),
+        watermark=now["watermark"],
+        idle=now["idle"],
+        elements=now["elements"],
+        late=now["late_count"],
+        readers=len(now["readers"]),
+    )
+
+
+def _rate(number: int, seconds: float) -> float:
+    """A number a second; a query that began anew counts from nothing."""
+    return round(max(0, number) / seconds, 1)

@@ -1,0 +1,119 @@
+"""Continuous queries of a server: listed, paused, resumed, refreshed, replayed and dropped."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from . import output
+from .connection import connect
+from .given import UsageError, add_client_command, add_data_options, query_path
+
+
+def add_commands(commands: Any) -> None:
+    """Add the commands."""
+    listed = add_client_command(
+        commands,
+        "queries",
+        _queries,
+        "list the continuous queries, and what each waits for",
+        "queries",
+        "queries alert --json",
+    )
+    listed.add_argument("names", nargs="*", metavar="NAME", help="only these")
+    for name, run, summary in (
+        ("pause", _pause, "stop the evaluation of continuous queries; they stay registered"),
+        ("resume", _resume, "let paused or failed continuous queries go on"),
+        ("refresh", _refresh, "read the static parts of continuous queries anew, and what they fetch"),
+    ):
+        changed = add_client_command(commands, name, run, summary, f"{name} alert")
+        changed.add_argument("names", nargs="+", metavar="NAME", help="names of queries")
+    replay = add_client_command(
+        commands,
+        "replay",
+        _replay,
+        "evaluate a query once more over the retained elements",
+        "replay alert --from 2024-06-01T10:00:00Z",
+    )
+    replay.add_argument("name", help="the query's name")
+    replay.add_argument(
+        "--from", dest="begin", metavar="TIME", help="milliseconds or xsd:dateTime (default: all of them)"
+    )
+    drop = add_client_command(commands, "drop", _drop, "drop a continuous query; its feed ends", "drop alert")
+    drop.add_argument("name", help="the query's name")
+    drop.add_argument("--offline", action="store_true", help="in a data folder that no server has open")
+    add_data_options(drop, ", with --offline")
+
+
+def _queries(options: argparse.Namespace) -> int:
+    with connect(options) as server:
+        if options.names:
+            found = [server.call("GET", query_path(name)).json() for name in options.names]
+        else:
+            found = server.call("GET", "queries").json()["queries"]
+    output.listing(options, ("name", "state", "dialect", "waiting for"), found, _row)
+    return 0
+
+
+def _row(document: dict[str, Any]) -> list[str]:
+    waiting = [each["text"] for each in document["waiting_for"]]
+    return [document["name"], document["state"], document["dialect"] or "", "; ".join(waiting)]
+
+
+def _pause(options: argparse.Namespace) -> int:
+    return _patched(options, "paused")
+
+
+def _resume(options: argparse.Namespace) -> int:
+    return _patched(options, "running")
+
+
+def _patched(options: argparse.Namespace, state: str) -> int:
+    with connect(options) as server:
+        for name in options.names:
+            document = server.call("PATCH", query_path(name), json={"state": state}).json()
+            output.tell(options, f"{name} is {document['state']}", document)
+    return 0
+
+
+def _refresh(options: argparse.Namespace) -> int:
+    with connect(options) as server:
+        for name in options.names:
+            document = server.call("POST", query_path(name, "/refresh")).json()
+            parts = document["static_parts"]
+            rows = output.counted(sum(each["rows"] for each in parts), "row")
+            sentence = f"{name} is refreshed: {output.counted(len(parts), 'static part')} with {rows}"
+            output.tell(options, sentence if parts else f"{name} has no static parts", document)
+            output.warn(f"{name}: {each['problem']}" for each in parts if each["problem"])
+    return 0
+
+
+def _replay(options: argparse.Namespace) -> int:
+    parameters = {} if options.begin is None else {"from": options.begin}
+    with connect(options) as server:
+        answer = server.call("POST", query_path(options.name, "/replay"), params=parameters).json()
+    if options.json:
+        output.print_json(answer)
+        return 0
+    oldest = "nothing is retained" if answer["retained_from"] is None else answer["retained_from"]
+    print(f"{answer['elements']} elements evaluated; retained since {oldest}; ids from {answer['first_id']}")
+    return 0
+
+
+def _drop(options: argparse.Namespace) -> int:
+    if options.offline:
+        # A client starts without store and engine.
+        from .offline import drop_offline
+
+        drop_offline(options)
+        if options.json:
+            output.print_json({"dropped": options.name})
+        else:
+            print(f"{options.name} is dropped")
+        return 0
+    if options.data is not None or options.config is not None:
+        raise UsageError("--data and --config go with --offline")
+    with connect(options) as server:
+        server.call("DELETE", query_path(options.name))
+    output.tell(options, f"{options.name} is dropped", {"dropped": options.name})
+    return 0

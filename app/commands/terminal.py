@@ -1,0 +1,66 @@
+"""Tables for a terminal, as wide as it is, with colours unless NO_COLOR is set; by rich."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+Wrapped = Literal["all", "last", "none"]
+"""The columns whose cells go on in the next line where they are too wide."""
+
+STATES = {
+    "running": "green",
+    "done": "green",
+    "starting": "cyan",
+    "queued": "cyan",
+    "waiting": "yellow",
+    "paused": "yellow",
+    "stopped": "yellow",
+    "cancelled": "yellow",
+    "failed": "bold red",
+}
+"""The colours of words that are states."""
+_MOST_WIDTH, _LEAST_WIDTH = 40, 10
+_BETWEEN = 2
+_NUMBER = re.compile(r"-?[\d,.]+ ?(?:[a-zA-Z%]{1,3}|/s)?\Z")
+
+
+def show_table(names: Sequence[str], rows: Sequence[Sequence[str]], wrapped: Wrapped) -> None:
+    """A table on standard output."""
+    console = Console(highlight=False)
+    console.print(table_of(names, rows, wrapped, console.width))
+
+
+def table_of(names: Sequence[str], rows: Sequence[Sequence[str]], wrapped: Wrapped, width: int) -> Table:
+    """A table of texts, numbers to the right; the last column has what the others leave of the width."""
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    columns = [[row[place] for row in rows if row[place]] for place in range(len(names))]
+    widths = [_width(name, cells) for name, cells in zip(names, columns, strict=True)]
+    if wrapped != "all":
+        widths = [min(each, _MOST_WIDTH) for each in widths[:-1]] + widths[-1:]
+        widths[-1] = min(
+            widths[-1], max(_LEAST_WIDTH, width - sum(widths[:-1]) - _BETWEEN * (len(names) - 1))
+        )
+    for place, name in enumerate(names):
+        numbers = bool(columns[place]) and all(_NUMBER.match(cell) for cell in columns[place])
+        wraps = not numbers and (wrapped == "all" or (wrapped == "last" and place == len(names) - 1))
+        table.add_column(
+            Text(name),
+            justify="right" if numbers else "left",
+            overflow="fold" if wraps else "ellipsis",
+            no_wrap=not wraps,
+            max_width=None if wrapped == "all" else widths[place],
+        )
+    for row in rows:
+        table.add_row(*(Text(cell, STATES.get(cell, "")) for cell in row))
+    return table
+
+
+def _width(name: str, cells: Sequence[str]) -> int:
+    return max(len(name), *map(len, cells)) if cells else len(name)

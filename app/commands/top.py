@@ -1,0 +1,184 @@
+"""``quadrill top``: what a server does, live."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from . import output, tables
+from .connection import ServerConnection, UnreachableError, connect
+from .given import UsageError, add_client_command
+from .overview import Overview, QueryFigures, StreamFigures, look, overview
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_ONCE_SECONDS = 1.0
+_QUERY = ("query", "state", "in/s", "rows/s", "lag", "window", "static", "note")
+_STREAM = ("stream", "in/s", "watermark", "elements", "late", "queries")
+_LINES_AROUND = 10
+"""Lines of the screen that are not rows of queries: head, titles, names of columns."""
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command."""
+    top = add_client_command(
+        commands,
+        "top",
+        _top,
+        "show what a server does, live: queries, streams, memory",
+        "top",
+        "top --once",
+        "top --interval 5 --json",
+        further="Ctrl-C ends it. Of a query: elements and rows a second, how far its event time is behind "
+        "the newest element (lag), quads in its windows, rows of its static tables, what it waits for. "
+        "Failed ones stand first, then the busiest",
+    )
+    top.add_argument("--once", action="store_true", help="show it once and end; it takes a second")
+    top.add_argument(
+        "--interval",
+        type=float,
+        default=2.0,
+        metavar="SECONDS",
+        help="how often it is shown (default: %(default)g)",
+    )
+
+
+def _top(options: argparse.Namespace) -> int:
+    if not 0.1 <= options.interval <= 3600:
+        raise UsageError(f"--interval {options.interval:g} is not from 0.1 to 3600 seconds")
+    with connect(options) as server:
+        if options.once:
+            _print(options, next(_overviews(server, min(options.interval, _ONCE_SECONDS))))
+        elif options.json or not sys.stdout.isatty():
+            for each in _overviews(server, options.interval):
+                _print(options, each)
+        else:
+            _live(server, options.interval)
+    return 0
+
+
+def _overviews(server: ServerConnection, interval: float) -> Iterator[Overview]:
+    before = look(server)
+    while True:
+        time.sleep(interval)
+        now = look(server)
+        yield overview(server.url, before, now)
+        before = now
+
+
+def _print(options: argparse.Namespace, shown: Overview) -> None:
+    if options.json:
+        output.print_json(shown.to_json())
+        return
+    print(_head(shown))
+    print()
+    tables.print_table(_QUERY, [_query_row(each) for each in _ordered(shown.queries)])
+    print()
+    tables.print_table(_STREAM, [_stream_row(each) for each in shown.streams])
+    sys.stdout.flush()
+
+
+def _live(server: ServerConnection, interval: float) -> None:
+    """The whole screen; a server that goes away is told there, and awaited."""
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    first = look(server)
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        live.update(_screen(overview(server.url, first, first), *console.size), refresh=True)
+        before = first
+        while True:
+            time.sleep(interval)
+            try:
+                now = look(server)
+            except UnreachableError as error:
+                live.update(Group(Text(error.message, "bold red"), Text("It is asked again.")), refresh=True)
+                continue
+            live.update(_screen(overview(server.url, before, now), *console.size), refresh=True)
+            before = now
+
+
+def _screen(shown: Overview, width: int, height: int) -> RenderableType:
+    """The overview on a screen of that size."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from .terminal import table_of
+
+    room = max(2, height - _LINES_AROUND)
+    streams = shown.streams[: max(1, room // 3)]
+    queries = _ordered(shown.queries)[: max(1, room - len(streams))]
+    below = [
+        f"{len(everything) - len(part):,} more {what}"
+        for what, part, everything in (
+            ("queries", queries, shown.queries),
+            ("streams", streams, shown.streams),
+        )
+        if len(part) < len(everything)
+    ]
+    return Group(
+        Text(_head(shown), "bold", no_wrap=True, overflow="ellipsis"),
+        Text(),
+        table_of(_QUERY, [_query_row(each) for each in queries], "none", width),
+        Text(),
+        table_of(_STREAM, [_stream_row(each) for each in streams], "none", width),
+        Text(", ".join(below), "dim"),
+    )
+
+
+def _head(shown: Overview) -> str:
+    found = shown.figures
+    failed = sum(each.state == "failed" for each in shown.queries)
+    parts = [
+        output.counted(len(shown.queries), "query") + (f" ({failed} failed)" if failed else ""),
+        output.counted(len(shown.streams), "stream"),
+        output.counted(found.get("quads", 0), "quad"),
+    ]
+    if "memory_bytes" in found:
+        parts.append(f"{found['memory_bytes'] / (1 << 20):,.0f} MiB of memory")
+    if found.get("waiting_elements"):
+        parts.append(f"{found['waiting_elements']:,} elements wait")
+    return f"{shown.server}  {', '.join(parts)}"
+
+
+def _ordered(queries: list[QueryFigures]) -> list[QueryFigures]:
+    """Failed ones first, then the busiest."""
+    return sorted(
+        queries,
+        key=lambda each: (
+            each.state != "failed",
+            -each.elements_per_second,
+            -each.rows_per_second,
+            each.name,
+        ),
+    )
+
+
+def _query_row(each: QueryFigures) -> list[str]:
+    return [
+        each.name,
+        each.state,
+        f"{each.elements_per_second:,.1f}",
+        f"{each.rows_per_second:,.1f}",
+        output.duration(each.lag_ms),
+        f"{each.window_quads:,}",
+        f"{each.static_rows:,}",
+        each.told,
+    ]
+
+
+def _stream_row(each: StreamFigures) -> list[str]:
+    return [
+        each.name,
+        f"{each.elements_per_second:,.1f}",
+        output.instant(each.watermark) + (" (idle)" if each.idle else ""),
+        f"{each.elements:,}",
+        f"{each.late:,}",
+        f"{each.readers:,}",
+    ]

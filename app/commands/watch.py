@@ -1,0 +1,70 @@
+"""``quadrill watch``: follow the feed of a continuous query."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from . import output, tables
+from .connection import ServerConnection, connect, events
+from .given import UsageError, add_client_command, query_path
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command."""
+    watch = add_client_command(
+        commands,
+        "watch",
+        _watch,
+        "follow a query's feed",
+        "watch alert",
+        "watch alert --from 0 --count 10 --json",
+        "watch alert --snapshot --format rows",
+        further="It goes on until the query is dropped or Ctrl-C; a lost connection is taken up again",
+    )
+    watch.add_argument("name", help="the query's name")
+    watch.add_argument(
+        "--from", dest="after", type=int, metavar="ID", help="begin after that event; 0 is the oldest"
+    )
+    watch.add_argument("--snapshot", action="store_true", help="begin with the current answer")
+    watch.add_argument("--ids", action="store_true", help="begin each line with the id of its event")
+    watch.add_argument("--count", type=int, metavar="N", help="end after that many events")
+    watch.add_argument(
+        "--format",
+        choices=("rows", "events"),
+        help="rows: one row a line, for people, with + - or = before it; events: one event a line, its kind "
+        "and its data (default: rows on a terminal, else events)",
+    )
+
+
+def _watch(options: argparse.Namespace) -> int:
+    if options.json and options.format is not None:
+        raise UsageError("--json and --format are two formats")
+    form = options.format or ("rows" if sys.stdout.isatty() else "events")
+    with connect(options) as server:
+        for number, event in enumerate(_feed(server, options), start=1):
+            if options.json:
+                output.print_json({"id": _id(event.id), "event": event.kind, "data": json.loads(event.data)})
+            else:
+                before = f"{event.id or '-'} " if options.ids else ""
+                for line in tables.event_text(event.kind, event.data, form).split("\n"):
+                    print(before + line, flush=True)
+            if options.count is not None and number >= options.count:
+                break
+    return 0
+
+
+def _id(given: str | None) -> int | None:
+    return int(given) if given else None
+
+
+def _feed(server: ServerConnection, options: argparse.Namespace) -> Iterator[Any]:
+    parameters: dict[str, str] = {}
+    if options.after is not None:
+        parameters["from"] = str(options.after)
+    if options.snapshot:
+        parameters["snapshot"] = "true"
+    return events(server, query_path(options.name, "/results"), parameters)
