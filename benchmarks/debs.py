@@ -19,6 +19,7 @@ from pathlib import Path
 
 from quadrill.app.commands import challenge
 from quadrill.app.config import MEMORY, Settings
+from quadrill.app.upkeep.garbage import YoungCollections
 from quadrill.app.wiring import open_services
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.queries.registration import Registration
@@ -44,6 +45,8 @@ def run(mode: str, minutes: int, reports: list[challenge.ChallengeReport], filli
     """Reports a second, CPU µs of a report, mean and 99th percentile of the delay, lines written."""
     clock = ManualClock(time.time_ns() // 1_000_000)
     services = open_services(Settings(data=MEMORY, feed_history=100), clock=clock, threaded=False)
+    collections = YoungCollections()
+    collections.start()
     try:
         engine = services.engine
         engine.start()
@@ -71,6 +74,7 @@ def run(mode: str, minutes: int, reports: list[challenge.ChallengeReport], filli
         last = delays[int(len(delays) * 0.99)] if delays else 0.0
         return timed / seconds, busy / timed * 1e6, mean, last, len(delays)
     finally:
+        collections.stop()
         services.close()
 
 

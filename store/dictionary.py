@@ -404,6 +404,15 @@ def inline_decimal(term_id: int) -> tuple[int, int] | None:
     return _unfold(value >> _SCALE_BITS), value & ((1 << _SCALE_BITS) - 1)
 
 
+def inline_integer(term_id: int) -> int | None:
+    """The xsd:integer in a negative id; None for a term of another type."""
+    bits = ~term_id
+    if bits & _TYPE_MASK != _INTEGER:
+        return None
+    value = bits >> TYPE_BITS
+    return value >> 1 if not value & 1 else -((value + 1) >> 1)
+
+
 def _decimal_id(text: str) -> int:
     """Text that `_decimal_text` gives back: no plus sign, no zeros in front, no negative zero."""
     match = _DECIMAL_TEXT(text) if len(text) <= 20 else None  # no longer one fits

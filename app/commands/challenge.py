@@ -14,6 +14,7 @@ delay is the time in milliseconds from after the report was read to before the l
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ OPTIONS = {"output": "rstream", "bounds": "open-closed"}
 _FIELDS = 17
 _NUMBERS = {"pickLon": 6, "pickLat": 7, "dropLon": 8, "dropLat": 9, "fare": 11, "tip": 14}
 _XSD = "http://www.w3.org/2001/XMLSchema#"
+_ENDS_WITH_ZEROS = re.compile(r"-?[0-9]+\.[0-9]*0")
 
 
 class TripError(QuadrillError):
@@ -81,9 +83,17 @@ def _report(fields: list[str], number: int) -> ChallengeReport:
             float(fields[place])
         except ValueError:
             raise TripError(f"line {number}: {fields[place]!r} is no number ({name})") from None
-        values.append((name, f'"{fields[place]}"^^<{_XSD}decimal>'))
+        values.append((name, f'"{_shortest(fields[place])}"^^<{_XSD}decimal>'))
     graph = "".join(f"{trip} <{NAMESPACE}{name}> {value} .\n" for name, value in values)
     return ChallengeReport(fields[2], fields[3], int(dropoff.timestamp()) * 1000, graph.encode())
+
+
+def _shortest(text: str) -> str:
+    """A decimal without zeros at its end, as the store has it; anything else as it is."""
+    if not _ENDS_WITH_ZEROS.fullmatch(text):
+        return text
+    short = text.rstrip("0").rstrip(".")
+    return text if short == "-0" else short
 
 
 def _time(text: str, number: int) -> datetime:
@@ -102,12 +112,16 @@ class Listener:
         self._subscription = subscription
         self._output = output
         self._shown: list[dict[str, Any]] = []
+        # The list of the answer looked at last, as it was told.
+        self._told = ""
 
     def after(self, report: ChallengeReport, read_at: float) -> None:
         """A report was processed; ``read_at`` is the reading of `time.perf_counter` when it had been read."""
         answers = [event.data for event in self._subscription.take() if event.kind == "answer"]
-        if not answers:
+        told = answers[-1].partition(',"head":')[2] if answers else self._told
+        if told == self._told:
             return
+        self._told = told
         document = json.loads(answers[-1])
         rows = document["results"]["bindings"][:LENGTH]
         if rows == self._shown:

@@ -24,6 +24,7 @@ from quadrill.store.formats import guess_rdf_format
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..config import MEMORY, Settings
+from ..upkeep.garbage import YoungCollections
 from ..wiring import open_services
 from . import challenge, tables
 
@@ -84,6 +85,7 @@ def _registered(members: dict[str, Any], static: list[str]) -> Iterator[Engine]:
         data=MEMORY, max_queue_elements=1 << 30, max_push_elements=1 << 30, feed_history=1 << 30
     )
     services = open_services(settings, clock=ManualClock(time.time_ns() // 1_000_000), threaded=False)
+    collections = YoungCollections()
     try:
         services.engine.start()
         for each in static:
@@ -91,8 +93,10 @@ def _registered(members: dict[str, Any], static: list[str]) -> Iterator[Engine]:
         description, _ = services.engine.register(Registration.from_json(members))
         for warning in description.get("warnings", ()):
             print(f"# warning: {warning}", file=sys.stderr, flush=True)
+        collections.start()
         yield services.engine
     finally:
+        collections.stop()
         services.close()
 
 

@@ -161,17 +161,17 @@ def _duration_key(found: re.Match[str]) -> tuple[Decimal, int]:
 class Tie:
     """Stands for a key that few comparisons ask for; it is made by the first that does."""
 
-    __slots__ = ("_key", "_make")
+    __slots__ = ("_key", "_make", "_row")
 
-    def __init__(self, make: Callable[[], Key]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[tuple[int, ...]], Key], row: tuple[int, ...]) -> None:
+        self._make, self._row = make, row
         self._key: Key | None = None
 
     @property
     def key(self) -> Key:
         """The key itself."""
         if self._key is None:
-            self._key = self._make()
+            self._key = self._make(self._row)
         return self._key
 
     def __lt__(self, other: Tie) -> bool:
@@ -195,6 +195,11 @@ def falling(key: Key) -> Key:
     [(3, 'b'), (3, 'a'), (1, 'c')]
     """
     return tuple([_opposite(part) for part in key])
+
+
+def falling_number_key(number: int | Decimal) -> Key:
+    """`falling` of `number_key`, of a number with fewer digits than an operator would round."""
+    return (-_LITERAL, -_NUMBER, 0, -number)
 
 
 def _opposite(part: Any) -> Any:

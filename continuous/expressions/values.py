@@ -22,17 +22,17 @@ from typing import Final, TypeAlias
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from quadrill.store.dictionary import (
-    XSD_INTEGER,
     XSD_STRING,
     TermDictionary,
     decimal_id,
     inline_decimal,
+    inline_integer,
     inline_text,
     integer_id,
 )
 from quadrill.store.terms import Term
 
-from ..algebra.order import Key, falling, number_key, value_key
+from ..algebra.order import Key, falling, falling_number_key, number_key, value_key
 from ..algebra.set_functions import double_text, single_text
 
 XSD: Final = "http://www.w3.org/2001/XMLSchema#"
@@ -150,7 +150,7 @@ class ValueTable(dict[int, Maybe]):
         elif (decimal := inline_decimal(term_id)) is not None:
             value = Decimal18(decimal[0] * _POWERS[18 - decimal[1]])
             self.dictionary.met_inline(term_id)
-        elif (value := _inline_integer(term_id)) is not None:
+        elif (value := inline_integer(term_id)) is not None:
             self.dictionary.met_inline(term_id)
         else:
             value = value_of(self.dictionary.terms[term_id])
@@ -218,7 +218,13 @@ class OrderKeys:
         """The key of ORDER BY DESC."""
         key = self._falling.get(term_id)
         if key is None:
-            key = self._falling[term_id] = falling(self.value(term_id))
+            number = None if term_id >= 0 else _inline_number(term_id)
+            if number is None:
+                key = falling(self.value(term_id))
+            else:
+                key = falling_number_key(number)
+                self._terms.met_inline(term_id)
+            self._falling[term_id] = key
         return key
 
     def total(self, term_id: int) -> Key:
@@ -237,16 +243,10 @@ class OrderKeys:
         return str(self._terms.terms[term_id]) if term_id else ""
 
 
-def _inline_integer(term_id: int) -> int | None:
-    """The xsd:integer in a negative id; None for a term of another type."""
-    text, datatype = inline_text(term_id)
-    return int(text) if datatype is XSD_INTEGER else None
-
-
 def _inline_number(term_id: int) -> int | Decimal | None:
     """The exact number in a negative id; None for a term that is none."""
     decimal = inline_decimal(term_id)
-    return _inline_integer(term_id) if decimal is None else Decimal(decimal[0]).scaleb(-decimal[1])
+    return inline_integer(term_id) if decimal is None else Decimal(decimal[0]).scaleb(-decimal[1])
 
 
 def _id_of_decimal(scaled: int) -> int:

@@ -17,11 +17,13 @@ SortKey = tuple[Any, ...]
 class _Group:
     """The rows of one group.
 
-    ``sorted`` are the keys of all rows; ``shown`` has each row shown, in its shown form, with its least key
-    and how often it is there; ``bar`` is the key at the last place shown, None while there is room behind it.
+    ``sorted`` are the keys of all rows; ``forms`` has the shown form of each row that is shown; ``shown`` has
+    each of these with its least key and how often it is there; ``bar`` is the key at the last place shown,
+    None while there is room behind it.
     """
 
     sorted: list[SortKey] = field(default_factory=list)
+    forms: dict[IdRow, IdRow] = field(default_factory=dict)
     shown: dict[IdRow, tuple[SortKey, int]] = field(default_factory=dict)
     bar: SortKey | None = None
 
@@ -32,11 +34,12 @@ _ABSENT: tuple[SortKey, int] = ((), 0)
 class TopK(Operator):
     """The rows at the places ``offset`` to ``offset + limit`` of the input in order.
 
-    ``sort_key`` gives the key of an input row, total over the columns that are shown: rows that tie are equal
-    there. All keys are kept in sorted lists, with the row as their last part; the rows shown are read again
-    only when a change falls before their end. With ``by``, the rows with equal values in these columns are a
-    group, which is ordered and cut on its own: LIMIT in a block that is evaluated graph by graph. The first
-    of each group is what DISTINCT keeps of equal rows: a row stands where the least of its keys puts it.
+    ``form`` gives the columns that are shown of an input row, ``sort_key`` its key, total over these columns:
+    rows that tie are equal there. All keys are kept in sorted lists, with the row as their last part; the
+    rows shown are read again only when a change falls before their end. With ``by``, the rows with equal
+    values in these columns are a group, which is ordered and cut on its own: LIMIT in a block that is
+    evaluated graph by graph. The first of each group is what DISTINCT keeps of equal rows: a row stands where
+    the least of its keys puts it.
 
     Law: out = union over the groups of slice(sort(integrate(in))).
     Source: https://www.w3.org/TR/sparql11-query/#sparqlAlgebra, OrderBy, Project, Distinct, Slice.
@@ -45,19 +48,16 @@ class TopK(Operator):
     def __init__(
         self,
         schema: Schema,
-        columns: Sequence[int],
+        form: Callable[[IdRow], IdRow],
         sort_key: Callable[[IdRow], SortKey],
         offset: int,
         limit: int | None,
         by: Sequence[int] = (),
     ) -> None:
-        """``columns`` and ``by``: places in the input; -1 for a column that is never bound.
-
-        What is shown of the rows of two groups must differ.
-        """
+        """``by``: places in the input. What is shown of the rows of two groups must differ."""
         self.schema = schema
         self.by = tuple(by)
-        self._columns = tuple(columns)
+        self._form = form
         self._sort_key = sort_key
         self._offset = offset
         self._end = None if limit is None else offset + limit
@@ -77,7 +77,7 @@ class TopK(Operator):
         touched: dict[IdRow, _Group] = {}
         by, groups, shows_all = self.by, self._groups, self._shows_all
         for row, weight in changes[0].items():
-            place = _cells(row, by) if by else ()
+            place = cells(row, by) if by else ()
             group = groups.get(place)
             if group is None:
                 group = groups[place] = _Group()
@@ -85,7 +85,7 @@ class TopK(Operator):
             if group.bar is None or not group.bar < key:
                 touched[place] = group
             if shows_all:
-                shown = _cells(row, self._columns)
+                shown = self._form(row)
                 if shown not in told or key < told[shown]:
                     told[shown] = key
                 add(out, shown, weight)
@@ -104,6 +104,12 @@ class TopK(Operator):
         """The rows shown, in order, each as often as it is there."""
         groups = self._groups.values()
         return [row for each in groups for row, _, count in self._read(each) for _ in range(count)]
+
+    def held(self) -> Iterator[IdRow]:
+        """The rows of the input, and what is shown of the first."""
+        yield from super().held()
+        for group in list(self._groups.values()):
+            yield from list(group.shown)
 
     def sorted(self, rows: Iterable[IdRow]) -> list[IdRow]:
         """Rows of the last change in order."""
@@ -128,10 +134,11 @@ class TopK(Operator):
     def _show(self, group: _Group, told: dict[IdRow, SortKey], out: Delta) -> None:
         """Read anew what a group shows; its change, and the keys of the rows now and before."""
         before = group.shown
-        shown = group.shown = {}
+        shown: dict[IdRow, tuple[SortKey, int]] = {}
         for row, key, count in self._read(group):
             known = shown.get(row)
             shown[row] = (key, count) if known is None else (known[0], known[1] + count)
+        group.shown = shown
         for row, (key, _) in (before | shown).items():
             told[row] = key
             weight = shown.get(row, _ABSENT)[1] - before.get(row, _ABSENT)[1]
@@ -142,6 +149,7 @@ class TopK(Operator):
         """The rows between offset and end with keys and counts; sets the bar at the last place."""
         place = 0
         group.bar = None
+        known, forms = group.forms, {}
         for key in group.sorted:
             row: IdRow = key[-1]
             weight = self.kept[row][1]
@@ -149,11 +157,14 @@ class TopK(Operator):
             place += weight
             last = place if self._end is None else min(place, self._end)
             if last > first:
-                yield _cells(row, self._columns), key, last - first
+                form = forms[row] = known.get(row) or self._form(row)
+                yield form, key, last - first
             if self._end is not None and place >= self._end:
                 group.bar = key
                 break
+        group.forms = forms
 
 
-def _cells(row: IdRow, columns: tuple[int, ...]) -> IdRow:
+def cells(row: IdRow, columns: Sequence[int]) -> IdRow:
+    """Some columns of a row; -1 is one that is never bound."""
     return tuple([row[column] if column >= 0 else 0 for column in columns])

@@ -164,7 +164,7 @@ class PlanBuilder:
                 schema = Schema((*TRIPLE, "time"), frozenset(TRIPLE))
                 union = linear.Union(schema, *(range(4) for _ in inputs), (*columns, -1))
                 rows = self.add("union", union, [*inputs, background])
-                first = TopK(schema, range(4), self._newest_first, 0, 1, by=range(3))
+                first = TopK(schema, tuple, self._newest_first, 0, 1, by=range(3))
                 self._merged[timed] = self.add("merge of times", first, [rows])
             else:
                 merge = linear.Distinct(Schema.bound(*TRIPLE), *(None for _ in inputs), columns)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any
 
 from ..algebra.build import has_exists
 from ..algebra.nodes import (
     Algebra,
     Distinct,
     Expr,
+    Extend,
     Group,
     OrderBy,
     OrderCondition,
@@ -22,7 +25,7 @@ from ..algebra.variables import NO_NAMES, expression_variables, in_scope
 from ..expressions.aggregates import Tools, accumulator_factory
 from ..expressions.compile import compile_value
 from ..operators.grouping import Aggregate, Aggregation
-from ..operators.ordering import SortKey, TopK
+from ..operators.ordering import SortKey, TopK, cells
 from ..rows import IdRow, Schema
 from .builder import Built, PlanBuilder
 
@@ -97,6 +100,9 @@ def top_k(
         given, node = node.conditions, node.input
     if shown is None:
         shown = sorted(in_scope(node))
+    late: list[Extend] = []
+    if limit is not None and not distinct and not context:
+        node, late = _late(node, given)
     built = build(node)
     names = tuple(dict.fromkeys((*shown, *sorted(context))))
     conditions = []
@@ -109,37 +115,80 @@ def top_k(
         if NO_NAMES.union(*(expression_variables(each.expr) for each in conditions)) <= set(names):
             built = builder.distinct(builder.project(built, names))
         else:
-            places, key = _order(builder, built.schema, conditions, names)
-            first = TopK(built.schema, range(len(built.schema.vars)), key, 0, 1, by=places)
-            built = builder.add("first", first, [built])
-    places, key = _order(builder, built.schema, conditions, names)
+            _, key = _order(builder, built.schema, conditions, names, ())
+            by = built.schema.columns(names)
+            built = builder.add("first", TopK(built.schema, tuple, key, 0, 1, by=by), [built])
+    form, key = _order(builder, built.schema, conditions, names, late)
     schema = Schema(names, built.schema.certain & frozenset(names))
     told = f"offset {offset} limit {'all' if limit is None else limit}"
     if context:
         told += f" for each {_listed(sorted(context))}"
-    operator = TopK(schema, places, key, offset, limit, by=built.schema.positions(sorted(context)))
+    if late:
+        told += f", then {' '.join('?' + each.var.name for each in late)}"
+    operator = TopK(schema, form, key, offset, limit, by=built.schema.positions(sorted(context)))
     return builder.add("order", operator, [built], told)
 
 
+def _late(node: Algebra, conditions: Sequence[OrderCondition]) -> tuple[Algebra, list[Extend]]:
+    """The node without columns that are computed of the rows shown alone, and these in their order.
+
+    No condition asks for them; expressions are functions of the row.
+    """
+    columns: list[Extend] = []
+    while isinstance(node, Extend) and not has_exists(node.expr):
+        columns.append(node)
+        node = node.input
+    asked = set(NO_NAMES.union(*(expression_variables(each.expr) for each in conditions)))
+    late = []
+    for each in columns:
+        if each.var.name in asked:
+            asked |= expression_variables(each.expr)
+        else:
+            late.append(each)
+    for each in reversed(columns):
+        if each not in late:
+            node = replace(each, input=node)
+    return node, late[::-1]
+
+
 def _order(
-    builder: PlanBuilder, schema: Schema, conditions: Sequence[OrderCondition], names: Sequence[str]
-) -> tuple[list[int], Callable[[IdRow], SortKey]]:
-    """The places of the columns shown, and keys of the conditions, then of these under the total order."""
-    keys, columns = builder.compilation.keys, schema.columns(names)
+    builder: PlanBuilder,
+    schema: Schema,
+    conditions: Sequence[OrderCondition],
+    names: Sequence[str],
+    late: Sequence[Extend],
+) -> tuple[Callable[[IdRow], IdRow], Callable[[IdRow], SortKey]]:
+    """The columns that are shown of a row, and its key: conditions, then these under the total order.
+
+    ``late`` are those of them that the row has not yet.
+    """
+    keys, known = builder.compilation.keys, schema.vars
     parts = [
         (keys.falling if each.descending else keys.value, builder.id_of(each.expr, schema.vars))
         for each in conditions
     ]
+    computed = []
+    for each in late:
+        computed.append(builder.id_of(each.expr, known))
+        known = (*known, each.var.name)
+    columns = Schema(known, schema.certain).columns(names)
+
+    def form(row: IdRow) -> IdRow:
+        for compute in computed:
+            row = (*row, compute(row))
+        return cells(row, columns)
 
     def tie(row: IdRow) -> SortKey:
-        return tuple([keys.total(row[column] if column >= 0 else 0) for column in columns])
+        return tuple(map(keys.total, form(row)))
 
     def sort_key(row: IdRow) -> SortKey:
         # Side by side: of two keys none is the beginning of the other.
-        key = [part for key_of, id_of in parts for part in key_of(id_of(row))]
-        return (*key, Tie(lambda: tie(row)))
+        key: list[Any] = []
+        for key_of, id_of in parts:
+            key += key_of(id_of(row))
+        return (*key, Tie(tie, row))
 
-    return columns, sort_key
+    return form, sort_key
 
 
 def _listed(names: Sequence[str]) -> str:

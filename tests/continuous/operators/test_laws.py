@@ -4,6 +4,7 @@ import ast
 from collections import Counter
 from collections.abc import Callable
 from itertools import product
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,7 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 AB = Schema(("a", "b"), frozenset("a"))
 BC = Schema(("b", "c"), frozenset("c"))
 ABC = Schema(("a", "b", "c"), frozenset("abc"))
+FIRST_TWO = itemgetter(0, 1)
 CERTAIN_AB = Schema(("a", "b"), frozenset("ab"))
 CERTAIN_BC = Schema(("b", "c"), frozenset("bc"))
 
@@ -369,12 +371,12 @@ def test_top_k(states: list[tuple[Delta, ...]], offset: int, limit: int | None) 
         shown = ordered[offset:] if limit is None else ordered[offset : offset + limit]
         return dict(Counter((row[0], row[1]) for row in shown))
 
-    obeys_its_law(lambda: TopK(AB, (0, 1), key, offset, limit), whole, states)
+    obeys_its_law(lambda: TopK(AB, FIRST_TWO, key, offset, limit), whole, states)
 
 
 @pytest.mark.parametrize("limit", [None, 2])
 def test_rows_that_look_alike_are_told_in_order_one_after_the_other(limit: int | None) -> None:
-    top = TopK(AB, (0, 1), lambda row: (row[2], row[0], row[1]), 0, limit)
+    top = TopK(AB, FIRST_TWO, lambda row: (row[2], row[0], row[1]), 0, limit)
     for change, told in [
         ({(1, 1, 5): 1, (1, 1, 6): 1, (2, 2, 7): 1}, [(1, 1), (2, 2)]),
         ({(1, 1, 6): -1}, [(1, 1), (2, 2)]),
@@ -443,14 +445,14 @@ def test_first(states: list[tuple[Delta, ...]]) -> None:
             shown.setdefault(row[0], []).append(row)
         return {min(rows_, key=lambda row: (row[1], row)): 1 for rows_ in shown.values()}
 
-    obeys_its_law(lambda: TopK(ABC, (0, 1, 2), lambda row: (row[1],), 0, 1, by=(0,)), whole, states)
+    obeys_its_law(lambda: TopK(ABC, tuple, lambda row: (row[1],), 0, 1, by=(0,)), whole, states)
 
 
 @settings(deadline=None)
 @given(histories(bags([True, True])), st.integers(0, 1), st.one_of(st.none(), st.integers(0, 2)))
 def test_top_k_of_each_group(states: list[tuple[Delta, ...]], offset: int, limit: int | None) -> None:
     def top_k(*by: int) -> TopK:
-        return TopK(CERTAIN_AB, (0, 1), lambda row: row, offset, limit, by)
+        return TopK(CERTAIN_AB, tuple, lambda row: row, offset, limit, by)
 
     def whole(relation: Delta) -> Delta:
         out: Delta = {}
@@ -582,7 +584,7 @@ def test_held_rows_and_sizes_follow_the_state(given_rows: list[IdRow]) -> None:
     for operator in (
         Distinct(CERTAIN_AB),
         Join([CERTAIN_AB]),
-        TopK(CERTAIN_AB, (0, 1), lambda row: row, 0, 1),
+        TopK(CERTAIN_AB, tuple, lambda row: row, 0, 1),
     ):
         operator.step(change)
         assert set(operator.held()) == set(change)
