@@ -397,26 +397,18 @@ def decimal_id(mantissa: int, scale: int) -> int:
 
 def inline_decimal(term_id: int) -> tuple[int, int] | None:
     """Mantissa and scale of the xsd:decimal in a negative id; None for a term of another type."""
-    bits = ~term_id
-    if bits & _TYPE_MASK != _DECIMAL:
-        return None
-    value = bits >> TYPE_BITS
-    return _unfold(value >> _SCALE_BITS), value & ((1 << _SCALE_BITS) - 1)
+    bits = ~term_id >> TYPE_BITS if ~term_id & _TYPE_MASK == _DECIMAL else None
+    return None if bits is None else (_unfold(bits >> _SCALE_BITS), bits & ((1 << _SCALE_BITS) - 1))
 
 
 def inline_integer(term_id: int) -> int | None:
     """The xsd:integer in a negative id; None for a term of another type."""
-    bits = ~term_id
-    if bits & _TYPE_MASK != _INTEGER:
-        return None
-    value = bits >> TYPE_BITS
-    return value >> 1 if not value & 1 else -((value + 1) >> 1)
+    return _unfold(~term_id >> TYPE_BITS) if ~term_id & _TYPE_MASK == _INTEGER else None
 
 
 def _decimal_id(text: str) -> int:
     """Text that `_decimal_text` gives back: no plus sign, no zeros in front, no negative zero."""
-    match = _DECIMAL_TEXT(text) if len(text) <= 20 else None  # no longer one fits
-    if match is None:
+    if len(text) > 20 or (match := _DECIMAL_TEXT(text)) is None:  # no longer one fits
         return 0
     whole, fraction = match.groups("")
     mantissa = int(whole + fraction)
@@ -438,8 +430,7 @@ def _decimal_text(mantissa: int, scale: int) -> str:
     if scale == 0:
         return str(mantissa)
     digits = str(abs(mantissa)).rjust(scale + 1, "0")
-    sign = "-" if mantissa < 0 else ""
-    return f"{sign}{digits[:-scale]}.{digits[-scale:]}"
+    return f"{'-' * (mantissa < 0)}{digits[:-scale]}.{digits[-scale:]}"
 
 
 def _pack(kind: int, value: int) -> int:

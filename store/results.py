@@ -104,10 +104,18 @@ class TermTexts(dict[int, str]):
         self[term_id] = text
         return text
 
-    def listed(self, names: Sequence[str], places: Sequence[int], rows: Sequence[Sequence[int]]) -> str:
+    def listed(
+        self,
+        names: Sequence[str],
+        places: Sequence[int],
+        rows: Sequence[Sequence[int]],
+        *,
+        ordered: bool = False,
+    ) -> str:
         """Rows of ids as objects of JSON but for the outermost braces, in the order of `in_fixed_order`.
 
-        ``names`` are those of the columns at ``places``; 0 is unbound, and so is a place below 0.
+        ``names`` are those of the columns at ``places``; 0 is unbound, and so is a place below 0. ``ordered``
+        rows stay in their order.
         """
         columns = [each for each in zip(names, places, strict=True) if each[1] >= 0]
         keys = [f"{_quoted(name)}:" for name, _ in columns]
@@ -128,7 +136,9 @@ class TermTexts(dict[int, str]):
             pattern = ",".join([key.replace("%", "%%") + "%s" for key in keys])
             bound = [[self[each] for each in column] for column in ids]
             lines = [pattern % each for each in zip(*bound, strict=True)]
-        return "},{".join([line for *_, line in sorted(zip(*written, lines, strict=True))])
+        if not ordered:
+            lines = [line for *_, line in sorted(zip(*written, lines, strict=True))]
+        return "},{".join(lines)
 
 
 def rows_text(names: Sequence[str], rows: Iterable[Solution]) -> str:

@@ -133,8 +133,6 @@ class IncrementalAnswer:
         if not any(deltas) and same_order and self._unchanged is not None:
             return self._unchanged
         mine = self.rows
-        if top is not None:
-            deltas = tuple([{row: each[row] for row in top.sorted(list(each))} for each in deltas])
         with self._reading:
             for delta in deltas:
                 for row, weight in delta.items():
@@ -318,7 +316,10 @@ class NativeEvaluator(Evaluator):
         state, answer = self.state, self.answer
         assert state is not None
         given = state.gather(at, windows)
-        change = answer.step(state.step(given))
+        delta = state.step(given)
+        if self.ordered and state.top is not None:
+            delta = state.top.in_order(delta)
+        change = answer.step(delta)
         if self.terms.dictionary.due:
             self.terms.tidy()
         return change

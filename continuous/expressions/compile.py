@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from operator import itemgetter
 from types import CodeType
 from typing import Any
 
@@ -303,6 +304,16 @@ def compile_value(expr: Expr, schema: tuple[str, ...], context: ExpressionContex
     emitter.line(f"return {result}")
     function: ValueFunction = emitter.build("def value(row):", "value")
     return function
+
+
+def compile_id(
+    expr: Expr, schema: tuple[str, ...], context: ExpressionContext
+) -> Callable[[tuple[int, ...]], int]:
+    """The id of an expression's value as a function of rows of these columns; a variable passes its id on."""
+    if isinstance(expr, Var):
+        return itemgetter(schema.index(expr.name)) if expr.name in schema else lambda row: 0
+    value, id_of = compile_value(expr, schema, context), context.values.id_of
+    return lambda row: id_of(value(row))
 
 
 def compile_condition(expr: Expr, schema: tuple[str, ...], context: ExpressionContext) -> Condition:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,13 +17,14 @@ SortKey = tuple[Any, ...]
 class _Group:
     """The rows of one group.
 
-    ``sorted`` are the keys of all rows; ``forms`` has the shown form of each row that is shown; ``shown`` has
-    each of these with its least key and how often it is there; ``bar`` is the key at the last place shown,
-    None while there is room behind it.
+    ``sorted`` are the keys of all rows; ``forms`` has the shown form of each row that is shown, ``listed``
+    these in order and how often each is there, ``shown`` each of them with its least key and how often it is
+    there in all; ``bar`` is the key at the last place shown, None while there is room behind it.
     """
 
     sorted: list[SortKey] = field(default_factory=list)
     forms: dict[IdRow, IdRow] = field(default_factory=dict)
+    listed: list[tuple[IdRow, int]] = field(default_factory=list)
     shown: dict[IdRow, tuple[SortKey, int]] = field(default_factory=dict)
     bar: SortKey | None = None
 
@@ -77,7 +78,7 @@ class TopK(Operator):
         touched: dict[IdRow, _Group] = {}
         by, groups, shows_all = self.by, self._groups, self._shows_all
         for row, weight in changes[0].items():
-            place = cells(row, by) if by else ()
+            place = _cells(row, by) if by else ()
             group = groups.get(place)
             if group is None:
                 group = groups[place] = _Group()
@@ -91,19 +92,21 @@ class TopK(Operator):
                 add(out, shown, weight)
         if not touched:
             return EMPTY
+        moved = [shows_all or self._show(group, told, out) for group in touched.values()]
         for place, group in touched.items():
-            if not shows_all:
-                self._show(group, told, out)
             if not group.sorted:
                 del groups[place]
         self._key_of = told
-        self.revision += 1
+        self.revision += any(moved)
         return out or EMPTY
 
     def rows(self) -> list[IdRow]:
         """The rows shown, in order, each as often as it is there."""
         groups = self._groups.values()
-        return [row for each in groups for row, _, count in self._read(each) for _ in range(count)]
+        if self._shows_all:
+            ordered = [key[-1] for each in groups for key in each.sorted]
+            return [self._form(row) for row in ordered for _ in range(self.kept[row][1])]
+        return [form for each in groups for form, count in each.listed for _ in range(count)]
 
     def held(self) -> Iterator[IdRow]:
         """The rows of the input, and what is shown of the first."""
@@ -111,9 +114,9 @@ class TopK(Operator):
         for group in list(self._groups.values()):
             yield from list(group.shown)
 
-    def sorted(self, rows: Iterable[IdRow]) -> list[IdRow]:
-        """Rows of the last change in order."""
-        return sorted(rows, key=self._key_of.__getitem__)
+    def in_order(self, change: Delta) -> Delta:
+        """The last change, its rows in order."""
+        return {row: change[row] for row in sorted(change, key=self._key_of.__getitem__)}
 
     def _enter(self, group: _Group, row: IdRow, weight: int) -> SortKey:
         """Enter one changed row; its key."""
@@ -131,40 +134,37 @@ class TopK(Operator):
             del group.sorted[bisect_left(group.sorted, key)]
         return key
 
-    def _show(self, group: _Group, told: dict[IdRow, SortKey], out: Delta) -> None:
-        """Read anew what a group shows; its change, and the keys of the rows now and before."""
-        before = group.shown
-        shown: dict[IdRow, tuple[SortKey, int]] = {}
-        for row, key, count in self._read(group):
-            known = shown.get(row)
-            shown[row] = (key, count) if known is None else (known[0], known[1] + count)
-        group.shown = shown
-        for row, (key, _) in (before | shown).items():
-            told[row] = key
-            weight = shown.get(row, _ABSENT)[1] - before.get(row, _ABSENT)[1]
-            if weight:
-                out[row] = weight
+    def _show(self, group: _Group, told: dict[IdRow, SortKey], out: Delta) -> bool:
+        """Read anew what a group shows; its change, and the keys of the rows now and before.
 
-    def _read(self, group: _Group) -> Iterator[tuple[IdRow, SortKey, int]]:
-        """The rows between offset and end with keys and counts; sets the bar at the last place."""
+        The bar is set at the last place. False when it is the same in the same order.
+        """
+        before, listed, forms = group.shown, group.listed, group.forms
+        shown: dict[IdRow, tuple[SortKey, int]] = {}
+        group.shown, group.listed, group.forms, group.bar = shown, [], {}, None
         place = 0
-        group.bar = None
-        known, forms = group.forms, {}
         for key in group.sorted:
             row: IdRow = key[-1]
-            weight = self.kept[row][1]
-            first = max(place, self._offset)
-            place += weight
-            last = place if self._end is None else min(place, self._end)
-            if last > first:
-                form = forms[row] = known.get(row) or self._form(row)
-                yield form, key, last - first
+            first, place = max(place, self._offset), place + self.kept[row][1]
+            count = (place if self._end is None else min(place, self._end)) - first
+            if count > 0:
+                form = group.forms[row] = forms.get(row) or self._form(row)
+                least, known = shown.get(form, (key, 0))
+                shown[form] = least, known + count
+                group.listed.append((form, count))
             if self._end is not None and place >= self._end:
                 group.bar = key
                 break
-        group.forms = forms
+        if group.listed == listed:
+            return False
+        for form, (key, _) in (before | shown).items():
+            told[form] = key
+            weight = shown.get(form, _ABSENT)[1] - before.get(form, _ABSENT)[1]
+            if weight:
+                out[form] = weight
+        return True
 
 
-def cells(row: IdRow, columns: Sequence[int]) -> IdRow:
+def _cells(row: IdRow, columns: Sequence[int]) -> IdRow:
     """Some columns of a row; -1 is one that is never bound."""
     return tuple([row[column] if column >= 0 else 0 for column in columns])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
 
 from pyoxigraph import BlankNode, NamedNode
 
@@ -17,7 +16,7 @@ from ..algebra.query import WindowDeclaration
 from ..algebra.static import MERGED_PART
 from ..algebra.variables import Names, always_bound, bound_when_true, certain
 from ..algebra.volatile import CLOCK, NOW
-from ..expressions.compile import ExpressionContext, compile_condition, compile_value
+from ..expressions.compile import ExpressionContext, compile_condition, compile_id
 from ..expressions.oxigraph import canonical
 from ..expressions.values import OrderKeys
 from ..operators import linear
@@ -241,17 +240,10 @@ class PlanBuilder:
         names, sure = built.schema.vars, built.schema.certain
         if (isinstance(expr, Var) and expr.name in sure) or always_bound(expr):
             sure |= {name}
-        operator = linear.Extend(Schema((*names, name), sure), self.id_of(expr, names))
+        operator = linear.Extend(
+            Schema((*names, name), sure), compile_id(expr, names, self.compilation.context)
+        )
         return self.add("extend", operator, [built], f"?{name}", [expr])
-
-    def id_of(self, expr: Expr, names: tuple[str, ...]) -> Callable[[IdRow], int]:
-        """The id of an expression's value in a row of these columns; a variable passes its id on."""
-        if isinstance(expr, Var):
-            place = names.index(expr.name) if expr.name in names else -1
-            return (lambda row: row[place]) if place >= 0 else (lambda row: 0)
-        value = compile_value(expr, names, self.compilation.context)
-        id_of: Any = self.compilation.context.values.id_of
-        return lambda row: id_of(value(row))
 
     def project(self, built: Built, names: Sequence[str]) -> Built:
         """Some columns in an order; the input where it has just these."""

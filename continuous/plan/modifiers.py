@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
-from typing import Any
+from functools import partial
 
 from ..algebra.build import has_exists
-from ..algebra.nodes import (
-    Algebra,
-    Distinct,
-    Expr,
-    Extend,
-    Group,
-    OrderBy,
-    OrderCondition,
-    Project,
-    Reduced,
-    Slice,
-    Var,
-)
-from ..algebra.order import Tie
-from ..algebra.variables import NO_NAMES, expression_variables, in_scope
+from ..algebra.nodes import Algebra, Expr, Group, OrderCondition, Var
+from ..algebra.sliced import asked_by, sliced
 from ..expressions.aggregates import Tools, accumulator_factory
 from ..expressions.compile import compile_value
+from ..expressions.row_order import row_order
 from ..operators.grouping import Aggregate, Aggregation
-from ..operators.ordering import SortKey, TopK, cells
-from ..rows import IdRow, Schema
+from ..operators.ordering import TopK
+from ..rows import Schema
 from .builder import Built, PlanBuilder
 
 Marked = Callable[[Built, Expr], tuple[Built, Expr]]
@@ -86,109 +73,32 @@ def top_k(
     ``build`` plans what is below; for each value of the columns ``context`` rows are ordered and cut on their
     own.
     """
-    offset, limit = 0, None
-    if isinstance(node, Slice):
-        offset, limit, node = node.offset, node.limit, node.input
-    distinct = isinstance(node, Distinct)
-    if isinstance(node, Distinct | Reduced):
-        node = node.input
-    shown: Sequence[str] | None = None
-    if isinstance(node, Project):
-        shown, node = [each.name for each in node.vars], node.input
-    given: Sequence[OrderCondition] = ()
-    if isinstance(node, OrderBy):
-        given, node = node.conditions, node.input
-    if shown is None:
-        shown = sorted(in_scope(node))
-    late: list[Extend] = []
-    if limit is not None and not distinct and not context:
-        node, late = _late(node, given)
-    built = build(node)
-    names = tuple(dict.fromkeys((*shown, *sorted(context))))
+    order = partial(row_order, context=builder.compilation.context, keys=builder.compilation.keys)
+    parts = sliced(node) if context else sliced(node).computed_late()
+    built = build(parts.input)
+    names = tuple(dict.fromkeys((*parts.shown, *sorted(context))))
     conditions = []
-    for each in given:
+    for each in parts.conditions:
         expr = each.expr
         if has_exists(expr):
             built, expr = marked(built, expr)
         conditions.append(OrderCondition(expr, each.descending))
-    if distinct:
-        if NO_NAMES.union(*(expression_variables(each.expr) for each in conditions)) <= set(names):
+    if parts.distinct:
+        if asked_by(conditions) <= set(names):
             built = builder.distinct(builder.project(built, names))
         else:
-            _, key = _order(builder, built.schema, conditions, names, ())
+            _, key = order(conditions, names, built.schema.vars, ())
             by = built.schema.columns(names)
             built = builder.add("first", TopK(built.schema, tuple, key, 0, 1, by=by), [built])
-    form, key = _order(builder, built.schema, conditions, names, late)
+    form, key = order(conditions, names, built.schema.vars, parts.late)
     schema = Schema(names, built.schema.certain & frozenset(names))
-    told = f"offset {offset} limit {'all' if limit is None else limit}"
+    told = f"offset {parts.offset} limit {'all' if parts.limit is None else parts.limit}"
     if context:
         told += f" for each {_listed(sorted(context))}"
-    if late:
-        told += f", then {' '.join('?' + each.var.name for each in late)}"
-    operator = TopK(schema, form, key, offset, limit, by=built.schema.positions(sorted(context)))
+    if parts.late:
+        told += f", then {_listed([each.var.name for each in parts.late])}"
+    operator = TopK(schema, form, key, parts.offset, parts.limit, by=built.schema.positions(sorted(context)))
     return builder.add("order", operator, [built], told)
-
-
-def _late(node: Algebra, conditions: Sequence[OrderCondition]) -> tuple[Algebra, list[Extend]]:
-    """The node without columns that are computed of the rows shown alone, and these in their order.
-
-    No condition asks for them; expressions are functions of the row.
-    """
-    columns: list[Extend] = []
-    while isinstance(node, Extend) and not has_exists(node.expr):
-        columns.append(node)
-        node = node.input
-    asked = set(NO_NAMES.union(*(expression_variables(each.expr) for each in conditions)))
-    late = []
-    for each in columns:
-        if each.var.name in asked:
-            asked |= expression_variables(each.expr)
-        else:
-            late.append(each)
-    for each in reversed(columns):
-        if each not in late:
-            node = replace(each, input=node)
-    return node, late[::-1]
-
-
-def _order(
-    builder: PlanBuilder,
-    schema: Schema,
-    conditions: Sequence[OrderCondition],
-    names: Sequence[str],
-    late: Sequence[Extend],
-) -> tuple[Callable[[IdRow], IdRow], Callable[[IdRow], SortKey]]:
-    """The columns that are shown of a row, and its key: conditions, then these under the total order.
-
-    ``late`` are those of them that the row has not yet.
-    """
-    keys, known = builder.compilation.keys, schema.vars
-    parts = [
-        (keys.falling if each.descending else keys.value, builder.id_of(each.expr, schema.vars))
-        for each in conditions
-    ]
-    computed = []
-    for each in late:
-        computed.append(builder.id_of(each.expr, known))
-        known = (*known, each.var.name)
-    columns = Schema(known, schema.certain).columns(names)
-
-    def form(row: IdRow) -> IdRow:
-        for compute in computed:
-            row = (*row, compute(row))
-        return cells(row, columns)
-
-    def tie(row: IdRow) -> SortKey:
-        return tuple(map(keys.total, form(row)))
-
-    def sort_key(row: IdRow) -> SortKey:
-        # Side by side: of two keys none is the beginning of the other.
-        key: list[Any] = []
-        for key_of, id_of in parts:
-            key += key_of(id_of(row))
-        return (*key, Tie(tie, row))
-
-    return form, sort_key
 
 
 def _listed(names: Sequence[str]) -> str:

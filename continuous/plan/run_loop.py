@@ -32,7 +32,7 @@ from .plan import SourceKey
 from .plan_state import PlanState
 
 _INSERT, _DELETE = ("insert", "rows_inserted", 1), ("delete", "rows_deleted", -1)
-_SIGNS = {"istream": (_INSERT,), "dstream": (_DELETE,), "changes": (_DELETE, _INSERT)}
+_SIGNS = {"istream": (_INSERT,), "dstream": (_DELETE,), "changes": (_DELETE, _INSERT), "rstream": ()}
 
 
 class Ran(NamedTuple):
@@ -74,7 +74,9 @@ def run_loop(
 
     ``check`` says how many rows the answer may have more behind some changes; it raises when it has too many.
     """
-    if not isinstance(emission, SelectEmission) or emission.ordered or emission.output == "rstream":
+    if not isinstance(emission, SelectEmission):
+        return None
+    if state.top is None and (emission.ordered or emission.output == "rstream"):
         return None
     plan, streams, windows = state.plan, list(timeline.inputs.views), []
     sources = {keys[0] for keys in state.keys.values()}
@@ -103,6 +105,8 @@ class RunLoop:
     sources: Mapping[SourceKey, str] = field(init=False)
     _function: Any = None
     _made_for: int = -1
+    # Of rows that have an order: the revision of it that was written last, and what was written.
+    _listed: list[Any] = field(default_factory=lambda: [-1, ""])
 
     def __post_init__(self) -> None:
         self.sources = {each.source: f"change{number}" for number, each in enumerate(self.windows)}
@@ -129,7 +133,7 @@ class RunLoop:
         changes: list[Delta] = []
         told: list[Event] = []
         progress: list[Any] = []
-        middle = f',"version":{version}{self.emission.head}{{'
+        middle = f',"version":{version}{self.emission.head}'
         error: Exception | None = None
         try:
             self._function(given, steps, timeline, changes, told, middle, room, progress)
@@ -240,12 +244,14 @@ class RunLoop:
     def behind(self, out: Emitter, delta: str) -> None:
         """The lines behind a step: what it tells."""
         signs = _SIGNS[self.emission.output]
+        top = None if self.state.top is None else out.name_of(self.state.top, "op")
         out.line("budget.since = 0.0")
         out.line(f"if {delta}:")
         out.depth += 1
         for kind, _, _ in signs:
             out.line(f"{kind} = []")
-        out.line(f"for row, w in {delta}.items():")
+        if signs:
+            out.line(f"for row, w in {delta if top is None else f'{top}.in_order({delta})'}.items():")
         for kind, _, sign in signs:
             out.line(f"    if w == {sign}: {kind}.append(row)")
             out.line(f"    elif {sign} * w > 0: {kind}.extend([row] * abs(w))")
@@ -254,8 +260,7 @@ class RunLoop:
         out.line(f"if grown > room: room, grown = {check}([*changes, {delta}]), 0")
         for kind, _, _ in signs:
             self._write(out, kind)
-        size = " + ".join(f"len({kind}_line)" for kind, _, _ in signs)
-        out.line(f"if {size} > heavy: {out.name_of(refuse, 'refuse')}({size}, heavy)")
+        self._refuse(out, [f"{kind}_line" for kind, _, _ in signs])
         for kind, counted, _ in signs:
             out.line(f"if {kind}:")
             out.line(f"    {out.name_of(self.emission.counts, 'counts')}.{counted} += len({kind})")
@@ -263,6 +268,8 @@ class RunLoop:
             out.line("    last, told_at = True, due")
         out.line(f"changes.append({delta})")
         out.depth -= 2
+        if self.emission.output == "rstream":
+            self._tell_whole(out, top)
         out.line("left -= 1")
         out.line("worked, entered = due, entering")
         out.line("if entering: break")
@@ -273,12 +280,41 @@ class RunLoop:
         out.line("finally:")
         out.line("    progress[:] = done, left, taken, worked, entered, last, told_at")
 
+    def _refuse(self, out: Emitter, lines: Sequence[str]) -> None:
+        """The lines of an instant are too long."""
+        size = " + ".join(f"len({line})" for line in lines)
+        if size:
+            out.line(f"if {size} > heavy: {out.name_of(refuse, 'refuse')}({size}, heavy)")
+
+    def _tell_whole(self, out: Emitter, top: str | None) -> None:
+        """The line of all rows in their order, made when they are others than at the last instant."""
+        listed = out.name_of(self._listed, "listed")
+        out.line(f"if {top}.revision != {listed}[0]:")
+        out.line(f"    rows = {top}.rows()")
+        text = f"f\"{{{{{{{self._many(out)}(rows)}}}}}}\" if rows else ''"
+        out.line(f"    {listed}[:] = {top}.revision, {text}")
+        begin, end = out.name_of('{"at":', "k"), out.name_of("]}}", "k")
+        out.line(f'line = f"{{{begin}}}{{due}}{{middle}}{{{listed}[1]}}{{{end}}}"')
+        self._refuse(out, ["line"])
+        if self.emission.non_empty:
+            out.line(f"if {listed}[1]:")
+            out.depth += 1
+        out.line(f"{out.name_of(self.emission.counts, 'counts')}.answers += 1")
+        out.line(f"told.append(({out.name_of('answer', 'kind')}, line))")
+        out.line("last, told_at = True, due")
+        out.depth -= self.emission.non_empty
+
+    def _many(self, out: Emitter) -> str:
+        """The function that writes rows, without the outermost braces."""
+        names, ordered = self.emission.names, self.emission.ordered
+        columns = self.state.plan.schema.columns(names)
+        return out.name_of(partial(self.state.terms.texts.listed, names, columns, ordered=ordered), "many")
+
     def _write(self, out: Emitter, kind: str) -> None:
         """The line of the rows of one sign; that of one row is put together here."""
         names, schema = self.emission.names, self.state.plan.schema
         begin, end = out.name_of('{"at":', "k"), out.name_of("}]}}", "k")
-        many = out.name_of(partial(self.state.terms.texts.listed, names, schema.columns(names)), "many")
-        line = f'f"{{{begin}}}{{due}}{{middle}}{{{many}({kind})}}{{{end}}}"'
+        line = f'f"{{{begin}}}{{due}}{{middle}}{{{{{{{self._many(out)}({kind})}}{{{end}}}"'
         columns = [each for each in zip(names, schema.columns(names), strict=True) if each[1] >= 0]
         if schema.certain.issuperset(names):
             keys = [out.name_of(f'{"," * (number > 0)}"{name}":', "k") for number, name in enumerate(names)]
@@ -291,6 +327,6 @@ class RunLoop:
             cells = f"{{{out.name_of(',', 'k')}.join({listed})}}"
         out.line(f"if len({kind}) == 1:")
         out.line(f"    row = {kind}[0]")
-        out.line(f'    {kind}_line = f"{{{begin}}}{{due}}{{middle}}{cells}{{{end}}}"')
+        out.line(f'    {kind}_line = f"{{{begin}}}{{due}}{{middle}}{{{{{cells}{{{end}}}"')
         out.line(f"else: {kind}_line = {line} if {kind} else {out.name_of('', 'k')}")
 

@@ -33,6 +33,8 @@ QUERIES = {
     "optional": "SELECT ?x ?r { STREAM :s [RANGE 4ms] { ?x :seen ?v } OPTIONAL { ?x :in ?r } }",
     "star": "SELECT ?x ?v ?w { STREAM :s [RANGE 4ms] { ?x :seen ?v ; :felt ?w } }",
     "union": "SELECT ?x {{ STREAM :s [NOW] { ?x :seen 1 } } UNION { STREAM :t [RANGE 2ms] { ?x :felt 2 } }}",
+    "first": "SELECT ?x (?v * 2 AS ?n) { STREAM :s [RANGE 4ms] { ?x :seen ?v } } ORDER BY DESC(?v) LIMIT 2",
+    "sorted": "SELECT ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } } ORDER BY ?x OFFSET 1",
     "distinct": "SELECT DISTINCT ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } }",
 }
 triples = st.tuples(st.sampled_from("abc"), st.sampled_from(["seen", "seen", "felt"]), st.integers(0, 2))
@@ -134,7 +136,7 @@ def ran(b: Bench) -> bool:
     return bool(running.evaluator.run_code)
 
 
-@pytest.mark.parametrize("output", ["istream", "dstream", "changes"])
+@pytest.mark.parametrize("output", ["istream", "dstream", "changes", "rstream"])
 @pytest.mark.parametrize("kind", QUERIES)
 @settings(max_examples=12, deadline=None)
 @given(events=inputs, named=st.booleans())

@@ -1,0 +1,26 @@
+"""What can wait for LIMIT: columns that nothing below it asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from quadrill.continuous.algebra.sliced import sliced
+from quadrill.continuous.language import parse
+
+
+@pytest.mark.parametrize(
+    ("tail", "late"),
+    [
+        ("LIMIT 2", ["a", "b", "c"]),
+        ("ORDER BY ?x LIMIT 2", ["a", "b", "c"]),
+        ("ORDER BY DESC(?b) LIMIT 2", ["c"]),
+        ("ORDER BY ?x ?c OFFSET 1 LIMIT 2", ["a", "b"]),
+        ("ORDER BY ?x", []),
+        ("ORDER BY ?x OFFSET 2", []),
+        ("ORDER BY EXISTS { ?x <urn:q> ?a } LIMIT 2", []),
+    ],
+)
+def test_columns_wait_unless_a_condition_needs_them(tail: str, late: list[str]) -> None:
+    text = "SELECT ?x (?x + 1 AS ?a) (?a + 1 AS ?b) (?x + 2 AS ?c) { STREAM <urn:s> [NOW] { ?s <urn:p> ?x } }"
+    parts = sliced(parse(text + tail).root).computed_late()
+    assert [each.var.name for each in parts.late] == late
