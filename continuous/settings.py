@@ -21,8 +21,8 @@ class StaticLimits:
     keys_at_once: int = 500  # keys in one text
     rows_each: int = 1_000  # rows read between two looks at whether there is room for them
     remembered: int = 100_000  # rows and keys that the cache of one query and part has at most
-    kept_s: float = 0.05  # tables that are evaluated more quickly than this are not kept on disk
-    kept_pauses: int = 20  # one that was written in a second is written again so many later at the earliest
+    kept_s: float = 0.001  # tables that are evaluated more quickly than this are not kept on disk
+    kept_pauses: int = 20  # behind a second of writing tables nothing more is written for so many
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +198,22 @@ class Shelf:
             self._replace(error)
             return False
         return True
+
+
+def key_of(text: str) -> str:
+    """The key of what follows from a text by this release of the program and of Oxigraph."""
+    return hashlib.sha256(f"{_releases()} {text}".encode()).hexdigest()
+
+
+@cache
+def _releases() -> str:
+    found = []
+    for package in ("quadrill", "pyoxigraph"):
+        try:
+            found.append(version(package))
+        except PackageNotFoundError:
+            found.append("unknown")
+    return " ".join(found)
 
 
 def _digest(data: bytes) -> bytes:

@@ -282,10 +282,14 @@ class CommonPlan:
 
     def _take_members(self, seats: Collection[Seat], weight: int) -> None:
         """A step in which the rows of members come or go."""
+        labelled: dict[int, Delta] = {place: {} for place in self._labelled}
         for seat in seats:
-            for place, change in seat.native.statics.as_taken().items():
-                if place in self._labelled:
-                    self._take_labelled(place, seat, change.delta if weight > 0 else negate(change.delta))
+            for place, change in seat.native.statics.as_taken(but=self._common).items():
+                delta = change.delta if weight > 0 else negate(change.delta)
+                # No two members have a row in common: each has its label.
+                labelled[place].update(self._with_label(place, seat, delta))
+        for place, found in labelled.items():
+            self.state.take(self._names[place], found)
         rows = {(seat.label, *self._constants[seat.label]): weight for seat in seats}
         self.state.take(PARAMETERS, rows)
         if self.record.step is not None:
@@ -384,7 +388,8 @@ class CommonPlan:
         for seat in self._behind:
             for step in seat.unseen:
                 for place in self._labelled & step.changes.keys():
-                    self._take_labelled(place, seat, step.changes[place].delta)
+                    rows = self._with_label(place, seat, step.changes[place].delta)
+                    self.state.take(self._names[place], rows)
 
     def _have_seen(self) -> None:
         """The step has been taken."""
@@ -394,11 +399,12 @@ class CommonPlan:
             seat.running.static.unseen_from = None
         self._behind.clear()
 
-    def _take_labelled(self, place: int, seat: Seat, delta: Delta) -> bool:
-        names = [var.name for var in seat.native.statics.parts[place].vars]
+    def _with_label(self, place: int, seat: Seat, delta: Delta) -> Delta:
+        names, label = [var.name for var in seat.native.statics.parts[place].vars], seat.label
         columns = [names.index(name) for name in self._columns[place]]
-        rows = {(*(row[each] for each in columns), seat.label): weight for row, weight in delta.items()}
-        return self.state.take(self._names[place], rows)
+        if columns == list(range(len(names))):
+            return {(*row, label): weight for row, weight in delta.items()}
+        return {(*[row[each] for each in columns], label): weight for row, weight in delta.items()}
 
     def _held_rows(self) -> Iterator[IdRow]:
         """In the order in which rows are made from others (`quadrill.store.sweep`)."""

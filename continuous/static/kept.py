@@ -4,7 +4,8 @@ An item says between which versions the rows were the same (``since``, ``until``
 store up to ``until`` (`QuadStore.mark`). It serves at a version
 
     since ... until         the rows were these
-    behind until            when no commit from there on can have touched them, by the change log
+    behind until            when no commit from there on can have touched them, by the change log,
+                            and looking at these commits is less than evaluating
     anywhere else           not: the rows are evaluated
 
 and only for the same pattern over the same dataset clause, of the same program and the same Oxigraph.
@@ -12,21 +13,19 @@ and only for the same pattern over the same dataset clause, of the same program 
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as release_of
 from itertools import chain
 
+from quadrill.store.changes.remembered import RememberedCommits
 from quadrill.store.dictionary import inline_term
 from quadrill.store.documents.packed_rows import PackedRows, pack
 from quadrill.store.errors import GoneError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.shelf import Shelf
+from quadrill.store.shelf import Shelf, key_of
 from quadrill.store.terms import Term
 from quadrill.store.threads import Background
 
@@ -40,18 +39,8 @@ from .trigger_index import TriggerIndex
 log = logging.getLogger("quadrill.continuous")
 
 FORMAT = 2
-MOST_COMMITS = 10_000
-"""So many commits of the change log are looked at, at most."""
-
-
-def _release(package: str) -> str:
-    try:
-        return release_of(package)
-    except PackageNotFoundError:
-        return "unknown"
-
-
-_PROGRAM = f"{FORMAT} {_release('quadrill')} {_release('pyoxigraph')}"
+_AT_LEAST, _EACH_S = 100, 5e-6
+"""So many quads of the change log are looked at for a table, or for as long as evaluating it took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +60,12 @@ class KeptFacts:
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """The rows of a table at the moment of a checkpoint; ``release`` lets their terms go."""
+    """The rows of a table at the moment of a checkpoint."""
 
     width: int
     facts: KeptFacts
     rows: Delta
     listed: Sequence[Solution] | None
-    release: Callable[[], None]
 
 
 class KeptTables:
@@ -100,8 +88,12 @@ class KeptTables:
         self._terms = terms
         self._background = background
         self._limits = limits
+        # What is being written: tables may let its terms go meanwhile.
+        self._copies: dict[str, _Copy] = {}
+        terms.dictionary.hold(lambda: (row for copy in [*self._copies.values()] for row in copy.rows))
         self._on_disk: dict[str, tuple[int, int]] = {}
-        self._not_before: dict[str, float] = {}
+        self._not_before = 0.0
+        self._commits = RememberedCommits(store.commits_after)
         self._keys: set[str] | None = None
         self._writing: Future[None] | None = None
         self.taken = 0
@@ -115,12 +107,7 @@ class KeptTables:
     # --- writing --------------------------------------------------------------------------------
 
     def keep(
-        self,
-        tables: Iterable[Table],
-        version: int,
-        evaluated: Mapping[str, int],
-        *,
-        at_end: bool = False,
+        self, tables: Iterable[Table], version: int, evaluated: Mapping[str, int], *, at_end: bool = False
     ) -> None:
         """Write what has changed since it was written; forget tables that are gone.
 
@@ -130,12 +117,14 @@ class KeptTables:
         ``version`` is that of the last turn, ``evaluated`` that of the last evaluation of each query.
         ``at_end``: nothing comes after this, everything is written now.
         """
+        self._commits.forget()
         if self._writing is not None and not self._writing.done() and not at_end:
             return
         self.wait()
-        copies: dict[str, _Copy] = {}
+        self._copies = copies = {}
         notes: dict[str, KeptFacts] = {}
         keys: set[str] = set()
+        may_write = at_end or time.monotonic() >= self._not_before
         for table in tables:
             is_ready = table.ready.is_set()
             if is_ready and table.took_s < self._limits.kept_s:
@@ -151,11 +140,8 @@ class KeptTables:
             if since == facts.since:
                 if until != facts.until:
                     notes[key] = facts
-            elif facts.since <= needed and (at_end or time.monotonic() >= self._not_before.get(key, 0.0)):
-                rows = dict(table.rows)
-                # The table may let terms go while they are written.
-                release = self._terms.dictionary.hold(lambda rows=rows: rows)  # type: ignore[misc]
-                copies[key] = _Copy(len(table.part.vars), facts, rows, table.listed, release)
+            elif facts.since <= needed and may_write:
+                copies[key] = _Copy(len(table.part.vars), facts, dict(table.rows), table.listed)
         if not (copies or notes or keys != self._keys):
             return
         self._keys = keys
@@ -174,9 +160,12 @@ class KeptTables:
         self._shelf.close()
 
     def _write(self, copies: Mapping[str, _Copy], notes: Mapping[str, KeptFacts], keys: set[str]) -> None:
+        began = time.monotonic()
         try:
             for key, copy in copies.items():
                 self._write_rows(key, copy)
+            now = time.monotonic()
+            self._not_before = now + self._limits.kept_pauses * (now - began)
             marked = {key: facts for key, each in notes.items() if (facts := self._marked(each)) is not None}
             if self._shelf.note({key: asdict(facts) for key, facts in marked.items()}):
                 self._on_disk.update({key: (facts.since, facts.until) for key, facts in marked.items()})
@@ -188,11 +177,9 @@ class KeptTables:
         except Exception:
             log.exception("tables of static parts are not kept")
         finally:
-            for copy in copies.values():
-                copy.release()
+            self._copies = {}
 
     def _write_rows(self, key: str, copy: _Copy) -> None:
-        began = time.monotonic()
         facts = self._marked(copy.facts)
         if facts is None:
             return
@@ -202,7 +189,6 @@ class KeptTables:
             blobs = pack(((row, 1) for row in copy.listed), copy.width, None, _bound)
         if self._shelf.write(key, asdict(facts), blobs):
             self._on_disk[key] = (facts.since, facts.until)
-        self._not_before[key] = time.monotonic() + self._limits.kept_pauses * (time.monotonic() - began)
 
     def _marked(self, facts: KeptFacts) -> KeptFacts | None:
         """With the name of the history; None when it has none."""
@@ -230,16 +216,20 @@ class KeptTables:
             return None
         return found
 
-    def unchanged(self, table: Table, since: int, version: int) -> int:
-        """The newest version up to ``version`` to which no commit behind ``since`` can have changed rows."""
-        if not since < version <= since + MOST_COMMITS:
+    def unchanged(self, table: Table, since: int, version: int, read_s: float) -> int:
+        """The newest version up to ``version`` to which no commit behind ``since`` can have changed rows.
+
+        Looking is given up where evaluating is less: that took ``read_s``.
+        """
+        if since >= version:
             return since
         index = TriggerIndex()
         index.add(table)
-        reached = since
+        reached, left = since, max(_AT_LEAST, read_s / _EACH_S)
         try:
-            for commit in self._store.commits_after(since, version - since):
-                if index.touched(commit):
+            for commit in self._commits.between(since, version):
+                left -= 1 + len(commit.added) + len(commit.removed)
+                if left < 0 or index.touched(commit):
                     break
                 reached = commit.version
         except GoneError:
@@ -248,7 +238,7 @@ class KeptTables:
 
     def load(self, table: Table, found: KeptFacts, version: int) -> bool:
         """Give a table its rows; False when they are damaged, which is told and they are forgotten."""
-        began, key = time.perf_counter(), _key(table)
+        key = _key(table)
         try:
             _take(table, PackedRows(self._shelf.read(key)), version, found)
         except Exception as error:
@@ -259,8 +249,6 @@ class KeptTables:
         table.choice = None if found.choice is None else Choice(*found.choice)
         self._on_disk[key] = (found.since, found.until)
         self.taken += 1
-        seconds = time.perf_counter() - began
-        log.info("the static part %s: %d rows read from disk in %.3f s", table.name, table.count, seconds)
         return True
 
 
@@ -282,7 +270,7 @@ def _take(table: Table, kept: PackedRows, version: int, found: KeptFacts) -> Non
 
 
 def _key(table: Table) -> str:
-    return hashlib.sha256(f"{_PROGRAM} {table.key}".encode()).hexdigest()
+    return key_of(f"{FORMAT} {table.key}")
 
 
 def _bound(term: Term | None) -> Term:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Literal as OneOf
 from typing import TypeAlias, Union
 
@@ -92,12 +92,18 @@ class StaticEvaluator:
         self._scope = dataset_of(query, lenient=self._lenient)
         self._store = store
         self._base = query.base_iri
-        self._functions = Functions(options.name, custom_functions(), Budget(options.limits), may_grow(query))
+        self._made_from = query, options
         self._columnar = options.columnar
         self._wish = options.static_engine
         self._sources = options.sources or NO_SOURCES
         self._texts = AlikeTexts(store.limits)
         self.choices: dict[str, Choice] = {}
+
+    @cached_property
+    def _functions(self) -> Functions:
+        # Most evaluators tell what a part means and evaluate nothing.
+        query, options = self._made_from
+        return Functions(options.name, custom_functions(), Budget(options.limits), may_grow(query))
 
     def scope(self, part: StaticPattern) -> Dataset:
         """The graphs that a part reads; named None: all there are."""

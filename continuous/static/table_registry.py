@@ -203,14 +203,13 @@ class TableRegistry:
     def _take_up(self, table: Table) -> bool:
         """Take the rows that are on disk, if they are those of the present version."""
         kept = self.kept
-        found = None if kept is None else kept.find(table)
-        if kept is None or found is None:
+        if kept is None or (found := kept.find(table)) is None:
             return False
         # The long way is gone while commits go on, the rest while they wait.
-        reaches = kept.unchanged(table, found.until, self._store.version)
+        reaches = kept.unchanged(table, found.until, self._store.version, found.read_s)
         with self._lock:
             version = self._store.version
-            if not found.since <= version or kept.unchanged(table, reaches, version) < version:
+            if not found.since <= version or kept.unchanged(table, reaches, version, found.read_s) < version:
                 return False
             # Known before a commit is looked at, which asks for it.
             table.took_s = found.read_s

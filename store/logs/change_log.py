@@ -179,6 +179,7 @@ class SqliteChangeLog:
         self._readers: list[sqlite3.Connection] = []
         self._closed = False
         self._readers_lock = threading.Lock()
+        self._marked: tuple[int, str] | None = None
         with ExitStack() as undo:
             self._mark = Mark(Mark.beside(path))
             undo.callback(self._mark.close)
@@ -381,13 +382,18 @@ class SqliteChangeLog:
         Two histories of one folder that parted, as after a backup was restored, have different marks from
         their first different commit on: the mark is made from the commit as it is stored, time and quads.
         """
+        known = self._marked
+        if known is not None and known[0] == version:
+            return known[1]
         rows = self._page(version - 1, 1)
         if not rows or rows[0][0] != version:
             return None
         digest = hashlib.sha256(str(self._meta["identity"]).encode())
         for value in rows[0][:-1]:
             digest.update(b"|" + (value if isinstance(value, bytes) else str(value).encode()))
-        return digest.hexdigest()
+        # Whoever asks asks again and again of the same commit, which may be large and never changes.
+        self._marked = version, digest.hexdigest()
+        return self._marked[1]
 
     def _reaches(self, version: int) -> bool:
         if version > self.version:
