@@ -115,9 +115,7 @@ class Repair:
                 lost_bytes += damaged_bytes
                 end = max([following - 1, *kept])
                 missing = [number for number in range(expected, end + 1) if number not in kept]
-                if missing and missing[-1] > max(
-                    kept, default=0
-                ):  # cut off: they had more bytes than are left
+                if missing and end not in kept:  # cut off: they had more bytes than are left
                     lost_bytes += _UNKNOWN_BYTES
                 if missing or damaged_bytes:
                     self._put_aside(path.relative_to(self._folder).as_posix())
