@@ -34,6 +34,11 @@ def variable_advice(query: ContinuousQuery) -> list[str]:
     # GRAPH ?g and WINDOW ?w say "any", as nothing else does.
     places = {name for node in nodes if isinstance(node, (Graph, Window, Service))
               for name in term_variables(node.name)}  # fmt: skip
+    # "?f :from ?a ; :to ?b" has it once, and it connects two patterns.
+    patterns = Counter(
+        name for node in nodes if isinstance(node, Bgp)
+        for each in node.patterns for name in set(triple_variables(each))
+    )  # fmt: skip
     known = list(counts)
     found = []
     for name in known:
@@ -42,6 +47,7 @@ def variable_advice(query: ContinuousQuery) -> list[str]:
     for name in known:
         if (
             counts[name] == 1
+            and patterns[name] < 2
             and name in bound
             and name not in places
             and name not in shown

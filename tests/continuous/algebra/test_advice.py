@@ -35,6 +35,8 @@ W = "STREAM <s> [NOW] { ?x <p> ?value }"
         ("SELECT ?x ?value { %s FILTER(?value != '?text') }", []),
         ("SELECT ?x ?value { %s { SELECT * { ?x <q> ?all } } }", []),
         ("SELECT ?x ?value { %s VALUES ?x { <a> } }", []),
+        ("SELECT ?x ?value ?n { %s ?other <q> ?x ; <r> ?n }", []),
+        ("SELECT ?x ?value { %s ?other <q> ?x }", ["?other occurs only once"]),
     ],
 )  # fmt: skip
 def test_variables_that_are_used_once_or_never_bound(text: str, told: list[str]) -> None:
