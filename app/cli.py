@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 from quadrill.store.errors import QuadrillError
 
@@ -67,10 +67,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         complete(build_parser(""))
     arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:2], "--help"]
     asked = arguments[0] if arguments else ""
     parser = build_parser(asked)
-    if asked and not asked.startswith("-") and asked not in _MODULES:
-        return _refuse(parser, asked)
+    if not asked.startswith("-") and asked not in _MODULES:
+        _refuse(parser, asked)
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -143,11 +145,14 @@ def _overview(commands: Any) -> str:
     return "\n".join([*lines, "quadrill COMMAND --help tells the options of a command, with examples."])
 
 
-def _refuse(parser: argparse.ArgumentParser, asked: str) -> int:
+def _refuse(parser: argparse.ArgumentParser, asked: str) -> NoReturn:
     """There is no such command: name those that are written like it."""
     near = get_close_matches(asked, _MODULES, n=2, cutoff=0.5)
     meant = f"Did you mean {' or '.join(near)}? " if near else ""
-    print(f"quadrill: there is no command {asked}", file=sys.stderr)
+    print(
+        f"quadrill: {f'there is no command {asked}' if asked else 'which command is not said'}",
+        file=sys.stderr,
+    )
     print(f"Hint: {meant}quadrill --help lists all.", file=sys.stderr)
     parser.exit(USAGE)
 

@@ -20,6 +20,7 @@ from .given import DEFAULT_SERVER
 from .plain_http import CutError, HttpAnswer, HttpConnection, HttpError, headers_of, pieces_of, read_whole
 
 _ADDRESS = f"Write {DEFAULT_SERVER} or 127.0.0.1:7878."
+_TOKEN = "Give one by --token or the variable QUADRILL_TOKEN; `quadrill token add` makes one."
 FEED_SILENCE_SECONDS = 60.0
 
 
@@ -195,4 +196,6 @@ def _problem(answer: HttpAnswer) -> ServerError:
             f"the server answered {answer.status} {answer.reason}",
             hint=f"It names another address: {elsewhere}" if elsewhere else None,
         )
-    return ServerError(message, hint=document.get("hint"), document=document)
+    # What the server says of a token is meant for who writes requests.
+    hint = _TOKEN if answer.status == 401 else document.get("hint")
+    return ServerError(message, hint=hint, document=document)

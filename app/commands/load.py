@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from . import output
 from .connection import ServerConnection, ServerError, connect
@@ -68,15 +68,38 @@ def _load(options: argparse.Namespace) -> int:
 
 def _upload(server: ServerConnection, file: Path, options: argparse.Namespace) -> None:
     _require_upload(file, options)
-    media_type = options.type or media_type_of(file)
+    packed = _PACKED.get(file.suffix)
+    media_type = options.type or media_type_of(file.with_suffix("") if packed else file)
     parameters = {} if options.graph is None else {"graph": options.graph}
     if options.graph is None and media_type not in _DATASETS:
         parameters = {"default": ""}
     headers = {"Content-Type": media_type}
-    with file.open("rb") as stream:
+    if packed is _as_it_is:
+        headers["Content-Encoding"] = "gzip"
+    with (packed or _as_it_is)(file) as stream:
         answer = server.call("POST", "store", params=parameters, content=_blocks(stream), headers=headers)
     change = output.change_of(answer)
     output.tell(options, f"loaded {file}: {output.change_text(change)}", {"file": str(file)} | change)
+
+
+def _as_it_is(file: Path) -> IO[bytes]:
+    return file.open("rb")
+
+
+def _unpacked_bz2(file: Path) -> IO[bytes]:
+    import bz2
+
+    return bz2.open(file, "rb")
+
+
+def _unpacked_zst(file: Path) -> IO[bytes]:
+    import zstandard
+
+    return cast(IO[bytes], zstandard.open(file, "rb"))
+
+
+_PACKED = {".gz": _as_it_is, ".bz2": _unpacked_bz2, ".zst": _unpacked_zst}
+"""How packed files are read: servers unpack gzip."""
 
 
 def _blocks(stream: Any) -> Iterator[bytes]:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .terminal import Wrapped
 
 MAX_WIDTH = 80
+MOST_FITTED = 2_000
+"""Rows of a table that is fitted to a terminal; more would take seconds, and nobody looks at them."""
 SIGNS = {"insert": "+", "delete": "-", "answer": "="}
 
 
@@ -46,7 +48,7 @@ def event_text(kind: str, data: str, form: str) -> str:
 
 def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], wrapped: Wrapped = "last") -> None:
     """Rows under their names: as wide as their longest entry up to ``MAX_WIDTH``; on a terminal as fits."""
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and len(rows) <= MOST_FITTED:
         # Begun only where somebody looks.
         from .terminal import show_table
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
 import os
 import pty
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import pytest
+import zstandard
 
 from quadrill.app.cli import main
 from tests.app.conftest import LiveServer, Start
@@ -46,6 +51,17 @@ def test_an_update_and_a_load_say_what_they_did(server: LiveServer, tmp_path: Pa
     assert capsys.readouterr().err == "loaded a.ttl: 1 quad added, 0 removed, version 3\n"
     assert main(["load", "a.ttl", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"file": "a.ttl", "version": 3, "added": 0, "removed": 0}
+
+
+@pytest.mark.parametrize("packed", [gzip.open, bz2.open, zstandard.open])
+def test_packed_files_are_loaded(
+    server: LiveServer, tmp_path: Path, capsys: Capture, packed: Callable[..., IO[bytes]]
+) -> None:
+    name = {gzip.open: "a.ttl.gz", bz2.open: "a.ttl.bz2"}.get(packed, "a.ttl.zst")
+    with packed(tmp_path / name, "wb") as file:
+        file.write(b"<urn:a> <urn:b> 2, 4 .")
+    assert main(["load", name, "--graph", "urn:g"]) == 0
+    assert capsys.readouterr().err == f"loaded {name}: 2 quads added, 0 removed, version 1\n"
 
 
 def test_answers_have_the_format_of_their_file(server: LiveServer, tmp_path: Path, capsys: Capture) -> None:
@@ -192,6 +208,13 @@ def completed(line: str) -> list[str]:
         timeout=60,
     )
     return [each.strip() for each in Path("answer").read_text().split("\n") if each.strip()]
+
+
+def test_a_server_with_tokens_says_how_to_give_one(start_server: Start, capsys: Capture) -> None:
+    server = start_server(token="secret")
+    assert main(["queries", "--server", server.url]) == 1
+    assert "Hint: Give one by --token or the variable QUADRILL_TOKEN" in capsys.readouterr().err
+    assert main(["queries", "--server", server.url, "--token", "secret"]) == 0
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

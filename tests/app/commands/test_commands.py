@@ -82,6 +82,21 @@ def test_what_is_no_command_names_the_nearest(capsys: pytest.CaptureFixture[str]
     assert "there is no command regis" in told and "Did you mean register" in told
 
 
+def test_help_is_a_command_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    for line in (["help"], ["help", "query"]):
+        with pytest.raises(SystemExit) as ended:
+            main(line)
+        assert ended.value.code == 0
+    assert "run a SPARQL query" in capsys.readouterr().out
+
+
+def test_nothing_said_names_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 2
+    assert "quadrill --help lists all" in capsys.readouterr().err
+
+
 # --- every command that asks a server, with --json ---------------------------------------------------------
 
 
