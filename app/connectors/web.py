@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -56,6 +57,12 @@ def signature_of(secret: str, body: bytes) -> str:
     return f"sha256={hmac.new(secret.encode(), body, 'sha256').hexdigest()}"
 
 
+def require_no_password(url: str) -> None:
+    """Raise InputError where a URL, be it right or wrong, names a user: it must not be told to anybody."""
+    if "@" in re.split("[/?#]", url.partition("://")[2] or url, maxsplit=1)[0]:
+        raise InputError("url holds a password", code="member", hint="Secrets have members of their own")
+
+
 def require_url(url: str, hosts: AllowedHosts, ports: Mapping[str, int] = WEB) -> None:
     """Check the address of the other side.
 
@@ -63,6 +70,7 @@ def require_url(url: str, hosts: AllowedHosts, ports: Mapping[str, int] = WEB) -
         InputError: it is none, or holds a password.
         NetworkRefusedError: the host is not allowed.
     """
+    require_no_password(url)
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, UnicodeError) as error:
@@ -72,6 +80,4 @@ def require_url(url: str, hosts: AllowedHosts, ports: Mapping[str, int] = WEB) -
             f"url is {url!r}, it must begin with {' or '.join(f'{scheme}://' for scheme in ports)}",
             code="member",
         )
-    if parsed.userinfo:
-        raise InputError("url holds a password", code="member", hint="Secrets have members of their own")
     hosts.require(url, "reaching", ports)

@@ -15,7 +15,7 @@ from quadrill.store.hosts import AllowedHosts
 
 from ..declaration import Member, mapping_of, text
 from ..errors import ConnectorError, ConnectorFailedError
-from ..web import require_url, url_member
+from ..web import require_no_password, require_url, url_member
 
 PORTS = {"kafka": 9092}
 LOOK_S = 0.25
@@ -96,6 +96,7 @@ def check_brokers(given: Mapping[str, Any], hosts: AllowedHosts) -> None:
 
 def _addresses(url: str) -> list[str]:
     """``host:port`` of each broker of a URL."""
+    require_no_password(url)
     scheme, _, rest = url.partition("://")
     if scheme != "kafka" or not rest:
         raise InputError(f"url is {url!r}, it must begin with kafka://", code="member")

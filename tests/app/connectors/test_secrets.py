@@ -1,0 +1,78 @@
+"""Secrets of sources and sinks are told to nobody: no answer, page or log has them, of wrong ones neither."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from tests.app.conftest import Start, problem_of
+from tests.app.test_feed_streams import until
+
+SECRET = "h1dd3n-pa55"
+AWAY = "127.0.0.1:1"
+IN_URLS = [
+    ("sources", {"kind": "poll", "url": f"http://u:{SECRET}@{AWAY}/"}),
+    ("sources", {"kind": "sse", "url": f"u:{SECRET}@{AWAY}/x"}),
+    ("sources", {"kind": "websocket", "url": f"ws://u:{SECRET}@{AWAY}:x/"}),
+    ("sources", {"kind": "mqtt", "url": f"mqtt://{SECRET}@{AWAY}", "topic": "a"}),
+    ("sources", {"kind": "kafka", "url": f"u:{SECRET}@{AWAY}", "topic": "a"}),
+    ("sources", {"kind": "kafka", "url": f"kafka://u:{SECRET}@{AWAY}", "topic": "a"}),
+    ("sinks", {"kind": "webhook", "url": f"http://u:{SECRET}@{AWAY}"}),
+    ("sinks", {"kind": "mqtt", "url": f"u:{SECRET}@{AWAY}", "topic": "a"}),
+]
+MEMBERS = [
+    ("sources", {"kind": "poll", "url": f"http://{AWAY}/", "token": SECRET, "headers": {"X-Key": SECRET}}),
+    ("sources", {"kind": "sse", "url": f"http://{AWAY}/", "token": SECRET}),
+    ("sources", {"kind": "websocket", "url": f"ws://{AWAY}/", "token": SECRET}),
+    ("sinks", {"kind": "webhook", "url": f"http://{AWAY}/", "secret": SECRET, "token": SECRET}),
+    ("sources", {"kind": "mqtt", "url": f"mqtt://{AWAY}", "topic": "a", "username": "u", "password": SECRET}),
+    ("sinks", {"kind": "mqtt", "url": f"mqtt://{AWAY}", "topic": "a", "username": "u", "password": SECRET}),
+]
+
+
+def test_secrets_are_told_to_nobody(start_server: Start, caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("paho.mqtt.client", reason="needs the library paho-mqtt")
+    pytest.importorskip("confluent_kafka", reason="needs the library confluent-kafka")
+    caplog.set_level(logging.DEBUG)
+    server = start_server(remote_hosts=("127.0.0.1",))
+    text = "SELECT ?s { STREAM <http://e/s> [NOW] { ?s <urn:p> ?o } }"
+    body = {"query": text, "name": "q"}
+    assert server.client.post("/queries", json=body).status_code == 201
+    beside = {"sources": {"stream": "http://e/s"}, "sinks": {"query": "q"}}
+    told = []
+    for role, members in IN_URLS:
+        answer = server.client.put(f"/{role}/it", json=members | beside[role])
+        assert problem_of(answer, 400)["detail"] == "url holds a password", members
+        told.append(answer.text)
+    for number, (role, members) in enumerate(MEMBERS):
+        answer = server.client.put(f"/{role}/it{number}", json=members | beside[role])
+        assert answer.status_code == 201, answer.text
+        told.append(answer.text)
+    push = {"params": {"iri": "http://e/s", "at": "1"}, "headers": {"Content-Type": "application/n-triples"}}
+    assert server.client.post("/streams", content="<urn:a> <urn:p> 1 .", **push).status_code in (200, 400)
+    assert server.client.post("/streams", content='<urn:a> <urn:p> "1" .', **push).status_code == 200
+
+    def states() -> list[str]:
+        found = [each for role in beside for each in server.client.get(f"/{role}").json()[role]]
+        assert all(
+            each["error"] is None or "cannot be" in each["error"] or "could not" in each["error"]
+            for each in found
+        )
+        return [each["state"] for each in found]
+
+    until(lambda: states() == ["waiting"] * len(MEMBERS), 20)
+    paths = ("/sources", "/sinks", "/metrics", "/processes", "/streams")
+    told += [server.client.get(path).text for path in paths]
+    assert [each for each in (*told, *caplog.messages) if SECRET in each] == []
+
+
+def test_a_key_in_the_query_part_of_an_address_is_not_logged(
+    start_server: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = start_server(remote_hosts=("127.0.0.1",))
+    members = {"kind": "poll", "url": f"http://{AWAY}/a?key={SECRET}", "stream": "http://e/s"}
+    assert server.client.put("/sources/it", json=members).status_code == 201
+    until(lambda: server.client.get("/sources/it").json()["state"] == "waiting")
+    assert f"<http://{AWAY}/a?…> could not be fetched" in server.client.get("/sources/it").json()["error"]
+    assert [each for each in caplog.messages if SECRET in each] == []
