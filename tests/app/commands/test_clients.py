@@ -211,10 +211,10 @@ def completed(line: str) -> list[str]:
 
 
 def test_a_server_with_tokens_says_how_to_give_one(start_server: Start, capsys: Capture) -> None:
-    server = start_server(token="secret")
+    server = start_server(token="a-secret-of-some-length")
     assert main(["queries", "--server", server.url]) == 1
     assert "Hint: Give one by --token or the variable QUADRILL_TOKEN" in capsys.readouterr().err
-    assert main(["queries", "--server", server.url, "--token", "secret"]) == 0
+    assert main(["queries", "--server", server.url, "--token", "a-secret-of-some-length"]) == 0
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
