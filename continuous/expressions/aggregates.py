@@ -62,6 +62,8 @@ class Accumulator:
 
     by_id = True
     """True when `take` wants the term id (0 is an error), False when it wants the value (None is)."""
+    counts = False
+    """True when it matters only whether there is a value: any but None will do."""
 
     def take(self, value: Any, weight: int) -> None:
         """``weight`` occurrences of a value came (negative: went)."""
@@ -84,6 +86,7 @@ class Count(Accumulator):
     """COUNT of values that are no error."""
 
     by_id = False
+    counts = True
     __slots__ = ("_count",)
 
     def __init__(self) -> None:

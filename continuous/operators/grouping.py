@@ -70,7 +70,8 @@ class Aggregate(Operator):
             for aggregation, accumulator in zip(self.aggregations, group.accumulators, strict=True):
                 if aggregation.column is not None:
                     cell = row[aggregation.column] if aggregation.column >= 0 else 0
-                    accumulator.take(cell if accumulator.by_id else values[cell], weight)
+                    given = (cell or None) if accumulator.counts else values[cell]
+                    accumulator.take(cell if accumulator.by_id else given, weight)
                 elif aggregation.compute is not None:
                     value = aggregation.compute(row)
                     accumulator.take(values.id_of(value) if accumulator.by_id else value, weight)

@@ -178,7 +178,8 @@ class RowBody:
                 # COUNT(*) counts whatever is there, with DISTINCT rows.
                 given = self._ids(below, slots) if aggregation.new().by_id else "True"
             elif not aggregation.new().by_id:
-                given = out.value(expr, slots)
+                counted = aggregation.new().counts and isinstance(expr, Var) and slots.get(expr.name)
+                given = f"{counted} or None" if counted else out.value(expr, slots)
             elif isinstance(expr, Var):
                 given = self._id(expr.name, slots)
             else:
