@@ -296,13 +296,10 @@ class RunLoop:
         begin, end = out.name_of('{"at":', "k"), out.name_of("]}}", "k")
         out.line(f'line = f"{{{begin}}}{{due}}{{middle}}{{{listed}[1]}}{{{end}}}"')
         self._refuse(out, ["line"])
-        if self.emission.non_empty:
-            out.line(f"if {listed}[1]:")
-            out.depth += 1
-        out.line(f"{out.name_of(self.emission.counts, 'counts')}.answers += 1")
-        out.line(f"told.append(({out.name_of('answer', 'kind')}, line))")
-        out.line("last, told_at = True, due")
-        out.depth -= self.emission.non_empty
+        out.line(f"if {listed}[1]:" if self.emission.non_empty else "if True:")
+        out.line(f"    {out.name_of(self.emission.counts, 'counts')}.answers += 1")
+        out.line(f"    told.append(({out.name_of('answer', 'kind')}, line))")
+        out.line("    last, told_at = True, due")
 
     def _many(self, out: Emitter) -> str:
         """The function that writes rows, without the outermost braces."""
