@@ -118,7 +118,7 @@ class CommitWatch:
             behind = [] if replay is None else replay.fell_behind(version, self.index.tables())
             changes = {table: Change(version, commit.at_ms) for table in behind}
             work = []
-            for group, touched in self.index.touched(commit).items():
+            for group, touched in self.index.touched(commit, None if replay else self._limits.keys).items():
                 if any(not table.blind and table not in changes for table in group.tables):
                     work.append((group, touched, self._before(group, touched, version)))
             yield
@@ -164,9 +164,8 @@ class CommitWatch:
                 return "all"
             return _too_many(group, f"the commit of version {version} does not tell which rows change")
         if limited and touched.size > limits.keys:
-            return _too_many(
-                group, f"version {version} changed {touched.size} keys, the limit is {limits.keys}"
-            )
+            keys = f"more than {touched.size}" if touched.cut else touched.size
+            return _too_many(group, f"version {version} changed {keys} keys, the limit is {limits.keys}")
         if held and limited and touched.size > _FEW_KEYS:
             if group.took_s <= limits.quick_s and group.took_s < touched.size * _KEY_S:
                 return "all"
@@ -196,12 +195,10 @@ class CommitWatch:
         return self.replay is None or not group.first.is_held
 
     def _rows(self, group: TableGroup, touched: Touched) -> Affected:
-        most = self._limits.rows if self._is_limited(group) else None
-        limits = self._limits
+        limits, evaluator = self._limits, group.first.background
+        most = limits.rows if self._is_limited(group) else None
         try:
-            return rows_with(
-                self._store, group.first.background, group.part, touched.keys, most, limits.keys_at_once
-            )
+            return rows_with(self._store, evaluator, group.part, touched.keys, most, limits.keys_at_once)
         except TooManyRowsError:
             return _too_many(group, f"a commit reached more than {most} rows")
         except Exception as error:

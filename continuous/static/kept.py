@@ -229,7 +229,7 @@ class KeptTables:
         try:
             for commit in self._commits.between(since, version):
                 left -= 1 + len(commit.added) + len(commit.removed)
-                if left < 0 or index.touched(commit):
+                if left < 0 or index.touched(commit, 0):
                     break
                 reached = commit.version
         except GoneError:

@@ -26,17 +26,21 @@ from ..windows.encoded import EngineTerms
 Columns: TypeAlias = tuple[int, ...]
 _PIECE = 2_000
 """Rows that are encoded or let go at a time: for so long others wait who plan, or meet new terms."""
+_NO_TEXT = frozenset({type(None), Triple})
 _BETWEEN_S = 0.0002
 """Between two pieces that are let go: long enough that who waits for the lock gets it."""
 
 
 def ids_of(dictionary: TermDictionary, rows: Iterable[Solution]) -> list[IdRow]:
     """Rows as ids, by their terms' texts: there are too many for the terms to be remembered."""
-    ids, texts = dictionary.ids, dictionary.texts
-    return [
-        tuple([0 if t is None else ids[t] if type(t) is Triple else texts[str(t)] for t in row])
-        for row in rows
+    ids, of_text, rows = dictionary.ids, dictionary.texts.__getitem__, list(rows)
+    columns = [
+        map(of_text, map(str, terms))
+        if _NO_TEXT.isdisjoint(map(type, terms))
+        else [0 if t is None else ids[t] if type(t) is Triple else of_text(str(t)) for t in terms]
+        for terms in zip(*rows, strict=True)
     ]
+    return list(zip(*columns, strict=True)) if columns else [() for _ in rows]
 
 
 @dataclass(slots=True, eq=False)
@@ -82,15 +86,18 @@ class SharedRows:
 
         Piece by piece, since reading them may take minutes. What fails gives all of them back.
         """
-        found = {} if fresh is None else fresh
+        found, dictionary = {} if fresh is None else fresh, self.terms.dictionary
         waiting = iter(rows)
         try:
             while piece := list(islice(waiting, _PIECE)):
                 # While terms are looked up nobody sweeps: what has no holder yet would be forgotten.
                 with self.terms.planning:
-                    encoded = ids_of(self.terms.dictionary, piece)
-                    new = {row for row in encoded if row not in found}
-                    self.terms.dictionary.pin(chain.from_iterable(new))
+                    encoded = ids_of(dictionary, piece)
+                    new = set(encoded).difference(found)
+                    dictionary.pin(chain.from_iterable(new))
+                if len(new) == len(encoded):
+                    found.update(dict.fromkeys(encoded, 1))
+                    continue
                 for row in encoded:
                     found[row] = found.get(row, 0) + 1
         except BaseException:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode
 
@@ -56,11 +57,6 @@ class TableGroup:
         return (table for table in self.tables if not table.blind)
 
     @property
-    def sees(self) -> bool:
-        """True when there is one of these."""
-        return any(not table.blind for table in self.tables)
-
-    @property
     def took_s(self) -> float:
         """How long it took to evaluate all rows of all its tables, in seconds."""
         return sum(table.took_s for table in self.tables)
@@ -93,11 +89,6 @@ class TableGroup:
             del self._by[key]
         for name, term in zip(self._names, key, strict=True):
             self._asked[name] -= Counter((term,))
-
-    @property
-    def has_constants(self) -> bool:
-        """True when its tables differ in constants."""
-        return bool(self._asked)
 
     def asks_for(self, values: Mapping[str, Term]) -> bool:
         """False when no table has the constants that some changed rows have."""
@@ -132,10 +123,11 @@ class TableGroup:
 
 @dataclass(slots=True)
 class Touched:
-    """What a commit may have changed in a group: the rows with these keys, or ``whole``: any."""
+    """What a commit may have changed: rows with these keys (``cut``: and with others), or ``whole``: any."""
 
     keys: dict[Key, set[tuple[Term, ...]]] = field(default_factory=lambda: defaultdict(set))
     whole: bool = False
+    cut: bool = False
 
     @property
     def size(self) -> int:
@@ -151,8 +143,9 @@ class Touched:
             self.keys[key].add(tuple([values[name] for name in key]))
 
 
-_Reader = tuple[TableGroup, Trigger, bool, bool]
-"""A group, one of its triggers, whether that reads every graph, whether the tables differ in constants."""
+_BLOCK = 1_000  # quads between two looks at how many keys there are
+_Reader = tuple[TableGroup, Trigger, bool]
+"""A group, one of its triggers, whether that reads every graph."""
 
 
 class TriggerIndex:
@@ -193,23 +186,26 @@ class TriggerIndex:
         group = self._groups.get(table.kind)
         return group if group is not None and table in group.tables else None
 
-    def touched(self, commit: Commit) -> dict[TableGroup, Touched]:
-        """The groups that the commit may change. Those of which all tables are blind are left out."""
+    def touched(self, commit: Commit, most: int | None) -> dict[TableGroup, Touched]:
+        """The groups that the commit may change, but for blind ones; not many more keys than ``most``."""
         found: dict[TableGroup, Touched] = defaultdict(Touched)
         if not commit.exact:
             self._touch_by_load(commit, found)
             return found
         readers: dict[NamedNode, list[_Reader]] = {}
-        for quads in (commit.added, commit.removed):
-            for quad in quads:
-                known = readers.get(quad.predicate)
-                if known is None:
-                    known = readers[quad.predicate] = self._readers(quad.predicate)
-                for group, trigger, anywhere, constants in known:
-                    if anywhere or _reads(group, trigger, quad.graph_name):
-                        values = trigger.match(quad)
-                        if values is not None and (not constants or group.asks_for(values)):
-                            found[group].add(values)
+        for number, quad in enumerate(chain(commit.added, commit.removed)):
+            if most is not None and number and not number % _BLOCK:
+                for touched in found.values():
+                    if not touched.cut and (touched.whole or touched.size > most):
+                        touched.cut, readers = True, {}
+            known = readers.get(quad.predicate)
+            if known is None:
+                known = readers[quad.predicate] = self._readers(quad.predicate, found)
+            for group, trigger, anywhere in known:
+                if anywhere or _reads(group, trigger, quad.graph_name):
+                    values = trigger.match(quad)
+                    if values is not None and group.asks_for(values):
+                        found[group].add(values)
         if self._graphs:
             for name in (*commit.created, *commit.dropped):
                 for group, trigger in _reading(self._graphs, name):
@@ -217,12 +213,12 @@ class TriggerIndex:
                     found[group].add({} if key is None else {key: name})
         return found
 
-    def _readers(self, predicate: NamedNode) -> list[_Reader]:
+    def _readers(self, predicate: NamedNode, found: Mapping[TableGroup, Touched]) -> list[_Reader]:
         """Who reads quads with this predicate; asked once a commit, since a large one has few predicates."""
         return [
-            (group, trigger, trigger.graph is None and group.first.scope.default is None, group.has_constants)
+            (group, trigger, trigger.graph is None and group.first.scope.default is None)
             for group, trigger in (*self._by_predicate.get(predicate, ()), *self._any_predicate)
-            if group.sees
+            if any(group.seeing()) and not (group in found and found[group].cut)
         ]
 
     def _take_out(self, group: TableGroup) -> None:
@@ -255,7 +251,7 @@ def _reading(
 ) -> Iterable[tuple[TableGroup, Trigger]]:
     """Those whose patterns are matched in this graph, and whose tables are looked at."""
     for group, trigger in known:
-        if group.sees and _reads(group, trigger, graph):
+        if any(group.seeing()) and _reads(group, trigger, graph):
             yield group, trigger
 
 

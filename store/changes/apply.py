@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Store, Triple
 
-from ..terms import Term, term_text
+from ..terms import Term
 from .commit import NetChange
 
 Functions: TypeAlias = dict[NamedNode, Callable[..., Term | None]]
@@ -65,12 +65,16 @@ def change_text(change: NetChange, *, by_number: bool = False, names: str = "q")
 def _quads_text(
     operations: list[str], functions: Functions, names: str, verb: str, quads: Sequence[Quad], by_number: bool
 ) -> None:
-    ground: list[Quad] = []
+    ground: list[str] = []
     numbered: list[Quad] = []
     for quad in quads:
-        (numbered if by_number or _has_blank(quad) else ground).append(quad)
+        text = None if by_number else _ground_text(quad)
+        if text is None:
+            numbered.append(quad)
+        else:
+            ground.append(text)
     if ground:
-        operations.append(f"{verb} DATA {{ {''.join(_ground_text(quad) for quad in ground)} }}")
+        operations.append(f"{verb} DATA {{ {''.join(ground)} }}")
     in_default = [quad for quad in numbered if isinstance(quad.graph_name, DefaultGraph)]
     in_named = [quad for quad in numbered if not isinstance(quad.graph_name, DefaultGraph)]
     if in_default:
@@ -81,9 +85,16 @@ def _quads_text(
         )
 
 
-def _ground_text(quad: Quad) -> str:
-    triple = f"{quad.subject} {quad.predicate} {term_text(quad.object)} ."
-    return triple if isinstance(quad.graph_name, DefaultGraph) else f"GRAPH {quad.graph_name} {{ {triple} }}"
+def _ground_text(quad: Quad) -> str | None:
+    """The quad as SPARQL writes it, None for one with a blank node."""
+    text = str(quad)
+    # A large commit is many quads: their terms are looked at one by one only where there may be such a node.
+    if "_:" in text and _has_blank(quad):
+        return None
+    graph = quad.graph_name
+    if isinstance(graph, DefaultGraph):
+        return f"{text} ."
+    return f"GRAPH {graph} {{ {text.removesuffix(f' {graph}')} . }}"
 
 
 def _by_number(

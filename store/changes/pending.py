@@ -153,6 +153,14 @@ class PendingChanges:
         for quad in change.added:
             self.add(quad)
 
+    def take(self, above: PendingChanges, change: NetChange) -> None:
+        """Make the changes of a layer over this one, whose net change this is; it is not used any more."""
+        if len(self):
+            self.replay(change)
+        else:
+            self._added, self._removed = above._added, above._removed
+            self._created, self._dropped = above._created, above._dropped
+
     def net(self) -> NetChange:
         """The net change of this layer."""
         return NetChange(tuple(self._added), tuple(self._removed), tuple(self._created), tuple(self._dropped))

@@ -172,7 +172,7 @@ class Writer:
             request.commit = _commit(change, version, now_ms, request.cause)
             if change:
                 commits.append(request.commit)
-                group.replay(change)
+                group.take(pending, change)
         if commits:
             self._committer.commit(commits, group.net())
 

@@ -405,3 +405,28 @@ def test_upkeep_runs_beside_work(tmp_path: Path) -> None:
         store.flush()
         store.optimize()
         assert store.quad_count == 100 and store.contains(quad(A, 7))
+
+
+@pytest.mark.parametrize("graph", [DefaultGraph(), NamedNode("http://e/_:g")])
+@pytest.mark.parametrize(
+    "term",
+    [
+        NamedNode("http://e/_:x"),
+        Literal('_:b "quoted" \\ \n\u0001 ü'),
+        Literal("<<( _:b )>>", language="en"),
+        Triple(NamedNode("http://e/s"), NamedNode("http://e/p"), Literal("_:b")),
+        Triple(NamedNode("http://e/s"), NamedNode("http://e/p"), BlankNode("b1")),
+        BlankNode("b1"),
+    ],
+    ids=str,
+)
+def test_terms_that_look_like_blank_nodes_and_those_that_are_some_keep_what_they_are(
+    store: QuadStore, graph: DefaultGraph | NamedNode, term: NamedNode | Literal | Triple | BlankNode
+) -> None:
+    before = Quad(NamedNode("http://e/s"), NamedNode("http://e/p"), Literal("before"), graph)
+    store.apply(add=[before])
+    wanted = Quad(NamedNode("http://e/s"), NamedNode("http://e/p"), term, graph)
+    store.apply(add=[wanted], remove=[before])
+    assert list(store.quads_for_pattern()) == [wanted]
+    store.apply(add=[before], remove=[wanted])
+    assert list(store.quads_for_pattern()) == [before]

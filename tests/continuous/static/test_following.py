@@ -107,6 +107,23 @@ def test_a_large_commit_is_read_anew_and_told_as_one_transaction() -> None:
         assert f"last read anew: {part['anew_because']}" in explain_text(one.engine.explain("q"))
 
 
+def test_keys_over_the_limit_are_not_looked_for_and_those_of_other_parts_are() -> None:
+    with bench(static_limits=StaticLimits(keys=3)) as one:
+        one.register("q", LABELLED, output="changes")
+        one.register("few", LABELLED.replace("?x :label ?l", "?x :label ?l . ?x :also ?m"), output="changes")
+        one.register("last", LABELLED.replace(":label", ":also"), output="changes")
+        one.push(1, "z")
+        also = Quad(NamedNode(E + "z"), NamedNode(E + "also"), NamedNode(E + "m"), DefaultGraph())
+        one.store.apply(add=[*(quad(f"a{n}", str(n)) for n in range(3000)), quad("z", "1"), also])
+        assert told(one.engine, "q") == [("insert", 1, ["1"])]
+        assert told(one.engine, "few") == [("insert", 1, ["1"])]
+        assert told(one.engine, "last") == [("insert", 1, ["m"])]
+        parts = [
+            one.engine.describe(name)["static_parts"][0]["anew_because"] for name in ("q", "few", "last")
+        ]
+        assert parts == ["version 1 changed more than 1000 keys, the limit is 3"] * 2 + [None]
+
+
 def test_keys_that_reach_too_many_rows_make_a_commit_large() -> None:
     with bench(static_limits=StaticLimits(rows=2)) as one:
         one.store.apply(add=[quad("hub", str(n)) for n in range(9)])
