@@ -57,10 +57,14 @@ def signature_of(secret: str, body: bytes) -> str:
     return f"sha256={hmac.new(secret.encode(), body, 'sha256').hexdigest()}"
 
 
-def require_no_password(url: str) -> None:
-    """Raise InputError where a URL, be it right or wrong, names a user: it must not be told to anybody."""
+def require_no_password(url: str, form: str = "") -> None:
+    """Raise InputError where a URL, be it right or wrong, names a user: it must not be told to anybody.
+
+    ``form`` is said of what it must be.
+    """
     if "@" in re.split("[/?#]", url.partition("://")[2] or url, maxsplit=1)[0]:
-        raise InputError("url holds a password", code="member", hint="Secrets have members of their own")
+        message = f"url holds a password{form and f', it must be {form}'}"
+        raise InputError(message, code="member", hint="Secrets have members of their own")
 
 
 def require_url(url: str, hosts: AllowedHosts, ports: Mapping[str, int] = WEB) -> None:

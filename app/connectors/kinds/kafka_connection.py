@@ -94,9 +94,12 @@ def check_brokers(given: Mapping[str, Any], hosts: AllowedHosts) -> None:
         require_url(f"kafka://{each}", hosts, PORTS)
 
 
+_FORM = "kafka://host:port[,host:port]"
+
+
 def _addresses(url: str) -> list[str]:
     """``host:port`` of each broker of a URL."""
-    require_no_password(url)
+    require_no_password(url, _FORM)
     scheme, _, rest = url.partition("://")
     if scheme != "kafka" or not rest:
         raise InputError(f"url is {url!r}, it must begin with kafka://", code="member")
@@ -108,7 +111,7 @@ def _addresses(url: str) -> list[str]:
         except ValueError as error:
             raise InputError(f"url is {url!r}: {error}", code="member") from error
         if not host or parts.path or parts.query or parts.username is not None:
-            raise InputError(f"url is {url!r}, it must be kafka://host:port[,host:port]", code="member")
+            raise InputError(f"url is {url!r}, it must be {_FORM}", code="member")
         found.append(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     return found
 

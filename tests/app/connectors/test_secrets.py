@@ -43,7 +43,7 @@ def test_secrets_are_told_to_nobody(start_server: Start, caplog: pytest.LogCaptu
     told = []
     for role, members in IN_URLS:
         answer = server.client.put(f"/{role}/it", json=members | beside[role])
-        assert problem_of(answer, 400)["detail"] == "url holds a password", members
+        assert problem_of(answer, 400)["detail"].startswith("url holds a password"), members
         told.append(answer.text)
     for number, (role, members) in enumerate(MEMBERS):
         answer = server.client.put(f"/{role}/it{number}", json=members | beside[role])
