@@ -123,7 +123,7 @@ class Engine(StreamService, QueryService):
         with parts.admin:
             if self.recovery is not None:
                 self.recovery.reconcile()
-                parts.sequencer.call(self.recovery.checkpoints.write_news)
+                parts.sequencer.call(self.recovery.checkpoints.behind_start)
             else:
                 parts.begin_at(parts.store.version)
                 parts.streams.restore()

@@ -104,6 +104,13 @@ class Checkpointer:
         if self._parts.turns.processed != self._processed and self._waiting is None:
             self._write(beside=True)
 
+    def behind_start(self) -> None:
+        """Write what the start made: the state, or the tables and texts alone where nothing happened."""
+        if self._parts.turns.processed != self._processed:
+            self.write_news()
+        else:
+            self._keep_tables()
+
     def when_due(self) -> None:
         """Write the state when it is time and something happened."""
         turns = self._parts.turns

@@ -105,6 +105,22 @@ def test_a_start_evaluates_none_of_many_parts_and_names_the_history_once(
     assert pages[0] == pages[1]
 
 
+def test_what_a_start_evaluated_is_on_disk_behind_it(tmp_path: Path, reads: Reads) -> None:
+    life = begun(tmp_path / "d")
+    life.stop()
+    for kept in (life.folder / "engine").glob("tables.sqlite*"):
+        kept.unlink()
+    reads.forget()
+    life = Life(life.folder, life.clock, static_limits=LIMITS)
+    assert len(reads.evaluated) == PARTS
+    reads.forget()
+    # Nothing was pushed and no checkpoint is due.
+    life = life.crash()
+    assert reads.evaluated == []
+    assert answers(life) == expected(life)
+    life.stop()
+
+
 def test_commits_behind_what_is_on_disk_are_read_once_for_all_parts(
     tmp_path: Path, reads: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
