@@ -34,6 +34,9 @@ QUERIES = {
     "star": "SELECT ?x ?v ?w { STREAM :s [RANGE 4ms] { ?x :seen ?v ; :felt ?w } }",
     "union": "SELECT ?x {{ STREAM :s [NOW] { ?x :seen 1 } } UNION { STREAM :t [RANGE 2ms] { ?x :felt 2 } }}",
     "first": "SELECT ?x (?v * 2 AS ?n) { STREAM :s [RANGE 4ms] { ?x :seen ?v } } ORDER BY DESC(?v) LIMIT 2",
+    "texts": "SELECT (CONCAT('what was seen: ', STR(?v)) AS ?n) { STREAM :s [RANGE 4ms] { ?x :seen ?v } } "
+    "ORDER BY ?v LIMIT 2",
+    "inner": "SELECT ?v {{ SELECT ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } } ORDER BY DESC(?v) LIMIT 3 }}",
     "sorted": "SELECT ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } } ORDER BY ?x OFFSET 1",
     "distinct": "SELECT DISTINCT ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } }",
 }
