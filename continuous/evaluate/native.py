@@ -38,15 +38,13 @@ from .evaluator import Evaluator
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class AnswerChange:
-    """What one step did to the answer, and the answer after it.
+    """What one step did to the answer, and the answer after it: ``known`` where somebody asked for it.
 
-    Attributes:
-        known: the whole answer after this step, where somebody asked for it.
-        later: the change after this one.
+    ``later`` is the change after this one.
     """
 
     _answer: IncrementalAnswer
-    _deltas: Sequence[Delta]
+    deltas: Sequence[Delta]
     boolean: bool | None
     known: list[Solution] | None
     later: AnswerChange | None = None
@@ -54,13 +52,10 @@ class AnswerChange:
 
     @property
     def delta(self) -> Delta:
-        """The rows that went and came, in the answer's order, as often as they did.
-
-        Their ids are known as long as the change is somebody's.
-        """
-        if len(self._deltas) != 1:
-            self._deltas = [reduce(merge, self._deltas, {})]
-        return self._deltas[0]
+        """The rows that went and came, in the answer's order; as long as it is somebody's ids are known."""
+        if len(self.deltas) != 1:
+            self.deltas = [reduce(merge, self.deltas, {})]
+        return self.deltas[0]
 
     @property
     def deleted(self) -> list[Solution]:
@@ -120,8 +115,6 @@ class IncrementalAnswer:
         self._top = state.top if ordered else None
         self._shown_revision = -1
         self._newest: AnswerChange | None = None
-        # What steps that change nothing give until the next that does.
-        self._unchanged: AnswerChange | None = None
         self._most = most or sys.maxsize
         # Changes that are not decoded yet, those of them that somebody has.
         self._waiting: deque[weakref.ref[AnswerChange]] = deque()
@@ -130,8 +123,10 @@ class IncrementalAnswer:
         """Apply changes of the plan's rows; they are decoded if anybody asks."""
         top = self._top
         same_order = top is None or top.revision == self._shown_revision
-        if not any(deltas) and same_order and self._unchanged is not None:
-            return self._unchanged
+        newest = self._newest
+        # A step that changes nothing after one that changed nothing.
+        if newest is not None and not any(deltas) and not any(newest.deltas) and same_order:
+            return newest
         mine = self.rows
         with self._reading:
             for delta in deltas:
@@ -140,17 +135,14 @@ class IncrementalAnswer:
                         mine[row] = total
                     else:
                         del mine[row]
-            if self._ask:
-                change = AnswerChange(self, deltas, bool(mine), [])
-            else:
-                change = AnswerChange(self, deltas, None, None if top is None else self._decoded())
-            if self._newest is not None:
-                self._newest.later = change
+            known = [] if self._ask else None if top is None else self._decoded()
+            change = AnswerChange(self, deltas, bool(mine) if self._ask else None, known)
+            if newest is not None:
+                newest.later = change
             self._newest = change
         self._check(len(mine))
         if top is not None:
             self._shown_revision = top.revision
-        self._unchanged = None if any(deltas) else change
         waiting = self._waiting
         while waiting and waiting[0]() is None:
             waiting.popleft()
@@ -164,15 +156,14 @@ class IncrementalAnswer:
 
     def check(self, changes: Iterable[Delta]) -> int:
         """How many rows it may have more behind some changes; raises BudgetError when it has too many."""
-        rows = len(reduce(merge, changes, dict(self.rows)))
-        self._check(rows)
-        return self._most - rows
+        return self._check(len(reduce(merge, changes, dict(self.rows))))
 
-    def _check(self, rows: int) -> None:
+    def _check(self, rows: int) -> int:
         if rows > self._most:
             raise BudgetError(
                 f"the answer has {rows} rows, the limit is {self._most} (max_answer_rows)", limit=self._most
             )
+        return self._most - rows
 
     def rows_after(self, change: AnswerChange) -> list[Solution]:
         """The whole answer after a step: the newest answer without the changes since. In any thread."""
@@ -320,8 +311,7 @@ class NativeEvaluator(Evaluator):
         if self.ordered and state.top is not None:
             delta = state.top.in_order(delta)
         change = answer.step(delta)
-        if self.terms.dictionary.due:
-            self.terms.tidy()
+        self.terms.tidy()
         return change
 
     def run(
@@ -337,8 +327,7 @@ class NativeEvaluator(Evaluator):
         if ran is None:
             return None
         change = answer.step(*ran.changes)
-        if self.terms.dictionary.due:
-            self.terms.tidy()
+        self.terms.tidy()
         return ran, change
 
     @property

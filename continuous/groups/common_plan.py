@@ -368,8 +368,7 @@ class CommonPlan:
                 self._filled[label] = None
             else:
                 self._filled.pop(label, None)
-        if self._terms.dictionary.due:
-            self._terms.tidy()
+        self._terms.tidy()
         return told
 
     def _answer(self, label: int, delta: Delta = EMPTY) -> AnswerChange:

@@ -116,8 +116,7 @@ class Feed:
 
         ``current`` makes the line of the current answer from now on; called when somebody asks for it.
         """
-        before, place, number = self._assigned, self._place, self._assigned
-        written, held, rows, feed = self._written, self._held, self._rows, self.number
+        place, before, number, written = self._place, self._assigned, self._assigned, self._written
         for kind, data in events:
             place += 1
             given = None
@@ -126,10 +125,10 @@ class Feed:
             event = written.pop(place, None) if written else None
             if event is None:
                 event = made_event((given, kind, data))
-                rows.append((feed, place, given, kind, data))
+                self._rows.append((self.number, place, given, kind, data))
             elif (event.kind, event.data) != (kind, data):
                 log.warning("replay gave the feed %s another event at place %d", self.name, place)
-            held.append(event)
+            self._held.append(event)
         self._assigned, self._place = number, place
         if current is not None:
             self._next = current

@@ -203,9 +203,8 @@ class PlanState:
             lookup.check()
             if lookup.renewals:
                 return 0
-        if any([content.changes or content.named for _, content in contents]):
-            return 0
-        return max(0, self.compiled.special - self.plan.figures.steps - 1)
+        busy = any([content.changes or content.named for _, content in contents])
+        return 0 if busy else max(0, self.compiled.special - self.plan.figures.steps - 1)
 
     def step(self, given: Mapping[SourceKey, Delta]) -> Delta:
         """The change of the plan's rows."""

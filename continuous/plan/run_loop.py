@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import BudgetError
 from ..expressions.compile import Emitter
@@ -35,23 +35,25 @@ _INSERT, _DELETE = ("insert", "rows_inserted", 1), ("delete", "rows_deleted", -1
 _SIGNS = {"istream": (_INSERT,), "dstream": (_DELETE,), "changes": (_DELETE, _INSERT), "rstream": ()}
 
 
-class Ran(NamedTuple):
-    """What a run has done: how many transactions are worked off, at how many instants, and what they tell.
+@dataclass(slots=True)
+class Ran:
+    """What a run has done: how many transactions it has worked off, at how many instants, and what they tell.
 
-    At ``at``, the last one, elements came if ``entered``, and something was told if ``last``; ``told_at`` is
-    the last one that told something. ``changes`` are those of the answer. With an ``error`` the evaluation
-    behind these failed.
+    So many elements were ``taken``. At ``at``, the last instant, some came if ``entered``, and something was
+    told if ``last``; ``told_at`` is the last one that told something. ``changes`` are those of the answer.
+    With an ``error`` the evaluation behind these failed.
     """
 
-    done: int
-    instants: int
-    at: int
-    entered: bool
-    last: bool
-    told_at: int
-    events: list[Event]
-    changes: list[Delta]
-    error: Exception | None
+    done: int = 0
+    instants: int = 0
+    taken: int = 0
+    at: int = 0
+    entered: bool = False
+    last: bool = False
+    told_at: int = 0
+    events: list[Event] = field(default_factory=list)
+    changes: list[Delta] = field(default_factory=list)
+    error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ class RunLoop:
     windows: Sequence[LoopWindow]
     emission: SelectEmission
     check: Callable[[Sequence[Delta]], int]
-    head: str = "def run(given, left, timeline, changes, told, middle, room, progress):"
+    head: str = "def run(given, steps, timeline, ran, middle, room):"
     source: str = ""
     sources: Mapping[SourceKey, str] = field(init=False)
     _function: Any = None
@@ -130,23 +132,18 @@ class RunLoop:
         if self._made_for != compiled.renewals:
             self.source, self._function = compiled.loop(self)
             self._made_for = compiled.renewals
-        changes: list[Delta] = []
-        told: list[Event] = []
-        progress: list[Any] = []
-        middle = f',"version":{version}{self.emission.head}'
-        error: Exception | None = None
+        ran, middle = Ran(), f',"version":{version}{self.emission.head}'
         try:
-            self._function(given, steps, timeline, changes, told, middle, room, progress)
+            self._function(given, steps, timeline, ran, middle, room)
         except Exception as failure:
-            error = failure
-            if isinstance(error, BudgetError):
-                state.tell_where(error)
-        done, left, taken, at, entered, last, told_at = progress
-        state.plan.figures.steps += steps - left
-        timeline.inputs.taken += taken
-        if done == len(given):
+            ran.error = failure
+            if isinstance(failure, BudgetError):
+                state.tell_where(failure)
+        state.plan.figures.steps += ran.instants
+        timeline.inputs.taken += ran.taken
+        if ran.done == len(given):
             timeline.instant = max(given[-1][0], timeline.instant or 0)
-        return Ran(done, steps - left, at, entered, last, told_at, told, changes, error)
+        return ran
 
     # --- the generated lines ----------------------------------------------------------------------
 
@@ -154,11 +151,11 @@ class RunLoop:
         """The lines before a step: what leaves and what enters at the next instant."""
         terms = self.state.terms
         out.names.update(keys_of=terms.coder.keys, text=terms.texts)
-        out.names.update(clock=time.monotonic, unlimited=sys.maxsize)
+        out.names.update(clock=time.monotonic, most=sys.maxsize)
         streams = {each.stream for each in self.windows}
         out.depth = 1
-        out.line("first, done, taken, worked, entered, last, told_at = False, 0, 0, 0, False, False, 0")
-        out.line("heavy, grown = budget.limits.bytes or unlimited, 0")
+        out.line("first = entered = last = False; done = taken = worked = told_at = grown = 0")
+        out.line("told, changes, left, heavy = ran.events, ran.changes, steps, budget.limits.bytes or most")
         out.line("windows, views = [*timeline.windows.operators.values()], [*timeline.inputs.views.values()]")
         for number, each in enumerate(self.windows):
             out.line(f"live{number} = windows[{number}].live")
@@ -278,7 +275,8 @@ class RunLoop:
         out.line("done += 1")
         out.depth -= 2
         out.line("finally:")
-        out.line("    progress[:] = done, left, taken, worked, entered, last, told_at")
+        out.line("    ran.done, ran.instants, ran.taken, ran.at = done, steps - left, taken, worked")
+        out.line("    ran.entered, ran.last, ran.told_at = entered, last, told_at")
 
     def _refuse(self, out: Emitter, lines: Sequence[str]) -> None:
         """The lines of an instant are too long."""

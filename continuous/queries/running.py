@@ -350,7 +350,7 @@ def _read_bound_streams(running: RunningQuery) -> None:
 def _looks_nowhere(running: RunningQuery) -> bool:
     """True when nothing has to be looked at between two instants of a query."""
     unlimited = running.fate is None and running.view is None and running.prepared.sources is None
-    return unlimited and running.state == "running"
+    return unlimited and running.state == "running" and not running.static.stale
 
 
 def _work_off(running: RunningQuery, steps: Iterator[Step], now_ms: int) -> None:
@@ -370,8 +370,6 @@ def _work_off(running: RunningQuery, steps: Iterator[Step], now_ms: int) -> None
 
 def _run(running: RunningQuery, given: Sequence[Transaction], now_ms: int) -> int:
     """Work off the first of some transactions at once; how many they were."""
-    if running.static.stale:
-        return 0
     version = _version(running)
     found = running.evaluator.run(given, running.timeline, running.emission, version)
     if found is None:

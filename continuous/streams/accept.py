@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -25,12 +24,6 @@ from .checks import checked
 from .dead_letters import DeadLetter, DeadLetters
 from .decode import PROV_GENERATED_AT_TIME, BadElement, Decoded
 from .receipts import PushReceipt, Receipts
-
-# The shortest way to make what each push needs one of.
-_made_time = partial(tuple.__new__, StreamTime)
-_made_arrival = partial(tuple.__new__, Arrival)
-_made_record = partial(tuple.__new__, LogRecord)
-_made_receipt = partial(tuple.__new__, PushReceipt)
 
 
 @dataclass(slots=True)
@@ -92,7 +85,7 @@ class StreamState:
     @property
     def time(self) -> StreamTime:
         """What is known of its time now."""
-        return _made_time((self.seen, self.floor, self.record.lateness_ms))
+        return StreamTime(self.seen, self.floor, self.record.lateness_ms)
 
     @property
     def watermark(self) -> int | None:
@@ -140,7 +133,7 @@ class StreamState:
         ):
             # The first of a run of movements and the last say all: a silent stream does not fill the memory.
             inputs.pop()
-        inputs.append(_made_record((order, event)))
+        inputs.append(LogRecord(order, event))
         seen = event.after.seen
         floor = None if seen is None else seen - self.retention_ms
         while inputs and (
@@ -306,11 +299,11 @@ class Acceptor:
                 self._stamp(stream, "arrival" if elements[0].at is None else "event")
         if entering:
             stream.idle = False
-            event = _made_arrival((iri, tuple(entering), before, stream.time, record.late == "admit"))
+            event = Arrival(iri, tuple(entering), before, stream.time, record.late == "admit")
         begin, end = (first, stream.next_seq - 1) if made else (None, None)
         durable, listed = self._journal is not None, tuple(bad) if partial else None
-        receipt = _made_receipt(
-            (iri, begin, end, len(made), len(late), durable, listed, len(dropped), decoded.skipped)
+        receipt = PushReceipt(
+            iri, begin, end, len(made), len(late), durable, listed, len(dropped), decoded.skipped
         )
         if key is not None:
             self.receipts.keep(iri, *key, receipt)

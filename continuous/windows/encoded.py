@@ -128,11 +128,10 @@ class ElementCoder:
                     continue
                 if predicate_id == reifies:
                     self.met_reifier, plain = True, False
+                row: IdRow = (ids[subject], predicate_id, ids[object_])
                 if graph:
-                    keys.append((ids[subject], predicate_id, ids[object_], ids[graph]))
-                    plain = False
-                else:
-                    keys.append((ids[subject], predicate_id, ids[object_]))
+                    row, plain = (*row, ids[graph]), False
+                keys.append(row)
             element.encoded = stamp, tuple(keys), plain
             if not plain:
                 return place
@@ -183,7 +182,7 @@ class EngineTerms:
 
     def tidy(self) -> None:
         """A slice of forgetting terms that nothing holds, when it is due; called between transactions."""
-        if self.planning.acquire(blocking=False):
+        if self.dictionary.due and self.planning.acquire(blocking=False):
             try:
                 if not self.dictionary.sweeping:
                     # From here on ids must be asked for to be marked.

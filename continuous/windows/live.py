@@ -67,9 +67,8 @@ class LiveQuads:
         for element in elements:
             self.occurrences -= len(element.statements)
             for quad in element.quads:
-                if counts[quad] > 1:
-                    counts[quad] -= 1
-                else:
+                counts[quad] -= 1
+                if not counts[quad]:
                     del counts[quad], self._latest[quad]
 
     @property

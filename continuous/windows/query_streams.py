@@ -46,13 +46,6 @@ class View:
     idle: bool = False
     operators: list[WindowOperator] = field(default_factory=list, init=False, compare=False)
 
-    def collect(self, event: Arrival) -> None:
-        """The elements of an arrival, which are in order, wait in windows on grids."""
-        self.active, self.idle, self.time = True, False, event.after
-        for operator in self.operators:
-            assert isinstance(operator, GridWindow)
-            operator.add(*event.elements)
-
     def watermark(self) -> int | None:
         """The watermark of the stream as this query waits for it."""
         return self.time.watermark(self.lateness)

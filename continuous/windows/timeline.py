@@ -189,7 +189,9 @@ class QueryTimeline:
             if self.inputs.in_order(event, self.instant) and event.elements[-1].event_time < sum(
                 self._next_time_event()
             ):
-                view.collect(event)
+                view.active, view.idle, view.time = True, False, event.after
+                for grid in self.windows.grids:
+                    grid.add(*event.elements)
                 self.inputs.taken += len(event.elements)
                 self.instant = event.elements[-1].event_time
                 return iter(())
