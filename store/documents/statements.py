@@ -34,12 +34,20 @@ _STRING = rf'{_PLAIN}(?:\\[tbnrf"\\]{_PLAIN})*+"'
 _LANGUAGE = r"@[a-z]{2,3}(?:-(?:[a-z]{2}|[0-9]{3}|[a-z]{4}))?+(?= )"
 _VALUE = "|".join(rf'{pattern}"\^\^<{re.escape(datatype)}>' for datatype, pattern in CANONICAL.items())
 _NODE = rf"{_IRI}|_:[A-Za-z0-9_][A-Za-z0-9_\-]*+"
-_TRIPLE = rf'({_NODE}) ({_IRI}) ({_NODE}|"(?:{_VALUE}|{_STRING}(?:{_LANGUAGE}|(?= ))))'
-PLAIN_LINE = {
-    RdfFormat.N_TRIPLES: re.compile(rf"{_TRIPLE}() \.(?:\n|\Z)"),
-    RdfFormat.N_QUADS: re.compile(rf"{_TRIPLE}(?: ({_NODE}))?+ \.(?:\n|\Z)"),
-}
-"""By format: a line of the plainest form, its groups are those of the statement."""
+
+
+def _lines(node: str) -> dict[RdfFormat, re.Pattern[str]]:
+    """By format: a line of the plainest form with such nodes, its groups are those of the statement."""
+    triple = rf'({node}) ({_IRI}) ({node}|"(?:{_VALUE}|{_STRING}(?:{_LANGUAGE}|(?= ))))'
+    return {
+        RdfFormat.N_TRIPLES: re.compile(rf"{triple}() \.(?:\n|\Z)"),
+        RdfFormat.N_QUADS: re.compile(rf"{triple}(?: ({node}))?+ \.(?:\n|\Z)"),
+    }
+
+
+PLAIN_LINE = _lines(_IRI)
+"""Lines without blank nodes, as most are: a choice costs a tenth."""
+_LINE = _lines(_NODE)
 STORED_VALUE = re.compile(rf'"(?:{_VALUE})').fullmatch
 """Matches typed literals that are certainly in the store's form."""
 # Prices and coordinates end with zeros again and again.
@@ -68,7 +76,7 @@ def read_statements(text: str, rdf_format: RdfFormat, *, exact: bool = False) ->
         text = text.replace("\r\n", "\n")
     if not exact and _ROUND in text:
         text = _ROUND_DECIMAL.sub(_shortened, text)
-    line = PLAIN_LINE[rdf_format]
+    line = (_LINE if may_have_blank(text) else PLAIN_LINE)[rdf_format]
     match = line.match(text)
     if match is None:
         return None
