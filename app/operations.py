@@ -107,9 +107,10 @@ OPERATIONS: tuple[ApiCall, ...] = (
         "post",
         "/update",
         "SPARQL update",
-        (204,),
+        (200, 204),
         (*_USING, "timeout"),
         ("application/sparql-update", *FORM),
+        JSON,
         role="write",
     ),
     ApiCall(

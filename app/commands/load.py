@@ -73,12 +73,12 @@ def _upload(server: ServerConnection, file: Path, options: argparse.Namespace) -
     parameters = {} if options.graph is None else {"graph": options.graph}
     if options.graph is None and media_type not in _DATASETS:
         parameters = {"default": ""}
-    headers = {"Content-Type": media_type}
+    headers = {"Content-Type": media_type} | output.PREFERRED
     if packed is _as_it_is:
         headers["Content-Encoding"] = "gzip"
     with (packed or _as_it_is)(file) as stream:
         answer = server.call("POST", "store", params=parameters, content=_blocks(stream), headers=headers)
-    change = output.change_of(answer)
+    change = answer.json()
     output.tell(options, f"loaded {file}: {output.change_text(change)}", {"file": str(file)} | change)
 
 

@@ -11,7 +11,9 @@ from typing import Any
 from quadrill.store.documents.times import format_instant
 
 from . import tables
-from .plain_http import HttpAnswer
+
+PREFERRED = {"Prefer": "return=representation"}
+"""The header by which a server tells what a write did: version, quads added and removed."""
 
 
 def print_json(document: Any) -> None:
@@ -82,17 +84,8 @@ def duration(ms: int | None) -> str:
     return " ".join(parts[:2])
 
 
-def change_of(answer: HttpAnswer) -> dict[str, int]:
-    """What a write to the store did: its version, the quads added and removed."""
-    return {
-        "version": int(answer.headers["etag"].strip('"')),
-        "added": int(answer.headers["quads-added"]),
-        "removed": int(answer.headers["quads-removed"]),
-    }
-
-
 def change_text(change: Mapping[str, int]) -> str:
-    """`change_of` as a sentence."""
+    """What a write to the store did, as a sentence; it was asked for by `PREFERRED`."""
     if not change["added"] and not change["removed"]:
         return f"nothing changed, version {change['version']}"
     added = counted(change["added"], "quad")

@@ -138,9 +138,9 @@ def _asked(
 
 
 def _update(options: argparse.Namespace) -> int:
-    headers = {"Content-Type": "application/sparql-update"}
+    headers = {"Content-Type": "application/sparql-update"} | output.PREFERRED
     with connect(options) as server:
         answer = server.call("POST", "update", content=_text(options), headers=headers)
-    change = output.change_of(answer)
+    change = answer.json()
     output.tell(options, output.change_text(change), change)
     return 0

@@ -13,7 +13,7 @@ from ..config import Settings
 _METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, QUERY, OPTIONS"
 _READING = "GET, HEAD, POST, QUERY, OPTIONS"
 _HEADERS = "Accept, Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID"
-_EXPOSED = "ETag, Quads-Added, Quads-Removed, Location, Retry-After, Content-Encoding"
+_EXPOSED = "ETag, Location, Retry-After, Content-Encoding"
 _MAX_AGE = "3600"
 
 

@@ -26,7 +26,6 @@ from ..http.errors import HttpError
 from ..http.protocol import fields_of, graph_iri
 from . import preconditions
 from . import requests as incoming
-from .plain_answers import change_headers
 from .requests import services
 from .streamed_answer import StreamedAnswer
 
@@ -151,7 +150,7 @@ def _commit(write: Callable[[int | None], Commit], graph: GraphName | None = Non
 
 
 def _done(commit: Commit, *, created: bool = False, location: str | None = None) -> Response:
-    response = Response(status=201 if created or location else 204, headers=change_headers(commit))
+    response = incoming.commit_response(commit, 201 if created or location else 204)
     if location is not None:
         response.headers["Location"] = location
     elif created:

@@ -6,8 +6,6 @@ import gzip
 from collections.abc import Callable
 from typing import NamedTuple
 
-from quadrill.store.changes.commit import Commit
-
 from ..http import cors, negotiation
 from ..http.errors import problem_response
 from ..http.middleware import NOSNIFF
@@ -25,16 +23,6 @@ class PlainAnswer(NamedTuple):
     status: str
     headers: dict[str, str]
     body: bytes = b""
-
-
-def change_headers(commit: Commit) -> dict[str, str]:
-    """What an answer tells of a commit: the version, and how many quads it added and removed."""
-    changes = commit.graphs.values()
-    return {
-        "ETag": f'"{commit.version}"',
-        "Quads-Added": str(sum(each.added for each in changes)),
-        "Quads-Removed": str(sum(each.removed for each in changes)),
-    }
 
 
 def answer_of(work: Callable[[], PlainAnswer]) -> PlainAnswer:

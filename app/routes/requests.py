@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 
 from flask import Response, current_app, g, request
 
+from quadrill.store.changes.commit import Commit
+
 from ..evaluation.answer import Client, client_of
 from ..http.bodies import too_large, utf8
 from ..http.errors import HttpError
@@ -114,6 +116,24 @@ def json_response(value: Json, status: int = 200, headers: Mapping[str, str] | N
     response.headers["Content-Type"] = "application/json"
     response.headers.update(headers or {})
     return response
+
+
+def commit_response(commit: Commit, status: int) -> Response:
+    """The answer to a write: its version, and for who prefers a representation how many quads changed.
+
+    Source: RFC 7240, section 4.2.
+    """
+    headers = {"ETag": f'"{commit.version}"'}
+    if "return=representation" not in request.headers.get("Prefer", "").replace(" ", ""):
+        return Response(status=status, headers=headers)
+    changes = commit.graphs.values()
+    document = {
+        "version": commit.version,
+        "added": sum(each.added for each in changes),
+        "removed": sum(each.removed for each in changes),
+    }
+    headers["Preference-Applied"] = "return=representation"
+    return json_response(document, 200 if status == 204 else status, headers)
 
 
 def flag(name: str, default: bool = False) -> bool:

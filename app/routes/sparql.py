@@ -11,7 +11,6 @@ from ..http.errors import HttpError
 from ..http.protocol import QUERY, UPDATE, SparqlCall, fields_of
 from ..security import needs
 from . import requests as incoming
-from .plain_answers import change_headers
 from .requests import services
 from .streamed_answer import StreamedAnswer
 
@@ -80,7 +79,7 @@ def _query(call: SparqlCall) -> Response:
 def _update(call: SparqlCall) -> Response:
     services().engine.require_room()
     commit = services().endpoint.update(call, incoming.user())
-    return Response(status=204, headers=change_headers(commit))
+    return incoming.commit_response(commit, 204)
 
 
 def _posted(*direct_types: str) -> SparqlCall:

@@ -15,7 +15,7 @@ from ..http.middleware import RequestObserver
 from ..http.reply import Reply
 from ..http.wire import WireRequest
 from ..wiring import Services
-from .plain_answers import NO_CONTENT, PlainAnswer, PlainAnswers, answer_of, change_headers
+from .plain_answers import NO_CONTENT, PlainAnswer, PlainAnswers, answer_of
 
 PATH = "/update"
 
@@ -39,7 +39,8 @@ class UpdateShortcut:
             OSError: the client is gone.
         """
         started = time.perf_counter()
-        if request.method != "POST":
+        # Who prefers a document gets it the ordinary way.
+        if request.method != "POST" or request.headers.get("Prefer"):
             return False
         services = self._services
         try:
@@ -59,7 +60,7 @@ class UpdateShortcut:
         def update() -> PlainAnswer:
             services.engine.require_room()
             commit = services.endpoint.update(call, user)
-            return PlainAnswer(NO_CONTENT, change_headers(commit))
+            return PlainAnswer(NO_CONTENT, {"ETag": f'"{commit.version}"'})
 
         try:
             self._answers.send(request, reply, answer_of(update))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from urllib.parse import urlencode
 
@@ -115,6 +116,15 @@ def test_tokens_are_asked_for_on_the_short_cut(start_server: Start, token: str, 
     direct, ordinary = map(without_version, both_ways(server, post(INSERT, *headers)))
     assert direct == ordinary
     assert direct[0] == status
+
+
+def test_who_prefers_it_is_told_how_many_quads_changed(filled: LiveServer, taken: list[bool]) -> None:
+    request = post("INSERT DATA { <urn:new> <urn:p> 1 }", ("Prefer", "return=representation"))
+    direct, ordinary = both_ways(filled, request)
+    version = filled.services.store.version
+    assert (direct[0], json.loads(direct[2])) == (200, {"version": version, "added": 1, "removed": 0})
+    assert (ordinary[0], json.loads(ordinary[2])) == (200, {"version": version, "added": 0, "removed": 0})
+    assert direct[1]["preference-applied"] == "return=representation" and True not in taken
 
 
 def test_a_read_only_server_takes_no_update(start_server: Start) -> None:
