@@ -36,6 +36,9 @@ test-fast: ## laws, oracles and units, under three minutes on two cores: no serv
 test-all: ## everything, the slow sweeps too
 	$(BIN)/python -m pytest -m "slow or not slow"
 
+docs: ## the site of the documents, into build/site, with every link looked at
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
+
 kafka: ## the jars of a real Kafka broker for its tests, into ~/.cache/quadrill/kafka; needs Java and Maven
 	mvn -q -B -f .ci/kafka/pom.xml dependency:copy-dependencies -DincludeScope=runtime \
 	  -DoutputDirectory=$(or $(QUADRILL_TEST_KAFKA),$(HOME)/.cache/quadrill/kafka)
