@@ -226,6 +226,8 @@ OPERATIONS: tuple[ApiCall, ...] = (
         RECORD_TYPES,
         ("application/n-quads",),
     ),
+    ApiCall("get", "/streams/history", "what came in the last hour", (200,), ("iri",), answers=JSON),
+    ApiCall("get", "/streams/{name}/history", "what came in the last hour", (200,), answers=JSON),
     ApiCall("get", "/streams/{name}", "one stream", (200,), answers=JSON),
     ApiCall("put", "/streams/{name}", "declare a stream", (200, 201), _DECLARE, JSON, JSON, "write"),
     ApiCall("post", "/streams/{name}", "push elements to a stream", (200,), _PUSH, PUSH_TYPES, JSON, "push"),
@@ -322,6 +324,7 @@ OPERATIONS: tuple[ApiCall, ...] = (
         ("analyze", "code"),
         answers=("text/plain", *JSON),
     ),
+    ApiCall("get", "/queries/{name}/history", "what it did in the last hour", (200,), answers=JSON),
     ApiCall(
         "post", "/queries/{name}/refresh", "refresh the static parts now", (200,), answers=JSON, role="write"
     ),

@@ -36,6 +36,7 @@ from .prefixes import PrefixTable
 from .security import Security
 from .setting_values import SettingsError
 from .upkeep.backup import remove_outgoing
+from .upkeep.history import History
 from .upkeep.jobs import JobQueue
 
 log = logging.getLogger("quadrill.app")
@@ -59,6 +60,7 @@ class Services:
     metrics: RequestMetrics
     connectors: Connectors
     pushes: PushLoop
+    history: History
     closed: bool = False
 
     def start(self) -> None:
@@ -69,6 +71,8 @@ class Services:
         self.fanout.start()
         self.engine.start()
         self.connectors.start()
+        if self.engine.settings.threaded:
+            self.history.start()
 
     def close(self) -> None:
         """Stop what runs, then close what keeps: nothing writes to a closed store."""
@@ -76,6 +80,7 @@ class Services:
             return
         self.closed = True
         for step in (
+            self.history.stop,
             self.jobs.close,
             self.connectors.close,
             self.pushes.close,
@@ -143,6 +148,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             metrics,
             Connectors(engine, registry, settings, clock.now_ms),
             PushLoop(engine),
+            History(engine, clock.now_ms),
         )
         undo.pop_all()
     return services

@@ -33,7 +33,7 @@ from .lifecycle.lifecycle import QueryLifecycle
 from .lifecycle.parts import EngineParts, MakeEvaluator
 from .lifecycle.query_service import QueryService
 from .lifecycle.stream_service import StreamService
-from .queries.catalogue import QueryFigures
+from .queries.catalogue import QueryFigures, figures_of
 from .queries.registration import Registration
 from .recovery.recovery import Recovery
 from .scheduler.turn_kinds import CommitTurn
@@ -199,7 +199,7 @@ class Engine(StreamService, QueryService):
     def figures(self) -> EngineFigures:
         """What the engine holds and how long its stages take, cheaply."""
         parts = self.parts
-        queries = parts.sequencer.look(parts.catalogue.figures)
+        queries = list(self.look_at_queries(lambda some, _: list(map(figures_of, some))))
         return EngineFigures(
             stages=parts.turns.stages,
             queue_inputs=parts.turns.waiting.qsize(),

@@ -87,6 +87,13 @@ def explain(name: str) -> Response:
     return Response(text, content_type="text/plain; charset=utf-8")
 
 
+@blueprint.get("/queries/<part:name>/history")
+def history(name: str) -> Response:
+    """What a query did in the last hour, in columns."""
+    incoming.known_parameters(())
+    return incoming.json_response(services().history.query(incoming.check_name(name, "the query name")))
+
+
 @blueprint.patch("/queries/<part:name>")
 def patch(name: str) -> Response:
     """Pause, resume or change settings."""

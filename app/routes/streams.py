@@ -41,6 +41,22 @@ def get_stream(name: str) -> Response:
     return incoming.json_response(services().engine.stream(incoming.check_name(name, "the stream name")))
 
 
+@blueprint.get("/streams/history")
+def get_history_by_iri() -> Response:
+    """What came on the stream with ``?iri=`` in the last hour; without it the stream of that name."""
+    if "iri" not in request.args:
+        return get_stream("history")
+    incoming.known_parameters({"iri"})
+    return incoming.json_response(services().history.stream(_iri()))
+
+
+@blueprint.get("/streams/<part:name>/history")
+def get_history(name: str) -> Response:
+    """What came on a stream in the last hour, in columns."""
+    incoming.known_parameters(())
+    return incoming.json_response(services().history.stream(incoming.check_name(name, "the stream name")))
+
+
 @blueprint.get("/streams/<part:name>/late")
 def get_late(name: str) -> Response:
     """The late elements that a stream still keeps, oldest first."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from quadrill.store.errors import ConflictError, NotFoundError
 from quadrill.store.results import one_line
@@ -25,13 +26,17 @@ from ..queries.running import RunningQuery
 from ..scheduler.sequencer import PATIENCE_S
 from ..scheduler.turn_kinds import ChangeTurn, RefreshTurn, StateTurn
 from ..static.reading import Progress, entered
+from ..streams.accept import StreamState
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
+
+T = TypeVar("T")
 
 _LONG_S = 0.5
 """An evaluation that takes longer than this is called off by who pauses or drops its query."""
 _LAST_WRITE_S = 5.0
 """How long a drop waits for what its view has still to write."""
+_PORTION = 250
 
 
 class QueryService:
@@ -191,10 +196,8 @@ class QueryService:
         return document or describe.describe_failed(self.parts.catalogue.get(name))
 
     def _describe_now(self, name: str) -> dict[str, Any] | None:
-        """The description; None while a registration has neither begun nor failed, or just ends.
-
-        Any thread may come here, so that each member of the entry is read once: a drop takes them away.
-        """
+        """The description; None while a registration has neither begun nor failed, or just ends."""
+        # Any thread may come here, so that each member of the entry is read once: a drop takes them away.
         entry = self.parts.catalogue.get(name)
         pending, running = entry.pending, entry.running
         now = self.parts.clock.now_ms()
@@ -216,6 +219,14 @@ class QueryService:
             with suppress(NotFoundError):  # dropped in the meantime
                 found.append(self.describe(entry.name))
         return found
+
+    def look_at_queries(
+        self, look: Callable[[list[Entry], Callable[[str], StreamState | None]], list[T]]
+    ) -> Iterator[T]:
+        """What ``look`` finds of all queries, so many at a time, between which the engine works."""
+        entries, find = self.parts.catalogue.entries(), self.parts.streams.find
+        for begin in range(0, len(entries), _PORTION):
+            yield from self.parts.sequencer.look(partial(look, entries[begin : begin + _PORTION], find))
 
     def explain(self, name: str, *, analyze: bool = False) -> dict[str, Any]:
         """The description of a query, its plan and the generated source of it, None where there is none.
@@ -299,15 +310,8 @@ class QueryService:
 
         Windows begin empty, the feed gets a reset and its ids go on. The elements take the order in which
         they were accepted; the static parts are those of the present version. A stream that the query makes
-        gets only instants that it has not got yet. A paused or failed query runs again.
-
-        Args:
-            name: the query.
-            from_ms: the event time to begin at; by default that of the oldest retained element.
-
-        Returns:
-            ``from``, ``retained_from`` (the oldest retained event time, None without), ``elements`` that were
-            evaluated, ``first_id`` of the new epoch and the query's ``state``.
+        gets only instants that it has not got yet. A paused or failed query runs again. ``from_ms`` is the
+        event time to begin at, by default that of the oldest retained element: ``retained_from``.
 
         Raises:
             QuadrillError: it cannot begin anew; what ran goes on.
@@ -330,12 +334,7 @@ class QueryService:
         }
 
     def drop(self, name: str, *, with_graph: bool = False) -> None:
-        """Drop a query; its feed ends.
-
-        Args:
-            name: the query.
-            with_graph: the graph of its view is dropped, too; by default it stays and is everybody's.
-        """
+        """Drop a query; its feed ends. Its view's graph is everybody's then, or goes, too, ``with_graph``."""
         self._call_off(name)
         if name in self.parts.views.by_name:
             self.parts.views.wait(time.monotonic() + _LAST_WRITE_S)

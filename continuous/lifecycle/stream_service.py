@@ -119,6 +119,10 @@ class StreamService:
                 found.append(self.stream(name))
         return found
 
+    def stream_states(self) -> list[StreamState]:
+        """The streams with their counters, as they are now."""
+        return list(self.parts.streams)
+
     def newest_elements(self, iri: str, most: int) -> list[Element]:
         """The newest elements that a stream retains, at most so many; none of a stream that is not there."""
         return self.parts.streams.newest(iri, most)

@@ -200,10 +200,6 @@ class QueryCatalogue:
         with self._lock:
             return list(self._entries.values())
 
-    def figures(self) -> list[QueryFigures]:
-        """What can be told of each query without describing it."""
-        return [_figures_of(entry) for entry in self.entries()]
-
     def state_size(self) -> int:
         """Quads in the windows of all queries, each as often as a window holds it."""
         running = [each.running for each in self.entries()]
@@ -439,7 +435,8 @@ def _is_read(made: Made, read: set[Made]) -> bool:
     return made in read or (made[0] == "graph" and _EVERY_GRAPH in read)
 
 
-def _figures_of(entry: Entry) -> QueryFigures:
+def figures_of(entry: Entry) -> QueryFigures:
+    """What can be told of a query without describing it."""
     running, feed = entry.running, entry.feed
     told = (feed.events, feed.subscribers, feed.kept)
     if running is None:

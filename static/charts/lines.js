@@ -1,7 +1,7 @@
-// A small time-series chart in SVG: one or two lines over the last few minutes.
+// A small time-series chart in SVG: one or two lines over the last hour at most, beginning with the server's history.
 
 import { el, put, svg } from "../base/dom.js";
-import { rate } from "../base/format.js";
+import { duration, rate } from "../base/format.js";
 
 const WIDTH = 640;
 const HEIGHT = 150;
@@ -9,13 +9,26 @@ const LEFT = 46;
 const BOTTOM = 20;
 const TOP = 8;
 
-/** Keeps the last `size` samples of some counters and turns their growth into rates per second. */
+const POINT_MS = 10_000;
+
+/** Keeps the last `size` points of some counters' growth as rates per second: one in ten seconds, as the server's history has. */
 export class Rates {
-  constructor(names, size = 90) {
+  constructor(names, size = 360) {
     this.names = names;
     this.size = size;
     this.last = null;
     this.samples = [];
+  }
+
+  /** Begin with what the server kept: `members` are the columns of its history, in the order of the names. */
+  begin(history, members = this.names) {
+    if (!Number.isFinite(history.from)) return;
+    const columns = members.map((member) => history[member]);
+    const seconds = history.every_ms / 1000;
+    const known = columns[0].map((_, i) => ({ atMs: history.from + (i + 1) * history.every_ms, seconds,
+      values: columns.map((column) => (column[i] === null ? NaN : column[i] / seconds)) }));
+    const first = this.samples.length > 0 ? this.samples[0].atMs : Infinity;
+    this.samples = [...known.filter(({ atMs }) => atMs < first), ...this.samples].slice(-this.size);
   }
 
   /** Counters at a time; a counter that fell (the server was restarted) begins anew. */
@@ -28,10 +41,22 @@ export class Rates {
         const grown = (counters[name] ?? NaN) - (this.last.counters[name] ?? NaN);
         return grown >= 0 ? grown / seconds : NaN;
       });
-      this.samples.push({ atMs, values });
-      if (this.samples.length > this.size) this.samples.shift();
+      this.take({ atMs, seconds, values });
     }
     this.last = { atMs, counters };
+  }
+
+  /** Looks within the same ten seconds make one point. */
+  take(sample) {
+    const before = this.samples[this.samples.length - 1];
+    if (before && before.seconds + sample.seconds <= POINT_MS / 1000) {
+      const seconds = before.seconds + sample.seconds;
+      const values = sample.values.map((value, i) => (before.values[i] * before.seconds + value * sample.seconds) / seconds);
+      this.samples[this.samples.length - 1] = { atMs: sample.atMs, seconds, values };
+      return;
+    }
+    this.samples.push(sample);
+    if (this.samples.length > this.size) this.samples.shift();
   }
 
   /** The newest rates, in the order of the names. */
@@ -56,7 +81,7 @@ export function drawChart(place, rates, labels) {
         svg("line", { class: "grid", x1: LEFT, x2: WIDTH - 6, y1: y(top * share), y2: y(top * share) }),
         svg("text", { class: "scale", x: LEFT - 6, y: y(top * share) + 4, "text-anchor": "end" }, rate(top * share)),
       ]),
-      svg("text", { class: "scale", x: LEFT, y: HEIGHT - 5 }, `${Math.round(spanMs / 1000)} s ago`),
+      svg("text", { class: "scale", x: LEFT, y: HEIGHT - 5 }, `${duration(Math.round(spanMs / 1000) * 1000)} ago`),
       svg("text", { class: "scale", x: WIDTH - 6, y: HEIGHT - 5, "text-anchor": "end" }, "now"),
       labels.map((_, i) => svg("path", { class: `line line-${i}`, d: path(samples, i, x, y) }))),
     el("p", { class: "legend" }, labels.map((label, i) =>

@@ -19,6 +19,7 @@ const text = first.query || "";
 const prefixes = prefixesOf(text);
 const rates = new Rates(["in", "out"]);
 const live = new LiveTable(byId("live"), prefixes);
+const RATES = ["Elements in", "Events out"];
 const SHOWN_AT_FIRST = 50;
 let analyze = false;
 let lastShown = "";
@@ -35,7 +36,7 @@ function show(query) {
   byId("waiting").hidden = reason === null;
   setText(byId("waiting"), reason === null ? "" : query.last_result ? reason : `No result yet. ${reason}`);
   rates.add(growing(query));
-  drawChart(byId("chart"), rates, ["Elements in", "Events out"]);
+  drawChart(byId("chart"), rates, RATES);
   put(byId("counters"), countersList(query));
   put(byId("windows"), windowsList(query));
   put(byId("static"), staticList(query));
@@ -52,6 +53,16 @@ async function update() {
     show((await call("GET", queryPath(name))).data);
   } catch (problem) {
     if (problem instanceof Problem && problem.status === 404) showProblem(byId("problem"), problem);
+  }
+}
+
+/** The charts begin with the last hour. */
+async function beginCharts() {
+  try {
+    rates.begin((await call("GET", queryPath(name, "/history"))).data, ["elements", "events"]);
+    drawChart(byId("chart"), rates, RATES);
+  } catch {
+    // The query may be gone; the page tells that elsewhere.
   }
 }
 
@@ -99,6 +110,7 @@ function feedPath(seen) {
 
 put(byId("text"), codeBlock(text));
 show(first);
+beginCharts();
 openFeed(feedPath, { onEvent, onState: setFeedState });
 poll(update, 2000);
 poll(refreshAnswer, 2000);

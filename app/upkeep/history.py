@@ -1,0 +1,219 @@
+"""What queries and streams did in the last hour, by the counters that there are: a point every 10 s."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from array import array
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from quadrill.continuous.engine import Engine
+from quadrill.continuous.streams.accept import StreamState
+
+from .load import QueryLoad, loads_of
+from .rings import EXACT, POINTS, UNKNOWN, Rings, code_of
+
+log = logging.getLogger("quadrill.app")
+
+EVERY_MS = 10_000
+MOST_RINGS = 23_000
+"""Some 17 MB: series that become other than zero when there are as many are unknown."""
+_OF_QUERY = ("elements", "late", "events", "rows", "state_size", "evaluation_us")
+_OF_STREAM = ("elements", "late")
+_NEVER = -(1 << 63)
+
+
+class _QueryHistory(Rings):
+    """The rings of a query, and its counters at the newest point."""
+
+    __slots__ = ("last",)
+
+    def __init__(self, begun: int, last: QueryLoad) -> None:
+        super().__init__(len(_OF_QUERY), begun)
+        self.last = last
+
+
+class _StreamHistory(Rings):
+    """The rings of a stream with its watermarks, and its counters at the newest point."""
+
+    __slots__ = ("accepted", "dropped", "watermarks")
+
+    def __init__(self, begun: int, accepted: int, dropped: int) -> None:
+        super().__init__(len(_OF_STREAM), begun)
+        self.accepted, self.dropped = accepted, dropped
+        self.watermarks = array("q", [_NEVER]) * POINTS
+
+
+class History:
+    """Takes a point at a time in a thread of its own; what was never looked at has no history."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        now_ms: Callable[[], int],
+        *,
+        every_ms: int = EVERY_MS,
+        most_rings: int = MOST_RINGS,
+    ) -> None:
+        """``now_ms`` gives the time of day; nothing is looked at before `start` or `take`."""
+        self.every_ms = every_ms
+        self._engine = engine
+        self._now_ms = now_ms
+        self._room = most_rings
+        # The newest point: it ends at this multiple of the time between two.
+        self._newest: int | None = None
+        self._queries: dict[str, _QueryHistory] = {}
+        self._streams: dict[str, _StreamHistory] = {}
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to take points."""
+        self._thread = threading.Thread(target=self._run, name="quadrill-history", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no more."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        wait = 0.0
+        while not self._stopping.wait(wait):
+            try:
+                self.take()
+            except Exception:
+                log.exception("a point of the history was not taken")
+            wait = (self.every_ms - self._now_ms() % self.every_ms) / 1000
+
+    def take(self) -> None:
+        """Take the point that ends now; nothing where it was taken already."""
+        point = self._now_ms() // self.every_ms
+        if self._newest is not None and point <= self._newest:
+            return
+        loads, streams = list(self._engine.look_at_queries(loads_of)), self._engine.stream_states()
+        # Points that were missed, as while the machine slept, are unknown; what came is told with the next.
+        missed = range(point if self._newest is None else max(self._newest + 1, point - POINTS), point)
+        with self._lock:
+            self._take_queries(loads, point, missed)
+            self._take_streams(streams, point, missed)
+            self._newest = point
+
+    def _take_queries(self, loads: Iterable[tuple[str, QueryLoad]], point: int, missed: range) -> None:
+        before, self._queries = self._queries, {}
+        unknown = (UNKNOWN,) * len(_OF_QUERY)
+        for name, load in loads:
+            kept = before.pop(name, None)
+            if kept is None:
+                # What it did before the first look at all is not of that point.
+                began = load if self._newest is None else QueryLoad(0, load.late, 0, 0, 0, 0, None)
+                kept = _QueryHistory(point, began)
+            for each in missed:
+                kept.put(each, unknown, 0)
+            made = kept.made
+            if made or load.state_size or load != kept.last:
+                kept.put(point, _codes(load, kept.last), self._room)
+                self._room -= kept.made - made
+            kept.last = load
+            self._queries[name] = kept
+        self._room += sum(kept.made for kept in before.values())
+
+    def _take_streams(self, streams: Iterable[StreamState], point: int, missed: range) -> None:
+        before, self._streams = self._streams, {}
+        for stream in streams:
+            kept = before.pop(stream.iri, None)
+            if kept is None:
+                first = self._newest is None
+                kept = _StreamHistory(point, *(stream.accepted, stream.dropped) if first else (0, 0))
+            for each in missed:
+                kept.put(each, (UNKNOWN, UNKNOWN), 0)
+                kept.watermarks[each % POINTS] = _NEVER
+            codes = (
+                code_of(_growth(stream.accepted, kept.accepted)),
+                code_of(_growth(stream.dropped, kept.dropped)),
+            )
+            made = kept.made
+            kept.put(point, codes, self._room)
+            self._room -= kept.made - made
+            mark = stream.watermark
+            kept.watermarks[point % POINTS] = _NEVER if mark is None else mark
+            kept.accepted, kept.dropped = stream.accepted, stream.dropped
+            self._streams[stream.iri] = kept
+        self._room += sum(kept.made for kept in before.values())
+
+    # --- what it tells ----------------------------------------------------------------------------
+
+    def query(self, name: str) -> dict[str, Any]:
+        """The history of a query: a list for each series, the oldest point first.
+
+        Raises:
+            NotFoundError: no query has the name.
+        """
+        self._engine.describe(name)
+        with self._lock:
+            kept = self._queries.get(name)
+            points, document = self._points(kept)
+            for series, member in enumerate(_OF_QUERY):
+                document[member] = [] if kept is None else list(kept.read(series, points))
+        return document
+
+    def stream(self, name_or_iri: str) -> dict[str, Any]:
+        """The history of a stream, as `query`; ``lag_ms`` is the time of day less the watermark.
+
+        Raises:
+            NotFoundError: there is no such stream.
+        """
+        iri = self._engine.stream(name_or_iri)["iri"]
+        with self._lock:
+            kept = self._streams.get(iri)
+            points, document = self._points(kept)
+            for series, member in enumerate(_OF_STREAM):
+                document[member] = [] if kept is None else list(kept.read(series, points))
+            marks = [None if kept is None else _mark(kept.watermarks[each % POINTS]) for each in points]
+        times = [each * self.every_ms for each in points]
+        document["watermark"] = marks
+        document["lag_ms"] = [
+            None if mark is None else at - mark for at, mark in zip(times, marks, strict=True)
+        ]
+        return document
+
+    def _points(self, rings: Rings | None) -> tuple[range, dict[str, Any]]:
+        """The points that are kept, and when the first began."""
+        newest = self._newest
+        if rings is None or newest is None:
+            return range(0), {"every_ms": self.every_ms, "from": None}
+        points = range(max(rings.begun, newest - POINTS + 1), newest + 1)
+        return points, {"every_ms": self.every_ms, "from": (points.start - 1) * self.every_ms}
+
+
+def _growth(now: int, before: int) -> int:
+    """By how much a counter grew, that began anew where it is less than before."""
+    return now - before if now >= before else now
+
+
+def _codes(load: QueryLoad, last: QueryLoad) -> tuple[int, ...]:
+    """The codes of a point, in the order of its series."""
+    elements, late, events, rows, state_size, steps, mean = load
+    elements_before, late_before, events_before, rows_before, _, steps_before, _ = last
+    taken = 0 if steps is None or steps_before is None else steps - steps_before
+    growth = (
+        elements - elements_before,
+        late - late_before,
+        events - events_before,
+        rows - rows_before,
+        state_size,
+        # Worked out from the transactions and what one takes.
+        taken if not taken or mean is None else round(taken * mean),
+    )
+    known = steps is not None and (mean is not None or not taken)
+    if known and min(growth) >= 0 and max(growth) < EXACT:
+        return growth
+    began = growth if min(growth) >= 0 else (elements, late, events, rows, state_size, 0)
+    return (*map(code_of, began[:-1]), code_of(began[-1]) if known else UNKNOWN)
+
+
+def _mark(kept: int) -> int | None:
+    return None if kept == _NEVER else kept
