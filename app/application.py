@@ -18,6 +18,7 @@ from .routes import (
     admin,
     changes,
     connectors,
+    dead_letters,
     feeds,
     graphs,
     health,
@@ -35,7 +36,7 @@ from .routes import (
 from .wiring import Services, open_services
 
 ROUTES = (
-    *(sparql, graphs, stored, prefixes, streams, queries, feeds, changes, connectors),
+    *(sparql, graphs, stored, prefixes, streams, dead_letters, queries, feeds, changes, connectors),
     *(jobs, upkeep, health, processes, login, openapi, admin),
 )
 

@@ -7,13 +7,10 @@ from flask import Blueprint, Response, request
 from quadrill.continuous.language.mapping.declaration import read_declaration
 from quadrill.continuous.language.mapping.mapping import compiled
 from quadrill.continuous.language.mapping.records import of_values, read_document
-from quadrill.continuous.output.subscription import Subscription
 from quadrill.continuous.streams.decode import DecodeOptions
 from quadrill.continuous.streams.mapped import decode_mapped, of_records, sample
+from quadrill.store.documents.statements import lines_of
 
-from ..feeds.events import EventStream, event_form, written_as
-from ..feeds.sources import Write
-from ..http import negotiation
 from ..http.errors import HttpError
 from ..http.gateway import BODY
 from ..security import needs
@@ -23,6 +20,9 @@ from .requests import services
 
 blueprint = Blueprint("streams", __name__)
 N_QUADS = "application/n-quads"
+MOST_ELEMENTS = 1_000
+MOST_QUADS = 10_000
+"""In all elements of an answer; `size` tells how many an element has."""
 
 
 @blueprint.get("/streams")
@@ -66,58 +66,20 @@ def get_late(name: str) -> Response:
     return incoming.json_response({"elements": [each for each in letters if each["reason"] == "late"]})
 
 
-@blueprint.get("/streams/<part:name>/dead-letters")
-def get_dead_letters(name: str) -> Response:
-    """The dead letters of a stream, oldest first: as JSON, or as events that go on with what comes."""
-    incoming.known_parameters(())
-    incoming.check_name(name, "the stream name")
-    form = event_form(request.headers.get("Accept"), (negotiation.JSON_RESULTS,))
-    if form is None:
-        return incoming.json_response({"letters": services().engine.dead_letters(name)})
-    return EventStream(
-        _Letters(services().engine.watch_dead_letters(name), written_as(form)),
-        services().fanout,
-        form,
-        retry_ms=services().settings.sse_retry_ms,
-        head_only=request.method == "HEAD",
-    )
-
-
-class _Letters:
-    """Dead letters as events."""
-
-    more = False
-
-    def __init__(self, watcher: Subscription, write: Write) -> None:
-        self._watcher = watcher
-        self._write = write
-        self.listen = watcher.listen
-        self.close = watcher.close
-        self.finished = False
-
-    def take(self) -> list[bytes]:
-        """The events that are ready; after the end of the buffer the client has to begin again."""
-        ready = [self._write(event.kind, event.data, None) for event in self._watcher.take()]
-        self.finished = self._watcher.exhausted
-        return ready
-
-
-@blueprint.post("/streams/<part:name>/dead-letters:retry")
-@needs("push")
-def retry_dead_letter(name: str) -> Response:
-    """Try the dead letter ``?id=`` once more."""
-    incoming.known_parameters({"id"})
-    letter = request.args.get("id")
-    if not letter:
-        raise HttpError(
-            400,
-            "the request does not say which dead letter: id is missing",
-            code="parameter",
-            hint="GET /streams/{name}/dead-letters lists them.",
-        )
-    return incoming.json_response(
-        services().engine.retry_dead_letter(incoming.check_name(name, "the stream name"), letter)
-    )
+@blueprint.get("/streams/<part:name>/elements")
+def get_elements(name: str) -> Response:
+    """The newest elements that a stream keeps, the newest first; at most so many as ``?limit=`` says."""
+    incoming.known_parameters({"limit"})
+    limit = incoming.whole_number("limit", request.args.get("limit", "20"))
+    if not 1 <= limit <= MOST_ELEMENTS:
+        raise HttpError(400, f"limit is {limit}, it must be from 1 to {MOST_ELEMENTS:,}", code="parameter")
+    iri = services().engine.stream(incoming.check_name(name, "the stream name"))["iri"]
+    room, told = MOST_QUADS, []
+    for each in services().engine.newest_elements(iri, limit):
+        shown, size = each.statements[:room], len(each.statements)
+        room -= len(shown)
+        told.append({"seq": each.seq, "at": each.event_time, "size": size, "quads": lines_of(shown)})
+    return incoming.json_response({"elements": told})
 
 
 @blueprint.put("/streams")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -183,6 +184,14 @@ class StreamService:
             turn = self.parts.acceptor.admit(state, self._letter(state, letter_id))
         self.parts.sequencer.finish(turn, 60.0)
         return {"id": letter.id, "retried": "element", "seq": letter.element.seq}
+
+    def drop_dead_letters(self, name_or_iri: str, letter_ids: Sequence[str]) -> None:
+        """Forget dead letters for good; raises NotFoundError, and forgets none, when one is not kept."""
+        turns, state = self.parts.turns, self.parts.streams.get(name_or_iri)
+        turns.require_writable()
+        with turns.lock:
+            self.parts.acceptor.forget(state, [self._letter(state, each) for each in letter_ids])
+        turns.wait_durable(turns.order)
 
     def _letter(self, state: StreamState, letter_id: str) -> DeadLetter:
         """The dead letter of a stream; raises NotFoundError."""

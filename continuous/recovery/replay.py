@@ -157,7 +157,7 @@ class Replay:
         running = None if entry is None else entry.running
         match record.kind:
             case "input":
-                event = self._input(record, counted=counted)
+                event = self._input(record, counted=counted, taken=True)
                 return None if event is None else InputTurn(event)
             case "commit":
                 parts.store.forward(members["version"])
@@ -203,7 +203,7 @@ class Replay:
                 return kinds.ChangeTurn(running, entry.registration)
         return None
 
-    def _input(self, record: JournalRecord, *, counted: bool) -> StreamInput | None:
+    def _input(self, record: JournalRecord, *, counted: bool, taken: bool = False) -> StreamInput | None:
         """Bring a stream, if there is one still, to where it was; the input to hand out again."""
         members, (event, elements) = record.members, input_of(record)
         stream = self._parts.streams.find(members["stream"])
@@ -212,6 +212,8 @@ class Replay:
             return event
         if event is not None:
             stream.retain(record.number, event)
+        if taken or not counted:
+            stream.dead_letters.remove_named(members.get("forgotten", ()))
         if not counted:
             stream.restore_figures(members["figures"])
             letters = stream.dead_letters
@@ -221,9 +223,7 @@ class Replay:
                 )
             for each in members.get("unreadable", ()):
                 letters.add(unreadable(*each))
-            retried = letters.find(members.get("retried", ""))
-            if retried is not None:
-                letters.remove([retried])
+            letters.remove_named([members.get("retried", "")])
             if "key" in members:
                 self._parts.acceptor.receipts.restore(stream.iri, *members["key"])
             if "position" in members:

@@ -332,6 +332,11 @@ class Acceptor:
         event = Arrival(stream.iri, (element,), before, stream.time, True)
         return self._log(stream, event, self._clock.now_ms(), [element], {"retried": letter.id})
 
+    def forget(self, stream: StreamState, letters: Sequence[DeadLetter]) -> None:
+        """Drop dead letters for good, called under the lock."""
+        stream.dead_letters.remove(letters)
+        self._note(stream, None, self._clock.now_ms(), members={"forgotten": [each.id for each in letters]})
+
     # --- derived streams ------------------------------------------------------------------------
 
     def derive(self, stream: StreamState, at: int, quads: Sequence[Quad], repeats: bool) -> None:

@@ -54,20 +54,12 @@ class DeadLetter:
 
     def to_json(self) -> dict[str, Any]:
         """The letter as it is shown."""
+        known: dict[str, Any] = {"id": self.id, "reason": self.reason, "query": self.query}
+        known |= {"error": self.error, "entered": self.entered}
         if self.record is not None:
-            nothing = {"query": None, "entered": False, "seq": None, "at": None, "quads": ""}
-            known = {"id": self.id, "reason": self.reason, "error": self.error}
-            return {**known, **nothing, "record": self.record}
-        return {
-            "id": self.id,
-            "reason": self.reason,
-            "query": self.query,
-            "error": self.error,
-            "entered": self.entered,
-            "seq": self.element.seq,
-            "at": self.element.event_time,
-            "quads": quads_text(self.element.quads),
-        }
+            return {**known, "seq": None, "at": None, "quads": "", "record": self.record}
+        at, quads = self.element.event_time, quads_text(self.element.quads)
+        return {**known, "seq": self.element.seq, "at": at, "quads": quads}
 
 
 def unreadable(name: str, error: str, record: str, now: int) -> DeadLetter:
@@ -133,10 +125,14 @@ class DeadLetters:
         return [each.element for each in letters if each.reason == "late" and not each.entered]
 
     def remove(self, letters: Sequence[DeadLetter]) -> None:
-        """Forget letters that were tried again."""
+        """Forget letters that were tried again or dropped."""
         for letter in letters:
             self._letters.pop(letter.id, None)
             self._tell("delete", letter)
+
+    def remove_named(self, names: Iterable[str]) -> None:
+        """Forget the letters of these names that are kept."""
+        self.remove([self._letters[name] for name in names if name in self._letters])
 
     def restore(self, letters: Iterable[DeadLetter]) -> None:
         """The letters of a checkpoint."""

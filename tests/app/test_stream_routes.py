@@ -174,3 +174,45 @@ def test_dead_letters_are_listed_followed_and_tried_again(fresh: LiveServer) -> 
     assert problem["code"] == "unknown-dead-letter"
     problem_of(fresh.client.post("/streams/Readings/dead-letters:retry"), 400)
     problem_of(fresh.client.get("/streams/Nothing/dead-letters"), 404)
+
+
+def test_dead_letters_of_a_reason_are_tried_again_or_dropped_together(fresh: LiveServer) -> None:
+    letters = "/streams/Readings/dead-letters"
+    for at, value in ((5_000, 1), (4_000, 2), (3_000, 3), (2_000, 4)):
+        fresh.client.post("/streams/Readings", content=line(at, value), headers=NDJSON)
+    assert fresh.client.delete(letters, params={"id": "4"}).json() == {"dropped": 1}
+    assert problem_of(fresh.client.delete(letters, params={"id": "4"}), 404)["code"] == "unknown-dead-letter"
+    assert fresh.client.post(f"{letters}:retry", params={"reason": "failed"}).json()["retried"] == 0
+    answer = fresh.client.post(f"{letters}:retry", params={"reason": "late"}).json()
+    assert answer == {"retried": 2, "failed": 0, "errors": []}
+    fresh.client.post("/streams/Readings", content=line(1_000, 5), headers=NDJSON)
+    problem_of(fresh.client.delete(letters), 400)
+    problem_of(fresh.client.delete(letters, params={"id": "5", "reason": "late"}), 400)
+    assert fresh.client.delete(letters, params={"reason": "late"}).json() == {"dropped": 1}
+    assert fresh.client.get(letters).json() == {"letters": []}
+
+
+def test_what_cannot_be_tried_again_is_named(fresh: LiveServer) -> None:
+    fresh.client.put("/streams/Readings", json={"iri": "http://localhost/Readings", "late": "admit"})
+    for at in (5_000, 4_000):
+        fresh.client.post("/streams/Readings", content=line(at, 1), headers=NDJSON)
+    answer = fresh.client.post("/streams/Readings/dead-letters:retry?reason=late").json()
+    assert (answer["retried"], answer["failed"], answer["errors"][0]["id"]) == (0, 1, "2")
+
+
+def test_the_newest_elements_are_told_first_and_within_bounds(fresh: LiveServer) -> None:
+    fresh.client.put("/streams/Readings", json={"iri": "http://localhost/Readings", "retention": "1h"})
+    for at in (1_000, 2_000, 3_000):
+        fresh.client.post("/streams/Readings", content=line(at, at), headers=NDJSON)
+    told = fresh.client.get("/streams/Readings/elements?limit=2").json()["elements"]
+    assert [(each["seq"], each["at"], each["size"]) for each in told] == [(3, 3_000, 1), (2, 2_000, 1)]
+    assert told[0]["quads"] == "<urn:s3000> <urn:v> <urn:o3000> .\n"
+    assert len(fresh.client.get("/streams/Readings/elements").json()["elements"]) == 3
+    large = "".join(f"<urn:s{number}> <urn:v> <urn:o> .\n" for number in range(10_050))
+    fresh.client.post("/streams/Readings", content=large, headers=NQUADS, params={"at": "4000"})
+    newest, second, *_ = fresh.client.get("/streams/Readings/elements").json()["elements"]
+    assert (newest["size"], newest["quads"].count("\n")) == (10_050, 10_000)
+    assert (second["size"], second["quads"]) == (1, "")
+    for limit in ("0", "1001", "x"):
+        problem_of(fresh.client.get(f"/streams/Readings/elements?limit={limit}"), 400)
+    problem_of(fresh.client.get("/streams/Nothing/elements"), 404)

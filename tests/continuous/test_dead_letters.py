@@ -261,3 +261,26 @@ def test_only_so_many_letters_are_kept_and_a_watcher_sees_what_comes_and_goes(tm
     life.push(1_500, "c")
     assert watcher.take() == [] and watcher.closed
     life.stop()
+
+
+def test_a_letter_that_is_dropped_stays_away_over_a_crash(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Poison(monkeypatch, "seen", 7_000)
+    life.register("seen")
+    life.push(5_000, "a")
+    life.push(4_000, "b")
+    life.push(3_000, "c")
+    life.checkpoint()
+    life.push(7_000, "d")
+    assert [each[0] for each in letters(life)] == ["2", "3", "4:seen"]
+    with pytest.raises(NotFoundError):
+        life.engine.drop_dead_letters(S, ["2", "9"])
+    life.engine.drop_dead_letters(S, ["2", "4:seen"])
+    assert [each[0] for each in letters(life)] == ["3"]
+    later = life.crash()
+    assert [each[0] for each in letters(later)] == ["3"]
+    later.checkpoint()
+    last = later.crash()
+    assert [each[0] for each in letters(last)] == ["3"]
+    last.stop()
