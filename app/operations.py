@@ -276,6 +276,7 @@ OPERATIONS: tuple[ApiCall, ...] = (
         for which, one in (("sources", "source"), ("sinks", "sink"))
         for call in (
             ApiCall("get", f"/{which}", f"all {which}", (200,), answers=JSON),
+            ApiCall("get", f"/{which}:kinds", f"kinds of {which} with their members", (200,), answers=JSON),
             ApiCall("get", f"/{which}/{{name}}", f"one {one}: state, position, rate", (200,), answers=JSON),
             ApiCall(
                 "get",
@@ -283,6 +284,14 @@ OPERATIONS: tuple[ApiCall, ...] = (
                 f"what a {one} could not read or deliver",
                 (200,),
                 answers=JSON,
+            ),
+            ApiCall(
+                "delete",
+                f"/{which}/{{name}}/dead-letters",
+                f"forget what a {one} could not read or deliver",
+                (200,),
+                answers=JSON,
+                role="admin",
             ),
             ApiCall(
                 "put",

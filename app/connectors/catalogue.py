@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from quadrill.continuous.errors import InputError
 from quadrill.store.errors import UnsupportedError
+from quadrill.store.registry import ConnectorRole
 
-from .sink import Sink
-from .source import Source
+from .sink import SINK_MEMBERS, Sink
+from .source import SOURCE_MEMBERS, Source
 
 _Table: TypeAlias = "dict[str, tuple[str, str, str | None]]"
 """Kind -> module and class below `kinds`, and the extra that it needs."""
@@ -51,6 +52,26 @@ def sink_kind(kind: object) -> type[Sink]:
     found = _load(kind, _SINKS, "sink")
     assert issubclass(found, Sink)
     return found
+
+
+def described_kinds(role: ConnectorRole) -> list[dict[str, Any]]:
+    """All kinds of sources or sinks with their members but ``kind``, for who declares one.
+
+    Of a kind whose library is not installed there is what it ``needs`` alone.
+    """
+    table, common = (_SOURCES, SOURCE_MEMBERS) if role == "source" else (_SINKS, SINK_MEMBERS)
+    described = []
+    for kind, (_, _, extra) in table.items():
+        told: dict[str, Any] = {"kind": kind, "needs": None, "guarantee": None, "members": []}
+        try:
+            found = source_kind(kind) if role == "source" else sink_kind(kind)
+        except UnsupportedError:
+            told["needs"] = f"quadrill[{extra}]"
+        else:
+            own = {each.name: each for each in (*common, *found.members) if each.name != "kind"}
+            told |= {"guarantee": found.guarantee, "members": [each.to_json() for each in own.values()]}
+        described.append(told)
+    return described
 
 
 def _load(kind: object, table: _Table, what: str) -> type[Source] | type[Sink]:

@@ -62,10 +62,12 @@ class DeadLetterFile:
         with self._lock:
             return list(self._letters)
 
-    def clear(self) -> None:
-        """Forget them all."""
+    def clear(self) -> int:
+        """Forget them all; how many they were."""
         with self._lock:
+            forgotten = len(self._letters)
             self._letters.clear()
             self._written = 0
             if self._path is not None:
                 self._path.unlink(missing_ok=True)
+            return forgotten

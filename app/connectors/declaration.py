@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from quadrill.continuous.errors import InputError
 
 Read: TypeAlias = Callable[[Any, str], Any]
 """A function of a value and the member's name, which raises InputError."""
+Form: TypeAlias = Literal["text", "number", "flag", "choice", "list", "object"]
 
 HIDDEN = "***"
 """What a secret is shown as."""
 _PLACE = ("kind", "url", "ca")
 """Members that say to whom secrets are sent: who trusts another authority may talk to somebody else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A way to read a value whose form is told to who fills in a declaration; a bare `Read` reads texts."""
+
+    read: Read
+    form: Form
+    choices: tuple[str, ...] = ()
+
+    def __call__(self, value: Any, name: str) -> Any:
+        """The value of a member; raises InputError."""
+        return self.read(value, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +45,24 @@ class Member:
     """
 
     name: str
-    read: Read
+    read: Read | Reading
     help: str
     default: Any = None
     required: bool = False
     secret: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """What somebody has to know who gives it."""
+        reading = self.read if isinstance(self.read, Reading) else Reading(self.read, "text")
+        return {
+            "name": self.name,
+            "form": reading.form,
+            "choices": list(reading.choices),
+            "required": self.required,
+            "secret": self.secret,
+            "default": self.default,
+            "help": self.help,
+        }
 
 
 def read_members(kind: str, members: Iterable[Member], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,14 +127,17 @@ def text(value: Any, name: str) -> str:
     return value
 
 
-def flag(value: Any, name: str) -> bool:
-    """True or false."""
+def _flag(value: Any, name: str) -> bool:
     if not isinstance(value, bool):
         raise InputError(f"{name} is {value!r}, it must be true or false", code="member")
     return value
 
 
-def number(least: int, most: int) -> Read:
+flag = Reading(_flag, "flag")
+"""True or false."""
+
+
+def number(least: int, most: int) -> Reading:
     """A whole number within bounds."""
 
     def read(value: Any, name: str) -> int:
@@ -117,10 +147,10 @@ def number(least: int, most: int) -> Read:
             )
         return value
 
-    return read
+    return Reading(read, "number")
 
 
-def one_of(*words: str) -> Read:
+def one_of(*words: str) -> Reading:
     """One of some words."""
 
     def read(value: Any, name: str) -> str:
@@ -128,10 +158,10 @@ def one_of(*words: str) -> Read:
             raise InputError(f"{name} is {value!r}, it must be {' or '.join(words)}", code="member")
         return str(value)
 
-    return read
+    return Reading(read, "choice", words)
 
 
-def mapping_of(read: Read) -> Read:
+def mapping_of(read: Read) -> Reading:
     """An object whose values are read alike."""
 
     def read_all(value: Any, name: str) -> dict[str, Any]:
@@ -139,13 +169,13 @@ def mapping_of(read: Read) -> Read:
             raise InputError(f"{name} is {value!r}, it must be an object", code="member")
         return {key: read(each, f"{name}.{key}") for key, each in value.items()}
 
-    return read_all
+    return Reading(read_all, "object")
 
 
-def list_of(read: Read) -> Read:
+def list_of(read: Read | Reading) -> Reading:
     """A list whose members are read alike; one alone stands for a list of it."""
 
     def read_all(value: Any, name: str) -> list[Any]:
         return [read(each, name) for each in (value if isinstance(value, list) else [value])]
 
-    return read_all
+    return Reading(read_all, "list", read.choices if isinstance(read, Reading) else ())

@@ -166,10 +166,10 @@ class Connectors:
             del self._all[role, name]
             self._letters(role, name).clear()
 
-    def dead_letters(self, role: ConnectorRole, name: str) -> list[dict[str, Any]]:
-        """What one could not read or deliver, oldest first."""
-        found = self._find(role, name)
-        return (found.part.context.letters if found.part else self._letters(role, name)).list()
+    def dead_letters(self, role: ConnectorRole, name: str) -> DeadLetterFile:
+        """What one could not read or deliver; raises NotFoundError."""
+        part = self._find(role, name).part
+        return part.context.letters if part else self._letters(role, name)
 
     def receive(self, name: str, body: bytes, media_type: str, headers: Mapping[str, str]) -> dict[str, Any]:
         """What was sent to a source; the answer of the push.

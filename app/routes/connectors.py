@@ -6,6 +6,7 @@ from flask import Blueprint, Request, Response, request
 
 from quadrill.store.registry import ConnectorRole
 
+from ..connectors.catalogue import described_kinds
 from ..http.errors import HttpError
 from ..security import PUBLIC, needs
 from . import requests as incoming
@@ -22,6 +23,11 @@ def _add(which: str, role: ConnectorRole) -> None:
         incoming.known_parameters(())
         return incoming.json_response({which: services().connectors.all(role)})
 
+    def kinds() -> Response:
+        """What can be declared: each kind with its members."""
+        incoming.known_parameters(())
+        return incoming.json_response({"kinds": described_kinds(role)})
+
     def one(name: str) -> Response:
         """Its declaration without secrets, state, position, rate, lag, error."""
         incoming.known_parameters(())
@@ -30,7 +36,16 @@ def _add(which: str, role: ConnectorRole) -> None:
     def dead_letters(name: str) -> Response:
         """What it could not read or deliver, oldest first."""
         incoming.known_parameters(())
-        return incoming.json_response({"letters": services().connectors.dead_letters(role, checked(name))})
+        return incoming.json_response(
+            {"letters": services().connectors.dead_letters(role, checked(name)).list()}
+        )
+
+    @needs("admin")
+    def drop_dead_letters(name: str) -> Response:
+        """Forget them all."""
+        incoming.known_parameters(())
+        dropped = services().connectors.dead_letters(role, checked(name)).clear()
+        return incoming.json_response({"dropped": dropped})
 
     @needs("admin")
     def put(name: str) -> Response:
@@ -73,8 +88,10 @@ def _add(which: str, role: ConnectorRole) -> None:
     path = f"/{which}/<part:name>"
     for rule, method, view in (
         (f"/{which}", "GET", all_of_them),
+        (f"/{which}:kinds", "GET", kinds),
         (path, "GET", one),
         (f"{path}/dead-letters", "GET", dead_letters),
+        (f"{path}/dead-letters", "DELETE", drop_dead_letters),
         (path, "PUT", put),
         (f"{path}:start", "POST", start),
         (f"{path}:stop", "POST", stop),

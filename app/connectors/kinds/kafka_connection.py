@@ -13,7 +13,7 @@ from quadrill.continuous.errors import InputError
 from quadrill.store.errors import NetworkRefusedError
 from quadrill.store.hosts import AllowedHosts
 
-from ..declaration import Member, mapping_of, text
+from ..declaration import Member, Reading, mapping_of, text
 from ..errors import ConnectorError, ConnectorFailedError
 from ..web import require_no_password, require_url, url_member
 
@@ -79,7 +79,7 @@ MEMBERS = (
     url_member("the brokers that are asked first: kafka://host:port[,host:port]"),
     Member(
         "options",
-        _options,
+        Reading(_options, "object"),
         "properties of librdkafka: security.protocol, sasl.username and others",
         default={},
         secret=True,

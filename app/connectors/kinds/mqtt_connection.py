@@ -17,7 +17,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from quadrill.continuous.errors import InputError
 from quadrill.store.hosts import AllowedHosts
 
-from ..declaration import Member, number, one_of, text
+from ..declaration import Member, Reading, number, one_of, text
 from ..errors import ConnectorError, ConnectorFailedError
 from ..web import require_url, url_member
 
@@ -55,7 +55,7 @@ def authorities(value: Any, name: str) -> str:
 
 MEMBERS = (
     url_member("the broker: mqtt://host, with TLS mqtts://host"),
-    Member("qos", _qos, "0: what is lost on the way is lost; 1: at least once", default=1),
+    Member("qos", Reading(_qos, "number"), "0: what is lost on the way is lost; 1: at least once", default=1),
     Member("client_id", text, "its name at the broker, which no other client has"),
     Member("username", text, "the name that the broker asks for"),
     Member("password", text, "the password that the broker asks for", secret=True),

@@ -167,3 +167,32 @@ def test_dead_letters_are_bounded_and_kept(tmp_path: Path) -> None:
     assert [each["line"] for each in DeadLetterFile(path, most=3).list()] == [17, 18, 19]
     letters.clear()
     assert not path.exists()
+
+
+def test_the_kinds_are_told_with_their_members(start_server: Start) -> None:
+    server = start_server()
+    sources = {each["kind"]: each for each in server.client.get("/sources:kinds").json()["kinds"]}
+    assert {"file", "kafka", "mqtt", "poll", "sse", "webhook", "websocket"} == set(sources)
+    members = {each["name"]: each for each in sources["file"]["members"]}
+    assert list(members)[:2] == ["stream", "format"] and "kind" not in members
+    assert members["path"]["required"] and not members["every"]["required"]
+    assert (members["from"]["form"], members["from"]["choices"]) == ("choice", ["start", "end"])
+    assert [members[name]["form"] for name in ("header", "batch", "path")] == ["flag", "number", "text"]
+    secret = {each["name"] for each in sources["webhook"]["members"] if each["secret"]}
+    assert secret == {"secret"}
+    sinks = {each["kind"]: each for each in server.client.get("/sinks:kinds").json()["kinds"]}
+    assert {"file", "kafka", "mqtt", "webhook"} == set(sinks)
+    events = next(each for each in sinks["webhook"]["members"] if each["name"] == "events")
+    assert events["form"] == "list" and "insert" in events["choices"]
+    assert all(each["guarantee"] or each["needs"] for each in (*sources.values(), *sinks.values()))
+
+
+def test_dead_letters_of_a_source_are_dropped(start_server: Start) -> None:
+    server = start_server()
+    assert server.client.put("/sources/hook", json=HOOK).status_code == 201
+    until(lambda: server.client.get("/sources/hook").json()["state"] == "running")
+    problem_of(server.client.delete("/sources/none/dead-letters"), 404)
+    server.client.post("/sources/hook", content=b"<urn:a> <urn:p")
+    listed = server.client.get("/sources/hook/dead-letters").json()["letters"]
+    assert server.client.delete("/sources/hook/dead-letters").json() == {"dropped": len(listed)}
+    assert server.client.get("/sources/hook/dead-letters").json() == {"letters": []}
