@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN ?= $(VENV)/bin
 
-.PHONY: help dev check types imports test test-fast test-all kafka bench bench-peers targets chaos soak links lock
+.PHONY: help dev check types imports test test-fast test-all kafka bench bench-peers targets chaos soak links vendor lock
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,9 @@ chaos: ## 320 kills, damage of every file, hostile clients beside a probe; half 
 
 soak: ## half an hour of steady load on a real server; MINUTES=3 for a short one
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),30)
+
+vendor: ## bundle CodeMirror for the page from npm, as .ci/codemirror has it locked; needs Node
+	cd .ci/codemirror && npm ci --no-audit --no-fund && npm run -s build
 
 lock: ## renew the versions and hashes that the images of docker/ install; needs uv
 	uv pip compile -q pyproject.toml docker/build.in --extra postgres --generate-hashes --python-version 3.11 \

@@ -1,33 +1,43 @@
-// The query editor: a textarea, which keeps every habit of the keyboard and of screen readers, with a coloured
-// copy of its text painted underneath, line numbers, and marks under the places of errors.
+// The editor of a text: a textarea first, which CodeMirror replaces as soon as it is there. What does not come, or
+// fails, leaves the textarea, with which everything works as well.
 
-import { el, put } from "../base/dom.js";
+import { el } from "../base/dom.js";
 import { tokens } from "./tokens.js";
 
 /** Makes an editor of a `<div class="editor">` that holds one textarea. */
 export class Editor {
-  constructor(host, { onRun = null } = {}) {
+  /** `onRun()` is called at Ctrl+Enter, `onChange()` at every change by typing, `complete` offers completions (completion.js). */
+  constructor(host, { onRun = null, onChange = null, complete = null } = {}) {
     this.area = host.querySelector("textarea");
-    this.gutter = el("div", { class: "gutter", "aria-hidden": "true" });
-    this.paint = el("pre", { class: "paint", "aria-hidden": "true" });
-    const code = el("div", { class: "code" });
-    this.area.replaceWith(code);
-    code.append(this.paint, this.area);
-    host.prepend(this.gutter);
-    this.marks = [];
-    this.area.addEventListener("input", () => {
-      this.marks = [];
-      this.draw();
-    });
-    this.area.addEventListener("scroll", () => this.follow());
+    this.view = null;
+    this.onRun = onRun;
+    this.onChange = onChange;
+    this.area.addEventListener("input", () => this.changed());
     this.area.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && onRun) {
-        event.preventDefault();
-        onRun();
-      }
+      if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || !onRun) return;
+      event.preventDefault();
+      onRun();
     });
-    new ResizeObserver(() => this.follow()).observe(this.area);
-    this.draw();
+    import("./code.js").then(({ CodeView }) => this.upgrade(host, CodeView, complete)).catch((failure) => console.info("plain editor:", failure.message));
+  }
+
+  /** CodeMirror takes the place of the textarea, which keeps the text for the form. */
+  upgrade(host, CodeView, complete) {
+    const { area } = this;
+    const place = el("div", { class: "code" });
+    const label = area.labels[0]?.textContent.trim() || "Text";
+    const view = new CodeView(place, { text: area.value, label, complete, onRun: this.onRun, onChange: (text) => {
+      area.value = text;
+      this.changed();
+    } });
+    const focused = document.activeElement === area;
+    view.choose(area.selectionStart, area.selectionEnd);
+    area.before(place);
+    area.hidden = true;
+    for (const each of area.labels) each.addEventListener("click", () => view.focus());
+    this.view = view;
+    if (this.marks) this.mark(this.marks);
+    if (focused) view.focus();
   }
 
   get text() {
@@ -36,31 +46,36 @@ export class Editor {
 
   set text(value) {
     this.area.value = value;
-    this.marks = [];
-    this.draw();
-    this.area.scrollTop = 0;
-    this.area.scrollLeft = 0;
-    this.follow();
+    this.mark([]);
+    this.view?.replace(value);
   }
 
-  /** Mark the places of faults ({line, column}, both from 1, columns in code points). */
+  changed() {
+    this.mark([]);
+    this.onChange?.();
+  }
+
+  focus() {
+    (this.view ?? this.area).focus();
+  }
+
+  /** Mark the places of faults ({line, column, detail, hint, severity}; line and column from 1, columns in code points). */
   mark(faults) {
-    this.marks = faults.map((fault) => ({ ...this.span(fault), line: fault.line, detail: fault.detail || fault.message || "" }));
-    this.draw();
+    this.marks = faults;
+    this.area.setAttribute("aria-invalid", faults.some(({ severity }) => severity !== "warning") ? "true" : "false");
+    this.view?.mark(faults.map((fault) => ({ ...this.span(fault), severity: fault.severity || "error",
+      message: [fault.detail || fault.message || "", fault.hint].filter(Boolean).join("\n") })));
   }
 
   /** Select the place of a fault and bring it into view. */
   select(fault) {
     const { start, end } = this.span(fault);
-    this.area.focus({ preventScroll: true });
-    this.area.setSelectionRange(start, end);
-    const lineHeight = this.paint.scrollHeight / Math.max(1, this.text.split("\n").length);
-    const top = (fault.line - 1) * lineHeight;
-    if (top < this.area.scrollTop || top > this.area.scrollTop + this.area.clientHeight - 2 * lineHeight) {
-      this.area.scrollTop = Math.max(0, top - this.area.clientHeight / 3);
+    if (this.view) {
+      this.view.choose(start, end);
+    } else {
+      this.area.setSelectionRange(start, end);
     }
-    this.area.scrollIntoView({ block: "nearest" });
-    this.follow();
+    this.focus();
   }
 
   /** From line and column to offsets in the text: the token that begins there, or one character. */
@@ -74,42 +89,4 @@ export class Editor {
     if (piece && piece.kind !== "") return { start, end: Math.min(piece.start + piece.text.length, before + lines[index].length) };
     return { start, end: Math.min(this.text.length, start + 1) };
   }
-
-  draw() {
-    const cuts = this.marks.flatMap(({ start, end }) => [start, end]);
-    const children = [];
-    for (const token of tokens(this.text)) {
-      const inside = cuts.filter((cut) => cut > token.start && cut < token.start + token.text.length);
-      const edges = [token.start, ...inside.sort((a, b) => a - b), token.start + token.text.length];
-      for (let i = 0; i + 1 < edges.length; i += 1) {
-        const text = this.text.slice(edges[i], edges[i + 1]);
-        const wrong = this.marks.some(({ start, end }) => start <= edges[i] && edges[i] < end);
-        const kinds = [token.kind && `tok-${token.kind}`, wrong && "wrong"].filter(Boolean).join(" ");
-        children.push(kinds ? el("span", { class: kinds }, text) : text);
-      }
-    }
-    // A mark at the very end of the text has no character of its own to stand under.
-    if (this.marks.some(({ start }) => start >= this.text.length)) children.push(el("span", { class: "wrong" }, " "));
-    put(this.paint, children, "\n");
-    const wrongLines = new Map(this.marks.map(({ line, detail }) => [line, detail]));
-    put(this.gutter, el("div", { class: "numbers" }, this.text.split("\n").map((_, i) =>
-      el("span", { class: wrongLines.has(i + 1) ? "wrong-line" : null, title: wrongLines.get(i + 1) }, i + 1))));
-    this.area.setAttribute("aria-invalid", this.marks.length > 0 ? "true" : "false");
-    this.follow();
-  }
-
-  follow() {
-    this.paint.style.transform = `translate(${-this.area.scrollLeft}px, ${-this.area.scrollTop}px)`;
-    this.gutter.firstChild?.style.setProperty("transform", `translateY(${-this.area.scrollTop}px)`);
-  }
-}
-
-/** A query text, coloured. */
-export function coloured(text) {
-  return el("code", {}, tokens(text).map((token) => (token.kind ? el("span", { class: `tok-${token.kind}` }, token.text) : token.text)));
-}
-
-/** A query text, coloured, in a box of its own, to read only. */
-export function codeBlock(text) {
-  return el("pre", { class: "listing", tabindex: "0" }, coloured(text));
 }

@@ -1,13 +1,10 @@
-// Splits a query text into coloured pieces. It colours, it does not judge: the server's parser does that.
+// Splits a query text into coloured pieces: whole for listings, line by line for the editor. It colours, it does
+// not judge: the server's parser does that.
 
-const STREAM_WORDS = new Set(["STREAM", "WINDOW", "RANGE", "SLIDE", "STEP", "TRIPLES", "ELEMENTS", "TUMBLING", "NOW", "ALL",
-  "REGISTER", "ISTREAM", "RSTREAM", "DSTREAM", "COMPUTED", "EVERY", "ON", "LATENESS", "REPORT"]);
-const WORDS = new Set(["SELECT", "CONSTRUCT", "ASK", "DESCRIBE", "WHERE", "FROM", "NAMED", "PREFIX", "BASE", "VERSION", "AS",
-  "DISTINCT", "REDUCED", "OPTIONAL", "UNION", "MINUS", "GRAPH", "SERVICE", "SILENT", "FILTER", "BIND", "VALUES", "UNDEF",
-  "EXISTS", "NOT", "IN", "GROUP", "BY", "HAVING", "ORDER", "ASC", "DESC", "LIMIT", "OFFSET", "INSERT", "DELETE", "DATA",
-  "WITH", "USING", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "TO", "INTO", "DEFAULT", "QUERY", "SEPARATOR",
-  "TRUE", "FALSE", "A"]);
-const PIECES = new RegExp([
+import { wordKind } from "./keywords.js";
+
+const LONG = /^(?:"""|''')/;
+const PIECE = [
   "(?<comment>#[^\\n]*)",
   "(?<string>\"\"\"[\\s\\S]*?(?:\"\"\"|$)|'''[\\s\\S]*?(?:'''|$)|\"(?:[^\"\\\\\\n]|\\\\.)*\"?|'(?:[^'\\\\\\n]|\\\\.)*'?)",
   "(?<iri><[^<>\"{}|^`\\\\\\s]*>)",
@@ -17,13 +14,18 @@ const PIECES = new RegExp([
   "(?<tag>@[A-Za-z][\\w-]*)",
   "(?<number>\\d+(?:\\.\\d+)?(?:[eE][+-]?\\d+)?(?:(?:ns|ms|[smhd])\\b)?)",
   "(?<word>[\\p{L}_][\\p{L}\\p{N}_]*)",
-].join("|"), "gu");
+].join("|");
+const ANYWHERE = new RegExp(PIECE, "gu");
+const HERE = new RegExp(PIECE, "uy");
+
+/** The kinds of pieces that have a colour. */
+export const KINDS = ["comment", "string", "iri", "parameter", "variable", "name", "tag", "number", "keyword", "stream", "function", "word"];
 
 /** Pieces as {text, kind, start}; kind is "" for what has no colour. They cover the whole text, in order. */
 export function tokens(text) {
   const pieces = [];
   let end = 0;
-  for (const match of text.matchAll(PIECES)) {
+  for (const match of text.matchAll(ANYWHERE)) {
     if (match.index > end) pieces.push({ text: text.slice(end, match.index), kind: "", start: end });
     pieces.push({ text: match[0], kind: kindOf(match), start: match.index });
     end = match.index + match[0].length;
@@ -32,12 +34,33 @@ export function tokens(text) {
   return pieces;
 }
 
+/** The tokenizer of the editor, which goes line by line and remembers an open long string. */
+export const tokenizer = {
+  startState: () => ({ quote: null }),
+  copyState: ({ quote }) => ({ quote }),
+  token(stream, state) {
+    if (state.quote !== null) {
+      const close = stream.string.indexOf(state.quote, stream.pos);
+      stream.pos = close < 0 ? stream.string.length : close + 3;
+      if (close >= 0) state.quote = null;
+      return "string";
+    }
+    if (stream.eatSpace()) return null;
+    HERE.lastIndex = stream.pos;
+    const match = HERE.exec(stream.string);
+    if (match === null) {
+      stream.next();
+      return null;
+    }
+    stream.pos += match[0].length;
+    const [quote] = LONG.exec(match[0]) || [null];
+    if (quote !== null && !(match[0].length >= 6 && match[0].endsWith(quote))) state.quote = quote;
+    return kindOf(match);
+  },
+  languageData: { commentTokens: { line: "#" }, closeBrackets: { brackets: ["(", "[", "{", '"'] } },
+};
+
 function kindOf(match) {
   const [kind] = Object.entries(match.groups).find(([, value]) => value !== undefined);
-  if (kind !== "word") return kind;
-  const word = match[0].toUpperCase();
-  const after = match.input[match.index + match[0].length];
-  if (STREAM_WORDS.has(word) && after !== "(") return "stream";
-  if (WORDS.has(word)) return "keyword";
-  return after === "(" ? "function" : "word";
+  return kind === "word" ? wordKind(match[0], match.input[match.index + match[0].length]) : kind;
 }

@@ -3,7 +3,7 @@
 import { call, Problem, queryPath } from "../base/api.js";
 import { fitActions, listenForActions } from "../query/actions.js";
 import { drawChart, Rates } from "../charts/lines.js";
-import { codeBlock } from "../editor/editor.js";
+import { codeBlock } from "../editor/coloured.js";
 import { byId, el, poll, put, serverState, setText } from "../base/dom.js";
 import { openFeed } from "../feeds/feed.js";
 import { LiveTable, showAnswer } from "../feeds/live.js";

@@ -12,7 +12,7 @@ const FLAGS = ["non_empty", "strict", "strict_dataset"];
 const KEPT = "quadrill.register.text";
 const problemPlace = byId("problem");
 const outcome = byId("outcome");
-const editor = new Editor(byId("editor"), { onRun: () => validate() });
+const editor = new Editor(byId("editor"), { onRun: () => validate(), onChange: () => sessionStorage.setItem(KEPT, editor.text) });
 
 /** The registration as the interface takes it; members left empty are left out. */
 function registration() {
@@ -160,5 +160,4 @@ byId("example").addEventListener("change", (event) => {
   outcome.hidden = true;
 });
 for (const id of ["report", "refresh"]) byId(id).addEventListener("change", (event) => showDependent(event.target));
-editor.area.addEventListener("input", () => sessionStorage.setItem(KEPT, editor.text));
 begin();

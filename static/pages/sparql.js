@@ -2,7 +2,8 @@
 
 import { call } from "../base/api.js";
 import { byId, el, put, setText } from "../base/dom.js";
-import { codeBlock, Editor } from "../editor/editor.js";
+import { codeBlock } from "../editor/coloured.js";
+import { Editor } from "../editor/editor.js";
 import { bytes, counted, duration } from "../base/format.js";
 import { clearProblem, showProblem } from "../base/problem.js";
 import { showBindings } from "../base/table.js";
@@ -17,7 +18,7 @@ const START = {
   update: "PREFIX ex: <http://example.org/>\nINSERT DATA {\n  GRAPH ex:rooms { ex:sensor1 ex:in ex:kitchen }\n}",
 };
 const ACCEPT = "application/sparql-results+json, text/turtle;q=0.9";
-const editor = new Editor(byId("editor"), { onRun: () => run() });
+const editor = new Editor(byId("editor"), { onRun: () => run(), onChange: () => sessionStorage.setItem(KEPT[mode], editor.text) });
 let mode = "query";
 let abort = null;
 
@@ -131,7 +132,6 @@ byId("history").addEventListener("change", (event) => {
   choose(byId(`mode-${entry.mode}`));
   switchTo(entry.mode, entry.text);
 });
-editor.area.addEventListener("input", () => sessionStorage.setItem(KEPT[mode], editor.text));
 const given = new URLSearchParams(location.search).get("query");
 switchTo("query", given);
 showHistory();

@@ -97,7 +97,7 @@ function drop(stream) {
 
 function choose(stream) {
   byId("push-stream").value = stream.name;
-  editor.area.focus();
+  editor.focus();
 }
 
 async function push() {

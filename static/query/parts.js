@@ -1,7 +1,7 @@
 // The parts of a query's description as lists: counters, windows with their streams, static parts.
 
 import { breakable, el } from "../base/dom.js";
-import { coloured } from "../editor/editor.js";
+import { coloured } from "../editor/coloured.js";
 import { count, duration, instant, interval } from "../base/format.js";
 
 /** "elements_in" -> "Elements in". */

@@ -14,6 +14,7 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.shadowroot import ShadowRoot
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -86,8 +87,38 @@ class Page:
 
     def write(self, css: str, text: str) -> None:
         field = self.one(css)
+        if field.find_elements(By.XPATH, "parent::*[contains(@class, 'editor')]"):
+            self.edit(css, text)
+            return
         field.send_keys(Keys.CONTROL, "a")
         field.send_keys(text or Keys.DELETE)
+
+    def editor(self, css: str) -> ShadowRoot:
+        """What stands in the place of the textarea of an editor, as soon as it does."""
+        self.until(lambda: not self.one(css).is_displayed(), f"CodeMirror for {css}")
+        code = self.one(css).find_element(By.XPATH, "preceding-sibling::*[contains(@class, 'code')]")
+        return code.shadow_root
+
+    def edit(self, css: str, text: str) -> None:
+        """Replace the text of an editor as a paste does: nothing is completed or closed."""
+        content = self.editor(css).find_element(By.CSS_SELECTOR, ".cm-content")
+        content.click()
+        content.send_keys(Keys.CONTROL, "a")
+        if not text:
+            content.send_keys(Keys.DELETE)
+            return
+        self.driver.execute_script(
+            "const clipboardData = new DataTransfer();"
+            "clipboardData.setData('text/plain', arguments[1]);"
+            "arguments[0].dispatchEvent("
+            "new ClipboardEvent('paste', {clipboardData, bubbles: true, cancelable: true}))",
+            content,
+            text,
+        )
+
+    def marked(self, css: str, part: str) -> list[str]:
+        """The texts of the parts of an editor that have a class of CodeMirror."""
+        return [each.text for each in self.editor(css).find_elements(By.CSS_SELECTOR, part)]
 
     def until(self, what: Callable[[], T], hint: str) -> T:
         """Wait until ``what`` gives something true."""

@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 
 import httpx
+from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from .browser import NEEDS_BROWSER, Page
@@ -29,10 +30,10 @@ ROOMS = (
 
 def _error_place(page: Page) -> str:
     """The text that is selected in the editor."""
+    page.editor("#text")
     return str(
         page.driver.execute_script(
-            "const area = document.getElementById('text');"
-            "return area.value.slice(area.selectionStart, area.selectionEnd)"
+            "return document.querySelector('#editor .code').shadowRoot.getSelection().toString()"
         )
     )
 
@@ -47,13 +48,13 @@ def test_a_wrong_query_shows_its_error_at_the_place_and_a_right_one_shows_its_ro
     page.click("#register")
     page.until_text("#problem", "Line 3")
     assert page.text("#problem .excerpt").count("^") == 1
-    assert page.text(".gutter .wrong-line") == "3"
+    assert page.marked("#text", ".wrong-line") == ["3"]
     assert _error_place(page) == "NOWHERE"
-    assert page.text(".paint .wrong") == "NOWHERE"
+    assert page.marked("#text", ".cm-lintRange-error") == ["NOWHERE"]
     assert client.get("/queries").json()["queries"] == []
 
     page.write("#text", LIVE)
-    assert page.all(".paint .wrong") == []
+    assert page.marked("#text", ".cm-lintRange-error") == []
     page.click("#register")
     page.until(lambda: "/ui/queries/in-rooms" in page.driver.current_url, "the query's own page")
     page.until_text("#feed-state", "live")
@@ -178,7 +179,7 @@ def test_the_sparql_tab_marks_errors_and_updates_the_store(page: Page, client: h
     page.write("#text", "SELECT *\nWHERE { ?s ?p }")
     page.click("#run")
     page.until_text("#problem", "Line 2")
-    assert page.text(".gutter .wrong-line") == "2"
+    assert page.marked("#text", ".wrong-line") == ["2"]
 
     before = int(page.text("#store-version"))
     page.click("#mode-update")
@@ -239,7 +240,7 @@ def test_a_push_gives_a_receipt_and_a_wrong_body_its_position(page: Page, client
     page.write("#push-body", "PREFIX ex: <http://example.org/>\nex:s1 ex:value .")
     page.click("#push button[type=submit]")
     page.until_text("#push-problem", "Line 2")
-    assert page.text("#push-editor .gutter .wrong-line") == "2"
+    assert page.marked("#push-body", ".wrong-line") == ["2"]
 
 
 def test_a_stream_is_declared_and_dropped_from_the_page(page: Page, client: httpx.Client) -> None:
@@ -258,7 +259,7 @@ def test_a_stream_is_declared_and_dropped_from_the_page(page: Page, client: http
 def test_the_page_works_by_keyboard_alone(page: Page, client: httpx.Client) -> None:
     page.open("/ui/sparql")
     page.write("#text", "ASK {}")
-    page.one("#text").send_keys(Keys.CONTROL, Keys.ENTER)
+    page.editor("#text").find_element(By.CSS_SELECTOR, ".cm-content").send_keys(Keys.CONTROL, Keys.ENTER)
     page.until_text("#result", "true")
     page.one("#mode-query").send_keys(Keys.ARROW_RIGHT)
     assert page.driver.switch_to.active_element.get_attribute("id") == "mode-update"
