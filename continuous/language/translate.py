@@ -273,6 +273,8 @@ def _products(group: Algebra, streams: Streams) -> Iterator[str]:
 def _parts(node: Algebra, streams: Streams) -> Iterator[Names]:
     """The variables of each pattern that is joined, and of each condition that connects some."""
     match node:
+        case _ if _is_one_row(node):
+            return  # one row makes no product
         case a.Join(left, right):
             yield from _parts(left, streams)
             yield from _parts(right, streams)
@@ -299,20 +301,17 @@ def _parts(node: Algebra, streams: Streams) -> Iterator[Names]:
             for part in _parts(inner, streams):
                 yield part | own if part else part
         case a.Values(_, rows) if len(rows) < 2:
-            return  # one row makes no product
+            return
         case a.OrderBy(inner) | a.Distinct(inner) | a.Reduced(inner) | a.Slice(inner):
             yield from _parts(inner, streams)
-        case a.Group(inner, keys, _) if not keys:
-            return  # one row
-        case a.Project(inner, variables):
-            if not _is_one_row(inner):
-                yield frozenset(var.name for var in variables)
+        case a.Project(_, variables):
+            yield frozenset(var.name for var in variables)
         case _:
             yield in_scope(node)
 
 
 def _is_one_row(node: Algebra) -> bool:
-    while isinstance(node, (a.Extend, a.OrderBy, a.Filter)):
+    while isinstance(node, (a.Extend, a.OrderBy, a.Filter, a.Project)):
         node = node.input
     return isinstance(node, a.Group) and not node.keys
 

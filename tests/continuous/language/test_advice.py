@@ -52,6 +52,18 @@ def test_connected_parts_and_single_rows_are_no_product(pattern: str) -> None:
     assert products(f"SELECT * WHERE {{ {pattern} }}") == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT (COUNT(?a) AS ?n) (MAX(?b) AS ?most) { ?a <p> ?b }",
+        "SELECT (COUNT(?a) AS ?n) (MAX(?b) AS ?most) { ?a <p> ?b } ORDER BY ?n LIMIT 1",
+        "SELECT * { { SELECT (COUNT(?a) AS ?n) (MAX(?b) AS ?most) { ?a <p> ?b } } ?x <q> ?y }",
+    ],
+)
+def test_aggregates_of_a_query_without_groups_are_one_row(text: str) -> None:
+    assert products(text) == []
+
+
 def test_a_sub_query_is_looked_at_for_itself() -> None:
     inner = "SELECT ?x (COUNT(*) AS ?n) { ?x <q> ?y . ?v <r> ?w } GROUP BY ?x"
     assert len(products(f"SELECT ?a {{ ?a <p> ?x {{ {inner} }} }}")) == 1

@@ -6,7 +6,6 @@ import json
 import re
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
 
 import pytest
 from pyoxigraph import NamedNode, QueryResultsFormat, RdfFormat, parse, parse_query_results
@@ -14,7 +13,8 @@ from pyoxigraph import NamedNode, QueryResultsFormat, RdfFormat, parse, parse_qu
 from quadrill.continuous.algebra.print_triples import TermPrinter
 from quadrill.continuous.engine import Registration
 from quadrill.continuous.language import parse as parse_text
-from tests.continuous.engines import Bench, bench
+from tests.continuous.engines import bench
+from tests.continuous.language.page_inputs import iri_of, store, take
 
 PAGE = (Path(__file__).parents[3] / "docs" / "language.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(
@@ -45,7 +45,7 @@ def replay(parameters: str, text: str, run: str) -> list[str]:
     with bench() as one:
         for line in run.splitlines():
             if line.startswith("stored "):
-                one.store.update(sparql_prologue(prefixes) + f"INSERT DATA {{ {line[7:]} }}")
+                store(one, line[7:], prefixes)
         registration = {"query": text, "parameters": members(parameters)}
         one.engine.register(Registration.from_json(registration, name="example"))
         for line in run.splitlines():
@@ -57,27 +57,6 @@ def replay(parameters: str, text: str, run: str) -> list[str]:
 
 def members(parameters: str) -> dict[str, Any]:
     return json.loads(parameters) if parameters else {}
-
-
-def sparql_prologue(prefixes: dict[str, str]) -> str:
-    lines = [f"PREFIX {prefix}: <{namespace}>" for prefix, namespace in prefixes.items()]
-    return "\n".join(["BASE <http://localhost/>", *lines, ""])
-
-
-def iri_of(text: str, prefixes: dict[str, str]) -> str:
-    if text.startswith("<"):
-        return urljoin("http://localhost/", text[1:-1])
-    prefix, _, local = text.partition(":")
-    return prefixes[prefix] + local
-
-
-def take(one: Bench, at: int, stream: str, data: str, prefixes: dict[str, str]) -> None:
-    """An element, or a heartbeat when there is no data."""
-    one.clock.set(max(at, one.clock.now_ms()))
-    if data:
-        one.engine.push(stream, (sparql_prologue(prefixes) + data).encode(), "application/trig", at=at)
-    else:
-        one.engine.heartbeat(stream, at)
 
 
 def shown(answer: dict[str, Any], prefixes: dict[str, str]) -> list[str]:

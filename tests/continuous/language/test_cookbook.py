@@ -1,0 +1,102 @@
+"""Every recipe of docs/cookbook/queries.md gives the rows that stand below it."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyoxigraph import QueryResultsFormat, RdfFormat, parse, parse_query_results
+
+from quadrill.continuous.algebra.print_triples import TermPrinter
+from quadrill.continuous.engine import Registration
+from quadrill.continuous.language import parse as parse_text
+from tests.continuous.engines import Bench, bench
+from tests.continuous.language.page_inputs import iri_of, sparql_prologue, store, take
+
+PAGE = (Path(__file__).parents[3] / "docs" / "cookbook" / "queries.md").read_text(encoding="utf-8")
+RECIPES = re.findall(
+    r"^## ([^\n]+)\n(?:(?!^## ).)*?"
+    r"^```(cqels|rspql|csparql)([^\n]*)\n(.*?)^```\n\n```input\n(.*?)^```\n\n```rows\n(.*?)^```$",
+    PAGE,
+    re.MULTILINE | re.DOTALL,
+)
+MIDNIGHT = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
+SIGNS = {"insert": "+", "delete": "-", "answer": "="}
+
+
+def test_every_text_of_the_page_is_run() -> None:
+    assert [recipe[0] for recipe in RECIPES] == re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
+    assert len(RECIPES) == len(re.findall(r"^```(?:cqels|rspql|csparql)", PAGE, re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ("dialect", "options", "text", "given", "rows"),
+    [recipe[1:] for recipe in RECIPES],
+    ids=[recipe[0] for recipe in RECIPES],
+)
+def test_a_recipe_gives_the_rows_of_the_page(
+    dialect: str, options: str, text: str, given: str, rows: str
+) -> None:
+    members = dict(each.split("=") for each in options.split())
+    assert replay(dialect, members, text, given) == rows.splitlines()
+
+
+def replay(dialect: str, members: dict[str, Any], text: str, given: str) -> list[str]:
+    """The feed of a query, as rows, after the inputs of a page."""
+    query = parse_text(text)
+    assert (query.dialect, query.warnings) == (dialect, ())
+    prefixes = {"": "http://example.org/", **query.prefixes}
+    with bench() as one:
+        lines = given.splitlines()
+        for line in lines:
+            if line.startswith("stored "):
+                store(one, line.removeprefix("stored "), prefixes)
+        one.engine.register(Registration.from_json({"query": text, **members}, name="recipe"))
+        for line in lines:
+            if not line.startswith("stored "):
+                take_line(one, line, prefixes)
+        events = one.engine.feed("recipe").subscribe(0).take()
+        return [row for event in events for row in shown(event, prefixes)]
+
+
+def take_line(one: Bench, line: str, prefixes: dict[str, str]) -> None:
+    """One line of an input: an update, an element or a heartbeat."""
+    time, stream, *data = line.split(" ", 2)
+    hours, minutes, seconds = time.split(":")
+    at = MIDNIGHT + int((int(hours) * 3600 + int(minutes) * 60 + float(seconds)) * 1000)
+    if stream == "update":
+        one.clock.set(at)
+        one.store.update(sparql_prologue(prefixes) + data[0])
+    else:
+        take(one, at, iri_of(stream, prefixes), "".join(data), prefixes)
+
+
+def shown(event: Any, prefixes: dict[str, str]) -> list[str]:
+    """The rows of an event in their order; its instant alone when it has none."""
+    document = json.loads(event.data)
+    names = TermPrinter((), prefixes)
+    time = datetime.fromtimestamp(document["at"] / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
+    start = f"{SIGNS[event.kind]} {time.removesuffix('.000')}"
+    rows = []
+    if "quads" in document:
+        for quad in parse(input=document["quads"], format=RdfFormat.N_QUADS):
+            rows.append([quad.subject, quad.predicate, quad.object])
+    else:
+        body = json.dumps({"head": document["head"], "results": document["results"]}).encode()
+        results = parse_query_results(body, QueryResultsFormat.JSON)
+        rows = [[row[name] for name in results.variables] for row in results]  # type: ignore[union-attr]
+    lines = ["  ".join([start, *(cell(term, names) for term in row)]) for row in rows]
+    return lines or [start]
+
+
+def cell(term: Any, names: TermPrinter) -> str:
+    """A term as the page writes it: numbers by their figures, other terms as in a query."""
+    if term is None:
+        return "UNDEF"
+    if getattr(term, "datatype", None) is not None and "XMLSchema#" in term.datatype.value:
+        return str(term.value)
+    return names.term(term)
