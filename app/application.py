@@ -61,7 +61,10 @@ class PartConverter(BaseConverter):
 
 
 def create_app(
-    config: Settings | Mapping[str, Any] | None = None, *, services: Services | None = None
+    config: Settings | Mapping[str, Any] | None = None,
+    *,
+    services: Services | None = None,
+    demo: bool = False,
 ) -> Flask:
     """Make the WSGI application with all routes.
 
@@ -69,6 +72,7 @@ def create_app(
         config: settings, or values for :func:`quadrill.app.config.load_settings`; environment when None.
         services: built already (the server does so); otherwise they are opened here, and
             ``app.extensions["quadrill"].close()`` closes them.
+        demo: whether the demo runs on it; the page then has its picture.
     """
     if services is None:
         settings = config if isinstance(config, Settings) else load_settings(overrides=config)
@@ -84,6 +88,7 @@ def create_app(
     app.config["MAX_FORM_MEMORY_SIZE"] = None
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.extensions["quadrill"] = services
+    app.config[admin.DEMO] = demo
     errors.install(app)
     _observe(app)
     security.install(app, services.security)

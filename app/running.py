@@ -48,8 +48,10 @@ class RunningServer:
 
 
 @contextmanager
-def serve(settings: Settings) -> Iterator[RunningServer]:
+def serve(settings: Settings, *, demo: bool = False) -> Iterator[RunningServer]:
     """Run a server until the block ends, then finish running requests and close the store.
+
+    With ``demo`` its page shows the picture of the demo.
 
     Raises:
         AddressError: the address is in use or not allowed.
@@ -68,7 +70,7 @@ def serve(settings: Settings) -> Iterator[RunningServer]:
         services.security.check_address()
         stack.callback(_log_access(settings))
         server = Server(
-            create_app(settings, services=services),
+            create_app(settings, services=services, demo=demo),
             host=settings.host,
             port=settings.port,
             threads=settings.threads,

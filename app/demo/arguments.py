@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--broker", metavar="URL", default=DEFAULT_BROKER,
         help=f"with --source mqtt: the broker that they go through (default {DEFAULT_BROKER})")  # fmt: skip
     add("--seconds", metavar="N", type=_positive, help="end after N seconds of replay")
+    add("--once", action="store_true", help="end after one round (else it begins again, with later times)")
     add("--port", metavar="P", type=int, help="port to listen on (default 7878, 0 for a free one)")
     add("--data", metavar="DIR", help="data folder (default: a temporary one)")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
+from itertools import count, groupby
 from typing import Protocol, TypeVar
 
 from quadrill.store.errors import QuadrillError
@@ -20,6 +20,7 @@ from .data import Departure, WeatherReport, departures, rdf, text_of, weather
 TICK_SECONDS = 0.2
 MAX_LINES_PER_PUSH = 500
 HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 _Timed = TypeVar("_Timed")
 
 
@@ -78,6 +79,62 @@ class ReplayPlan:
             change_ms=chosen[len(chosen) // 2].departed_ms,
             end_ms=end_ms,
         )
+
+    @property
+    def round_ms(self) -> int:
+        """How much later the next round takes place.
+
+        Whole days, so that hours stay what they are, and enough for the longest window of the queries, an
+        hour, to be empty between two rounds.
+        """
+        return ((self.end_ms - self.start_ms + HOUR_MS) // DAY_MS + 1) * DAY_MS
+
+    def moved(self, by_ms: int) -> ReplayPlan:
+        """The same rows so much later."""
+        return ReplayPlan(
+            departures=tuple(flight.moved(by_ms) for flight in self.departures),
+            weather=tuple(report.moved(by_ms) for report in self.weather),
+            start_ms=self.start_ms + by_ms,
+            change_ms=self.change_ms + by_ms,
+            end_ms=self.end_ms + by_ms,
+        )
+
+    def until(self, end_ms: int) -> ReplayPlan:
+        """The same rows before an event time."""
+        return replace(
+            self,
+            departures=tuple(flight for flight in self.departures if flight.departed_ms < end_ms),
+            weather=tuple(report for report in self.weather if report.at_ms < end_ms),
+            end_ms=min(self.end_ms, end_ms),
+        )
+
+
+def rounds(start_ms: int, span_ms: int | None = None, *, once: bool = False) -> Iterator[ReplayPlan]:
+    """The rounds of a replay: the data from ``start_ms`` on, then the same again, each time later.
+
+    It ends after ``span_ms`` of event time that is replayed, or with the first round when ``once`` is set.
+    Raises: NothingToReplayError when no flight left in the time of the first.
+    """
+    first = ReplayPlan.between(start_ms, None if span_ms is None else start_ms + span_ms)
+    if once:
+        yield first
+        return
+    whole = ReplayPlan.between(start_ms)
+    left_ms = span_ms
+    for number in count():
+        plan = whole.moved(number * whole.round_ms) if number else first
+        if left_ms is not None:
+            plan = plan.until(plan.start_ms + left_ms)
+            left_ms -= plan.end_ms - plan.start_ms
+        yield plan
+        if left_ms is not None and left_ms <= 0:
+            return
+
+
+def begin_again(plan: ReplayPlan, api: Api) -> None:
+    """Close the windows of the last round by the next one's first instant, and undo the change."""
+    _heartbeats(api, plan.start_ms)
+    api.update(text_of("undo-watch.ru"))
 
 
 def replay(

@@ -9,14 +9,16 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ..config import load_settings
 from .client import DemoClient, DemoError
 from .data import QUERY_FILES
-from .replay import Api, ReplayPlan, replay
+from .data.rdf import instant
+from .replay import Api, ReplayPlan, begin_again, replay, rounds
 from .summary import FeedFollower, FeedTally, Screen
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 SETTLE_SECONDS = 60.0
 SYNC_SECONDS = 0.5
+PICTURE = "ui/demo"
+CHANGED = "\nHalf-way: Atlanta and Chicago are put on the watch list.\n"
 
 
 class _StoppedError(Exception):
@@ -31,11 +35,10 @@ class _StoppedError(Exception):
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the demo until its data, its seconds or the user's patience end; gives the exit code."""
-    end_ms = None
-    if options.seconds is not None:
-        end_ms = options.start_ms + math.ceil(options.seconds * options.speed * 1000)
-    plan = ReplayPlan.between(options.start_ms, end_ms)
+    """Run the demo, round after round, until its seconds or the user's patience end; gives the exit code."""
+    span_ms = None if options.seconds is None else math.ceil(options.seconds * options.speed * 1000)
+    plans = rounds(options.start_ms, span_ms, once=options.once)
+    first = next(plans)
     stop = _stop_on_signals()
     with _data_folder(options.data) as folder:
         given = {"data": folder, "port": options.port}
@@ -48,27 +51,27 @@ def run(options: argparse.Namespace) -> int:
         # What is wrong with the options is told before store and engine are loaded.
         from .. import running
 
-        with running.serve(settings) as server, contextlib.suppress(_StoppedError):
+        with running.serve(settings, demo=True) as server, contextlib.suppress(_StoppedError):
             screen = Screen()
             with DemoClient(server.url, headers) as client:
                 client.set_up()
                 with _feeder(client, options) as api:
                     screen.say(f"Quadrill is ready at {server.url}")
-                    screen.say("Open it in a browser to see the queries at work; Ctrl-C ends the demo.\n")
+                    screen.say(
+                        f"Open {server.url}{PICTURE} to see the queries at work; Ctrl-C ends the demo.\n"
+                    )
                     tallies = play(
-                        plan, api, server.url, headers, speed=options.speed, screen=screen, stop=stop,
+                        chain((first,), plans), api, server.url, headers,
+                        speed=options.speed, screen=screen, stop=stop,
                         last_ids=lambda: last_ids(server.services.engine, stop),
                     )  # fmt: skip
-            if options.seconds is None:
-                screen.say("\nThe week is over. The server goes on until Ctrl-C.")
-                stop.wait()
-            elif any(tally.error for tally in tallies.values()):
+            if any(tally.error for tally in tallies.values()):
                 return 1
     running.leave()
 
 
 def play(
-    plan: ReplayPlan,
+    plans: Iterable[ReplayPlan],
     api: Api,
     url: str,
     headers: Mapping[str, str],
@@ -78,7 +81,7 @@ def play(
     stop: threading.Event,
     last_ids: Callable[[], Mapping[str, int] | None],
 ) -> dict[str, FeedTally]:
-    """Replay the plan on a server that is set up, and show the feeds until all results are there.
+    """Replay the plans on a server that is set up, and show the feeds until all results are there.
 
     ``last_ids`` gives the id of each feed's last event once everything that was sent has been worked off,
     None when that takes too long.
@@ -86,7 +89,7 @@ def play(
     """
     followers = [FeedFollower(url, name, headers) for name in QUERY_FILES]
     tallies = {follower.tally.name: follower.tally for follower in followers}
-    reached_ms = plan.start_ms
+    reached_ms = 0
 
     def show(at_ms: int) -> None:
         nonlocal reached_ms
@@ -100,10 +103,16 @@ def play(
     for follower in followers:
         follower.start()
     try:
-        replay(
-            plan, api, speed=speed, pause=pause, progress=show,
-            changed=lambda _at_ms: screen.say("\nHalf-way: Atlanta and Chicago are put on the watch list.\n"),
-        )  # fmt: skip
+        for number, plan in enumerate(plans):
+            if number > 0:
+                begin_again(plan, api)
+                screen.say(
+                    f"\nRound {number + 1}: the same departures, now from {instant(plan.start_ms)} on.\n"
+                )
+            replay(
+                plan, api, speed=speed, pause=pause, progress=show,
+                changed=lambda _at_ms: screen.say(CHANGED),
+            )  # fmt: skip
         wanted = last_ids()
         if wanted is None or not _await(tallies, wanted, stop):
             screen.say(f"\nThe engine needs more than {SETTLE_SECONDS:.0f} s to catch up; the counts so far:")

@@ -45,6 +45,8 @@ HTML = negotiation.Offer(
 ASSET_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 ASSETS = Path(quadrill.static.__file__).parent
 PROCESSES = "/processes"
+DEMO = "QUADRILL_DEMO"
+"""The member of the application's configuration that says whether the demo runs."""
 
 blueprint = Blueprint("admin", __name__, template_folder="../templates")
 
@@ -58,6 +60,20 @@ def index() -> AnyResponse:
         _require_reader()
         return _vary(sparql_routes.service_description())
     return _vary(_page("queries", "queries.html", lambda: {"queries": services().engine.queries()}))
+
+
+@blueprint.get("/ui/demo")
+@needs(PUBLIC)
+def demo() -> AnyResponse:
+    """The picture of the demo: its departures on a map, and charts of its queries."""
+    if not current_app.config[DEMO]:
+        return _message(
+            404,
+            "The demo does not run here",
+            "It runs where it was started.",
+            "Start it with `quadrill demo`.",
+        )
+    return _page("demo", "demo.html", lambda: {"queries": services().engine.queries()})
 
 
 @blueprint.get("/ui/queries/<name>")
@@ -213,6 +229,8 @@ def _pages() -> list[dict[str, str]]:
     ]
     if any(rule.rule == PROCESSES for rule in current_app.url_map.iter_rules()):
         listed.append(("processes", "Running", "/ui/processes"))
+    if current_app.config[DEMO]:
+        listed.insert(0, ("demo", "Demo", "/ui/demo"))
     return [{"key": key, "title": title, "path": path} for key, title, path in listed]
 
 

@@ -6,10 +6,12 @@ import csv
 import gzip
 import io
 import json
+import signal
 import subprocess
 import sys
 import threading
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -22,7 +24,7 @@ import pytest
 from quadrill.app import running
 from quadrill.app.config import load_settings
 from quadrill.app.demo.client import DemoClient
-from quadrill.app.demo.replay import ReplayPlan
+from quadrill.app.demo.replay import ReplayPlan, rounds
 from quadrill.app.demo.run import last_ids, play
 from quadrill.app.demo.summary import FeedTally, Screen, events
 
@@ -143,25 +145,42 @@ class Outcome:
 @pytest.fixture(scope="module")
 def outcome() -> Outcome:
     """The demo's replay at the highest speed, and all events of its feeds as a client gets them."""
-    printed = io.StringIO()
+    return outcome_of(ReplayPlan.between(ms(START), ms(END)))
+
+
+@pytest.fixture(scope="module")
+def two_rounds() -> Outcome:
+    """The same rows, and once more a day later."""
     plan = ReplayPlan.between(ms(START), ms(END))
+    return outcome_of(plan, plan.moved(plan.round_ms))
+
+
+def outcome_of(*plans: ReplayPlan) -> Outcome:
+    printed = io.StringIO()
     with running.serve(load_settings(overrides={"data": ":memory:", "port": 0}, environment={})) as server:
         with DemoClient(server.url, {}) as client:
             client.set_up()
             stop = threading.Event()
             tallies = play(
-                plan, client, server.url, {}, speed=1e9, screen=Screen(printed), stop=stop,
+                plans, client, server.url, {}, speed=1e9, screen=Screen(printed), stop=stop,
                 last_ids=lambda: last_ids(server.services.engine, stop),
             )  # fmt: skip
         ends = last_ids(server.services.engine, stop)
         assert ends is not None
         feeds = {name: read_feed(server.url, name, last_id) for name, last_id in ends.items()}
-    return Outcome(feeds, tallies, printed.getvalue(), plan)
+    return Outcome(feeds, tallies, printed.getvalue(), plans[0])
 
 
 @pytest.fixture(scope="module")
 def expected() -> Expected:
     return Expected.read()
+
+
+def all_rows(outcome: Outcome, name: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """Each row of a feed as text, with the document that it came in."""
+    for _, document in outcome.feeds[name]:
+        for row in document.get("results", {}).get("bindings", []):
+            yield document, json.dumps(row, sort_keys=True)
 
 
 def read_feed(url: str, name: str, last_id: int) -> list[Event]:
@@ -264,6 +283,45 @@ def test_the_insert_half_way_changes_the_answer_by_itself(outcome: Outcome, expe
     assert first[1]["version"] > max(before)
 
 
+def test_the_next_round_gives_the_same_events_later_and_nothing_is_late(
+    outcome: Outcome, two_rounds: Outcome, expected: Expected
+) -> None:
+    later = outcome.plan.round_ms
+    assert later == 24 * 3_600_000
+    for name in ("late-departures", "poor-visibility", "departures"):
+        first = Counter((document["at"], row) for document, row in all_rows(outcome, name))
+        both = Counter((document["at"], row) for document, row in all_rows(two_rounds, name))
+        assert both == first + Counter({(at + later, row): many for (at, row), many in first.items()})
+    seen = [document["at"] for document, _ in all_rows(two_rounds, "mean-delay")]
+    hours = sorted(
+        ms(datetime.strptime(hour, "%Y-%m-%dT%Hh").replace(tzinfo=UTC) + HOUR)
+        for hour in expected.mean_delays()
+    )
+    assert sorted(set(seen)) == hours + [hour + later for hour in hours]
+    come, gone = Counter[tuple[int, str]](), Counter[tuple[int, str]]()
+    for event in two_rounds.feeds["watched-destinations"]:
+        for (flight,) in bindings(event, "flight"):
+            (come if event[0] == "insert" else gone)[event[1]["at"], str(flight)] += 1
+    wanted, _ = expected.watched()
+    assert come == wanted + Counter({(at + later, flight): many for (at, flight), many in wanted.items()})
+    # All of the first round has gone before the second begins; the last hour of the second has not.
+    left = {flight: many for (at, flight), many in gone.items() if at < ms(START) + later}
+    assert sum(left.values()) == sum(wanted.values())
+
+
+def test_every_departure_to_a_known_place_is_on_the_map(outcome: Outcome, expected: Expected) -> None:
+    places = {row["faa"]: (row["lat"], row["lon"], row["name"]) for row in rows("airports")}
+    wanted = Counter(
+        (expected.number(row), row["origin"], row["dest"], *places[row["dest"]], row["dep_delay"])
+        for row in expected.flights if row["dest"] in places
+    )  # fmt: skip
+    names = ("flight", "from", "to", "toLat", "toLong", "destination", "delay")
+    got = Counter(row for event in outcome.feeds["departures"] for row in bindings(event, *names))
+    assert got == wanted
+    left_out = {row["dest"] for row in expected.flights} - places.keys()
+    assert left_out <= {"SJU", "BQN", "PSE", "STT"}
+
+
 def test_the_live_summary_ends_with_the_counts_of_the_feeds(outcome: Outcome, expected: Expected) -> None:
     assert "Half-way: Atlanta and Chicago are put on the watch list." in outcome.printed
     come, gone = expected.watched()
@@ -293,13 +351,47 @@ def test_a_wrong_option_is_one_clear_sentence(arguments: list[str], code: int, w
     assert "Traceback" not in ended.stderr
 
 
-def test_the_command_shows_all_four_feeds_within_its_seconds() -> None:
+def test_the_command_goes_on_with_the_next_round_until_a_signal_ends_it() -> None:
+    command = [sys.executable, "-m", "quadrill.app.cli", "demo", "--port", "0", "--speed", "1e6"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running_demo:
+        assert running_demo.stdout is not None and running_demo.stderr is not None
+        said = []
+        for line in running_demo.stdout:
+            said.append(line)
+            if line.startswith("Round 3"):
+                break
+        running_demo.send_signal(signal.SIGINT)
+        assert running_demo.wait(60) == 0
+        assert running_demo.stderr.read() == ""
+    assert "Round 2: the same departures, now from 2013-01-08T10:00:00Z on.\n" in said
+    assert any("/ui/demo " in line for line in said)
+
+
+def test_the_command_with_once_ends_after_one_round() -> None:
+    command = [sys.executable, "-m", "quadrill.app.cli", "demo", "--port", "0", "--speed", "1e6", "--once"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "Round" not in ended.stdout
+
+
+def test_rounds_end_with_the_time_that_was_asked_for() -> None:
+    whole = ReplayPlan.between(ms(START))
+    span = whole.end_ms - whole.start_ms
+    first, second, third = rounds(ms(START), 2 * span + 3_600_000)
+    assert first == whole and second == whole.moved(whole.round_ms)
+    assert third.end_ms - third.start_ms == 3_600_000
+    assert third.departures == tuple(f for f in third.departures if f.departed_ms < third.end_ms) != ()
+    assert [plan.end_ms for plan in rounds(ms(START), once=True)] == [whole.end_ms]
+
+
+def test_the_command_shows_all_feeds_within_its_seconds() -> None:
     command = [sys.executable, "-m", "quadrill.app.cli", "demo", "--port", "0", "--seconds", "5"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith("Quadrill is ready at http://127.0.0.1:")
     last = ended.stdout.rsplit("2013-01-06T13:20:00Z", 1)[1]
-    for name in ("late-departures", "poor-visibility", "mean-delay", "watched-destinations"):
+    names = ("departures", "late-departures", "poor-visibility", "mean-delay", "watched-destinations")
+    for name in names:
         (line,) = (line for line in last.splitlines() if line.strip().startswith(name))
         assert "nothing yet" not in line
     assert "Traceback" not in ended.stderr

@@ -9,13 +9,14 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from importlib.resources import files
 
 READINGS = ("temp", "humid", "wind_dir", "wind_speed", "precip", "pressure", "visib")
 QUERY_FILES = {
+    "departures": "departures.cqels",
     "late-departures": "late-departures.cqels",
     "poor-visibility": "poor-visibility.cqels",
     "mean-delay": "mean-delay.rspql",
@@ -41,6 +42,15 @@ class Departure:
     delay_minutes: int
     distance_miles: int
 
+    def moved(self, by_ms: int) -> Departure:
+        """The same flight so much later."""
+        return replace(
+            self,
+            day=str(date.fromisoformat(self.day) + timedelta(milliseconds=by_ms)),
+            scheduled_ms=self.scheduled_ms + by_ms,
+            departed_ms=self.departed_ms + by_ms,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class WeatherReport:
@@ -49,6 +59,10 @@ class WeatherReport:
     airport: str
     at_ms: int
     readings: dict[str, Decimal]
+
+    def moved(self, by_ms: int) -> WeatherReport:
+        """The same report so much later."""
+        return replace(self, at_ms=self.at_ms + by_ms)
 
 
 def departures() -> list[Departure]:
