@@ -55,7 +55,7 @@ def add_commands(commands: Any) -> None:
         demo.SUMMARY,
         "demo",
         "demo --speed 600 --port 8080",
-        further="Four continuous queries run on them; open the page it names",
+        further="Five continuous queries run on them, round after round; open the page it names",
     )
     demo.add_arguments(commands.choices["demo"])
 

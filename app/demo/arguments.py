@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"event seconds per wall second (default {DEFAULT_SPEED:.0f})",
     )  # fmt: skip
     parser.add_argument(
-        "--from", metavar="TIME", dest="start_ms", type=_instant, default=_instant(DEFAULT_FROM),
+        "--from", metavar="TIME", dest="start_ms", type=instant, default=instant(DEFAULT_FROM),
         help=f"event time to start from, an xsd:dateTime or milliseconds (default {DEFAULT_FROM})",
     )  # fmt: skip
     add = parser.add_argument
@@ -43,7 +43,7 @@ def _positive(text: str) -> float:
     return number
 
 
-def _instant(text: str) -> int:
+def instant(text: str) -> int:
     """Milliseconds of an xsd:dateTime (UTC without a zone) or of a plain number of milliseconds."""
     try:
         if text.isdigit():

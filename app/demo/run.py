@@ -1,4 +1,4 @@
-"""``quadrill demo``: the server on a week of real flights, with four continuous queries running on them."""
+"""``quadrill demo``: the server on a week of real flights, with five continuous queries running on them."""
 
 from __future__ import annotations
 

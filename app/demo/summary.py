@@ -1,4 +1,4 @@
-"""The demo's live summary: follows the four feeds over HTTP and prints counts and the newest row of each."""
+"""The demo's live summary: follows the five feeds over HTTP and prints counts and the newest row of each."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 // Points on a plain map: outline of the land, a graticule, nothing fetched from elsewhere.
 //
-//   const map = drawMap(place, [{ lon, lat, label, value?, title?, key? }], { caption, unit?, height?, tone?, tones?, labels?, onPick? })
+//   const map = drawMap(place, [{ lon, lat, label, value?, title?, key? }], { caption, unit?, height?, tone?, tones?, labels?, onPick?, box? })
 //
-// Degrees of WGS84. The view zooms to the points and stays while they stay inside. `value` gives a point its size; `title` is the tooltip;
+// Degrees of WGS84. The view zooms to the points and stays while they stay inside, or to the `box` ({ west, east, south, north }). `value` gives a point its size; `title` is the tooltip;
 // `tone(value)` gives 0 to 4, its colour, which the legend `tones` ([{ tone, text }]) explains. `labels` (60) is up to how many points names
 // are written, where there is room. `onPick(point)` makes points buttons. Call it again with new data. What comes back serves marks of one's
 // own, such as moving ones: `map.layer` is an empty SVG group above the points that stays, `map.at(lon, lat)` gives [x, y] in it, and
@@ -18,12 +18,12 @@ const drawn = new WeakMap();
 
 /** Draw points in `place`. */
 export function drawMap(place, points, options = {}) {
-  const { caption = "", unit = "", height = 360, tone = null, tones = [], labels = 60, onPick = null } = options;
+  const { caption = "", unit = "", height = 360, tone = null, tones = [], labels = 60, onPick = null, box = null } = options;
   const known = points.filter(({ lon, lat }) => Math.abs(lon) <= 180 && Math.abs(lat) <= 90);
   const chart = chartIn(place);
   drawnAgain(place, () => drawMap(place, points, options));
   const width = widthOf(place);
-  look(chart, known, width, Math.min(height, Math.round(0.8 * width)));
+  look(chart, box ?? boxOf(known), width, Math.min(height, Math.round(0.8 * width)));
   chart.picture.setAttribute("aria-label", `${caption}${caption ? ", " : ""}${known.length} points`);
   chart.picture.setAttribute("role", onPick === null ? "img" : "group");
   const largest = Math.max(1e-9, ...known.map(({ value }) => Math.abs(value)).filter(Number.isFinite));
@@ -47,8 +47,7 @@ function chartIn(place) {
 }
 
 /** Choose what is seen, and draw what lies under the points, when the view has to move. */
-function look(chart, points, width, height) {
-  const box = boxOf(points);
+function look(chart, box, width, height) {
   if (chart.view !== null && chart.view.width === width && chart.view.height === height && fits(box, chart.view)) return;
   const view = viewOf(box, width, height);
   const { west, north, across, down } = view;
