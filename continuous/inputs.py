@@ -98,10 +98,11 @@ StreamInput: TypeAlias = Arrival | Advance | Idle
 
 
 class LogRecord(NamedTuple):
-    """One input of a stream; ``order`` grows over all streams of the engine."""
+    """One input of a stream; ``order`` grows over all streams of the engine, ``weight`` of its elements."""
 
     order: int
     input: StreamInput
+    weight: int = 0
 
 
 WindowContent: TypeAlias = Mapping[Quad, int]

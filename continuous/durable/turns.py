@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -20,8 +20,24 @@ from quadrill.store.quads.meters import Stages
 
 from ..clock import Clock
 from ..errors import BackPressureError, EngineStoppedError
-from ..inputs import StreamInput
+from ..inputs import Element, StreamInput
 from .journal import Journal
+
+_QUAD_BYTES = 256
+"""What a quad takes beside its text, roughly."""
+
+
+def weight_of(elements: Sequence[Element]) -> int:
+    """What some elements count for where elements in memory are limited.
+
+    Each is one; where they are large it is one for each KiB that they take together, so that the limits are
+    limits of memory, too, whatever an element is.
+    """
+    number = len(elements)
+    one = number == 1
+    quads = elements[0].statements if one else [quad for each in elements for quad in each.statements]
+    kibibytes = (_QUAD_BYTES * len(quads) + sum(map(len, map("".join, quads)))) >> 10
+    return kibibytes if kibibytes > number else number
 
 
 @dataclass(eq=False)
@@ -31,7 +47,7 @@ class Turn:
     Attributes:
         number: its record in the journal; 0 without a journal.
         at: the wall clock's time when it got its place: within the turn time stands still.
-        weight: how many elements it has, 1 for one without any.
+        weight: what its elements count for (`weight_of`), 1 for one without any.
         since: when it came, by the performance counter.
         done: it was worked off, and what it caused is durable and shown.
         waiter: set then, for the one who waits for it.

@@ -45,6 +45,7 @@ class Feed:
         name: str,
         *,
         history: int = 10_000,
+        history_bytes: int = 64 << 20,
         subscriber_buffer: int = 1_000,
         waiting: dict[Feed, None] | None = None,
         epoch: int = 0,
@@ -54,6 +55,7 @@ class Feed:
         Args:
             name: the query's name.
             history: how many events are kept for those who resume.
+            history_bytes: how many characters these have at most, but for the last one.
             subscriber_buffer: how many events may wait for one subscriber.
             waiting: the feed puts itself there when something waits to be written; nobody sees it before
                 `release`. Without, what is published is seen at once.
@@ -79,7 +81,7 @@ class Feed:
         self.incomplete = False
         # What is shown, guarded by the lock; ids up to the last one are not kept any more.
         self._lock = threading.Lock()
-        self._limit = history
+        self._limit, self._most_bytes, self._bytes = history, history_bytes, 0
         self._buffer = subscriber_buffer
         self._history: deque[FeedEvent] = deque()
         self.last_id = self._dropped_to = epoch
@@ -185,13 +187,16 @@ class Feed:
         for event in events:
             if event[1] == "reset":
                 history.clear()
+                self._bytes = 0
                 self.last_id = self._dropped_to = self.epoch_id
                 continue
             if event[0] is not None:
                 self.last_id = event[0]
             history.append(event)
-        while len(history) > self._limit:
-            dropped = history.popleft()[0]
+            self._bytes += len(event[2])
+        while (kept := len(history)) > self._limit or (self._bytes > self._most_bytes and kept > 1):
+            dropped, _, data = history.popleft()
+            self._bytes -= len(data)
             if dropped is not None:
                 self._dropped_to = dropped
 
@@ -259,19 +264,13 @@ class Feed:
 
     def _behind(self, after_id: int) -> int:
         """How many kept events there are from the first one on whose id is greater."""
-        kept = self._history
-        first, end = 0, len(kept)
-        while first < end:
-            place = middle = (first + end) // 2
-            while place < end and kept[place].id is None:
-                place += 1
-            if place == end or (kept[place].id or 0) > after_id:
-                end = middle
-            else:
-                first = place + 1
-        while first < len(kept) and kept[first].id is None:
-            first += 1
-        return len(kept) - first
+        number = 0
+        for place, event in enumerate(reversed(self._history), 1):
+            if event.id is not None:
+                if event.id <= after_id:
+                    break
+                number = place
+        return number
 
     def _after(self, after_id: int) -> list[FeedEvent]:
         """Kept events behind ``after_id``: numbered ones by id, others by their place."""

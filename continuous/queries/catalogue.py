@@ -26,6 +26,7 @@ from quadrill.store.registry.records import QueryRecord, QueryState
 from quadrill.store.threads import Threads
 
 from ..clock import Clock
+from ..durable.turns import weight_of
 from ..errors import InputError
 from ..evaluate.evaluator import Evaluator
 from ..inputs import Arrival, LogRecord, StreamInput
@@ -74,7 +75,7 @@ class Pending:
         kept: with ``start: {"from": ...}``, what its streams retained when it was registered.
         making: what makes its tables; None until somebody does, as in a replay.
         inputs: what arrived since its registration.
-        elements: how many elements these have.
+        elements: what their elements count for.
         problem: why it cannot begin.
         running: the query itself, where it only waits for a table that is read anew, since ``turn``.
         start: the event time from which retained elements come first.
@@ -97,8 +98,7 @@ class Pending:
     since: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        prepared = self.prepared
-        self._streams = frozenset(prepared.streams) if prepared.names_its_streams else None
+        self._streams = frozenset(self.prepared.streams) if self.prepared.names_its_streams else None
 
     def reads(self, stream: str) -> bool:
         """True when the query reads a stream, or may: a stream variable is bound by what is being read."""
@@ -110,7 +110,7 @@ class Pending:
             return
         self.inputs.append(event)
         if isinstance(event, Arrival):
-            self.elements += len(event.elements)
+            self.elements += weight_of(event.elements)
         if self.elements > self.most:
             self.problem = LimitError(
                 f"more than {self.most} elements arrived while the static parts of {self.name} were read",

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from operator import attrgetter
 from typing import Any
 
 from pyoxigraph import Quad
@@ -16,7 +17,7 @@ from quadrill.store.errors import LimitError
 from quadrill.store.registry.records import Stamping, StreamRecord
 
 from ..clock import Clock
-from ..durable.turns import InputTurn, TurnQueue
+from ..durable.turns import InputTurn, TurnQueue, weight_of
 from ..errors import InputError
 from ..inputs import Advance, Arrival, Element, Idle, LogRecord, StreamInput, StreamTime
 from ..settings import EngineSettings
@@ -25,6 +26,10 @@ from .dead_letters import DeadLetter, DeadLetters
 from .decode import PROV_GENERATED_AT_TIME, BadElement, Decoded
 from .receipts import PushReceipt, Receipts
 
+_FIGURES = "seen floor idle next_seq accepted late dropped refused last_input_ms derived".split()
+_figures_of = attrgetter(*_FIGURES)
+_time_of = attrgetter("at")
+
 
 @dataclass(slots=True)
 class StreamState:
@@ -32,7 +37,7 @@ class StreamState:
 
     Attributes:
         most_retained: how many elements it retains at most.
-        inputs: those that it retains, in order; ``retained`` is how many elements they have.
+        inputs: those that it retains, in order: ``retained`` elements, which count for ``weight``.
         lateness_ms: its own lateness, or that of the reader that waits longest.
         derived: how many of the accepted elements queries made; the others were pushed.
         last_input_ms: when something came last, ``last_input_steady`` by the clock that never jumps.
@@ -67,6 +72,7 @@ class StreamState:
     dropped_for_good: bool = False
     inputs: deque[LogRecord] = field(default_factory=deque)
     retained: int = 0
+    weight: int = 0
 
     def configure(self, record: StreamRecord, settings: EngineSettings) -> None:
         """Take settings; name and IRI stay."""
@@ -121,11 +127,13 @@ class StreamState:
                 self.seen = newest
         return entering, late, dropped
 
-    def retain(self, order: int, event: StreamInput) -> None:
-        """Keep an input, forget what is out of retention."""
-        inputs = self.inputs
+    def retain(self, order: int, event: StreamInput) -> int:
+        """Keep an input, forget what is out of retention; what the input counts for."""
+        inputs, weight = self.inputs, 0
         if type(event) is Arrival:
             self.retained += len(event.elements)
+            weight = weight_of(event.elements)
+            self.weight += weight
         elif (
             type(event) is Advance
             and len(inputs) > 1
@@ -133,13 +141,14 @@ class StreamState:
         ):
             # The first of a run of movements and the last say all: a silent stream does not fill the memory.
             inputs.pop()
-        inputs.append(LogRecord(order, event))
+        inputs.append(LogRecord(order, event, weight))
         seen = event.after.seen
         floor = None if seen is None else seen - self.retention_ms
         while inputs and (
-            self.retained > self.most_retained or (floor is not None and _is_before(inputs[0].input, floor))
+            self.weight > self.most_retained or (floor is not None and _is_before(inputs[0].input, floor))
         ):
             self._forget_first()
+        return weight
 
     def forget_before(self, order: int) -> None:
         """Forget the inputs of lower orders: what is behind them is forgotten on disk, too."""
@@ -147,7 +156,8 @@ class StreamState:
             self._forget_first()
 
     def _forget_first(self) -> None:
-        event = self.inputs.popleft().input
+        _, event, weight = self.inputs.popleft()
+        self.weight -= weight
         self.retained -= len(event.elements) if type(event) is Arrival else 0
 
     @property
@@ -169,26 +179,20 @@ class StreamState:
 
     def figures(self) -> list[Any]:
         """Time and counts, for a record of the journal."""
-        return [
-            self.seen, self.floor, self.idle, self.next_seq, self.accepted, self.late, self.dropped,
-            self.refused, self.last_input_ms, self.derived,
-        ]  # fmt: skip
+        return [*_figures_of(self)]
 
     def restore_figures(self, figures: list[Any]) -> None:
         """Time and counts of `figures` again."""
-        (
-            self.seen, self.floor, self.idle, self.next_seq, self.accepted, self.late, self.dropped,
-            self.refused, self.last_input_ms, *rest,
-        ) = figures  # fmt: skip
-        # Records of input logs from before queries' elements were counted by themselves end here.
-        self.derived = rest[0] if rest else 0
+        # Records of input logs from before queries' elements were counted by themselves have none at the end.
+        for name, value in zip(_FIGURES, [*figures, 0], strict=False):
+            setattr(self, name, value)
 
     def begin_anew(self) -> None:
         """A stream of this IRI was dropped: nothing has come to this one yet."""
         self.restore_figures([None, None, False, 1, 0, 0, 0, 0, None, 0])
         self.dead_letters.restore(())
         self.inputs.clear()
-        self.retained = 0
+        self.retained = self.weight = 0
 
     def guarantee(self, at: int) -> bool:
         """Nothing before ``at`` will come any more; True when that is news."""
@@ -261,7 +265,7 @@ class Acceptor:
         if not self._turns.waiting.empty():
             self._turns.require_room(number, settings.queue_elements)
         now, watermark, ahead = self._clock.wall_ns() // 1_000_000, stream.watermark, settings.max_future_ms
-        times: list[Any] = [each.at for each in elements]
+        times: list[Any] = [*map(_time_of, elements)]
         bad: list[BadElement] = decoded.bad
         unstamped, stamping, lateness = times.count(None), stream.record.stamping, stream.lateness_ms
         arrival = max(now, watermark or now, stream.seen or now) if unstamped else now
@@ -439,10 +443,8 @@ class Acceptor:
         """Note an input, retain it and give it its turn."""
         self._note(stream, event, now, elements, members)
         turns = self._turns
-        stream.retain(turns.order, event)
+        weight = stream.retain(turns.order, event)
         turn = InputTurn(event)
-        turn.number, turn.at = turns.order, now
-        if type(event) is Arrival:
-            turn.weight = len(event.elements)
+        turn.number, turn.at, turn.weight = turns.order, now, weight or 1
         turns.put(turn)
         return turn

@@ -6,7 +6,7 @@
     unreadable  a record that the stream's mapping could not read, or whose time the stream refuses; `retry`
                 reads it once more
 
-A bounded number is kept for each stream; the oldest go first.
+A bounded number is kept for each stream, and bounded memory, 64 KiB a letter on average; the oldest go first.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Literal as OneOf
 
 from quadrill.store.results import quads_text
 
+from ..durable.turns import weight_of
 from ..inputs import Element
 from .decode import BadElement
 
@@ -52,6 +53,11 @@ class DeadLetter:
             return self.name
         return str(self.element.seq) if self.query is None else f"{self.element.seq}:{self.query}"
 
+    @property
+    def weight(self) -> int:
+        """What it counts for: one for each KiB."""
+        return weight_of([self.element]) + (len(self.record or "") >> 10)
+
     def to_json(self) -> dict[str, Any]:
         """The letter as it is shown."""
         known: dict[str, Any] = {"id": self.id, "reason": self.reason, "query": self.query}
@@ -79,6 +85,7 @@ class DeadLetters:
 
     def __init__(self, most: int) -> None:
         self._most = most
+        self._weight = 0
         # By name, in the order in which they came.
         self._letters: dict[str, DeadLetter] = {}
         self.watchers: set[Callable[[Change, DeadLetter], None]] = set()
@@ -91,10 +98,11 @@ class DeadLetters:
 
     def add(self, letter: DeadLetter) -> None:
         """Keep a letter; one of the same name is replaced."""
-        self._letters.pop(letter.id, None)
+        self._forget(letter.id)
         self._letters[letter.id] = letter
-        while len(self._letters) > self._most:
-            del self._letters[next(iter(self._letters))]
+        self._weight += letter.weight
+        while (kept := len(self._letters)) > self._most or (self._weight > 64 * self._most and kept > 1):
+            self._forget(next(iter(self._letters)))
         self._tell("insert", letter)
 
     def keep_unread(
@@ -127,7 +135,7 @@ class DeadLetters:
     def remove(self, letters: Sequence[DeadLetter]) -> None:
         """Forget letters that were tried again or dropped."""
         for letter in letters:
-            self._letters.pop(letter.id, None)
+            self._forget(letter.id)
             self._tell("delete", letter)
 
     def remove_named(self, names: Iterable[str]) -> None:
@@ -137,6 +145,11 @@ class DeadLetters:
     def restore(self, letters: Iterable[DeadLetter]) -> None:
         """The letters of a checkpoint."""
         self._letters = {letter.id: letter for letter in letters}
+        self._weight = sum(letter.weight for letter in self._letters.values())
+
+    def _forget(self, name: str) -> None:
+        letter = self._letters.pop(name, None)
+        self._weight -= 0 if letter is None else letter.weight
 
     def _tell(self, change: Change, letter: DeadLetter) -> None:
         for tell in list(self.watchers):

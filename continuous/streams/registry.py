@@ -239,14 +239,9 @@ class StreamRegistry:
 
         ``kept`` is what `kept_now` gave; of other streams it is what they retain now.
         """
-        logs = []
         with self._lock:
-            for iri in iris:
-                state = self.find(iri)
-                if iri in kept:
-                    logs.append(kept[iri])
-                elif state is not None:
-                    logs.append(list(state.inputs))
+            found = [(iri, self.find(iri)) for iri in iris]
+            logs = [kept[iri] if iri in kept else list(each.inputs if each else ()) for iri, each in found]
         chosen = [_since(records, from_ms) for records in logs]
         for record in heapq.merge(*chosen, key=lambda record: record.order):
             yield record.input
