@@ -39,6 +39,9 @@ test-all: ## everything, the slow sweeps too
 docs: ## the site of the documents, into build/site, with every link looked at
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
 
+tutorial: ## follow docs/tutorial.md in a fresh copy and a fresh environment, with a clock
+	$(BIN)/python -m benchmarks.tutorial
+
 kafka: ## the jars of a real Kafka broker for its tests, into ~/.cache/quadrill/kafka; needs Java and Maven
 	mvn -q -B -f .ci/kafka/pom.xml dependency:copy-dependencies -DincludeScope=runtime \
 	  -DoutputDirectory=$(or $(QUADRILL_TEST_KAFKA),$(HOME)/.cache/quadrill/kafka)

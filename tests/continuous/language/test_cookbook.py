@@ -1,4 +1,4 @@
-"""Every recipe of docs/cookbook/queries.md gives the rows that stand below it."""
+"""Every query of the cookbook and of the concepts gives the rows that stand below it."""
 
 from __future__ import annotations
 
@@ -17,30 +17,38 @@ from quadrill.continuous.language import parse as parse_text
 from tests.continuous.engines import Bench, bench
 from tests.continuous.language.page_inputs import iri_of, sparql_prologue, store, take
 
-PAGE = (Path(__file__).parents[3] / "docs" / "cookbook" / "queries.md").read_text(encoding="utf-8")
-RECIPES = re.findall(
-    r"^## ([^\n]+)\n(?:(?!^## ).)*?"
-    r"^```(cqels|rspql|csparql)([^\n]*)\n(.*?)^```\n\n```input\n(.*?)^```\n\n```rows\n(.*?)^```$",
-    PAGE,
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = [DOCS / "cookbook" / "queries.md", *sorted((DOCS / "concepts").glob("*.md"))]
+RUN = re.compile(
+    r"^```(cqels|rspql|csparql)([^\n]*)\n(.*?)^```\n(?:\n```input\n(.*?)^```\n\n```rows\n(.*?)^```$)?",
     re.MULTILINE | re.DOTALL,
 )
 MIDNIGHT = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
 SIGNS = {"insert": "+", "delete": "-", "answer": "="}
 
 
-def test_every_text_of_the_page_is_run() -> None:
-    assert [recipe[0] for recipe in RECIPES] == re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
-    assert len(RECIPES) == len(re.findall(r"^```(?:cqels|rspql|csparql)", PAGE, re.MULTILINE))
+def recipes(page: Path) -> list[tuple[str, ...]]:
+    """Dialect, options, text, input and rows of each query of a page."""
+    return RUN.findall(page.read_text("utf-8"))
 
 
-@pytest.mark.parametrize(
-    ("dialect", "options", "text", "given", "rows"),
-    [recipe[1:] for recipe in RECIPES],
-    ids=[recipe[0] for recipe in RECIPES],
-)
-def test_a_recipe_gives_the_rows_of_the_page(
+EXAMPLES = [
+    pytest.param(*recipe, id=f"{page.stem}-{number}")
+    for page in PAGES
+    for number, recipe in enumerate(recipes(page), 1)
+]
+
+
+def test_every_recipe_has_a_query() -> None:
+    headings = re.findall(r"^## ", PAGES[0].read_text("utf-8"), re.MULTILINE)
+    assert len(recipes(PAGES[0])) == len(headings)
+
+
+@pytest.mark.parametrize(("dialect", "options", "text", "given", "rows"), EXAMPLES)
+def test_a_query_gives_the_rows_of_the_page(
     dialect: str, options: str, text: str, given: str, rows: str
 ) -> None:
+    assert rows, "every query of these pages says what it gives"
     members = dict(each.split("=") for each in options.split())
     assert replay(dialect, members, text, given) == rows.splitlines()
 
