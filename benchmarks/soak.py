@@ -33,7 +33,7 @@ import tempfile
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -55,6 +55,10 @@ QUERIES = (
     f"STREAM <{E}b> [RANGE 2s] {{ ?y <{E}kind> ?k . ?y <{E}value> ?v }} FILTER(?v > 97) }}",
     f"SELECT ?x WHERE {{ STREAM <{E}c> [TRIPLES 50] {{ ?x <{E}value> ?v }} FILTER(?v < 3) }}",
 )
+
+
+# Bounds that are reached within minutes, so that what grows after them grows for ever.
+BOUNDS = {"retention": "2m", "input_log_bytes": str(32 << 20), "feed_history": "500"}
 
 
 class SoakError(Exception):
@@ -292,11 +296,9 @@ def _size(path: Path) -> int:
 
 
 @contextmanager
-def server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def server(folder: Path, bounds: Mapping[str, str] = BOUNDS) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """A server of its own process over a data folder: its address and the process."""
     command = [sys.executable, "-m", "quadrill.app.cli", "serve", "--data", str(folder), "--port", "0"]
-    # Bounds that are reached within minutes, so that what grows after them grows for ever.
-    bounds = {"retention": "2m", "input_log_bytes": str(32 << 20), "feed_history": "500"}
     environment = os.environ | {f"QUADRILL_{name.upper()}": value for name, value in bounds.items()}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     try:

@@ -152,6 +152,8 @@ class Engine(StreamService, QueryService):
     def _look(self) -> float:
         """Between turns: what is due is done; the seconds until something is due again."""
         parts = self.parts
+        if parts.turns.closed:
+            return 0.0  # what is in line is worked off, nothing more gets there
         try:
             with parts.sequencer.paused:
                 self.lifecycle.restart_failed()

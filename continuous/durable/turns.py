@@ -23,20 +23,15 @@ from ..errors import BackPressureError, EngineStoppedError
 from ..inputs import Element, StreamInput
 from .journal import Journal
 
-_QUAD_BYTES = 256
-"""What a quad takes beside its text, roughly."""
-
 
 def weight_of(elements: Sequence[Element]) -> int:
-    """What some elements count for where elements in memory are limited.
+    """What elements count for where those in memory are limited: one each, or one for each KiB of all.
 
-    Each is one; where they are large it is one for each KiB that they take together, so that the limits are
-    limits of memory, too, whatever an element is.
+    A quad takes its text and 256 bytes, roughly.
     """
-    number = len(elements)
-    one = number == 1
+    one = (number := len(elements)) == 1
     quads = elements[0].statements if one else [quad for each in elements for quad in each.statements]
-    kibibytes = (_QUAD_BYTES * len(quads) + sum(map(len, map("".join, quads)))) >> 10
+    kibibytes = (256 * len(quads) + sum(map(len, map("".join, quads)))) >> 10
     return kibibytes if kibibytes > number else number
 
 

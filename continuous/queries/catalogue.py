@@ -341,13 +341,8 @@ class QueryCatalogue:
 
     def keep(self, name: str, registration: Registration, *, replacing: bool) -> QueryRecord:
         """Write a registration to the registry."""
-        record = QueryRecord(
-            name=name,
-            text=registration.query,
-            dialect=registration.dialect,
-            options=registration.options(),
-            created_ms=self._clock.now_ms(),
-        )
+        now, options = self._clock.now_ms(), registration.options()
+        record = QueryRecord(name, registration.query, registration.dialect, options, created_ms=now)
         if self._registry is not None:
             (self._registry.replace_query if replacing else self._registry.add_query)(record)
         return record

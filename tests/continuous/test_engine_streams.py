@@ -427,3 +427,17 @@ def test_elements_join_static_data_in_the_stores_own_terms() -> None:
         body = f'<{E}m> <{E}value> "010"^^<http://www.w3.org/2001/XMLSchema#integer> .'
         b.engine.push(S, body.encode(), "application/n-triples", at=1)
         assert b.told("q") == [("insert", 1, "a")]
+
+
+def test_the_clock_is_not_looked_at_once_the_engine_works_off_the_rest(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with bench(threaded=True, tick_ms=0) as b:
+        b.engine.declare_stream(S)
+        b.engine.push(S, b'<urn:a> <urn:p> "1" .', "application/n-triples")
+        with b.engine.parts.sequencer.paused:
+            for _ in range(3_000):
+                b.engine.push(S, b'<urn:a> <urn:p> "1" .', "application/n-triples")
+            b.clock.advance(5_000)
+            b.engine.parts.turns.close()
+    assert caplog.records == []
