@@ -48,6 +48,9 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "id": ("string", "name of a dead letter"),
     "reason": ("string", "late, failed, budget or unreadable"),
     "limit": ("integer", "at most so many"),
+    "offset": ("integer", "so many are passed over first"),
+    "contains": ("string", "names with this text in them, in any case of letters"),
+    "state": ("string", "those of this state: running, materialising, paused, failed"),
     "ack": ("boolean", "acknowledge the lines of a chunked body while it comes"),
     "durable": ("boolean", "`false` answers without waiting for the input log"),
     "name": ("string", "name of the query"),
@@ -318,7 +321,14 @@ OPERATIONS: tuple[ApiCall, ...] = (
         JSON,
         "push",
     ),
-    ApiCall("get", "/queries", "all continuous queries", (200,), answers=JSON),
+    ApiCall(
+        "get",
+        "/queries",
+        "all continuous queries, or a part of them",
+        (200,),
+        ("contains", "state", "offset", "limit"),
+        answers=JSON,
+    ),
     ApiCall(
         "post", "/queries", "register a continuous query", (200, 201), ("name",), _REGISTRATION, JSON, "write"
     ),

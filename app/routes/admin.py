@@ -7,7 +7,10 @@ Content-Security-Policy enforces: nothing inline, nothing foreign, no frames.
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
+from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -20,6 +23,7 @@ import quadrill.static
 from quadrill.store.changes.commit import graph_key
 from quadrill.store.errors import NotFoundError
 
+from ..describing.listing import Part, list_part
 from ..http import negotiation
 from ..http.errors import HttpError
 from ..security import PUBLIC, Identity, needs
@@ -45,6 +49,8 @@ HTML = negotiation.Offer(
 ASSET_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 ASSETS = Path(quadrill.static.__file__).parent
 PROCESSES = "/processes"
+SHOWN_QUERIES = 50
+"""Rows of one part of the list of queries, as the script has it."""
 DEMO = "QUADRILL_DEMO"
 """The member of the application's configuration that says whether the demo runs."""
 
@@ -59,7 +65,9 @@ def index() -> AnyResponse:
     if chosen is not HTML:
         _require_reader()
         return _vary(sparql_routes.service_description())
-    return _vary(_page("queries", "queries.html", lambda: {"queries": services().engine.queries()}))
+    return _vary(
+        _page("queries", "queries.html", lambda: list_part(services().engine, Part(limit=SHOWN_QUERIES)))
+    )
 
 
 @blueprint.get("/ui/demo")
@@ -145,7 +153,26 @@ def static(filename: str) -> AnyResponse:
     media_type = ASSET_TYPES.get(Path(filename).suffix)
     if media_type is None:
         raise HttpError(404, f"the page has no file {filename}", code="not-found")
-    return send_from_directory(ASSETS, filename, mimetype=media_type)
+    found = send_from_directory(ASSETS, filename, mimetype=media_type)
+    accepted = negotiation.accepts_gzip(request.headers.get("Accept-Encoding"))
+    if not (services().settings.gzip and accepted and found.status_code == 200):
+        found.vary.add("Accept-Encoding")
+        return found
+    found.close()
+    changed = found.last_modified
+    body = _packed(filename, changed)
+    packed = Response(body, content_type=found.content_type, headers={"Content-Encoding": "gzip"})
+    packed.vary.add("Accept-Encoding")
+    packed.last_modified = changed
+    packed.cache_control.no_cache = True
+    packed.set_etag(f"{found.get_etag()[0]}-gzip")
+    return packed.make_conditional(request)
+
+
+@lru_cache(maxsize=256)
+def _packed(filename: str, _changed: datetime | None) -> bytes:
+    """A file of the page, packed; once for each time that it was written."""
+    return gzip.compress((ASSETS / filename).read_bytes(), mtime=0)
 
 
 @blueprint.after_request

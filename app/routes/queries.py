@@ -9,7 +9,7 @@ from flask import Blueprint, Response, request
 from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.times import instant_ms
 
-from ..describing import plan_text
+from ..describing import listing, plan_text
 from ..describing.advice import advice
 from ..describing.waiting import waiting_for
 from ..http import negotiation
@@ -25,9 +25,27 @@ _TEXT_TYPES = ("text/plain", "application/sparql-query")
 
 @blueprint.get("/queries")
 def list_queries() -> Response:
-    """All registered queries."""
-    incoming.known_parameters(())
-    return incoming.json_response({"queries": list(map(_described, services().engine.queries()))})
+    """All registered queries; with a parameter a part of them, and how many there are."""
+    incoming.known_parameters({"contains", "state", "offset", "limit"})
+    if not request.args:
+        return incoming.json_response({"queries": list(map(_described, services().engine.queries()))})
+    document = listing.list_part(services().engine, _part())
+    document["queries"] = list(map(_described, document["queries"]))
+    return incoming.json_response(document)
+
+
+def _part() -> listing.Part:
+    state = request.args.get("state") or None
+    if state is not None and state not in listing.STATES:
+        known = ", ".join(listing.STATES)
+        raise HttpError(400, f"a query is never {state!r}, it is one of: {known}", code="parameter")
+    limit = request.args.get("limit")
+    return listing.Part(
+        contains=request.args.get("contains", ""),
+        state=state,
+        offset=incoming.whole_number("offset", request.args.get("offset", "0")),
+        limit=None if limit is None else incoming.whole_number("limit", limit),
+    )
 
 
 @blueprint.post("/queries")

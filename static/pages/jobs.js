@@ -1,12 +1,15 @@
 // Loads, compactions and restores: how far they are, what was left out, a way to cancel.
 
 import { call } from "../base/api.js";
+import { commandBox, curl } from "../base/curl.js";
 import { announce, byId, el, poll, put, setText } from "../base/dom.js";
 import { ago, bytes, count, counted, duration } from "../base/format.js";
 import { clearProblem, showProblem } from "../base/problem.js";
 
 const SHOWN = 100;
 const body = byId("jobs").tBodies[0];
+
+put(byId("first-job"), commandBox(curl("POST", "/loads", { json: { source: "products/*.nq.gz" } })));
 
 function isOpen(job) {
   return job.state === "queued" || job.state === "running";

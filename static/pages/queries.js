@@ -1,14 +1,18 @@
 // The list of continuous queries, kept up to date.
 
 import { call } from "../base/api.js";
+import { commandBox, curl } from "../base/curl.js";
 import { fitActions, listenForActions } from "../query/actions.js";
 import { drawSpark, Rates } from "../charts/lines.js";
-import { byId, poll, serverState, setText } from "../base/dom.js";
+import { byId, poll, put, serverState, setText } from "../base/dom.js";
 import { ago, count, instant, rate } from "../base/format.js";
 import { growing, staticSummary, waiting } from "../query/names.js";
 
 const body = byId("queries").tBodies[0];
 const rates = new Map();
+const PART = 50;
+let offset = 0;
+let newest = "";
 
 function field(row, name) {
   return row.querySelector(`[data-field="${name}"]`);
@@ -58,7 +62,7 @@ function showLast(row, last) {
   setText(field(row, "last-at"), `at ${instant(last.at)}`);
 }
 
-function showQueries(queries) {
+function showQueries({ queries, matching, total, states }) {
   const names = new Set(queries.map((query) => query.name));
   for (const row of [...body.rows]) {
     if (row.dataset.name && !names.has(row.dataset.name)) {
@@ -66,20 +70,58 @@ function showQueries(queries) {
       row.remove();
     }
   }
+  for (const name of rates.keys()) if (!names.has(name)) rates.delete(name);
   queries.forEach(showQuery);
-  byId("no-queries").hidden = queries.length > 0;
-  const states = ["running", "materialising", "paused", "failed"].map((state) => [queries.filter((query) => query.state === state).length, state]);
-  setText(byId("summary"), states.filter(([many]) => many > 0).map(([many, state]) => `${many} ${state}`).join(", "));
+  const wanted = queries.flatMap(({ name }) => rowsOf(name));
+  if (wanted.some((row, i) => body.rows[i] !== row)) body.append(...wanted);
+  byId("no-queries").hidden = total > 0;
+  byId("finder").hidden = total === 0;
+  byId("scroll").hidden = queries.length === 0;
+  byId("no-match").hidden = total === 0 || queries.length > 0;
+  setText(byId("summary"), Object.entries(states).map(([state, many]) => `${count(many)} ${state}`).join(", "));
+  const [first, last] = [offset + 1, offset + queries.length];
+  setText(byId("range"), matching > queries.length ? `${count(first)} to ${count(last)} of ${count(matching)}` : "");
+  byId("before").hidden = byId("after").hidden = matching <= PART;
+  byId("before").disabled = offset === 0;
+  byId("after").disabled = last >= matching;
 }
 
+/** Read the part of the list that is seen; what was asked before and comes later is left out. */
 async function update() {
+  const asked = `/queries?${new URLSearchParams({ contains: byId("find").value.trim(), state: byId("find-state").value, offset, limit: PART })}`;
+  newest = asked;
   try {
-    showQueries((await call("GET", "/queries")).data.queries);
+    const { data } = await call("GET", asked);
+    if (asked !== newest) return;
+    if (data.queries.length === 0 && offset > 0 && data.matching > 0) await move(-PART);
+    else showQueries(data);
   } catch {
     // The header shows that the connection is lost; the next round tries again.
   }
 }
 
-showQueries(serverState({ queries: [] }).queries);
+function move(by) {
+  offset = Math.max(0, offset + by);
+  return update();
+}
+
+function findAnew() {
+  offset = 0;
+  update();
+}
+
+const FIRST = `SELECT ?sensor ?value WHERE {
+  STREAM <http://localhost/readings> [RANGE 1m] { ?sensor <http://example.org/value> ?value }
+}`;
+put(byId("first-query"),
+  commandBox(curl("POST", "/queries?name=first", { type: "text/plain", body: FIRST })),
+  commandBox(curl("POST", "/streams?iri=http://localhost/readings", { type: "text/turtle", body: "<http://example.org/sensor1> <http://example.org/value> 21.5 ." })));
+
+showQueries(serverState({ queries: [], matching: 0, total: 0, states: {} }));
 listenForActions(byId("queries"), (button) => button.closest("tr").dataset.name, byId("problem"), update);
+byId("before").addEventListener("click", () => move(-PART));
+byId("after").addEventListener("click", () => move(PART));
+byId("find").addEventListener("input", findAnew);
+byId("find-state").addEventListener("change", findAnew);
+byId("finder").addEventListener("submit", (event) => event.preventDefault());
 poll(update, 2000);

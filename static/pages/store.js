@@ -1,6 +1,7 @@
 // The store: its graphs with their sizes, and every commit as it happens.
 
 import { call } from "../base/api.js";
+import { commandBox, curl } from "../base/curl.js";
 import { announce, breakable, byId, el, put, serverState, setText } from "../base/dom.js";
 import { openFeed } from "../feeds/feed.js";
 import { count, counted, instant } from "../base/format.js";
@@ -45,9 +46,15 @@ function showGraphs() {
   put(byId("graph-names"), entries.filter(([iri]) => iri !== "").map(([iri]) => el("option", { value: iri })));
   const total = [...quads.values()].reduce((sum, many) => sum + many, 0);
   const named = entries.length - (quads.has("") ? 1 : 0);
+  byId("no-quads").hidden = total > 0;
   setText(byId("summary"), `${counted(total, "quad")} in ${counted(named, "named graph")} and the default graph, version ${count(version)}.`);
   setText(byId("store-version"), version);
 }
+
+put(byId("first-file"),
+  commandBox(curl("POST", "/store?graph=http://example.org/rooms", { type: "text/turtle",
+    body: "PREFIX ex: <http://example.org/>\nex:sensor1 ex:in ex:kitchen ." })),
+  commandBox(`quadrill load FILE.ttl --server ${location.origin}`));
 
 function onCommit({ kind, data }) {
   if (kind === "reset") {

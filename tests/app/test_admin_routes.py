@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -198,3 +199,18 @@ def test_signing_in_never_leads_to_another_site(target: str | None) -> None:
 
 def test_signing_in_leads_to_the_page_asked_for() -> None:
     assert local_target("/ui/sparql?query=ASK%20%7B%7D") == "/ui/sparql?query=ASK%20%7B%7D"
+
+
+def test_files_of_the_page_are_packed_for_those_who_accept_it(client: FlaskClient) -> None:
+    plain = client.get("/ui/static/base/dom.js")
+    assert "Content-Encoding" not in plain.headers and "Accept-Encoding" in plain.headers["Vary"]
+    packed = client.get("/ui/static/base/dom.js", headers={"Accept-Encoding": "gzip"})
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert packed.headers["Content-Type"] == plain.headers["Content-Type"]
+    assert gzip.decompress(packed.data) == plain.data and len(packed.data) < len(plain.data) / 2
+    assert packed.headers["ETag"] != plain.headers["ETag"]
+    known = {"Accept-Encoding": "gzip", "If-None-Match": packed.headers["ETag"]}
+    again = client.get("/ui/static/base/dom.js", headers=known)
+    assert again.status_code == 304 and again.data == b""
+    for path in ("../app/config.py", "base/no.js", "base/../../app/config.js"):
+        assert client.get(f"/ui/static/{path}", headers={"Accept-Encoding": "gzip"}).status_code == 404

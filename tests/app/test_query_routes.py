@@ -252,3 +252,27 @@ def test_after_a_reset_a_failed_query_tells_its_error(fresh: LiveServer) -> None
         while (event := live.take(1)[0]).kind == "answer":
             pass
         assert (event.kind, event.id) == ("error", str(last))
+
+
+def test_a_part_of_the_list_is_found_by_name_and_state_and_counted(fresh: LiveServer) -> None:
+    for number in range(7):
+        fresh.client.put(f"/queries/Room-{number}", content=QUERY, headers=TEXT)
+    fresh.client.put("/queries/other", content=QUERY, headers=TEXT)
+    fresh.client.patch("/queries/Room-3", json={"state": "paused"})
+
+    def part(**parameters: object) -> tuple[list[str], int]:
+        document = fresh.client.get("/queries", params=parameters).json()
+        assert document["total"] == 8
+        assert document["states"] == {"running": 7, "paused": 1}
+        return [each["name"] for each in document["queries"]], document["matching"]
+
+    assert part(limit=3) == (["Room-0", "Room-1", "Room-2"], 8)
+    assert part(limit=3, offset=6) == (["Room-6", "other"], 8)
+    assert part(contains="room", offset=5, limit=10) == (["Room-5", "Room-6"], 7)
+    assert part(state="paused") == (["Room-3"], 1)
+    assert part(state="paused", contains="OTHER") == ([], 0)
+    assert part(offset=100) == ([], 8)
+    whole = fresh.client.get("/queries").json()["queries"]
+    assert [each["name"] for each in whole] == part(contains="")[0]
+    for wrong in ("state=asleep", "limit=-1", "offset=x", "size=3"):
+        assert fresh.client.get(f"/queries?{wrong}").status_code == 400

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 from pathlib import Path
 
 import httpx
@@ -335,3 +336,36 @@ def test_with_a_token_the_page_asks_for_it_and_then_works(driver: object) -> Non
         page.click("header form button")
         page.until_text("h1", "Sign in")
         page.driver.get("about:blank")
+
+
+def test_the_list_of_queries_is_shown_in_parts_and_searched(page: Page, client: httpx.Client) -> None:
+    for number in range(53):
+        register(client, f"q{number:02}", LIVE.replace("readings", f"readings{number % 3}"))
+    page.open("/")
+    page.until(lambda: page.text("#range") == "1 to 50 of 53", "the first part")
+    assert len(page.all("#queries tr[data-name]")) == 50
+    assert page.text("#summary") == "53 running"
+    page.click("#after")
+    page.until(lambda: page.text("#queries tr[data-name] a") == "q50\nq51\nq52", "the second part")
+    assert not page.one("#after").is_enabled()
+    page.click("#before")
+    page.until(lambda: page.text("#range") == "1 to 50 of 53", "the first part again")
+    page.write("#find", "Q4")
+    page.until(lambda: len(page.all("#queries tr[data-name]")) == 10, "those that are found")
+    page.click('tr[data-name="q41"] [data-action="pause"]')
+    page.until_text('tr[data-name="q41"]', "paused")
+    page.write("#find", "")
+    page.one("#find-state").send_keys("paused")
+    page.until(lambda: page.text("#queries tr[data-name] a") == "q41", "the paused one")
+    page.write("#find", "nothing")
+    page.until(lambda: "No query has such a name" in page.text("#no-match"), "that there is none")
+
+
+def test_without_queries_the_list_teaches_how_to_begin(page: Page, client: httpx.Client) -> None:
+    page.open("/")
+    commands = page.text("#first-query pre").split("curl ")[1:]
+    assert len(commands) == 2
+    for command in commands:
+        subprocess.run(["bash", "-c", f"curl -sf {command}"], check=True, timeout=60)
+    page.until_text("#queries", "first")
+    page.until_text("#queries", "event 1")
