@@ -45,3 +45,13 @@ def test_a_view_has_no_findings_in_any_width_and_scheme(name: str, filled: httpx
     page.until(lambda: page.text("h1"), "the title")
     found = looks_well(page, name)
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("name", ["queries", "store", "jobs", "streams"])
+def test_a_view_without_anything_to_show_says_how_to_begin(
+    name: str, client: httpx.Client, page: Page
+) -> None:
+    page.open(VIEWS[name])
+    page.until_text(".empty", "curl" if name != "streams" else "stream")
+    found = looks_well(page, f"empty-{name}")
+    assert not found, "\n".join(found)
