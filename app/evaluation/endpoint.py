@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from pyoxigraph import NamedNode
@@ -14,6 +14,8 @@ from quadrill.store.changes.commit import Commit
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.query import QueryRequest, QueryResult
 from quadrill.store.sparql.query_worker import WorkerRequest
+from quadrill.store.sparql.update_plan import HeldBackError
+from quadrill.store.sparql.update_worker import UpdateTask
 
 from ..config import Settings
 from ..http import negotiation
@@ -32,8 +34,9 @@ from .answer import (
     timeout_error,
 )
 from .columns import with_ordered_columns
-from .extensions import FOR_WORKERS, Extended, extended, functions_of, is_extended
+from .extensions import FOR_UPDATES, FOR_WORKERS, Extended, extended, functions_of, is_extended
 from .growth import Limited, grows, limited
+from .held_rows import Room
 from .large_answers import LargeAnswers
 from .processes import Process, Processes
 from .query_faults import refuse_unchecked, told_better
@@ -134,7 +137,8 @@ class SparqlEndpoint:
         """Make an update; one commit, all or nothing.
 
         It can be stopped between the solutions of its WHERE parts, until it is logged: then nothing is
-        applied. Its text is read as long as a query may take.
+        applied. Its text is read as long as a query may take. What could hold much back is worked out by a
+        worker, whose memory is limited.
 
         Raises:
             HttpError: 400 or 413 for a parameter that is wrong.
@@ -167,7 +171,8 @@ class SparqlEndpoint:
             counted = limited(text, settings.max_text_length, settings.max_evaluation_bytes, check_text)
             if counted is not None:
                 written, functions = counted.text, {**(functions or {}), **counted.functions}
-            return self.store.update(
+            update = partial(
+                self.store.update,
                 written,
                 base_iri=settings.base_iri,
                 using_graphs=using,
@@ -177,6 +182,21 @@ class SparqlEndpoint:
                 check_text=check_text,
                 cause="update",
             )
+            try:
+                return update(room=Room(self.quads) if self._workers.takes(0) else None)
+            except HeldBackError:
+                if not self._workers.takes(self.quads()):
+                    return update()
+            task = UpdateTask(
+                text,
+                quads=self.store.limits.quads,
+                base_iri=settings.base_iri,
+                using_graphs=_names(using),
+                using_named_graphs=_names(using_named),
+                hosts=settings.remote_hosts,
+                extension=None if functions_of(text) is None else FOR_UPDATES,
+            )
+            return self._workers.work_out(task, process, seconds)
         finally:
             self.processes.end(process)
 

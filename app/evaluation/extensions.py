@@ -25,6 +25,8 @@ _AGGREGATE_MARK = AGGREGATE_NAMESPACE.rstrip(":")
 
 FOR_WORKERS = f"{__name__}:extended"
 """Where worker processes find `extended`."""
+FOR_UPDATES = f"{__name__}:as_updated"
+"""Where they find what updates may call."""
 
 
 class Extended(NamedTuple):
@@ -43,6 +45,11 @@ def is_extended(text: str) -> bool:
 def functions_of(text: str) -> dict[NamedNode, Callable[..., Any]] | None:
     """The functions that an update may call; None when it names none of them."""
     return dict(custom_functions()) if NAMESPACE in text else None
+
+
+def as_updated(text: str, base_iri: str) -> Extended:
+    """The text of an update as it is, with what it may call."""
+    return Extended(text, functions_of(text))
 
 
 def extended(text: str, base_iri: str) -> Extended:

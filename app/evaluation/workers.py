@@ -24,7 +24,8 @@ from typing import Any
 
 from pyoxigraph import NamedNode, RdfFormat
 
-from quadrill.store.errors import QuadrillError, StoreError
+from quadrill.store.changes.commit import Commit, NetChange
+from quadrill.store.errors import LimitError, QuadrillError, StoreError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.query_worker import (
     DUMP_FILE,
@@ -34,12 +35,18 @@ from quadrill.store.sparql.query_worker import (
     read_frame,
     send_frame,
 )
+from quadrill.store.sparql.update_worker import UpdateTask, change_of
 
 from .answer import Sink, timeout_error
 from .processes import Process
 
 MAX_DUMPED_QUADS = 500_000
 """A store in memory has no checkpoint: it is dumped for the workers, up to this size."""
+
+
+_LONGEST_WAIT_S = 1e6
+_SHARE_OF_CHANGE = 8
+"""Part of a worker's memory that the change of an update may take as text; as quads it is larger."""
 
 
 class WorkerLostError(StoreError):
@@ -159,6 +166,36 @@ class WorkerPool:
         finally:
             self._slots.release()
 
+    def work_out(self, task: UpdateTask, process: Process, seconds: float) -> Commit:
+        """Make an update whose change is worked out in a worker, on a copy of its own.
+
+        ``seconds`` are counted from the beginning of ``process``.
+
+        Raises:
+            WorkerLostError: the worker died.
+            LimitError: what it changes is more than the server is to hold.
+            QuadrillError: what `run` raises, and what the update itself gives; nothing is applied.
+        """
+        deadline = process.started + seconds
+        # The writer is not held up while others use the workers.
+        left = min(max(deadline - time.monotonic(), 0), threading.TIMEOUT_MAX)
+        if not self._slots.acquire(timeout=left):
+            raise timeout_error(seconds, "update")
+
+        def change() -> NetChange:
+            copy = self._make_copy(in_commit=True)
+            try:
+                sink = _Collected(self._memory // _SHARE_OF_CHANGE)
+                self._run_on(copy, task, sink, _no_head, process, deadline, seconds)
+            finally:
+                shutil.rmtree(copy.folder if self._parent is None else copy.folder.parent, ignore_errors=True)
+            return change_of(sink.taken())
+
+        try:
+            return self._store.update_elsewhere(change)
+        finally:
+            self._slots.release()
+
     def close(self) -> None:
         """End all workers and remove the copies."""
         with self._lock:
@@ -172,7 +209,7 @@ class WorkerPool:
     def _run_on(
         self,
         copy: _StoreCopy,
-        request: WorkerRequest,
+        request: WorkerRequest | UpdateTask,
         sink: Sink,
         begin: Callable[[dict[str, Any]], None],
         process: Process,
@@ -193,13 +230,14 @@ class WorkerPool:
             if refused is not None:
                 raise refused
         except TimeoutError as error:
-            raise timeout_error(seconds) from error
+            raise timeout_error(seconds, process.kind) from error
         except (ConnectionError, EOFError) as error:
             if process.error is not None:
                 raise process.error from None
             raise WorkerLostError(
-                "the process that evaluated the query ended, most likely because it needed too much memory",
-                hint="Make the query narrower, or raise the setting worker_memory_bytes.",
+                f"the process that evaluated the {process.kind} ended, most likely because it needed more "
+                f"memory than it may have (worker_memory_bytes, {self._memory} bytes)",
+                hint=f"Make the {process.kind} narrower, or raise the setting worker_memory_bytes.",
             ) from error
         finally:
             process.stop = None
@@ -231,14 +269,15 @@ class WorkerPool:
         self._remove_unused()
         return copy
 
-    def _make_copy(self) -> _StoreCopy:
-        if self._folder is None:
-            # Beside the database: hard links do not cross file systems.
-            self._folder = Path(tempfile.mkdtemp(prefix="checkpoints-", dir=self._parent))
+    def _make_copy(self, *, in_commit: bool = False) -> _StoreCopy:
+        with self._lock:
+            if self._folder is None:
+                # Beside the database: hard links do not cross file systems.
+                self._folder = Path(tempfile.mkdtemp(prefix="checkpoints-", dir=self._parent))
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         if self._parent is not None:
             target = folder / "quads"
-            return _StoreCopy(target, self._store.checkpoint_quads(target))
+            return _StoreCopy(target, self._store.checkpoint_quads(target, in_commit=in_commit))
         names = [name.value for name in self._store.graph_names() if isinstance(name, NamedNode)]
         (folder / GRAPHS_FILE).write_text(json.dumps(names), encoding="utf-8")
         with open(folder / DUMP_FILE, "wb") as file:
@@ -260,6 +299,35 @@ class WorkerPool:
             shutil.rmtree(copy.folder, ignore_errors=True)
 
 
+class _Collected:
+    """A sink that keeps what it is given, up to a size; 0 is no limit."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes
+        self._size = 0
+        self._blocks: list[bytes] = []
+
+    def write(self, data: bytes) -> int:
+        self._size += len(data)
+        if self._most and self._size > self._most:
+            raise LimitError(
+                f"the update changes more than {self._most} bytes of quads "
+                f"(1/{_SHARE_OF_CHANGE} of worker_memory_bytes)",
+                hint="Send several updates, or raise the setting worker_memory_bytes.",
+            )
+        self._blocks.append(data)
+        return len(data)
+
+    def taken(self) -> bytes:
+        """All that was written, which is let go of."""
+        blocks, self._blocks = self._blocks, []
+        return b"".join(blocks)
+
+
+def _no_head(head: dict[str, Any]) -> None:
+    """Changes have none."""
+
+
 def remove_leftovers(folder: Path) -> None:
     """Remove copies that a killed server left in its data folder."""
     for left in folder.glob("checkpoints-*"):
@@ -277,7 +345,7 @@ def _relay(
         left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
-        connection.settimeout(left)
+        connection.settimeout(left if left < _LONGEST_WAIT_S else None)
         frame = read_frame(connection)
         if frame is None:
             raise EOFError

@@ -293,8 +293,10 @@ class QuadStore(StoreWrites):
         write_format(path)  # last: a folder without it is not taken for a backup
         return version
 
-    def checkpoint_quads(self, target: Path | str) -> int:
-        """Write a copy of the database alone, for read-only use by a worker process; returns its version.
+    def checkpoint_quads(self, target: Path | str, *, in_commit: bool = False) -> int:
+        """Write a copy of the database alone, for use by a worker process; returns its version.
+
+        ``in_commit`` says that the thread holds other commits back already.
 
         Raises:
             UnsupportedError: the store is in memory.
@@ -308,7 +310,10 @@ class QuadStore(StoreWrites):
             self._committer.store.backup(str(target))
             version = self.version
 
-        self._committer.exclusively(copy)
+        if in_commit:
+            copy()
+        else:
+            self._committer.exclusively(copy)
         return version
 
     def optimize(self) -> None:

@@ -43,6 +43,7 @@ class _Request:
     cause: str | None
     expected: int | None
     owner: str | None = None
+    first: bool = False
     commit: Commit | None = None
     error: BaseException | None = None
 
@@ -91,6 +92,7 @@ class Writer:
         cause: str | None,
         expected: int | None,
         owner: str | None = None,
+        first: bool = False,
     ) -> Commit:
         """Commit what ``derive`` folds into the pending changes it is given.
 
@@ -99,6 +101,7 @@ class Writer:
             cause: goes into the commit.
             expected: refuse unless the dataset is at this version.
             owner: on whose behalf; graphs that another one owns are not changed.
+            first: nothing is pending when it is called, so that the database is what it is to change.
 
         Raises:
             PreconditionError: the version is another one.
@@ -107,7 +110,7 @@ class Writer:
             ApplyError: logged, not yet made.
         """
         self._refuse_in_snapshot("an update")
-        request = _Request(derive, cause, expected, owner)
+        request = _Request(derive, cause, expected, owner, first)
         self._line.append(request)
         with self._committer.lock:
             while not request.done:
@@ -152,6 +155,8 @@ class Writer:
         now_ms = self._clock_ms()
         version = self._committer.version
         while self._line and len(requests) < self._group_requests and len(group) <= _GROUP_QUADS:
+            if self._line[0].first and requests:
+                break
             request = self._line.popleft()
             requests.append(request)
             pending = PendingChanges(group)

@@ -9,7 +9,7 @@ from typing import IO, Any
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
 from ..changes.apply import Functions
-from ..changes.commit import Commit, GraphName
+from ..changes.commit import Commit, GraphName, NetChange
 from ..changes.pending import PendingChanges, quads_in_graph
 from ..errors import NotFoundError, StoreUnwritableError
 from ..formats import RdfType, parse_rdf, rdf_error
@@ -17,7 +17,7 @@ from ..hosts import AllowedHosts
 from ..remote import Fetcher, fetch_rdf
 from ..sparql.guard import TextLimits
 from ..sparql.update import derive_update
-from ..sparql.update_plan import UpdateRequest, check_syntax, plan_update
+from ..sparql.update_plan import Room, UpdateRequest, check_syntax, plan_update
 from ..terms import in_store_form
 from ..threads import with_big_stack
 from .reading import StoreReads
@@ -43,6 +43,7 @@ class StoreWrites(StoreReads):
         custom_functions: Functions | None = None,
         check: Callable[[], None] = lambda: None,
         check_text: Callable[[], None] | None = None,
+        room: Room | None = None,
         cause: str | None = "update",
         expected: int | None = None,
     ) -> Commit:
@@ -57,6 +58,7 @@ class StoreWrites(StoreReads):
             custom_functions: extension functions for WHERE parts.
             check: ends the update by an error; see `update_plan.UpdateRequest`.
             check_text: ends it while its text is read.
+            room: what its WHERE parts may take.
             cause: goes into the commit.
             expected: refuse unless the dataset is at this version (If-Match).
 
@@ -67,10 +69,19 @@ class StoreWrites(StoreReads):
             QueryTextError: the text is wrong, with its place.
             UpdateError: an operation failed; nothing was applied.
             LimitError, UnsupportedError, NetworkRefusedError: see `update.plan_update`.
+            HeldBackError: it needs more than there is room for.
             PreconditionError: the dataset is not at ``expected``.
         """
         request = UpdateRequest(
-            text, base_iri, prefixes, using_graphs, using_named_graphs, custom_functions, check, check_text
+            text,
+            base_iri,
+            prefixes,
+            using_graphs,
+            using_named_graphs,
+            custom_functions,
+            check,
+            check_text,
+            room,
         )
         plan = plan_update(request, self._limits, self._hosts)
         deep = plan.height > self._limits.inline_height
@@ -86,6 +97,15 @@ class StoreWrites(StoreReads):
                 derive_update(plan, self._committer.store, pending, self._fetcher)
 
         return self._writer.submit(derive, cause=cause, expected=expected)
+
+    def update_elsewhere(self, work: Callable[[], NetChange], *, cause: str | None = "update") -> Commit:
+        """Commit the change that ``work`` works out, which is called while no other commit is under way.
+
+        It may copy the database (`QuadStore.checkpoint_quads`, ``in_commit``) to see what changes in it.
+        """
+        return self._writer.submit(
+            lambda pending: pending.replay(work()), cause=cause, expected=None, first=True
+        )
 
     def apply(
         self,

@@ -6,7 +6,7 @@ parent ends it to stop a query; it ends itself when the parent is gone.
 
 Messages are frames: one byte of kind, four bytes of length, the payload.
 
-    parent -> worker   Q  JSON: the request (`WorkerRequest`)
+    parent -> worker   Q  JSON: the request (`WorkerRequest`), or an update (`update_worker.UpdateTask`)
     worker -> parent   H  JSON: kind of result, format, version; then the result
                        D  a block of the serialised result
                        E  the end of the result
@@ -38,10 +38,12 @@ from ..errors import (
     QueryTextError,
     StoreError,
     UnsupportedError,
+    UpdateError,
 )
 from ..hosts import AllowedHosts
 from .guard import TextLimits
 from .query import Querier, QueryFailedError, QueryRequest
+from .update_worker import work_out
 
 HEADER = struct.Struct(">cI")
 BLOCK_BYTES = 1 << 16
@@ -145,6 +147,9 @@ def _load_dump(folder: Path) -> Store:
 
 def _answer(connection: socket.socket, copies: _Copies, message: dict[str, Any]) -> None:
     try:
+        if "update" in message:
+            _work_out(connection, message)
+            return
         store = copies.open(message["copy"])
         querier = Querier(store, TextLimits(height=message["height"]), AllowedHosts(message["hosts"]))
         _evaluate(connection, querier, message)
@@ -152,8 +157,27 @@ def _answer(connection: socket.socket, copies: _Copies, message: dict[str, Any])
         raise
     except QuadrillError as error:
         send_frame(connection, b"X", json.dumps(_described(error), default=str).encode())
-    except (OSError, MemoryError, ValueError, RuntimeError) as error:
+    except MemoryError:
+        raise  # the process ends, as where Oxigraph gets none
+    except (OSError, ValueError, RuntimeError) as error:
         send_frame(connection, b"X", json.dumps({"class": "StoreError", "message": str(error)}).encode())
+
+
+def _work_out(connection: socket.socket, message: dict[str, Any]) -> None:
+    """Answer an update with its change; the copy is its own, and let go of at the end."""
+    functions = None
+    if message["extension"] is not None:
+        asked = _extended(QueryRequest(message["text"], message["base_iri"]), message["extension"])
+        functions = dict(asked.custom_functions or {})
+
+    def open_copy(path: Path, written: bool) -> Store:
+        if (path / DUMP_FILE).exists():
+            return _load_dump(path)
+        return Store(str(path)) if written else Store.read_only(str(path))
+
+    for piece in work_out(message, open_copy, functions):
+        send_frame(connection, b"D", piece)
+    send_frame(connection, b"E", b"")
 
 
 def _evaluate(connection: socket.socket, querier: Querier, message: dict[str, Any]) -> None:
@@ -243,6 +267,8 @@ def error_from(described: dict[str, Any]) -> QuadrillError:
             return NetworkRefusedError(message, hint=hint)
         case "QueryFailedError":
             return QueryFailedError(message, hint=hint)
+        case "UpdateError":
+            return UpdateError(message, hint=hint)
     return StoreError(message, hint=hint)
 
 

@@ -22,7 +22,7 @@ from ..errors import QuadrillError, UnsupportedError, UpdateError
 from ..remote import Fetcher, fetch_rdf
 from ..terms import Solution, Term
 from .query import evaluation_error
-from .update_plan import ABSENT, UpdateEngine, UpdatePlan
+from .update_plan import ABSENT, HeldBackError, UpdateEngine, UpdatePlan
 from .update_text import (
     AllTarget,
     Clear,
@@ -175,9 +175,12 @@ class _Derivation:
 
     def _solutions(self, action: Modify, variables: tuple[str, ...]) -> list[Solution]:
         layers = self._pending.layers()
+        request = self._engine.request
+        room = request.room
+        if room is not None:
+            room.admit(action.where.text, sum(len(layer.added) for layer in layers))
         if layers:
             return self._recorded_solutions(action, variables)
-        request = self._engine.request
         count = _free_name("n", (*variables, *action.where.variables))
         projection = " ".join(f"?{name}" for name in variables) or f"(1 AS ?{count})"
         dataset = "".join(f" FROM {iri}" for iri in action.using)
@@ -200,6 +203,8 @@ class _Derivation:
             rows.append(tuple(solution)[:width])
             if not len(rows) % _ROWS_BETWEEN_CHECKS:
                 request.check()
+                if room is not None:
+                    room.take(len(rows))
         return rows
 
     def _recorded_solutions(self, action: Modify, variables: tuple[str, ...]) -> list[Solution]:
@@ -209,9 +214,19 @@ class _Derivation:
         """
         request = self._engine.request
         rows: list[Solution] = []
+        over: list[HeldBackError] = []
 
         def record(*terms: Term) -> Term:
+            if over:
+                return Literal(True)
             rows.append(tuple(None if term == _UNBOUND else term for term in terms[1:]))
+            if request.room is not None and not len(rows) % _ROWS_BETWEEN_CHECKS:
+                try:
+                    request.room.take(len(rows))
+                except HeldBackError as error:
+                    # Oxigraph would take it for an error of the expression.
+                    over.append(error)
+                    rows.clear()
             return Literal(True)
 
         steps: list[str] = []
@@ -236,6 +251,8 @@ class _Derivation:
         except RuntimeError as error:
             if ABSENT in str(error):
                 request.check()
+                if over:
+                    raise over[0] from None
                 return rows
             raise
         raise AssertionError("the graph that never exists was dropped")

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from pyoxigraph import NamedNode, QuerySolutions, Store
 
 from ..changes.apply import Functions
-from ..errors import QueryTextError
+from ..errors import LimitError, QueryTextError
 from ..hosts import AllowedHosts
 from .guard import Inspection, TextLimits, check_length, check_services, inspect_text
 from .scopes import check_scopes
@@ -23,6 +23,24 @@ ABSENT = "urn:quadrill:absent"
 """A graph that never exists: dropping it makes an update fail on purpose."""
 
 _ABSOLUTE = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*:[^\\]*>")
+
+
+class HeldBackError(LimitError):
+    """A WHERE part may need more memory than the update may take within this process; nothing is applied."""
+
+    code = "held-back"
+
+
+class Room(Protocol):
+    """What the WHERE parts of an update may take within this process."""
+
+    def admit(self, where: str, pending: int) -> None:
+        """Raise HeldBackError when a part may hold back too much, with so many changes made before it."""
+        ...
+
+    def take(self, rows: int) -> None:
+        """Raise HeldBackError when a part gives too many rows."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +58,7 @@ class UpdateRequest:
         check: called now and then between operations and between solutions; an error that it raises ends the
             update, and nothing of it is applied.
         check_text: the same between tokens, before anything is evaluated; ``check`` where it is not given.
+        room: what WHERE parts may take; None for as much as they need.
     """
 
     text: str
@@ -50,6 +69,7 @@ class UpdateRequest:
     custom_functions: Functions | None = None
     check: Callable[[], None] = lambda: None
     check_text: Callable[[], None] | None = None
+    room: Room | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,112 @@
+"""An update that a worker process works out on a copy of the store: what it is told, and the change it gives.
+
+The change goes back as N-Quads, what is removed before what is added; blank nodes keep their labels.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, RdfFormat, Store, serialize
+
+from ..changes.apply import Functions
+from ..changes.commit import NetChange, graph_key, graph_of_key
+from ..changes.pending import PendingChanges, StoreView
+from ..documents.own_lines import own_quads
+from ..hosts import AllowedHosts
+from ..remote import http_fetcher
+from ..threads import with_big_stack
+from .guard import TextLimits
+from .update import derive_update
+from .update_plan import UpdateRequest, plan_update
+
+_QUADS_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateTask:
+    """One update for a worker; ``update`` tells it from a query.
+
+    The other fields are those of `query_worker.WorkerRequest` and of `update_plan.UpdateRequest`.
+    """
+
+    text: str
+    copy: str = ""
+    version: int = 0
+    height: int = 10_000
+    quads: int = 1_000_000
+    base_iri: str | None = None
+    using_graphs: tuple[str, ...] | None = None
+    using_named_graphs: tuple[str, ...] | None = None
+    hosts: tuple[str, ...] = ()
+    extension: str | None = None
+    update: bool = True
+
+    def encode(self) -> bytes:
+        """The task as a frame's payload."""
+        return json.dumps(asdict(self)).encode()
+
+
+def work_out(
+    message: dict[str, Any], open_copy: Callable[[Path, bool], Store], functions: Functions | None
+) -> Iterator[bytes]:
+    """The change that an update makes, in pieces: a line of JSON that says how to read the others, first.
+
+    Args:
+        message: the fields of an `UpdateTask`.
+        open_copy: opens the copy at a path; True when it is to be written to as well.
+        functions: what the text may call.
+    """
+    limits = TextLimits(height=message["height"], quads=message["quads"])
+    hosts = AllowedHosts(message["hosts"])
+    using, using_named = (_nodes(message[name]) for name in ("using_graphs", "using_named_graphs"))
+    request = UpdateRequest(message["text"], message["base_iri"], None, using, using_named, functions)
+    plan = plan_update(request, limits, hosts)
+    # Operations behind the first see what was changed before, by an update that is rolled back.
+    store = open_copy(Path(message["copy"]), len(plan.operations) > 1)
+    pending = PendingChanges(StoreView(store))
+
+    def derive() -> None:
+        derive_update(plan, store, pending, http_fetcher(hosts))
+
+    if plan.height > limits.inline_height:
+        with_big_stack(derive)
+    else:
+        derive()
+    change = pending.net()
+    head = {
+        "removed": len(change.removed),
+        "created": [graph_key(name) for name in change.created],
+        "dropped": [graph_key(name) for name in change.dropped],
+    }
+    yield json.dumps(head).encode() + b"\n"
+    quads = iter((*change.removed, *change.added))
+    while some := list(islice(quads, _QUADS_AT_ONCE)):
+        lines = serialize(some, format=RdfFormat.N_QUADS)
+        assert lines is not None
+        yield lines
+
+
+def change_of(data: bytes) -> NetChange:
+    """The change that `work_out` told."""
+    line, _, lines = data.partition(b"\n")
+    head = json.loads(line)
+    quads = tuple(own_quads(lines))
+    created, dropped = (tuple(_names(head[name])) for name in ("created", "dropped"))
+    return NetChange(quads[head["removed"] :], quads[: head["removed"]], created, dropped)
+
+
+def _names(keys: list[str]) -> Iterator[NamedNode | BlankNode]:
+    for key in keys:
+        name = graph_of_key(key)
+        if not isinstance(name, DefaultGraph):
+            yield name
+
+
+def _nodes(names: list[str] | None) -> list[NamedNode] | None:
+    return None if names is None else [NamedNode(name) for name in names]

@@ -1,0 +1,116 @@
+"""Updates that hold many rows back: they take a worker's memory and change what they would."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quadrill.app.evaluation.held_rows import Room
+from quadrill.app.evaluation.processes import Processes
+from quadrill.app.evaluation.workers import WorkerPool
+from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.update_plan import HeldBackError
+from quadrill.store.sparql.update_worker import UpdateTask
+
+from .conftest import Start, problem_of
+
+UPDATE = {"Content-Type": "application/sparql-update"}
+THREE = "?a <urn:p> ?x . ?b <urn:p> ?x . ?c <urn:p> ?x"
+MEMORY = 200 << 20
+
+
+def data(quads: int) -> str:
+    return "INSERT DATA { " + " ".join(f"<urn:a{each}> <urn:p> <urn:x> ." for each in range(quads)) + " }"
+
+
+SHAPES = {
+    "order": f"{{ SELECT * {{ {THREE} }} ORDER BY ?a ?c LIMIT 5 }}",
+    "distinct": f"{{ SELECT DISTINCT ?a ?b ?c {{ {THREE} }} }}",
+    "minus": f"?a <urn:p> ?y MINUS {{ {THREE} }}",
+    "solutions": THREE,
+}
+
+
+@pytest.mark.parametrize(
+    ("shape", "place"),
+    [
+        ("order", "folder"),
+        ("distinct", "folder"),
+        ("minus", "folder"),
+        ("solutions", "folder"),
+        ("order", "memory"),
+        ("order", "behind other operations"),
+    ],
+)
+def test_an_update_that_holds_much_back_ends_its_worker_alone(
+    start_server: Start, tmp_path: Path, shape: str, place: str
+) -> None:
+    settings: dict[str, Any] = {"data": str(tmp_path)} if place == "folder" else {}
+    server = start_server(workers=1, worker_memory_bytes=MEMORY, **settings)
+    before = f"{data(130)} ; " if place == "behind other operations" else ""
+    if not before:
+        server.client.post("/update", content=data(130), headers=UPDATE).raise_for_status()
+    text = f"{before}INSERT {{ ?a <urn:q> ?b , ?n , ?c }} WHERE {{ {SHAPES[shape]} }}"
+    answer = server.client.post("/update", content=text, headers=UPDATE)
+    problem = problem_of(answer, 500)
+    assert problem["code"] == "worker-lost"
+    assert f"(worker_memory_bytes, {MEMORY} bytes)" in problem["detail"]
+    found = server.client.get("/query", params={"query": "ASK { ?a <urn:q> ?b }"})
+    assert found.json()["boolean"] is False
+    server.client.post("/update", content="CLEAR ALL", headers=UPDATE).raise_for_status()
+
+
+TEXTS = [
+    "INSERT { ?a <urn:q> ?b } WHERE { SELECT ?a ?b { ?a <urn:p> ?b } ORDER BY ?a LIMIT 2 }",
+    "DELETE { ?a <urn:p> ?b } INSERT { GRAPH <urn:g> { ?a <urn:p> ?b } } WHERE { ?a <urn:p> ?b }",
+    "WITH <urn:h> DELETE { ?a ?p ?o } WHERE { ?a ?p ?o }",
+    "INSERT DATA { <urn:z> <urn:p> 'é\\n'@en } ; DELETE { ?a <urn:p> ?o } WHERE { ?a <urn:p> ?o }",
+    "CREATE GRAPH <urn:new> ; DROP GRAPH <urn:h> ; INSERT { ?a <urn:p> 01 } WHERE { ?a <urn:p> _:x }",
+    "INSERT { ?o <urn:p> ?n } WHERE { ?a <urn:b> ?o { SELECT (COUNT(*) AS ?n) { ?s ?p ?q } } }",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_worker_changes_what_the_server_would(tmp_path: Path, text: str, on_disk: bool) -> None:
+    with QuadStore.open(tmp_path / "data" if on_disk else None) as store:
+        store.update(data(5) + " ; INSERT DATA { GRAPH <urn:h> { <urn:a> <urn:p> 1 } . <urn:a> <urn:b> _:x }")
+        pool = WorkerPool(
+            store, tmp_path / "data" if on_disk else None, size=1, memory_bytes=0, max_nesting=100
+        )
+        try:
+            made = pool.work_out(UpdateTask(text), Processes().begin("update", text, ""), 60)
+        finally:
+            pool.close()
+        inverse = made.net().inverse()
+        store.apply(add=inverse.added, remove=inverse.removed, create=inverse.created, drop=inverse.dropped)
+        expected = store.update(text)
+        for name in ("added", "removed", "created", "dropped"):
+            assert set(getattr(made, name)) == set(getattr(expected, name)), name
+
+
+@pytest.mark.parametrize(
+    ("where", "quads", "admitted"),
+    [
+        ("{ ?s <urn:a> ?x . ?s <urn:b> ?y . ?s <urn:c> ?z }", 10**7, True),
+        ("{ ?s <urn:a> ?x FILTER NOT EXISTS { ?s <urn:b> ?y . ?y <urn:b> ?z } }", 10**7, True),
+        ("{ GRAPH ?g { ?s <urn:a> ?x . ?s <urn:b> ?y } OPTIONAL { ?s <urn:c> ?z } }", 10**6, True),
+        ("{ VALUES (?s ?x) { (<urn:a> 1) (<urn:b> 2) } ?s <urn:b> ?y }", 10**7, True),
+        ("{ ?s <urn:a> ?x MINUS { ?s <urn:b> true } }", 10**6, True),
+        ("{ ?j <urn:is> ?s { SELECT ?j { ?j <urn:at> ?t } ORDER BY ?t LIMIT 1 } }", 10**6, True),
+        ("{ SELECT ?j { ?j <urn:at> ?t . ?j <urn:is> 1 } ORDER BY ?t LIMIT 1 }", 10**3, False),
+        ("{ SELECT ?j { ?j <urn:at> ?t . ?j <urn:is> 1 } ORDER BY ?t LIMIT 1 }", 500, True),
+        ("{ ?s <urn:a> ?x . ?t <urn:a> ?y }", 10**3, False),
+        ("{ ?s <urn:a>+ ?x }", 2, False),
+        ("{ ?s <urn:a> ?x . ?s <urn:b> ?y { ?s <urn:c> ?z } }", 10**3, False),
+        ("{ { SELECT * { ?a <urn:p> ?x { SELECT ?b { ?b <urn:p> ?x } } } ORDER BY ?a } }", 10**3, False),
+    ],
+)
+def test_what_holds_little_back_stays_within_the_server(where: str, quads: int, admitted: bool) -> None:
+    if admitted:
+        Room(lambda: quads).admit(where, 0)
+    else:
+        with pytest.raises(HeldBackError):
+            Room(lambda: quads).admit(where, 0)
