@@ -113,7 +113,7 @@ class Settings:
     workers: int = _setting(
         2,
         "processes",
-        "Processes for heavy queries, which can be killed; 0 evaluates everything in the server.",
+        "Processes for heavy queries and updates, which can be killed; 0 evaluates everything in the server.",
     )
     worker_memory_bytes: int = _setting(
         1 << 32, "bytes", "Memory that one such process may take; 0 for no limit."

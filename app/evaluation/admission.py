@@ -18,6 +18,8 @@ MAX_TOKENS = 2_000
 MAX_CHARACTERS = 20 * MAX_TOKENS
 MAX_SCANNED_QUADS = 2_000_000
 """A single pattern may run over that many quads before its rows are sorted or counted."""
+MOST_HELD = 1_000_000
+"""Combinations that may be sorted, grouped or kept apart: a row of three variables takes 200 bytes."""
 MOST_JOINED = 100_000
 """Combinations whose texts GROUP_CONCAT may put together; nothing limits its result within the server."""
 
@@ -148,7 +150,7 @@ def _is_light(template: str, quads: int) -> bool:
 
 
 def _most(shape: Shape) -> int:
-    return MOST_JOINED if shape.concatenates else BOUND
+    return MOST_JOINED if shape.concatenates else MOST_HELD if shape.holds_back else BOUND
 
 
 @lru_cache(maxsize=2048)

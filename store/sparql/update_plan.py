@@ -28,8 +28,6 @@ _ABSOLUTE = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*:[^\\]*>")
 class HeldBackError(LimitError):
     """A WHERE part may need more memory than the update may take within this process; nothing is applied."""
 
-    code = "held-back"
-
 
 class Room(Protocol):
     """What the WHERE parts of an update may take within this process."""
