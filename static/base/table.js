@@ -6,9 +6,20 @@ import { isNumeric, termNode } from "./terms.js";
 
 const PAGE_ROWS = 200;
 
+const terms = new WeakMap();
+
 /** One `<td>` per variable. */
 export function rowCells(variables, binding, prefixes) {
-  return variables.map((name) => el("td", { class: isNumeric(binding[name]) ? "num" : null }, termNode(binding[name], prefixes)));
+  return variables.map((name) => {
+    const cell = el("td", { class: isNumeric(binding[name]) ? "num" : null, "data-name": `?${name}` }, termNode(binding[name], prefixes));
+    terms.set(cell, { name, term: binding[name] });
+    return cell;
+  });
+}
+
+/** The variable and the term that a cell of `rowCells` shows, or undefined. */
+export function cellTerm(cell) {
+  return terms.get(cell);
 }
 
 /** The header cells of the variables. */
@@ -35,7 +46,7 @@ export function showBindings(place, document_, prefixes) {
   addRows();
   put(place,
     bindings.length === 0 ? el("p", { class: "empty" }, "The answer has no rows.")
-      : el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Results" },
+      : el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Rows" },
         el("table", { class: "data" }, el("thead", {}, el("tr", {}, el("th", { class: "rownum" }, "#"), headCells(variables))), body)),
     el("div", { class: "row" }, more, note));
 }

@@ -22,7 +22,9 @@ export function tabs(buttons, changed) {
     button.addEventListener("click", () => select(button, false));
     button.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (step) select(buttons[(index + step + buttons.length) % buttons.length], true);
+      // Tabs that are not offered now are passed over.
+      const offered = buttons.filter((other) => !other.hidden);
+      if (step) select(offered[(offered.indexOf(buttons[index]) + step + offered.length) % offered.length], true);
     });
   }
   return (button) => select(button, false);

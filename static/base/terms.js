@@ -7,6 +7,8 @@ const NUMERIC = new Set(["integer", "decimal", "double", "float", "int", "long",
   "positiveInteger", "nonPositiveInteger", "negativeInteger", "unsignedInt", "unsignedLong", "unsignedShort",
   "unsignedByte"].map((name) => XSD + name));
 const PLAIN = new Set([XSD + "string", XSD + "boolean", XSD + "dateTime", XSD + "date", XSD + "time"]);
+// Written without quotes in Turtle.
+const BARE = new Set([XSD + "integer", XSD + "decimal", XSD + "boolean"]);
 const LONG = 600;
 const WELL_KNOWN = {
   rdf: "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
@@ -74,10 +76,41 @@ function iriNode(iri, prefixes) {
 }
 
 function literalNode(term, prefixes) {
-  if (NUMERIC.has(term.datatype)) return el("span", { class: "term number", title: termText(term) }, term.value);
+  if (NUMERIC.has(term.datatype)) return el("span", { class: "term number", title: termText(term) }, roundedValue(term.value));
   const tag = tagOf(term, prefixes);
   return el("span", { class: "term literal", title: termText(term).slice(0, LONG) }, lexical(term.value),
     tag === null ? null : el("span", { class: "tag" }, tag));
+}
+
+/** A number for the eye: whole ones as they are, others with three digits behind the point, or three that count below one. */
+export function roundedValue(value) {
+  const number = Number(value);
+  if (/^[+-]?\d+$/.test(value) || !Number.isFinite(number) || value.trim() === "") return value;
+  const size = Math.abs(number);
+  if (size !== 0 && (size < 1e-4 || size >= 1e15)) return number.toExponential(2);
+  return String(size < 1 ? Number(number.toPrecision(3)) : Number(number.toFixed(3)));
+}
+
+/** A term as short text: prefixed, a number rounded; `quoted` writes it as Turtle does, in full. */
+export function shortText(term, prefixes, quoted = false) {
+  if (!term) return "";
+  switch (term.type) {
+    case "uri":
+      return shortIri(term.value, prefixes) ?? `<${term.value}>`;
+    case "bnode":
+      return `_:${term.value}`;
+    case "triple": {
+      const { subject, predicate, object } = term.value;
+      return `<<( ${[subject, predicate, object].map((part) => shortText(part, prefixes, true)).join(" ")} )>>`;
+    }
+    default: {
+      if (!quoted) return NUMERIC.has(term.datatype) ? roundedValue(term.value) : term.value;
+      if (BARE.has(term.datatype)) return term.value;
+      const text = termText({ type: "literal", value: term.value });
+      if (term["xml:lang"]) return `${text}@${term["xml:lang"]}`;
+      return term.datatype && term.datatype !== XSD + "string" ? `${text}^^${shortIri(term.datatype, prefixes) ?? `<${term.datatype}>`}` : text;
+    }
+  }
 }
 
 function tagOf(term, prefixes) {

@@ -1,0 +1,68 @@
+// Alerts: rows that hold now and rows that held, of a query that tells both; newest first, with since when and how long.
+
+import { el, put } from "../base/dom.js";
+import { counted, duration, instant } from "../base/format.js";
+import { rowCells } from "../base/table.js";
+import { termText } from "../base/terms.js";
+
+const MOST = 500;
+const MOST_SHOWN = 100;
+
+/** The alerts that insertions and deletions tell. */
+export class Alerts {
+  constructor() {
+    this.variables = [];
+    this.all = [];
+    this.open = new Map();
+    this.newest = 0;
+  }
+
+  add({ kind, data }) {
+    if (kind === "reset") {
+      this.all = [];
+      this.open.clear();
+    }
+    if (!data.results || !["insert", "delete", "answer"].includes(kind)) return;
+    this.variables = data.head.vars;
+    this.newest = Math.max(this.newest, data.at);
+    for (const row of data.results.bindings) {
+      const key = this.variables.map((name) => termText(row[name])).join(" ");
+      if (kind === "delete") this.end(key, data.at);
+      else this.begin(key, row, data.at);
+    }
+  }
+
+  begin(key, row, at) {
+    const alert = { row, key, since: at, until: null };
+    this.all.push(alert);
+    if (!this.open.has(key)) this.open.set(key, []);
+    this.open.get(key).push(alert);
+    if (this.all.length <= MOST) return;
+    // Those that are over go first.
+    const oldest = this.all.findIndex(({ until }) => until !== null);
+    const [gone] = this.all.splice(Math.max(0, oldest), 1);
+    if (gone.until === null) this.end(gone.key, at);
+  }
+
+  end(key, at) {
+    const alert = this.open.get(key)?.shift();
+    if (alert) alert.until = at;
+    if (this.open.get(key)?.length === 0) this.open.delete(key);
+  }
+}
+
+/** Show alerts in `place`, those that `choice` matches. */
+export function drawAlerts(place, alerts, prefixes, choice) {
+  const chosen = alerts.all.filter(({ row }) => choice.matches(row)).reverse();
+  const holding = chosen.filter(({ until }) => until === null);
+  if (chosen.length === 0) return put(place, el("p", { class: "empty" }, "No alert yet. A row that appears is an alert; it is over when the row goes."));
+  const lines = [...holding, ...chosen.filter(({ until }) => until !== null)].slice(0, MOST_SHOWN);
+  return put(place, el("p", { class: "muted" }, `${counted(holding.length, "alert")} now, ${counted(chosen.length - holding.length, "was", "were")} over before.`),
+    el("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Alerts" }, el("table", { class: "data choosable" },
+      el("thead", {}, el("tr", {}, ["State", "Since (UTC)", "For"].map((title) => el("th", { scope: "col" }, title)),
+        alerts.variables.map((name) => el("th", { scope: "col" }, `?${name}`)))),
+      el("tbody", {}, lines.map(({ row, since, until }) => el("tr", { class: until === null ? "alert-now" : "alert-over" },
+        el("td", {}, el("span", { class: `badge badge-${until === null ? "failed" : "done"}` }, until === null ? "now" : "over")),
+        el("td", { class: "stamp", title: until === null ? null : `until ${instant(until)}` }, instant(since)),
+        el("td", { class: "stamp" }, duration((until ?? alerts.newest) - since)), rowCells(alerts.variables, row, prefixes)))))));
+}
