@@ -1,4 +1,4 @@
-"""Every query of the cookbook and of the concepts gives the rows that stand below it."""
+"""Every query of the cookbook, the concepts and docs/coming-from.md gives the rows that stand below it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.continuous.engines import Bench, bench
 from tests.continuous.language.page_inputs import iri_of, sparql_prologue, store, take
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGES = [DOCS / "cookbook" / "queries.md", *sorted((DOCS / "concepts").glob("*.md"))]
+PAGES = [DOCS / "cookbook" / "queries.md", DOCS / "coming-from.md", *sorted((DOCS / "concepts").glob("*.md"))]
 RUN = re.compile(
     r"^```(cqels|rspql|csparql)([^\n]*)\n(.*?)^```\n(?:\n```input\n(.*?)^```\n\n```rows\n(.*?)^```$)?",
     re.MULTILINE | re.DOTALL,

@@ -1,0 +1,48 @@
+"""Every text that docs/coming-from.md gives for another system's construct is one of ours."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from quadrill.continuous.engine import Registration
+from quadrill.continuous.language import parse
+
+PAGE = (Path(__file__).parents[3] / "docs" / "coming-from.md").read_text("utf-8")
+OURS = re.findall(r"^\| .* \| `([^`]+)`[^|]*\|$", PAGE, re.MULTILINE)
+MEMBERS = [each for each in OURS if each.startswith('"')]
+ANY = "{ ?a ?b ?c }"
+
+
+def whole(text: str) -> str:
+    """A query of what the page shows: a block or a clause is one with the least around it."""
+    if text.startswith("STREAM"):
+        text = f"SELECT * WHERE {{ {text} }}"
+    elif text.startswith("FROM NAMED WINDOW"):
+        text = f"SELECT * {text} WHERE {{ WINDOW :w {ANY} }}"
+    elif text.startswith("FROM STREAM"):
+        text = f"SELECT * {text} WHERE {ANY}"
+    return "PREFIX : <http://example.org/>\n" + text
+
+
+@pytest.mark.parametrize("text", [each for each in OURS if each not in MEMBERS])
+def test_a_text_of_the_page_is_understood(text: str) -> None:
+    query = parse(whole(text))
+    assert query.windows
+    assert query.warnings == ()
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_a_member_of_the_page_is_one_of_a_registration_or_a_stream(member: str) -> None:
+    given = json.loads("{" + member + "}")
+    if "late" in given:
+        assert given == {"late": "admit"}
+    else:
+        Registration.from_json({"query": whole("STREAM :s [RANGE 10s SLIDE 5s] " + ANY), **given}, name="q")
+
+
+def test_the_page_has_texts_of_all_systems() -> None:
+    assert len(OURS) > 30
