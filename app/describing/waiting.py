@@ -66,10 +66,20 @@ def waiting_for(document: dict[str, Any]) -> list[Reason]:
         taken, times = counters["elements"], counters["evaluations"]
         text = (
             f"{_elements(taken)} taken, but {times} evaluation{'s' * (times != 1)} gave no rows to tell: "
-            "none passed the patterns and filters"
+            f"{_where_rows_end(document) or 'none passed the patterns and filters'}"
         )
         found.append(Reason("filtered", None, taken, text))
     return found
+
+
+def _where_rows_end(document: dict[str, Any]) -> str | None:
+    """The first operator that rows reach and none leaves, where the description has live figures."""
+    for each in document.get("operators") or ():
+        if each["rows_in"] and not each["rows_out"]:
+            name = " ".join(f"{each['operator']} {each['detail']}".split())
+            rows = "the one row" if each["rows_in"] == 1 else f"the {each['rows_in']} rows"
+            return f"none of {rows} that reached operator #{each['number']} passed it ({name})"
+    return None
 
 
 def _of_stream(stream: dict[str, Any], *, told: bool) -> Iterator[Reason]:

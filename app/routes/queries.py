@@ -84,9 +84,13 @@ def validate() -> Response:
 def describe(name: str) -> Response:
     """One query: text, windows, static parts, counters, what it waits for."""
     incoming.known_parameters(())
-    return incoming.json_response(
-        _described(services().engine.describe(incoming.check_name(name, "the query name")))
-    )
+    engine = services().engine
+    document = engine.describe(incoming.check_name(name, "the query name"))
+    if any(reason.word == "filtered" for reason in waiting_for(document)):
+        # Its operators tell which of them lets nothing through.
+        reasons = _described(engine.explain(name, analyze=True))["waiting_for"]
+        return incoming.json_response(document | {"waiting_for": reasons})
+    return incoming.json_response(_described(document))
 
 
 @blueprint.get("/queries/<part:name>/explain")

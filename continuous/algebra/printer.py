@@ -383,3 +383,8 @@ def write_pattern(
     graphs = {} if dialect == "rspql" else {name: str(name) for name in window_names(node)}
     terms = TermPrinter(node, prefixes or {}, free=True, placeholders=dialect != "sparql")
     return "\n".join(Printer(terms, dialect, Blocks(graphs)).inside(node))
+
+
+def write_expression(expr: Expr) -> str:
+    """An expression alone, for people, with IRIs in full."""
+    return Printer(TermPrinter(expr, {}, free=True, placeholders=True)).expression(expr)

@@ -10,6 +10,7 @@ from typing import Any
 from pyoxigraph import NamedNode
 
 from ..algebra.nodes import Expr
+from ..algebra.printer import write_expression
 from ..operators import linear
 from ..operators.join import Join
 from ..operators.linear import Operator, Scan
@@ -28,6 +29,7 @@ def source_key(kind: str, name: NamedNode | str) -> SourceKey:
     return f"{kind} {name}"
 
 
+_WRITTEN = ("filter", "extend")
 CLOCK_KEY: SourceKey = "clock now"
 """The input that holds the instant, for expressions that ask for it."""
 
@@ -49,6 +51,12 @@ class PlanNode:
     detail: str = ""
     exprs: Sequence[Expr | None] = ()
     static: bool = False
+
+    @property
+    def told(self) -> str:
+        """What it does, as EXPLAIN shows it: its detail, and the condition or the value that it computes."""
+        texts = [write_expression(each) for each in self.exprs if each] if self.label in _WRITTEN else []
+        return " := ".join(filter(None, (self.detail, *texts)))
 
     @property
     def is_table(self) -> bool:
@@ -113,8 +121,8 @@ class Plan:
         """An operator as EXPLAIN shows it, and what it reads."""
         place = next(place for place, node in enumerate(self.nodes) if node.operator is operator)
         below = [self.nodes[each] for each in self.nodes[place].inputs]
-        of = "; ".join(f"{each.label} {each.detail}".rstrip() for each in below)
-        return f"#{place} {self.nodes[place].label} {self.nodes[place].detail}".rstrip() + f" ({of})"
+        of = "; ".join(f"{each.label} {each.told}".rstrip() for each in below)
+        return f"#{place} {self.nodes[place].label} {self.nodes[place].told}".rstrip() + f" ({of})"
 
     @property
     def schema(self) -> Schema:
@@ -147,19 +155,14 @@ class Plan:
         return sum(node.size or 0 for node in self.nodes)
 
     def measured(self) -> list[dict[str, Any]]:
-        """The figures of each operator since the query began to run, as JSON members, the root last.
-
-        ``rows_in`` and ``rows_out`` count changed rows (one that comes and one that goes both count),
-        ``state_rows`` is what the operator keeps now. ``microseconds`` is the mean CPU time of a step,
-        measured at some steps; operators that run as one loop share it under the number ``timed_with``.
-        """
+        """The figures of each operator since the query began to run, the root last: see docs/http-api.md."""
         figures = self.figures
         timed = figures.timed_steps
         return [
             {
                 "number": place,
                 "operator": node.label,
-                "detail": node.detail,
+                "detail": node.told,
                 "inputs": list(node.inputs),
                 "columns": list(node.schema.vars),
                 "rows_in": sum(map(figures.rows_out, node.inputs)),
@@ -174,10 +177,7 @@ class Plan:
         ]
 
     def explain(self, *, analyze: bool = False) -> str:
-        """The operators as an indented tree, the root first; a node used twice is shown once.
-
-        With ``analyze`` each line ends with the figures of `measured`.
-        """
+        """The operators as an indented tree, the root first and each once; ``analyze`` adds figures."""
         shown: set[int] = set()
         lines: list[str] = []
         figures = [_told(each) for each in self.measured()] if analyze else [""] * len(self.nodes)
@@ -187,7 +187,7 @@ class Plan:
             again = place in shown and node.operator is not None
             shown.add(place)
             size = "" if node.size is None else f" [{node.size}]"
-            text = f"{node.label} {node.detail}".rstrip()
+            text = f"{node.label} {node.told}".rstrip()
             columns = " ".join(f"?{name}" for name in node.schema.vars)
             told = " (above)" if again else figures[place]
             lines.append(f"{'  ' * depth}#{place} {text}{size} -> ({columns}){told}")

@@ -4,8 +4,10 @@ import { call, Problem, queryPath } from "../base/api.js";
 import { fitActions, listenForActions } from "../query/actions.js";
 import { drawChart, Rates } from "../charts/lines.js";
 import { codeBlock } from "../editor/coloured.js";
-import { byId, el, poll, put, serverState, setText } from "../base/dom.js";
-import { growing, waiting } from "../query/names.js";
+import { announce, byId, el, poll, put, serverState, setText } from "../base/dom.js";
+import { growing } from "../query/names.js";
+import { showPlan } from "../plan/view.js";
+import { Reasons } from "../query/reasons.js";
 import { countersList, staticList, windowsList } from "../query/parts.js";
 import { showResults } from "../query/results.js";
 import { showProblem } from "../base/problem.js";
@@ -17,7 +19,7 @@ const text = first.query || "";
 const prefixes = prefixesOf(text);
 const rates = new Rates(["in", "out"]);
 const RATES = ["Elements in", "Events out"];
-let analyze = false;
+const reasons = new Reasons(byId("reasons"), mend);
 
 function show(query) {
   setText(byId("state-badge"), query.state);
@@ -25,11 +27,7 @@ function show(query) {
   fitActions(document, query.state);
   const chips = [query.dialect, query.profile === query.dialect ? null : query.profile, query.output, reportText(query.report), query.engine];
   put(byId("chips"), chips.filter(Boolean).map((chip) => el("span", { class: "chip" }, chip)));
-  byId("error").hidden = !query.error;
-  setText(byId("error"), query.error);
-  const reason = waiting(query);
-  byId("waiting").hidden = reason === null;
-  setText(byId("waiting"), reason === null ? "" : query.last_result ? reason : `No result yet. ${reason}`);
+  reasons.show(query);
   rates.add(growing(query));
   drawChart(byId("chart"), rates, RATES);
   put(byId("counters"), countersList(query));
@@ -61,12 +59,13 @@ async function beginCharts() {
   }
 }
 
-async function showPlan() {
+/** Do what mends a reason, and show what comes of it. */
+async function mend(work) {
   try {
-    const answer = await call("GET", queryPath(name, `/explain${analyze ? "?analyze=true" : ""}`), { accept: analyze ? "application/json" : "text/plain" });
-    setText(byId("plan"), typeof answer.data === "string" ? answer.data : JSON.stringify(answer.data, null, 2));
+    announce(await work());
+    await update();
   } catch (problem) {
-    setText(byId("plan"), problem.message);
+    showProblem(byId("problem"), problem);
   }
 }
 
@@ -76,13 +75,9 @@ beginCharts();
 const askAnswer = showResults(name, first, prefixes);
 poll(update, 2000);
 poll(askAnswer, 2000);
-showPlan();
+const showWhereRowsEnd = showPlan(name, prefixes, (problem) => showProblem(byId("problem"), problem));
+byId("reasons").addEventListener("click", (event) => event.target.closest('a[href="#plan-title"]') && showWhereRowsEnd());
 listenForActions(document.querySelector(".head"), () => name, byId("problem"), async (action) => {
   if (action === "drop") location.assign("/");
   else await update();
-});
-byId("analyze").addEventListener("click", () => {
-  analyze = !analyze;
-  byId("analyze").setAttribute("aria-pressed", String(analyze));
-  showPlan();
 });

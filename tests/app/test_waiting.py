@@ -130,3 +130,13 @@ def test_the_list_of_queries_has_the_reasons_in_one_order(
     assert texts["window-empty"].startswith("the window [NOW] on")
     assert main(["queries", "--server", server.url]) == 0
     assert texts["window-empty"][:60] in capsys.readouterr().out, "the command has the same order"
+
+
+def test_the_operator_that_lets_nothing_through_is_told_with_its_text(server: LiveServer) -> None:
+    register(server, RANGE.replace("?o } }", "?o } FILTER(STRLEN(?o) > 50) }"))
+    for at in range(1, 4):
+        push(server, at)
+    (found,) = server.client.get("/queries/q").json()["waiting_for"]
+    assert (found["reason"], found["count"]) == ("filtered", 3)
+    assert "none of the 3 rows that reached operator #2 passed it (" in found["text"]
+    assert "filter STRLEN(?o) > 50)" in found["text"]
