@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from functools import lru_cache, partial
+from math import isfinite
 from typing import Any
 
 from pyoxigraph import Literal, NamedNode
@@ -19,6 +20,7 @@ from quadrill.store.terms import store_form, term_text
 from ...errors import InputError
 from ...expressions.values import XSD
 from .context import JsonLdContext, Term, node_text
+from .jsonld_nodes import Node, node_function
 from .remembered import Remembered
 from .texts import TEXTS, text_of
 
@@ -28,6 +30,8 @@ _DOUBLE = f"{XSD}double"
 _MOST_KEYS = 10_000
 _LONG = 1_000
 """Characters of keys that are not remembered."""
+_MOST_NODES = 256
+"""Functions of a context; one is made for each combination of keys."""
 _WHOLE_LIMIT = 10**21
 """Greater numbers are doubles."""
 
@@ -35,6 +39,7 @@ _WHOLE_LIMIT = 10**21
 def statements_by(context: JsonLdContext) -> Callable[[Mapping[str, Any]], list[Statement]]:
     """A function from a record to its statements, which raises InputError."""
     understood: dict[str, Term | None] = {}
+    nodes: dict[tuple[str, ...], Node | None] = {}
 
     def term_of(key: str) -> Term | None:
         try:
@@ -48,50 +53,79 @@ def statements_by(context: JsonLdContext) -> Callable[[Mapping[str, Any]], list[
     def reference(vocab: bool, iri: str) -> str | None:
         return node_text_of(context.expand(iri, vocab=vocab, document=True))
 
+    def node_of(fields: Mapping[str, Any]) -> Node | None:
+        keys = tuple(fields)
+        try:
+            return nodes[keys]
+        except KeyError:
+            if len(nodes) >= _MOST_NODES or sum(map(len, keys)) >= _LONG:
+                return None
+            return nodes.setdefault(keys, node_function([term_of(key) for key in keys], names))
+
     references = Remembered(partial(reference, False)), Remembered(partial(reference, True))
-    return lambda record: _Writing(context, term_of, references).of(record)
+    names = {
+        "texts": TEXTS,
+        "numbers": Remembered(lambda value: text_of(_native(value))),
+        "references": references[0],
+        "vocabulary": references[1],
+        "typed": _typed,
+        "in_language": _in_language,
+        "node_of": node_of,
+    }
+    return lambda record: _Writing(context, term_of, references, node_of).of(record)
 
 
 class _Writing:
     """The statements of one record."""
+
+    __slots__ = ("_blanks", "_context", "_node_of", "_references", "_term_of", "found")
 
     def __init__(
         self,
         context: JsonLdContext,
         term_of: Callable[[str], Term | None],
         references: tuple[Remembered[str, str | None], Remembered[str, str | None]],
+        node_of: Callable[[Mapping[str, Any]], Node | None],
     ) -> None:
         """Make one; the texts of ``references`` are relative to the document, or names of the vocabulary."""
         self._context = context
         self._term_of = term_of
         self._references = references
-        self._found: list[Statement] = []
+        self._node_of = node_of
+        self.found: list[Statement] = []
         self._blanks = 0
 
     def of(self, record: Mapping[str, Any]) -> list[Statement]:
         """All of them."""
         self._node(record)
-        return self._found
+        return self.found
 
     def _node(self, fields: Mapping[str, Any]) -> str | None:
         """Add what is said of a node; its text, None of one whose IRI is none."""
+        quick = self._node_of(fields)
+        if quick is not None:
+            return quick(self, fields)
         members = [(term, value) for key, value in fields.items() if (term := self._term_of(key)) is not None]
         ids = [value for term, value in members if term.iri == "@id"]
-        subject = self._reference(ids[0]) if ids else self._blank()
+        subject = self.reference(ids[0]) if ids else self.blank()
         for term, value in members:
             iri = term.iri
             if iri == "@id" or value is None or iri is None:
                 continue
             if iri == "@type":
-                for each in _members(value):
-                    self._add(subject, _TYPE, self._reference(each, vocab=True))
+                self.types(subject, value)
             elif iri == "@reverse":
                 self._reversed(subject, value)
             elif iri.startswith("@"):
                 raise InputError(f"the record has {iri} where a mapping does not read it")
             elif not iri.startswith("_:"):
-                self._property(subject, term, value)
+                self.property(subject, term, value)
         return subject
+
+    def types(self, subject: str | None, value: Any) -> None:
+        """Add the types of a node; null says nothing."""
+        for each in () if value is None else _members(value):
+            self._add(subject, _TYPE, self.reference(each, vocab=True))
 
     def _reversed(self, subject: str | None, properties: Any) -> None:
         if not isinstance(properties, dict):
@@ -102,7 +136,8 @@ class _Writing:
                 for each in _members(value):
                     self._add(self._value(term, each), f"<{term.iri}>", subject)
 
-    def _property(self, subject: str | None, term: Term, value: Any) -> None:
+    def property(self, subject: str | None, term: Term, value: Any) -> None:
+        """Add what a property says."""
         predicate, kind = node_text_of(term.iri), type(value)
         if kind is not dict and kind is not list and not term.container and not term.reverse:
             self._add(subject, predicate, self._value(term, value))
@@ -116,7 +151,7 @@ class _Writing:
         else:
             for each in _members(value):
                 if isinstance(each, dict) and self._has(each, "@set"):
-                    self._property(subject, term, self._has(each, "@set")[0])
+                    self.property(subject, term, self._has(each, "@set")[0])
                 elif term.reverse:
                     self._add(self._value(term, each), predicate, subject)
                 else:
@@ -132,9 +167,9 @@ class _Writing:
             if coercion is None:
                 return TEXTS[value] if term.language is None else _in_language(value, term.language)
             if coercion == "@id":
-                return self._reference(value)
+                return self.reference(value)
             if coercion == "@vocab":
-                return self._reference(value, vocab=True)
+                return self.reference(value, vocab=True)
             return _typed(value, coercion)
         if value is None:
             return None
@@ -181,12 +216,13 @@ class _Writing:
                 cells.append(cell)
         rest = _NIL
         for cell in reversed(cells):
-            blank = self._blank()
-            self._found += [(blank, _FIRST, cell, ""), (blank, _REST, rest, "")]
+            blank = self.blank()
+            self.found += [(blank, _FIRST, cell, ""), (blank, _REST, rest, "")]
             rest = blank
         return rest
 
-    def _reference(self, value: Any, *, vocab: bool = False) -> str | None:
+    def reference(self, value: Any, *, vocab: bool = False) -> str | None:
+        """The text of an IRI of the record."""
         if not isinstance(value, str):
             raise InputError(f"{value!r} in the record must be the text of an IRI")
         return self._references[vocab][value]
@@ -202,9 +238,10 @@ class _Writing:
 
     def _add(self, subject: str | None, predicate: str | None, value: str | None) -> None:
         if subject is not None and predicate is not None and value is not None and subject[0] != '"':
-            self._found.append((subject, predicate, value, ""))
+            self.found.append((subject, predicate, value, ""))
 
-    def _blank(self) -> str:
+    def blank(self) -> str:
+        """A new blank node."""
         self._blanks += 1
         return f"_:n{self._blanks}"
 
@@ -230,6 +267,8 @@ def _members(value: Any, *, flat: bool = True) -> Iterator[Any]:
 def _native(value: Any) -> Any:
     """A number as the kind that JSON-LD takes it for: whole ones are integers, of any size below 10²¹."""
     kind = type(value)
+    if kind is float and not isfinite(value):
+        raise InputError(f"the record has the number {value}, which JSON does not have")
     if kind is float and value == int(value) and abs(value) < _WHOLE_LIMIT:
         return int(value)
     return float(value) if kind is int and abs(value) >= _WHOLE_LIMIT else value

@@ -94,9 +94,16 @@ def _by_context(declaration: MappingDeclaration, base_iri: str) -> Apply:
 
     def apply(record: Mapping[str, Any]) -> Mapped:
         unique = tuple(dict.fromkeys(make(record)))
-        blank = any(subject[0] == "_" or value[0] == "_" for subject, _, value, _ in unique)
-        when = None if reader is None else _same([row[0] for row in reader.rows(record)], declaration.time)
-        return Mapped(unique, time_of(when) if unique else None, blank)
+        blank = False
+        for subject, _, value, _ in unique:
+            if subject[0] == "_" or value[0] == "_":
+                blank = True
+                break
+        if reader is None or not unique:
+            return _mapped((unique, None, blank))
+        rows = reader.rows(record)
+        when = rows[0][0] if len(rows) == 1 else _same([row[0] for row in rows], declaration.time)
+        return _mapped((unique, time_of(when), blank))
 
     return apply
 

@@ -1,0 +1,102 @@
+"""A Python function of the node objects that have the same keys, for records by a JSON-LD context.
+
+    def node(writing, fields):          # adds what is said of a node, gives its text
+        x0, x1 = fields.values()
+        subject = reference(x0)         # the one whose key is @id, else a blank node
+        kind = type(x1)
+        if kind is str: value = texts[x1]
+        ...
+        found.append((subject, p1, value, ""))
+
+Values of the common kinds are written here, whatever else a value is goes the long way of `jsonld`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from quadrill.store.documents.statements import Statement
+
+from .context import Term, node_text
+from .texts import INTEGER
+
+
+class Writing(Protocol):
+    """What writes the statements of one record."""
+
+    found: list[Statement]
+
+    def blank(self) -> str:
+        """The text of a new blank node."""
+
+    def property(self, subject: str | None, term: Term, value: Any) -> None:
+        """Add what a property says, whatever its value is."""
+
+    def types(self, subject: str | None, value: Any) -> None:
+        """Add the types of a node."""
+
+    def reference(self, value: Any) -> str | None:
+        """The text of an IRI of a record."""
+
+
+Node: TypeAlias = Callable[[Writing, Mapping[str, Any]], str | None]
+_MOST_KEYS = 64
+_SMALL = 10**18
+"""Whole numbers below it are integers for all readers of JSON."""
+
+
+def node_function(terms: Sequence[Term | None], names: Mapping[str, Any]) -> Node | None:
+    """The function for objects whose keys mean ``terms``; None where they are not nodes that are simply read.
+
+    ``names`` has what it uses: ``texts``, ``numbers``, ``references``, ``vocabulary`` give the text of a
+    value by ``[value]``, ``typed`` and ``in_language`` by a call; ``node_of`` is `Node` or None for keys.
+    """
+    read = [(place, term) for place, term in enumerate(terms) if term is not None and term.iri is not None]
+    if len(terms) > _MOST_KEYS or any(_is_strange(term) for _, term in read):
+        return None
+    given = dict(names)
+    lines = [f"{''.join(f'x{place}, ' for place in range(len(terms))) or '()'} = fields.values()"]
+    ids = [place for place, term in read if term.iri == "@id"]
+    lines.append(f"subject = writing.reference(x{ids[0]})" if ids else "subject = writing.blank()")
+    lines.append("add = writing.found.append")
+    for place, term in read:
+        if term.iri == "@type":
+            lines.append(f"writing.types(subject, x{place})")
+        elif term.iri != "@id":
+            lines += _property(place, term, given)
+    exec("\n    ".join(["def node(writing, fields):", *lines, "return subject"]), given)
+    made: Node = given["node"]
+    return made
+
+
+def _is_strange(term: Term) -> bool:
+    return str(term.iri).startswith("@") and term.iri not in ("@id", "@type")
+
+
+def _property(place: int, term: Term, given: dict[str, Any]) -> list[str]:
+    """Lines that add the values of one key."""
+    value, predicate, of = f"x{place}", f"p{place}", f"t{place}"
+    given |= {predicate: node_text(term.iri or ""), of: term, f"c{place}": term.coercion or term.language}
+    if str(term.iri).startswith("_:"):
+        return []
+    long_way = f"writing.property(subject, {of}, {value})"
+    if term.container or term.reverse or given[predicate] is None:
+        return [f"if {value} is not None: {long_way}"]
+    add = f"subject is not None and add((subject, {predicate}, {{}}, ''))"
+    checked = f"(text := {{}}) is not None and {add.format('text')}"
+    plain = term.coercion is None or term.coercion[0] == "@"
+    if plain:
+        words = {"@id": f"references[{value}]", "@vocab": f"vocabulary[{value}]"}.get(str(term.coercion))
+        tongue = f"texts[{value}]" if term.language is None else f"in_language({value}, c{place})"
+    else:
+        words, tongue = f"typed({value}, c{place})", ""
+    lines = [f"kind = type({value})", f"if kind is str: {checked.format(words or tongue)}"]
+    if plain:
+        whole = f"f'\"{{{value}}}{INTEGER}'"
+        lines.append(f"elif kind is int and {-_SMALL} < {value} < {_SMALL}: {add.format(whole)}")
+        lines.append(f"elif kind is float: {add.format(f'numbers[{value}]')}")
+    lines.append(f"elif kind is dict and (node := node_of({value})) is not None:")
+    lines.append(f"    {checked.format(f'node(writing, {value})')}")
+    lines.append(f"elif {value} is not None: {long_way}")
+    return lines
