@@ -1,0 +1,36 @@
+"""What a browser fetches before it paints a view: less than 100 kB, with nothing in its cache."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from .browser import NEEDS_BROWSER, Page
+from .conftest import register
+from .test_looks import TEXT, VIEWS
+
+pytestmark = NEEDS_BROWSER
+MOST_BYTES = 100_000
+FETCHED = """
+const painted = performance.getEntriesByName('first-contentful-paint')[0];
+if (painted === undefined || document.readyState !== 'complete') return null;
+return [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
+  .filter((each) => each.startTime <= painted.startTime)
+  .map((each) => [each.name, each.transferSize]);
+"""
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_is_painted_from_less_than_100_kb(name: str, client: httpx.Client, page: Page) -> None:
+    register(client, "in-rooms", TEXT)
+    for number in range(60):
+        register(client, f"in-rooms-{number}", TEXT)
+    command = page.driver.execute_cdp_cmd
+    command("Network.enable", {})
+    command("Network.setCacheDisabled", {"cacheDisabled": True})
+    try:
+        page.open(VIEWS[name])
+        fetched = page.until(lambda: page.driver.execute_script(FETCHED), "the first paint")
+    finally:
+        command("Network.setCacheDisabled", {"cacheDisabled": False})
+    assert sum(size for _, size in fetched) < MOST_BYTES, fetched
