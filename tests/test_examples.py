@@ -1,4 +1,4 @@
-"""The commands of the examples print what their page says."""
+"""The commands of the examples print what their page and the README say."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from quadrill.app.cli import main
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 PAGE = (EXAMPLES / "README.md").read_text("utf-8")
-STATED = re.findall(r"```sh\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
+README = (ROOT / "README.md").read_text("utf-8")
+STATED = re.findall(r"```sh\n([^`]*)```\n\n```text\n(.*?)```", PAGE + README, re.DOTALL)
 
 
 @pytest.mark.parametrize(("command", "answer"), STATED)
@@ -34,3 +35,9 @@ def test_every_query_is_run_and_every_language_is_there() -> None:
     assert {name.rpartition(".")[2] for name in queries} == {"cqels", "rspql", "csparql"}
     run = {name for name in queries for command, _ in STATED if f"examples/{name} " in command}
     assert run == queries
+
+
+def test_the_query_that_the_readme_shows_is_the_one_that_it_runs() -> None:
+    (shown,) = re.findall(r"```cqels\n(.*?)```", README, re.DOTALL)
+    assert (EXAMPLES / "fog.cqels").read_text("utf-8").endswith(shown)
+    assert len(STATED) == 4
