@@ -21,7 +21,7 @@ function link(label, href) {
 
 /** A form with one field; `work(value)` is run when it is sent. */
 function field(label, value, verb, run, work, hint) {
-  const input = el("input", { type: "text", value, size: "22", required: true, spellcheck: "false", autocomplete: "off" });
+  const input = el("input", { type: "text", value, size: "26", required: true, spellcheck: "false", autocomplete: "off" });
   return el("form", { class: "row", on: { submit: (event) => { event.preventDefault(); run(() => work(input.value.trim())); } } },
     el("label", { title: hint }, `${label} `, input), el("button", { type: "submit" }, verb));
 }
