@@ -7,10 +7,12 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from quadrill.continuous.queries.registration import Registration
-from quadrill.continuous.times import instant_ms
+from quadrill.continuous.times import duration_ms, instant_ms
 
 from ..describing import listing, plan_text
+from ..describing import preview as previews
 from ..describing.advice import advice
+from ..describing.preview import PreviewLimits
 from ..describing.waiting import waiting_for
 from ..http import negotiation
 from ..http.errors import HttpError
@@ -78,6 +80,22 @@ def validate() -> Response:
         document["code"] = plan_text.code_text(document)
     document["plan"] = plan_text.explain_text(document)
     return incoming.json_response(document)
+
+
+@blueprint.post("/queries:preview")
+@needs("read")
+def preview() -> Response:
+    """What the query would have told over the last minutes of its streams; nothing is registered."""
+    incoming.known_parameters({"name", "last", "limit"})
+    registration = _registration(request.args.get("name"))
+    limits = PreviewLimits()
+    span = duration_ms(request.args.get("last", "5m"), "the parameter last", positive=True)
+    events = max(1, min(incoming.whole_number("limit", request.args.get("limit", "200")), limits.events))
+    return incoming.json_response(
+        previews.preview(
+            services().engine, services().store, registration, span_ms=span, events=events, limits=limits
+        )
+    )
 
 
 @blueprint.get("/queries/<part:name>")

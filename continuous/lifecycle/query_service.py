@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import wait
 from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
@@ -15,7 +15,8 @@ from quadrill.store.results import one_line
 
 from ..algebra.show import show
 from ..errors import FeedGoneError
-from ..inputs import NEVER
+from ..evaluate.evaluator import Evaluator
+from ..inputs import NEVER, StreamInput
 from ..language.write import write
 from ..output.feed import Feed
 from ..queries import description as describe
@@ -156,15 +157,7 @@ class QueryService:
             if prepared.into_graph is not None:
                 self.parts.views.check(prepared.into_graph, prepared.name or "")
         with entered(Progress(limited=True)):
-            evaluator = self.lifecycle.evaluator_maker(prepared)()
-        trial = RunningQuery(
-            prepared.name or "",
-            prepared,
-            evaluator,
-            Feed("", history=1),
-            self.parts.settings,
-            created_ms=self.parts.clock.now_ms(),
-        )
+            trial = self.trial(prepared, self.lifecycle.evaluator_maker(prepared)(), 1)
         document = describe.describe_prepared(prepared)
         shown = describe.describe_running(trial, self.parts.streams.find, self.parts.clock.now_ms())
         for member in ("engine", "streams", "windows", "version", "static_parts"):
@@ -174,8 +167,20 @@ class QueryService:
         document["plan"] = None if plan is None else plan.explain()
         if code:
             document["code"] = None if plan is None else plan.code
-        evaluator.close()
+        trial.evaluator.close()
         return document
+
+    def trial(self, prepared: PreparedQuery, evaluator: Evaluator, events: int) -> RunningQuery:
+        """A query that runs by itself, known to nobody; its feed keeps so many events, seen at once."""
+        name, settings = prepared.name or "", self.parts.settings
+        now = self.parts.clock.now_ms()
+        return RunningQuery(name, prepared, evaluator, Feed(name, history=events), settings, created_ms=now)
+
+    def retained(self, iris: Iterable[str], from_ms: int) -> list[StreamInput]:
+        """What some streams retain from an event time on, in the order of acceptance."""
+        with self.parts.turns.lock:
+            kept = self.parts.streams.kept_now()
+        return list(self.parts.streams.retained(iris, from_ms, kept))
 
     def prepare(self, registration: Registration) -> PreparedQuery:
         """What a text means, with its options; nothing is registered."""

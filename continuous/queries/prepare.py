@@ -259,11 +259,12 @@ def _warnings(query: ContinuousQuery) -> list[str]:
 class EvaluatorChoice:
     """Makes the evaluators of one engine: the native one where it can serve, else the one by definition.
 
-    A query that falls back says so: the word for its engine is ``reference (<the construct>)``. ``columnar``
-    evaluates static parts that are too large for the store.
+    A query that falls back says so: the word for its engine is ``reference (<the construct>)``. Without
+    ``statics`` each reads its static parts itself and has terms of its own. ``columnar`` evaluates static
+    parts that are too large for the store.
     """
 
-    statics: TableRegistry
+    statics: TableRegistry | None = None
     columnar: ColumnarEngine | None = None
 
     def __call__(
@@ -277,20 +278,13 @@ class EvaluatorChoice:
         options = prepared.options(quoted_asserted, self.columnar)
         # Parts that look into fetched graphs and the store at once are read anew when either changes.
         tables = self.statics if sources is None or not sources.remote_graphs else None
+        terms = None if self.statics is None else self.statics.terms
         try:
             if not query.windows and sources is not None:
                 raise UnsupportedError("a query without windows that reads other servers")
-            return NativeEvaluator(
-                query, store, options, self.statics.terms, statics=tables, analysis=prepared.analysis
-            )
+            return NativeEvaluator(query, store, options, terms, statics=tables, analysis=prepared.analysis)
         except UnsupportedError as reason:
             engine = f"reference (not native: {reason.construct})"
             return ReferenceEvaluator(
-                query,
-                store,
-                options,
-                self.statics.terms,
-                statics=tables,
-                engine=engine,
-                analysis=prepared.analysis,
+                query, store, options, terms, statics=tables, engine=engine, analysis=prepared.analysis
             )

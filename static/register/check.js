@@ -1,0 +1,68 @@
+// Looks at the text while one types: the server's parser tells faults and warnings, which are marked at their place.
+
+import { call } from "../base/api.js";
+import { el, put } from "../base/dom.js";
+
+const WAIT_MS = 400;
+const INTERNAL = ["materialising"];
+
+/** Checks what `registration()` gives a while after the last `soon()`; `place` gets one sentence. */
+export class LiveCheck {
+  constructor(editor, place, registration) {
+    Object.assign(this, { editor, place, registration, timer: null, abort: null });
+  }
+
+  /** Called at every change. */
+  soon() {
+    clearTimeout(this.timer);
+    this.abort?.abort();
+    if (this.editor.text.trim() === "") {
+      put(this.place);
+      return;
+    }
+    this.timer = setTimeout(() => this.look(), WAIT_MS);
+  }
+
+  stop() {
+    clearTimeout(this.timer);
+    this.abort?.abort();
+  }
+
+  async look() {
+    this.abort = new AbortController();
+    const { signal } = this.abort;
+    const { text } = this.editor;
+    try {
+      const { data } = await call("POST", "/queries:validate", { json: this.registration(), signal });
+      if (!signal.aborted) this.show(warningsAt(data.warnings, text), data.warnings, `No fault found: ${data.dialect}, ${data.output}.`);
+    } catch (problem) {
+      if (signal.aborted || problem.name === "AbortError" || INTERNAL.includes(problem.members?.code)) return;
+      const faults = problem.faults.length > 0 ? problem.faults : [problem];
+      this.show(faults.filter(({ line }) => line).map(({ line, column, detail, message, hint }) => ({ line, column, detail: detail || message, hint })),
+        faults.map((fault) => [fault.line ? `Line ${fault.line}: ` : "", fault.detail || fault.message].join("")), null);
+    }
+  }
+
+  show(marks, sentences, good) {
+    this.editor.mark(marks);
+    put(this.place, good === null ? null : el("p", { class: "good" }, good), sentences.slice(0, 5).map((each) => el("p", { class: good === null ? "bad" : "doubt" }, each)));
+  }
+}
+
+/** Warnings name what they mean, a variable or an IRI: that is where they are marked. */
+function warningsAt(warnings, text) {
+  return warnings.flatMap((detail) => {
+    const name = /[?$][\p{L}\p{N}_]+|<[^<>\s]+>|\b[\w-]+:[\w-]+/u.exec(detail)?.[0];
+    const at = name === undefined ? -1 : placeOf(name, text);
+    if (at < 0) return [];
+    const lines = text.slice(0, at).split("\n");
+    return [{ line: lines.length, column: Array.from(lines.at(-1)).length + 1, detail, severity: "warning" }];
+  });
+}
+
+function placeOf(name, text) {
+  if (!name.startsWith("<")) return text.search(new RegExp(`${name.replace(/[?$]/, "\\$&")}(?![\\p{L}\\p{N}_])`, "u"));
+  const whole = text.indexOf(name);
+  const local = name.slice(1, -1).split(/[/#]/).at(-1);
+  return whole >= 0 || local === "" ? whole : text.search(new RegExp(`(?<=:)${local.replaceAll(/[.*+?^$()[\]{}|\\]/g, "\\$&")}(?![\\p{L}\\p{N}_])`, "u"));
+}
