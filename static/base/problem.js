@@ -7,7 +7,7 @@ export function showProblem(place, problem, editor = null) {
   const faults = faultsOf(problem);
   const positioned = faults.filter((fault) => fault.line);
   put(place, el("div", { class: "problem", role: "alert" },
-    el("h3", {}, problem.status ? el("span", { class: "badge badge-failed" }, problem.status) : null, " ", problem.title || "Error"),
+    el("h2", {}, problem.status ? el("span", { class: "badge badge-failed" }, problem.status) : null, " ", problem.title || "Error"),
     faults.map((fault) => faultNode(fault, editor))));
   place.hidden = false;
   if (editor && positioned.length > 0) {

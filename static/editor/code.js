@@ -7,7 +7,16 @@ import { EditorState, EditorView, GutterMarker, HighlightStyle, Prec, RangeSet, 
 import { KINDS, tokenizer } from "./tokens.js";
 
 const TAGS = Object.fromEntries(KINDS.map((kind) => [kind, Tag.define()]));
-const LANGUAGE = StreamLanguage.define({ ...tokenizer, tokenTable: TAGS });
+// Names of our own: some kinds are called like CodeMirror's built-in styles.
+const styleOf = (kind) => `quadrill-${kind}`;
+const LANGUAGE = StreamLanguage.define({
+  ...tokenizer,
+  token: (stream, state) => {
+    const kind = tokenizer.token(stream, state);
+    return kind === null ? null : styleOf(kind);
+  },
+  tokenTable: Object.fromEntries(KINDS.map((kind) => [styleOf(kind), TAGS[kind]])),
+});
 const COLOURS = { function: "keyword", name: "iri", tag: "string" };
 const LOOKS = { keyword: { fontWeight: "600" }, stream: { fontWeight: "600" }, comment: { fontStyle: "italic" }, parameter: { color: "var(--bad)" } };
 const STYLE = HighlightStyle.define(KINDS.filter((kind) => kind !== "word")
@@ -70,7 +79,7 @@ export class CodeView {
           bracketMatching(), closeBrackets(), LANGUAGE, syntaxHighlighting(STYLE), THEME,
           autocompletion({ override: complete ? [complete] : [], icons: false }),
           keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...defaultKeymap]),
-          EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false", autocapitalize: "off", autocorrect: "off" }),
+          EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0", spellcheck: "false", autocapitalize: "off", autocorrect: "off" }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged && !this.quiet) onChange(update.state.doc.toString());
           }),

@@ -4,11 +4,11 @@
 import { wordKind } from "./keywords.js";
 
 const LONG = /^(?:"""|''')/;
+const PARAMETER = /^(["'])\$[\w ]+\$\1$/;
 const PIECE = [
   "(?<comment>#[^\\n]*)",
   "(?<string>\"\"\"[\\s\\S]*?(?:\"\"\"|$)|'''[\\s\\S]*?(?:'''|$)|\"(?:[^\"\\\\\\n]|\\\\.)*\"?|'(?:[^'\\\\\\n]|\\\\.)*'?)",
   "(?<iri><[^<>\"{}|^`\\\\\\s]*>)",
-  "(?<parameter>\\$[\\w ]+\\$)",
   "(?<variable>[?$][\\p{L}\\p{N}_]+)",
   "(?<name>(?:_|[\\p{L}][\\p{L}\\p{N}_.-]*)?:(?:[\\p{L}\\p{N}_:%](?:[\\p{L}\\p{N}_.:%-]*[\\p{L}\\p{N}_:%-])?)?)",
   "(?<tag>@[A-Za-z][\\w-]*)",
@@ -62,5 +62,6 @@ export const tokenizer = {
 
 function kindOf(match) {
   const [kind] = Object.entries(match.groups).find(([, value]) => value !== undefined);
+  if (kind === "string" && PARAMETER.test(match[0])) return "parameter";
   return kind === "word" ? wordKind(match[0], match.input[match.index + match[0].length]) : kind;
 }

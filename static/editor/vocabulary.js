@@ -5,7 +5,7 @@ import { call } from "../base/api.js";
 import { byId } from "../base/dom.js";
 
 const KEPT = "quadrill.vocabulary";
-const AGAIN_MS = 15_000;
+const AGAIN_MS = 3_000;
 const SAMPLE = 20_000;
 const MOST = 400;
 const STREAMS_READ = 12;

@@ -12,6 +12,7 @@ import { countersList, staticList, windowsList } from "../query/parts.js";
 import { showResults } from "../query/results.js";
 import { showProblem } from "../base/problem.js";
 import { prefixesOf } from "../base/terms.js";
+import { offerUndo } from "../query/undo.js";
 
 const name = byId("name").dataset.name;
 const first = serverState({ query: {} }).query;
@@ -81,3 +82,4 @@ listenForActions(document.querySelector(".head"), () => name, byId("problem"), a
   if (action === "drop") location.assign("/");
   else await update();
 });
+offerUndo(name);

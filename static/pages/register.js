@@ -1,66 +1,59 @@
-// Register a continuous query: editor, options, validation, and errors at their place.
+// Register a continuous query, or edit one in place: editor, options, checks while one types, preview, share.
 
 import { call, queryPath } from "../base/api.js";
-import { announce, append, byId, el, put } from "../base/dom.js";
+import { announce, append, byId, el, put, setText } from "../base/dom.js";
+import { completion } from "../editor/completion.js";
 import { Editor } from "../editor/editor.js";
 import { EXAMPLES } from "../editor/examples.js";
 import { staticList, windowsList } from "../query/parts.js";
+import { rememberBefore } from "../query/undo.js";
+import { LiveCheck } from "../register/check.js";
+import { fillForm, listenToChoices, registrationOf } from "../register/form.js";
+import { showParameters } from "../register/parameters.js";
+import { showPreview } from "../register/preview.js";
+import { copied, linkOf, sharedRegistration } from "../register/share.js";
 import { clearProblem, showProblem } from "../base/problem.js";
 
-const CHOICES = ["dialect", "output", "bounds", "lateness", "result_iri", "profile", "window_default_graph"];
-const FLAGS = ["non_empty", "strict", "strict_dataset"];
 const KEPT = "quadrill.register.text";
+const BUTTONS = ["register", "validate", "preview", "replace"];
+const asked = new URLSearchParams(location.search);
+const edited = asked.get("edit");
 const problemPlace = byId("problem");
 const outcome = byId("outcome");
-const editor = new Editor(byId("editor"), { onRun: () => validate(), onChange: () => sessionStorage.setItem(KEPT, editor.text) });
+const registration = () => registrationOf(editor.text);
+const editor = new Editor(byId("editor"), { onRun: () => validate(), onChange: changed, complete: completion(() => byId("dialect").value || null) });
+const check = new LiveCheck(editor, byId("live-check"), registration);
+/** What a query that is edited was before. */
+let before = null;
 
-/** The registration as the interface takes it; members left empty are left out. */
-function registration() {
-  const body = { query: editor.text };
-  for (const id of ["name", ...CHOICES]) {
-    const value = byId(id).value.trim();
-    if (value) body[id] = value;
-  }
-  const report = byId("report").value;
-  if (report === "periodic") body.report = { periodic: byId("report-every").value.trim() };
-  else if (report) body.report = report;
-  const refresh = byId("refresh").value;
-  if (refresh === "every") body.refresh = { every: byId("refresh-every").value.trim() };
-  else if (refresh) body.refresh = refresh;
-  if (byId("t0").value.trim()) body.t0 = instantOf(byId("t0").value);
-  if (byId("start").value.trim()) body.start = { from: instantOf(byId("start").value) };
-  if (byId("memory").value) body.memory = Number(byId("memory").value);
-  for (const id of FLAGS) if (byId(id).checked) body[id] = true;
-  const parameters = parametersOf(byId("parameters").value);
-  if (Object.keys(parameters).length > 0) body.parameters = parameters;
-  return body;
+function changed() {
+  if (edited === null) sessionStorage.setItem(KEPT, editor.text);
+  showParameters(editor.text);
+  clearProblem(problemPlace);
+  check.soon();
 }
 
-/** Digits are milliseconds, anything else is left to the server as an xsd:dateTime. */
-function instantOf(text) {
-  return /^-?\d+$/.test(text.trim()) ? Number(text.trim()) : text.trim();
-}
-
-function parametersOf(text) {
-  const parameters = {};
-  for (const line of text.split("\n")) {
-    const [name, ...value] = line.split("=");
-    if (name.trim() && value.length > 0) parameters[name.trim()] = value.join("=").trim();
-  }
-  return parameters;
+function show(text) {
+  editor.text = text;
+  showParameters(text);
+  clearProblem(problemPlace, editor);
+  outcome.hidden = true;
+  check.soon();
 }
 
 async function attempt(action) {
+  check.stop();
   clearProblem(problemPlace, editor);
+  put(byId("live-check"));
   outcome.hidden = true;
   byId("replace").hidden = true;
-  const buttons = [byId("register"), byId("validate"), byId("replace")];
+  const buttons = BUTTONS.map(byId);
   buttons.forEach((button) => (button.disabled = true));
   try {
     await action();
   } catch (problem) {
     showProblem(problemPlace, problem, editor);
-    byId("replace").hidden = problem.status !== 409 || !byId("name").value.trim();
+    byId("replace").hidden = problem.status !== 409 || edited !== null || !byId("name").value.trim();
   } finally {
     buttons.forEach((button) => (button.disabled = false));
   }
@@ -75,17 +68,21 @@ function validate() {
 
 function register() {
   return attempt(async () => {
+    if (edited !== null) {
+      await replace(edited);
+      return;
+    }
     const { status, data } = await call("POST", "/queries", { json: registration() });
     follow(data.name, status === 201 ? "is registered" : "was already registered with the same text and options");
   });
 }
 
-function replace() {
-  return attempt(async () => {
-    const name = byId("name").value.trim();
-    const { data } = await call("PUT", queryPath(name, "?replace=true"), { json: registration() });
-    follow(data.name, "is registered anew");
-  });
+/** The query with the name is replaced; what it was can be put back for a minute. */
+async function replace(name) {
+  const old = before ?? (await call("GET", queryPath(name))).data;
+  const { data } = await call("PUT", queryPath(name, "?replace=true"), { json: registration() });
+  rememberBefore(name, { query: old.query, ...old.options });
+  follow(data.name, "is registered anew");
 }
 
 function follow(name, happened) {
@@ -106,45 +103,32 @@ function showValid(answer) {
   outcome.scrollIntoView({ block: "nearest" });
 }
 
-/** Put the options of a registered query into the form. */
-function fillOptions(options) {
-  for (const id of CHOICES) if (options[id] !== undefined) byId(id).value = options[id];
-  for (const id of FLAGS) byId(id).checked = options[id] === true;
-  for (const id of ["t0", "memory"]) if (options[id] !== undefined) byId(id).value = options[id];
-  if (options.start) byId("start").value = options.start.from;
-  fillTimed("report", "periodic", options.report);
-  fillTimed("refresh", "every", options.refresh);
-  byId("parameters").value = Object.entries(options.parameters || {}).map(([name, value]) => `${name} = ${value}`).join("\n");
-}
-
-/** A choice that is a word, or a period under a member of its own; periods are milliseconds. */
-function fillTimed(id, member, value) {
-  if (value === undefined) return;
-  const timed = typeof value === "object";
-  byId(id).value = timed ? member : value;
-  if (timed) byId(`${id}-every`).value = value[member];
-  showDependent(byId(id));
-}
-
-function showDependent(select) {
-  const label = document.querySelector(`[data-for="${select.id === "report" ? "periodic" : "every"}"]`);
-  label.hidden = !["periodic", "every"].includes(select.value);
+/** A registered query in the form: to be edited in place, or a copy of it. */
+async function load(name) {
+  const { data } = await call("GET", queryPath(name));
+  show(data.query);
+  fillForm({ query: data.query, name: edited, ...data.options });
+  if (edited === null) return;
+  before = data;
+  byId("name").readOnly = true;
+  setText(document.querySelector("h1"), `Edit ${name}`);
+  setText(byId("register"), "Save");
 }
 
 async function begin() {
-  append(byId("example"), EXAMPLES.map(({ title }, i) => el("option", { value: i }, title)));
-  const copied = new URLSearchParams(location.search).get("from");
-  if (copied) {
-    try {
-      const { data } = await call("GET", queryPath(copied));
-      editor.text = data.query;
-      fillOptions({ dialect: data.dialect, ...data.options });
-      return;
-    } catch (problem) {
-      showProblem(problemPlace, problem);
-    }
+  append(byId("example"), EXAMPLES.map(({ title, dialect }, i) => el("option", { value: i }, `${title} (${dialect})`)));
+  const named = edited ?? asked.get("from");
+  const shared = sharedRegistration();
+  try {
+    if (named !== null) await load(named);
+    else if (shared !== null) {
+      show(shared.query);
+      fillForm(shared);
+    } else show(sessionStorage.getItem(KEPT) || EXAMPLES[0].text);
+  } catch (problem) {
+    show(sessionStorage.getItem(KEPT) || EXAMPLES[0].text);
+    showProblem(problemPlace, problem);
   }
-  editor.text = sessionStorage.getItem(KEPT) || EXAMPLES[0].text;
 }
 
 byId("form").addEventListener("submit", (event) => {
@@ -152,12 +136,16 @@ byId("form").addEventListener("submit", (event) => {
   register();
 });
 byId("validate").addEventListener("click", validate);
-byId("replace").addEventListener("click", replace);
-byId("example").addEventListener("change", (event) => {
-  if (event.target.value === "") return;
-  editor.text = EXAMPLES[Number(event.target.value)].text;
-  clearProblem(problemPlace, editor);
-  outcome.hidden = true;
+byId("replace").addEventListener("click", () => attempt(() => replace(byId("name").value.trim())));
+byId("preview").addEventListener("click", () => attempt(() => showPreview(outcome, registration(), byId("last").value)));
+byId("share").addEventListener("click", async () => {
+  const link = linkOf(registration());
+  history.replaceState(null, "", link);
+  announce((await copied(link)) ? "The link is on the clipboard: the whole query is in it." : "The link stands in the address bar: the whole query is in it.");
 });
-for (const id of ["report", "refresh"]) byId(id).addEventListener("change", (event) => showDependent(event.target));
+byId("example").addEventListener("change", (event) => {
+  if (event.target.value !== "") show(EXAMPLES[Number(event.target.value)].text);
+});
+for (const id of ["dialect", "output", "profile"]) byId(id).addEventListener("change", () => check.soon());
+listenToChoices();
 begin();

@@ -1,4 +1,4 @@
-// A field for each parameter (`$name$`) of the text. Values stay while the text changes.
+// A field for each parameter (`"$name$"`) of the text. Values stay while the text changes.
 
 import { byId, el, put } from "../base/dom.js";
 
@@ -8,13 +8,13 @@ let shown = "";
 /** Show a field for each parameter of a text; `given` are values to begin with. */
 export function showParameters(text, given = {}) {
   Object.assign(values, given);
-  const names = [...new Set([...text.matchAll(/\$([\w ]+)\$/g)].map(([, name]) => name))];
+  const names = [...new Set([...text.matchAll(/(["'])\$([\w ]+)\$\1/g)].map(([, , name]) => name))];
   if (String(names) === shown) return;
   shown = String(names);
   const place = byId("parameters");
   place.hidden = names.length === 0;
   put(place, el("legend", {}, "Parameters"), el("div", { class: "fields" }, names.map((name) =>
-    el("label", {}, `$${name}$`, el("input", { autocomplete: "off", spellcheck: "false", value: values[name] ?? "", dataset: { parameter: name },
+    el("label", {}, name, el("input", { autocomplete: "off", spellcheck: "false", value: values[name] ?? "", dataset: { parameter: name },
       on: { input: (event) => (values[name] = event.target.value) } })))));
 }
 
