@@ -55,7 +55,7 @@ def preview(
         raise UnsupportedError("SERVICE", "a query that reads other servers has no preview")
     end = time.monotonic() + limits.ms / 1000
     if not _AT_WORK.acquire(timeout=limits.ms / 1000):
-        raise HttpError(503, "another preview is at work", code="busy", headers={"Retry-After": "1"})
+        raise HttpError(503, "another preview is at work", code="preview-busy", headers={"Retry-After": "1"})
     try:
         return _run(engine, store, prepared, span_ms, events, end, limits)
     finally:
