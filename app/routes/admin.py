@@ -118,7 +118,10 @@ def sparql() -> AnyResponse:
 @blueprint.get("/ui/store")
 @needs(PUBLIC)
 def store() -> AnyResponse:
-    """Graphs with their sizes, and commits as they happen."""
+    """Graphs with their sizes, and commits as they happen; with ``?iri=`` what leads from and to that."""
+    iri = request.args.get("iri")
+    if iri is not None:
+        return _page("store", "browse.html", iri=iri)
     return _page("store", "store.html", _store_state)
 
 

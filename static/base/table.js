@@ -1,5 +1,6 @@
 // SPARQL results as tables.
 
+import { linkIris } from "./browse.js";
 import { append, el, put } from "./dom.js";
 import { count, counted } from "./format.js";
 import { isNumeric, termNode } from "./terms.js";
@@ -38,6 +39,7 @@ export function showBindings(place, document_, prefixes) {
   const addRows = () => {
     const slice = bindings.slice(shown, shown + PAGE_ROWS);
     append(body, slice.map((binding, i) => el("tr", {}, el("td", { class: "rownum" }, shown + i + 1), rowCells(variables, binding, prefixes))));
+    linkIris(body);
     shown += slice.length;
     more.hidden = shown >= bindings.length;
     more.textContent = `Show ${count(Math.min(PAGE_ROWS, bindings.length - shown))} more`;

@@ -1,32 +1,37 @@
 // SPARQL queries and updates from the page.
 
 import { call } from "../base/api.js";
-import { byId, el, put, setText } from "../base/dom.js";
+import { announce, byId, el, put, setText } from "../base/dom.js";
+import { completion } from "../editor/completion.js";
 import { codeBlock } from "../editor/coloured.js";
 import { Editor } from "../editor/editor.js";
 import { bytes, counted, duration } from "../base/format.js";
 import { clearProblem, showProblem } from "../base/problem.js";
 import { showBindings } from "../base/table.js";
+import { watchRunning } from "../query/running.js";
+import { forget, history, remember, save, saved } from "../query/saved.js";
 import { tabs } from "../base/tabs.js";
 import { prefixesOf } from "../base/terms.js";
 
 const MAX_BYTES = 24 * 1024 * 1024;
 const MAX_SHOWN = 400_000;
-const KEPT = { query: "quadrill.sparql.query", update: "quadrill.sparql.update", history: "quadrill.sparql.history" };
+const KEPT = { query: "quadrill.sparql.query", update: "quadrill.sparql.update" };
 const START = {
   query: "SELECT ?graph (COUNT(*) AS ?quads)\nWHERE {\n  GRAPH ?graph { ?s ?p ?o }\n}\nGROUP BY ?graph\nORDER BY DESC(?quads)\nLIMIT 100",
   update: "PREFIX ex: <http://example.org/>\nINSERT DATA {\n  GRAPH ex:rooms { ex:sensor1 ex:in ex:kitchen }\n}",
 };
 const ACCEPT = "application/sparql-results+json, text/turtle;q=0.9";
-const editor = new Editor(byId("editor"), { onRun: () => run(), onChange: () => sessionStorage.setItem(KEPT[mode], editor.text) });
 let mode = "query";
+const editor = new Editor(byId("editor"), { onRun: () => run(), onChange: () => sessionStorage.setItem(KEPT[mode], editor.text),
+  complete: completion(() => (mode === "query" ? "sparql" : "update")) });
 let abort = null;
 
 async function run() {
   const text = editor.text;
   clearProblem(byId("problem"), editor);
   byId("result-panel").hidden = true;
-  remember(text);
+  remember({ mode, text });
+  showHistory();
   abort = new AbortController();
   byId("run").disabled = true;
   byId("stop").hidden = false;
@@ -96,23 +101,32 @@ async function download(text, type, ending) {
   }
 }
 
-function history() {
-  try {
-    return JSON.parse(localStorage.getItem(KEPT.history) || "[]");
-  } catch {
-    return [];
-  }
-}
-
-function remember(text) {
-  const entries = [{ mode, text }, ...history().filter((entry) => entry.text !== text)].slice(0, 20);
-  localStorage.setItem(KEPT.history, JSON.stringify(entries));
-  showHistory();
-}
-
 function showHistory() {
   put(byId("history"), el("option", { value: "" }, "choose …"), history().map((entry, i) =>
     el("option", { value: i }, `${entry.mode}: ${entry.text.replace(/^\s*(?:PREFIX|BASE)\b.*$/gim, "").replace(/\s+/g, " ").trim().slice(0, 70)}`)));
+}
+
+function showSaved(chosen = "") {
+  put(byId("saved"), el("option", { value: "" }, "choose …"), saved().map(([name, { mode: kind }]) => el("option", { value: name }, `${kind}: ${name}`)));
+  byId("saved").value = chosen;
+  byId("forget").hidden = byId("saved").value === "";
+}
+
+function keep(event) {
+  event.preventDefault();
+  const name = byId("save-name").value.trim();
+  if (name === "") {
+    byId("save-name").focus();
+    return;
+  }
+  save(name, { mode, text: editor.text });
+  showSaved(name);
+  announce(`${name} is saved in this browser.`);
+}
+
+function take({ mode: wanted, text }) {
+  choose(byId(`mode-${wanted}`));
+  switchTo(wanted, text);
 }
 
 function switchTo(wanted, text = null) {
@@ -129,10 +143,25 @@ byId("stop").addEventListener("click", () => abort?.abort());
 byId("history").addEventListener("change", (event) => {
   const entry = history()[Number(event.target.value)];
   if (event.target.value === "" || !entry) return;
-  choose(byId(`mode-${entry.mode}`));
-  switchTo(entry.mode, entry.text);
+  take(entry);
+});
+byId("saved").addEventListener("change", (event) => {
+  const [name, entry] = saved().find(([each]) => each === event.target.value) ?? [];
+  byId("forget").hidden = name === undefined;
+  if (name === undefined) return;
+  byId("save-name").value = name;
+  take(entry);
+});
+byId("save").addEventListener("submit", keep);
+byId("forget").addEventListener("click", () => {
+  forget(byId("saved").value);
+  showSaved();
 });
 const given = new URLSearchParams(location.search).get("query");
 switchTo("query", given);
 showHistory();
+showSaved();
+if (byId("running")) {
+  watchRunning(byId("running").querySelector("tbody"), byId("problem"), 2000, (processes) => (byId("running").hidden = processes.length === 0));
+}
 if (given) run();

@@ -17,6 +17,7 @@ VIEWS = {
     "streams": "/ui/streams",
     "sparql": "/ui/sparql",
     "store": "/ui/store",
+    "browse": "/ui/store?iri=http://example.org/s1",
     "jobs": "/ui/jobs",
     "running": "/ui/processes",
 }
