@@ -6,19 +6,13 @@ import { byId } from "../base/dom.js";
 
 const KEPT = "quadrill.vocabulary";
 const AGAIN_MS = 3_000;
-const SAMPLE = 20_000;
+const SAMPLE = 3_000;
 const MOST = 400;
 const STREAMS_READ = 12;
 const EMPTY = { prefixes: {}, streams: [], graphs: [], predicates: [], classes: [] };
 
-const counted = (pattern) => `SELECT ?iri (COUNT(*) AS ?n) WHERE {
-  { SELECT ?iri WHERE { ${pattern} } LIMIT ${SAMPLE} } UNION { SELECT ?iri WHERE { GRAPH ?g { ${pattern} } } LIMIT ${SAMPLE} }
-} GROUP BY ?iri ORDER BY DESC(?n) LIMIT ${MOST}`;
-const QUESTIONS = {
-  graphs: `SELECT ?iri WHERE { GRAPH ?iri {} } LIMIT ${MOST}`,
-  predicates: counted("?s ?iri ?o"),
-  classes: counted("?s a ?iri"),
-};
+const PATTERNS = { predicates: "?s ?iri ?o", classes: "?s a ?iri" };
+const everywhere = (pattern) => [pattern, `GRAPH ?g { ${pattern} }`];
 
 let known = read();
 let asking = null;
@@ -32,14 +26,25 @@ export async function vocabulary() {
 }
 
 async function ask(version) {
+  let complete = true;
+  // What cannot be had is not offered, and asked for again soon: completion never complains.
+  const quietly = async (work, otherwise) => {
+    try {
+      return await work();
+    } catch {
+      complete = false;
+      return otherwise;
+    }
+  };
   const [prefixes, streams, graphs, predicates, classes] = await Promise.all([
     quietly(async () => Object.fromEntries((await call("GET", "/prefixes")).data.map(({ prefix, uri }) => [prefix, uri])), {}),
     quietly(async () => (await call("GET", "/streams")).data.streams.map(({ name, iri }) => ({ name, iri })), []),
-    ...Object.values(QUESTIONS).map((text) => quietly(() => iris(text), [])),
+    quietly(() => iris(`SELECT ?iri WHERE { GRAPH ?iri {} } LIMIT ${MOST}`), []),
+    ...Object.values(PATTERNS).map((pattern) => quietly(() => namesIn(pattern), [])),
   ]);
   const pushed = await Promise.all(streams.slice(0, STREAMS_READ).map(({ name }) => quietly(() => predicatesOf(name), [])));
   const found = { prefixes, streams, graphs, predicates: [...new Set([...pushed.flat(), ...predicates])], classes };
-  known = { version, at: Date.now(), found };
+  known = { version: complete ? version : null, at: Date.now(), found };
   try {
     sessionStorage.setItem(KEPT, JSON.stringify(known));
   } catch {
@@ -53,19 +58,22 @@ async function iris(query) {
   return data.results.bindings.filter(({ iri }) => iri?.type === "uri").map(({ iri }) => iri.value);
 }
 
+/** The names that a pattern binds, in the default graph and the others; of a store that is too large for that, of a sample. */
+async function namesIn(pattern) {
+  const found = await Promise.all(everywhere(pattern).map(async (where) => {
+    try {
+      return await iris(`SELECT DISTINCT ?iri WHERE { ${where} } LIMIT ${MOST}`);
+    } catch {
+      return iris(`SELECT ?iri WHERE { ${where} } LIMIT ${SAMPLE}`);
+    }
+  }));
+  return [...new Set(found.flat())];
+}
+
 async function predicatesOf(stream) {
   const { data } = await call("GET", `/streams/${encodeURIComponent(stream)}/elements?limit=20`);
   const lines = data.elements.flatMap(({ quads }) => quads.split("\n"));
   return [...new Set(lines.map((line) => /^\S+ <([^>]*)>/.exec(line)?.[1]).filter(Boolean))];
-}
-
-/** What cannot be had is not offered: completion never complains. */
-async function quietly(work, otherwise) {
-  try {
-    return await work();
-  } catch {
-    return otherwise;
-  }
 }
 
 function read() {
