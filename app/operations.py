@@ -88,6 +88,7 @@ GRAPH = ("graph", "default")
 _PREFIX = ("prefix", "uri")
 _DECLARE = ("iri", "dry_run")
 _PUSH = ("at", "each", "partial", "wait", "durable", "ack")
+_PREVIEW = ("name", "last", "limit")
 _REGISTRATION = ("text/plain", "application/sparql-query", "application/json")
 
 OPERATIONS: tuple[ApiCall, ...] = (
@@ -342,15 +343,7 @@ OPERATIONS: tuple[ApiCall, ...] = (
         _REGISTRATION,
         JSON,
     ),
-    ApiCall(
-        "post",
-        "/queries:preview",
-        "what it would have told over the last minutes of its streams",
-        (200,),
-        ("name", "last", "limit"),
-        _REGISTRATION,
-        JSON,
-    ),
+    ApiCall("post", "/queries:preview", "what it would have told", (200,), _PREVIEW, _REGISTRATION, JSON),
     ApiCall("get", "/queries/{name}", "one continuous query", (200,), answers=JSON),
     ApiCall(
         "put",
