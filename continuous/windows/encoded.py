@@ -259,34 +259,44 @@ class EncodedContent:
 
     def add(self, *elements: Element) -> None:
         """Let elements enter."""
-        self._move(elements, 1)
-
-    def remove(self, *elements: Element) -> None:
-        """Let elements leave."""
-        self._move(elements, -1)
-
-    def _move(self, elements: Sequence[Element], sign: int) -> None:
-        counts, changes, wanted, keys_of = self.counts, self.changes, self.wanted, self._coder.keys
-        self._coder.encode(elements)
+        counts, changes, wanted, coder = self.counts, self.changes, self.wanted, self._coder
+        coder.encode(elements)
         for element in elements:
-            keys = keys_of(element)
-            self.occurrences += sign * len(keys)
+            keys = coder.keys(element)
+            self.occurrences += len(keys)
             for key in keys:
                 if key is None or (wanted is not None and key[1] not in wanted):
                     continue
-                before = counts.get(key, 0)
-                if after := before + sign:
-                    counts[key] = after
-                else:
-                    del counts[key]
-                if before and after:
+                count = counts.get(key)
+                if count is not None:
+                    counts[key] = count + 1
                     continue
+                counts[key] = 1
                 if key in changes:
                     del changes[key]
                 else:
-                    changes[key] = sign
+                    changes[key] = 1
                     if len(key) == 4:
                         self.named = True
+
+    def remove(self, *elements: Element) -> None:
+        """Let elements leave."""
+        counts, changes, wanted, keys_of = self.counts, self.changes, self.wanted, self._coder.keys
+        for element in elements:
+            keys = keys_of(element)
+            self.occurrences -= len(keys)
+            for key in keys:
+                if key is None or (wanted is not None and key[1] not in wanted):
+                    continue
+                count = counts[key] - 1
+                if count:
+                    counts[key] = count
+                    continue
+                del counts[key]
+                if key in changes:
+                    del changes[key]
+                else:
+                    changes[key] = -1
 
     def apply(self, keys: Delta) -> None:
         """Let occurrences of keys enter and leave."""
