@@ -39,6 +39,14 @@ class FetchError(StoreError):
     status = 502
 
 
+class FetchRefusedError(FetchError):
+    """The other side answered with a status that is not 200; ``answered`` is that status."""
+
+    def __init__(self, message: str, answered: int) -> None:
+        super().__init__(message)
+        self.answered = answered
+
+
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """A document: its bytes, its media type (None: not told) and the IRI it came from in the end."""
@@ -131,7 +139,10 @@ class RemoteClient:
                                 method, form = "GET", None
                             continue
                         if response.status_code != 200:
-                            raise FetchError(f"<{target}> answered with status {response.status_code}")
+                            raise FetchRefusedError(
+                                f"<{target}> answered with status {response.status_code}",
+                                response.status_code,
+                            )
                         return Fetched(
                             self._body(response, target, deadline),
                             response.headers.get("content-type"),

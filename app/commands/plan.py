@@ -108,8 +108,9 @@ def connector_differences(given: Mapping[str, Any], described: Mapping[str, Any]
     """The members by which a source or sink differs, where the server says that it does."""
     has = connector_members(described)
     names = dict.fromkeys((*given, *has))
-    seen = tuple(each for each in names if has.get(each) != HIDDEN and given.get(each) != has.get(each))
-    return seen or tuple(each for each in names if has.get(each) == HIDDEN)
+    hidden = [each for each in names if _is_hidden(has.get(each))]
+    seen = tuple(each for each in names if each not in hidden and given.get(each) != has.get(each))
+    return seen or tuple(hidden)
 
 
 # --- what a server has, as a file has it -------------------------------------------------------------------
@@ -141,16 +142,24 @@ def with_references(
     """Members as a file has them: a secret is a variable, which is added to ``taken`` with its place."""
     found = {}
     for member, value in members.items():
-        if value == HIDDEN and section in ("sources", "sinks"):
-            words = "_".join(("quadrill", section.removesuffix("s"), name, member)).upper()
-            variable = "".join(letter if letter.isalnum() else "_" for letter in words)
-            while variable in taken:
-                variable += "_"
-            taken[variable] = f"{section}.{name}: {member}"
-            found[member] = f"${{{variable}}}"
+        if section in ("sources", "sinks") and _is_hidden(value):
+            first, *others = _escaped(value).split(HIDDEN)
+            for other in others:  # of an address there may be several
+                words = "_".join(("quadrill", section.removesuffix("s"), name, member)).upper()
+                variable = "".join(letter if letter.isalnum() else "_" for letter in words)
+                while variable in taken:
+                    variable += "_"
+                taken[variable] = f"{section}.{name}: {member}"
+                first += f"${{{variable}}}{other}"
+            found[member] = first
         else:
             found[member] = _escaped(value)
     return found
+
+
+def _is_hidden(value: Any) -> bool:
+    """True of a secret, and of an address with secrets in its query part."""
+    return isinstance(value, str) and (value == HIDDEN or f"={HIDDEN}" in value)
 
 
 def _escaped(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -14,6 +15,12 @@ Form: TypeAlias = Literal["text", "number", "flag", "choice", "list", "object"]
 
 HIDDEN = "***"
 """What a secret is shown as."""
+_SECRET_PARAMETER = re.compile(
+    r"([?&;](?:[^=&;#]*[_.-])?"
+    r"(?:(?:access|api|auth)?[_-]?(?:token|key)|secret|password|passwd|pwd|sig|signature|credential|code)=)[^&;#]*",
+    re.IGNORECASE,
+)
+_QUERY_PART = re.compile(r"\?[^\s<>]*>")
 _PLACE = ("kind", "url", "ca")
 """Members that say to whom secrets are sent: who trusts another authority may talk to somebody else."""
 
@@ -92,7 +99,18 @@ def read_members(kind: str, members: Iterable[Member], given: Mapping[str, Any])
 def shown_members(members: Iterable[Member], given: Mapping[str, Any]) -> dict[str, Any]:
     """A declaration as it was given, without its secrets."""
     secrets = {each.name for each in members if each.secret}
-    return {name: HIDDEN if name in secrets else value for name, value in given.items() if value is not None}
+    shown = {name: HIDDEN if name in secrets else value for name, value in given.items() if value is not None}
+    return shown | ({"url": shown_url(shown["url"])} if isinstance(shown.get("url"), str) else {})
+
+
+def shown_url(url: str) -> str:
+    """An address without the keys and tokens of its query part."""
+    return _SECRET_PARAMETER.sub(rf"\g<1>{HIDDEN}", url)
+
+
+def shown_message(message: str) -> str:
+    """A message without the query parts of the addresses in it: some services take their keys there."""
+    return _QUERY_PART.sub("?…>", message)
 
 
 def with_secrets(
@@ -105,6 +123,11 @@ def with_secrets(
     """
     secrets = {each.name for each in members if each.secret}
     hidden = [name for name, value in given.items() if name in secrets and value == HIDDEN]
+    url, kept_url = given.get("url"), kept.get("url")
+    if isinstance(url, str) and f"={HIDDEN}" in url and shown_url(url) == url:
+        hidden.append("url")
+        if isinstance(kept_url, str) and shown_url(kept_url) == url:
+            given = {**given, "url": kept_url}
     missing = next((name for name in hidden if name not in kept), None)
     if missing is not None:
         raise InputError(

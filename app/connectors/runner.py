@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import random
-import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from quadrill.continuous.output.feed import Feed
 from quadrill.continuous.output.subscription import FeedEvent, Subscription
 from quadrill.store.errors import NetworkRefusedError, NotFoundError, QuadrillError
 
+from .declaration import shown_message
 from .errors import ConnectorError, ConnectorFailedError, StoppedError
 from .figures import Figures
 from .sink import Sink
@@ -25,8 +25,6 @@ log = logging.getLogger("quadrill.connectors")
 
 LEAST_WAIT_S, MOST_WAIT_S = 0.5, 60.0
 """Between two tries; it doubles from one to the next, and begins anew once something went well."""
-_QUERY_PART = re.compile(r"\?[^\s<>]*>")
-"""Of a URL in a message: some services take their keys there."""
 _SAVE_S = 1.0
 """Between two savings of a sink's position."""
 _NOWHERE = 2**63 - 1
@@ -103,7 +101,7 @@ class Runner:
     def _tell(self, state: str, error: Exception) -> None:
         figures = self._context.figures
         message = error.message if isinstance(error, QuadrillError) else f"{type(error).__name__}: {error}"
-        message = _QUERY_PART.sub("?…>", message)
+        message = shown_message(message)
         if message != figures.error:
             log.warning("the %s %s is %s: %s", self._what, self._context.name, state, message)
         figures.error = message

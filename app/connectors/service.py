@@ -21,7 +21,7 @@ from quadrill.store.registry import ConnectorRecord, ConnectorRole, Registry
 from ..config import Settings
 from .catalogue import sink_kind, source_kind
 from .dead_letters import DeadLetterFile
-from .declaration import read_members, shown_members, with_secrets
+from .declaration import read_members, shown_members, shown_message, with_secrets
 from .figures import Figures
 from .runner import Runner, run_sink, run_source
 from .sink import SINK_MEMBERS, Sink, SinkContext
@@ -270,8 +270,8 @@ class Connectors:
                 made.runner = Runner(sink.context, partial(run_sink, sink, self._engine.feed, save), "sink")
         except QuadrillError as error:
             # Declared under other settings, or its library is gone.
-            log.warning("the %s %s cannot start: %s", record.role, record.name, error.message)
-            made.error = error.message
+            made.error = shown_message(error.message)
+            log.warning("the %s %s cannot start: %s", record.role, record.name, made.error)
             return
         made.runner.start()
 

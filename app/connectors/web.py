@@ -33,6 +33,8 @@ def url_member(what: str) -> Member:
 
 
 HEADERS = Member("headers", mapping_of(header_text), "headers of its requests", default={}, secret=True)
+FINAL = frozenset((400, 401, 403, 404, 405, 406, 410))
+"""Statuses of refusals that stay until somebody changes something; all others may be over soon."""
 SIGNATURE = "X-Hub-Signature-256"
 """The header with a signature of the body."""
 TOKEN = Member("token", header_text, "a bearer token that its requests carry", secret=True)

@@ -10,12 +10,12 @@ from typing import Any
 
 from quadrill.continuous.times import duration_ms
 from quadrill.store.hosts import AllowedHosts
-from quadrill.store.remote import RemoteClient
+from quadrill.store.remote import FetchRefusedError, RemoteClient
 
 from ..declaration import Member, number
 from ..errors import ConnectorFailedError
 from ..source import Source
-from ..web import HEADERS, TIMEOUT, TOKEN, headers_of, require_url, url_member
+from ..web import FINAL, HEADERS, TIMEOUT, TOKEN, headers_of, require_url, url_member
 
 _ACCEPT = "application/x-ndjson, application/json, text/turtle;q=0.9, application/n-quads;q=0.9, */*;q=0.5"
 
@@ -50,12 +50,18 @@ class PollSource(Source):
         headers = {"Accept": _ACCEPT, **headers_of(given)}
         while True:
             known = json.loads(context.position or "{}")
-            fetched = client.get(
-                given["url"],
-                etag=known.get("etag"),
-                last_modified=known.get("last_modified"),
-                headers=headers,
-            )
+            try:
+                fetched = client.get(
+                    given["url"],
+                    etag=known.get("etag"),
+                    last_modified=known.get("last_modified"),
+                    headers=headers,
+                )
+            except FetchRefusedError as error:
+                # A document that is not there yet may come, as a file may.
+                if error.answered in FINAL - {404}:
+                    raise ConnectorFailedError(error.message) from error
+                raise
             context.connected()
             if fetched is not None:
                 digest = hashlib.sha256(fetched.body).hexdigest()

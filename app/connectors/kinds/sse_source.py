@@ -18,11 +18,10 @@ from ..declaration import Member, list_of, text
 from ..errors import ConnectorError, ConnectorFailedError
 from ..rows import records_of
 from ..source import JSON, Message, Source
-from ..web import HEADERS, TIMEOUT, TOKEN, headers_of, require_url, url_member
+from ..web import FINAL, HEADERS, TIMEOUT, TOKEN, headers_of, require_url, url_member
 
 RESULTS = "application/sparql-results+json"
 N_QUADS = "application/n-quads"
-_FINAL = (400, 401, 403, 404, 405, 406, 410)
 
 
 class SseSource(Source):
@@ -70,7 +69,7 @@ class SseSource(Source):
                 if answer.status_code != 200 or "text/event-stream" not in answer.headers.get(
                     "content-type", ""
                 ):
-                    refused = ConnectorFailedError if answer.status_code in _FINAL else ConnectorError
+                    refused = ConnectorFailedError if answer.status_code in FINAL else ConnectorError
                     raise refused(
                         f"<{given['url']}> answered with status {answer.status_code}, no event stream"
                     )

@@ -14,7 +14,7 @@ import httpx
 from quadrill.continuous.output.subscription import FeedEvent
 from quadrill.store.hosts import AllowedHosts
 
-from ..declaration import Member, flag, number, one_of, text
+from ..declaration import Member, flag, number, one_of, shown_message, text
 from ..envelopes import CLOUD_EVENT, CLOUD_EVENTS, body_of, cloud_event, key_of
 from ..errors import ConnectorError, ConnectorFailedError
 from ..sink import Sink
@@ -100,13 +100,13 @@ class WebhookSink(Sink):
             self._give_up(events, f"{told}, for the {tries}th time")
             return
         if answer is not None and (wait := _retry_after(answer)):
-            self.context.figures.state, self.context.figures.error = "waiting", told
+            self.context.figures.state, self.context.figures.error = "waiting", shown_message(told)
             self.context.sleep(wait)
         raise ConnectorError(told)
 
     def _give_up(self, events: Sequence[FeedEvent], why: str) -> None:
         for event in events:
-            self.context.refuse(event, why)
+            self.context.refuse(event, shown_message(why))
 
     def _request(self, events: Sequence[FeedEvent]) -> tuple[bytes, dict[str, str]]:
         """Body and headers of the request that carries some events."""

@@ -16,7 +16,7 @@ from quadrill.store.hosts import AllowedHosts
 from ..declaration import Member, list_of, number, text
 from ..errors import ConnectorError, ConnectorFailedError
 from ..source import JSON, Message, Source
-from ..web import HEADERS, TIMEOUT, TOKEN, headers_of, require_url, url_member
+from ..web import FINAL, HEADERS, TIMEOUT, TOKEN, headers_of, require_url, url_member
 
 PORTS = {"ws": 80, "wss": 443}
 _LOOK_S = 0.5
@@ -74,7 +74,7 @@ class WebSocketSource(Source):
                     self._bring(self._waiting(connection))
         except InvalidStatus as error:
             status = error.response.status_code
-            refused = ConnectorFailedError if 400 <= status < 500 and status != 429 else ConnectorError
+            refused = ConnectorFailedError if status in FINAL else ConnectorError
             raise refused(f"<{url}> answered with status {status}, no WebSocket") from error
         except ConnectionClosed as error:
             code = None if error.rcvd is None else error.rcvd.code
