@@ -108,6 +108,24 @@ def streams() -> AnyResponse:
     return _page("streams", "streams.html", lambda: {"streams": services().engine.streams()})
 
 
+@blueprint.get("/ui/streams/one")
+@needs(PUBLIC)
+def stream() -> AnyResponse:
+    """One stream, by ``?iri=``: newest elements, rates, dead letters, declaration."""
+    try:
+        iri = request.args.get("iri", "")
+        return _page("streams", "stream.html", lambda: {"stream": services().engine.stream(iri)})
+    except NotFoundError as error:
+        return _message(404, "No such stream", error.message, error.hint)
+
+
+@blueprint.get("/ui/connectors")
+@needs(PUBLIC)
+def connectors() -> AnyResponse:
+    """Sources and sinks: state, rate, position, errors; forms to declare them."""
+    return _page("connectors", "connectors.html")
+
+
 @blueprint.get("/ui/sparql")
 @needs(PUBLIC)
 def sparql() -> AnyResponse:
@@ -253,6 +271,7 @@ def _pages() -> list[dict[str, str]]:
         ("queries", "Queries", "/"),
         ("register", "Register", "/ui/register"),
         ("streams", "Streams", "/ui/streams"),
+        ("connectors", "Sources & sinks", "/ui/connectors"),
         ("sparql", "SPARQL", "/ui/sparql"),
         ("store", "Store", "/ui/store"),
         ("jobs", "Jobs", "/ui/jobs"),

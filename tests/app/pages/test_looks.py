@@ -15,6 +15,8 @@ VIEWS = {
     "query": "/ui/queries/in-rooms",
     "register": "/ui/register",
     "streams": "/ui/streams",
+    "stream": "/ui/streams/one?iri=http://example.org/readings",
+    "connectors": "/ui/connectors",
     "sparql": "/ui/sparql",
     "store": "/ui/store",
     "browse": "/ui/store?iri=http://example.org/s1",
