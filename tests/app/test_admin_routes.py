@@ -21,7 +21,16 @@ from quadrill.store.registry import TokenRecord
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
 TOKEN = "a-token-of-this-test-only"
-PAGES = ("/", "/ui/register", "/ui/streams", "/ui/sparql", "/ui/store", "/ui/jobs", "/ui/processes", "/ui/connectors")
+PAGES = (
+    "/",
+    "/ui/register",
+    "/ui/streams",
+    "/ui/sparql",
+    "/ui/store",
+    "/ui/jobs",
+    "/ui/processes",
+    "/ui/connectors",
+)
 FOLDER = Path(quadrill.static.__file__).parent
 ASSETS = sorted(
     path.relative_to(FOLDER).as_posix()
