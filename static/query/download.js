@@ -1,7 +1,7 @@
 // Take results away: rows that are shown or the whole answer as CSV, JSON or NDJSON, and the commands that ask for them.
 
 import { call, queryPath } from "../base/api.js";
-import { copyText, shellWord } from "../base/copy.js";
+import { copy, curl } from "../base/curl.js";
 import { el } from "../base/dom.js";
 
 const TYPES = { csv: "text/csv", json: "application/json", ndjson: "application/x-ndjson", nq: "application/n-quads" };
@@ -52,9 +52,9 @@ export async function saveAnswer(name, format, isGraph) {
 
 /** The command that follows the feed, or that asks for the current answer. */
 export function curlOf(name, what, isGraph) {
-  const address = shellWord(location.origin + queryPath(name, "/results"));
-  if (what === "feed") return `curl -N ${address} -H 'Accept: text/event-stream'`;
-  return `curl ${address} -H 'Accept: ${isGraph ? "text/turtle" : "text/csv"}'`;
+  const path = queryPath(name, "/results");
+  if (what === "feed") return curl("GET", path, { accept: "text/event-stream", stream: true });
+  return curl("GET", path, { accept: isGraph ? "text/turtle" : "text/csv" });
 }
 
 /** Listen to the buttons of a menu: data-save="shown csv", data-copy="feed". Escape and a click elsewhere close it. */
@@ -63,7 +63,7 @@ export function listenToMenu(menu, name, { shown, isGraph, onProblem }) {
     const button = event.target.closest("button");
     if (!button) return;
     try {
-      if (button.dataset.copy) await copyText(curlOf(name, button.dataset.copy, isGraph()), "The command");
+      if (button.dataset.copy) await copy(curlOf(name, button.dataset.copy, isGraph()));
       const [what, format] = (button.dataset.save ?? "").split(" ");
       if (what === "shown") saveShown(name, format, shown());
       if (what === "answer") await saveAnswer(name, format, isGraph());

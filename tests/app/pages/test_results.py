@@ -159,9 +159,9 @@ def test_the_menu_closes_by_escape_and_copies_a_command(flights: Page) -> None:
     flights.click("#take summary")
     flights.driver.execute_script("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
     flights.click("[data-copy=feed]")
-    flights.until_text("#announcements", "The command is copied")
+    flights.until_text("#announcements", "Copied")
     copied = str(flights.driver.execute_script("return window.copied"))
-    assert copied == f"curl -N {flights.base}/queries/flights/results -H 'Accept: text/event-stream'"
+    assert copied == f"curl -N '{flights.base}/queries/flights/results' -H 'Accept: text/event-stream'"
 
 
 def test_a_file_that_is_saved_reaches_the_disk(flights: Page, tmp_path: Path) -> None:
