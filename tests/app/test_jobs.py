@@ -161,7 +161,7 @@ def test_a_backup_needs_an_absolute_new_folder_and_a_store_on_disk(
     assert made.status_code == 201
     assert (tmp_path / "backup" / "FORMAT").exists()
     assert (tmp_path / "backup" / "registry.sqlite").exists()
-    problem_of(on_disk.client.post("/backups", json={"folder": str(tmp_path / "backup")}), 507)
+    problem_of(on_disk.client.post("/backups", json={"folder": str(tmp_path / "backup")}), 409)
 
 
 def test_files_are_loaded_offline_into_a_data_folder(
