@@ -104,7 +104,6 @@ class History:
 
     def _take_queries(self, loads: Iterable[tuple[str, QueryLoad]], point: int, missed: range) -> None:
         before, self._queries = self._queries, {}
-        unknown = (UNKNOWN,) * len(_OF_QUERY)
         for name, load in loads:
             kept = before.pop(name, None)
             if kept is None:
@@ -112,7 +111,7 @@ class History:
                 began = load if self._newest is None else QueryLoad(0, load.late, 0, 0, 0, 0, None)
                 kept = _QueryHistory(point, began)
             for each in missed:
-                kept.put(each, unknown, 0)
+                kept.miss(each)
             made = kept.made
             if made or load.state_size or load != kept.last:
                 kept.put(point, _codes(load, kept.last), self._room)
@@ -129,7 +128,7 @@ class History:
                 first = self._newest is None
                 kept = _StreamHistory(point, *(stream.accepted, stream.dropped) if first else (0, 0))
             for each in missed:
-                kept.put(each, (UNKNOWN, UNKNOWN), 0)
+                kept.miss(each)
                 kept.watermarks[each % POINTS] = _NEVER
             codes = (
                 code_of(_growth(stream.accepted, kept.accepted)),

@@ -65,6 +65,13 @@ class Rings:
                 kept.frombytes(bytes(2 * POINTS))
                 kept[place + at] = codes[series]
 
+    def miss(self, point: int) -> None:
+        """Nobody knows the numbers of a point; of a series without a ring it stays what its others are."""
+        at = point % POINTS
+        for place in self._places:
+            if place >= 0:
+                self._codes[place + at] = UNKNOWN
+
     def read(self, series: int, points: range) -> Iterator[int | None]:
         """The numbers of a series."""
         place = self._places[series]

@@ -128,7 +128,7 @@ class StreamState:
         return entering, late, dropped
 
     def retain(self, order: int, event: StreamInput) -> int:
-        """Keep an input, forget what is out of retention; what the input counts for."""
+        """Keep an input, forget what is out of retention, but no newest push for its size; its weight."""
         inputs, weight = self.inputs, 0
         if type(event) is Arrival:
             self.retained += len(event.elements)
@@ -142,10 +142,10 @@ class StreamState:
             # The first of a run of movements and the last say all: a silent stream does not fill the memory.
             inputs.pop()
         inputs.append(LogRecord(order, event, weight))
-        seen = event.after.seen
-        floor = None if seen is None else seen - self.retention_ms
+        floor = None if (seen := event.after.seen) is None else seen - self.retention_ms
         while inputs and (
-            self.weight > self.most_retained or (floor is not None and _is_before(inputs[0].input, floor))
+            self.weight > max(self.most_retained, inputs[0].weight)
+            or (floor is not None and _is_before(inputs[0].input, floor))
         ):
             self._forget_first()
         return weight

@@ -137,3 +137,20 @@ def test_histories_are_resources_and_a_stream_may_be_named_history(server: LiveS
     problem_of(client.get("/queries/nobody/history"), 404)
     problem_of(client.get("/streams/nobody/history"), 404)
     problem_of(client.get("/queries/seen/history?from=1"), 400)
+
+
+def test_a_series_that_was_all_zeros_when_points_were_missed_tells_what_comes_after_them() -> None:
+    with bench() as b:
+        history = History(b.engine, b.clock.now_ms)
+        b.register("range", RANGE)
+        for _ in range(3):
+            history.take()
+            b.clock.advance(TEN_SECONDS)
+        for number in range(4):
+            b.clock.advance(0 if number else TEN_SECONDS)
+            b.push(1_000 * (number + 1), "a")
+            history.take()
+            b.clock.advance(TEN_SECONDS)
+        for told in (history.query("range"), history.stream(S)):
+            assert told["elements"][-4:] == [1, 1, 1, 1]
+            assert len(told["elements"]) == 8

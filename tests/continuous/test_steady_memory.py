@@ -49,6 +49,19 @@ def test_a_stream_retains_fewer_elements_when_they_are_large() -> None:
         assert b.engine.stream(S)["retained"] == 100, "small ones count once"
 
 
+def test_a_push_larger_than_all_that_is_retained_stays_until_the_next_one() -> None:
+    with bench(retained_elements=10) as b:
+        b.engine.declare_stream(S)
+        b.push(1, "a")
+        b.engine.push(S, body(2, 2_000), "application/n-triples", at=2)
+        assert b.engine.stream(S)["retained"] == 1
+        b.engine.heartbeat(S, 5)
+        assert b.engine.stream(S)["retained"] == 1, "time without data forgets nothing"
+        b.push(6, "b")
+        assert b.engine.stream(S)["retained"] == 1
+        assert [each.event_time for each in b.engine.newest_elements(S, 5)] == [6]
+
+
 def test_large_elements_fill_the_queue_sooner() -> None:
     with bench(queue_elements=100, threaded=True) as b:
         b.register("q", RANGE)
