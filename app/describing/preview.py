@@ -10,7 +10,7 @@ from typing import Any
 
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.errors import reason_of
-from quadrill.continuous.inputs import NEVER, Arrival, StreamInput
+from quadrill.continuous.inputs import NEVER, Arrival, Element, StreamInput
 from quadrill.continuous.queries.prepare import EvaluatorChoice, PreparedQuery
 from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.queries.running import RunningQuery
@@ -23,13 +23,21 @@ from ..http.errors import HttpError
 
 @dataclass(frozen=True, slots=True)
 class PreviewLimits:
-    """What a preview may cost: elements that it takes, events that it shows, milliseconds that it works."""
+    """What a preview may cost.
+
+    Elements that it takes, events that it shows, milliseconds that it works, rows of one evaluation and of
+    the answer, bytes of one evaluation and of the document, milliseconds that it waits for another.
+    """
 
     elements: int = 20_000
     events: int = 1_000
     ms: int = 5_000
+    rows: int = 100_000
+    bytes: int = 4 << 20
+    wait_ms: int = 200
 
 
+TIME_OVER = "the time of a preview was over"
 _AT_WORK = threading.Lock()
 
 
@@ -44,7 +52,8 @@ def preview(
 ) -> dict[str, Any]:
     """What the query tells of the last ``span_ms`` of its streams, the newest ``events`` events of it.
 
-    It has an evaluator and terms of its own and takes part in no turn: what runs does not notice.
+    It has an evaluator, terms and copies of the elements of its own and takes part in no turn: what runs does
+    not notice.
 
     Raises:
         QuadrillError: as for a registration; UnsupportedError for a query that reads other servers.
@@ -54,7 +63,7 @@ def preview(
     if prepared.source_specs:
         raise UnsupportedError("SERVICE", "a query that reads other servers has no preview")
     end = time.monotonic() + limits.ms / 1000
-    if not _AT_WORK.acquire(timeout=limits.ms / 1000):
+    if not _AT_WORK.acquire(timeout=limits.wait_ms / 1000):
         raise HttpError(503, "another preview is at work", code="preview-busy", headers={"Retry-After": "1"})
     try:
         return _run(engine, store, prepared, span_ms, events, end, limits)
@@ -72,17 +81,35 @@ def _run(
     limits: PreviewLimits,
 ) -> dict[str, Any]:
     inputs, began, left_out = _newest(engine, prepared, span_ms, limits.elements)
-    most = min(prepared.registration.max_time or limits.ms, limits.ms)
-    bounded = replace(prepared, registration=replace(prepared.registration, max_time=most))
+    asked, given = prepared.registration, prepared.default_limits
+    bounded = replace(
+        prepared,
+        registration=replace(
+            asked,
+            max_time=min(asked.max_time or limits.ms, limits.ms),
+            max_rows=min(asked.max_rows or limits.rows, limits.rows),
+        ),
+        default_limits=replace(given, kept=limits.rows, bytes=limits.bytes),
+    )
     progress = Progress(limited=True)
-    timer = threading.Timer(max(0.0, end - time.monotonic()), setattr, (progress, "called_off", True))
+    evaluator = None
+
+    def call_off() -> None:
+        progress.called_off = True
+        if evaluator is not None:
+            evaluator.budget.stop = TIME_OVER
+            # The next row that is made is looked at.
+            evaluator.budget.look = 0
+
+    timer = threading.Timer(max(0.0, end - time.monotonic()), call_off)
     timer.start()
     try:
         with entered(progress):
-            trial = engine.trial(bounded, EvaluatorChoice()(bounded, store, frozenset()), events)
+            evaluator = EvaluatorChoice()(bounded, store, frozenset())
+            trial = engine.trial(bounded, evaluator, events)
             try:
                 taken, stopped = _take(trial, inputs, end)
-                return _told(trial, taken, stopped) | {"from": began, "left_out": left_out}
+                return _told(trial, taken, stopped, limits.bytes) | {"from": began, "left_out": left_out}
             finally:
                 trial.evaluator.close()
     finally:
@@ -107,7 +134,15 @@ def _newest(
             break
         many, kept = many + more, kept - 1
     left_out = sum(len(one.elements) for one in inputs[:kept] if isinstance(one, Arrival))
-    return inputs[kept:], began, left_out
+    return [_copied(one) for one in inputs[kept:]], began, left_out
+
+
+def _copied(event: StreamInput) -> StreamInput:
+    """An input with elements that remember nothing: ids of terms are those of one engine."""
+    if not isinstance(event, Arrival):
+        return event
+    copies = [Element(each.statements, each.event_time, each.seq) for each in event.elements]
+    return event._replace(elements=tuple(copies))
 
 
 def _take(trial: RunningQuery, inputs: list[StreamInput], end: float) -> tuple[int, str | None]:
@@ -118,7 +153,7 @@ def _take(trial: RunningQuery, inputs: list[StreamInput], end: float) -> tuple[i
         trial.begin(now)
         for event in inputs:
             if time.monotonic() > end:
-                return taken, "the time of a preview was over"
+                return taken, TIME_OVER
             trial.handle(event, now)
             taken += len(event.elements) if isinstance(event, Arrival) else 0
     except QuadrillError as error:
@@ -126,12 +161,22 @@ def _take(trial: RunningQuery, inputs: list[StreamInput], end: float) -> tuple[i
     return taken, None
 
 
-def _told(trial: RunningQuery, taken: int, stopped: str | None) -> dict[str, Any]:
-    """The document of what was told."""
+def _told(trial: RunningQuery, taken: int, stopped: str | None, most: int) -> dict[str, Any]:
+    """The document of what was told: the newest events and the answer, as far as they take no more bytes."""
     feed = trial.feed
     subscription = feed.subscribe(after_id=0)
-    shown = [each for each in subscription.take() if each.id is not None]
     line = feed.current()
+    room = most - len(line or "")
+    if room < 0:
+        line, room = None, most
+    shown: list[dict[str, Any]] = []
+    cut = line is None and feed.current() is not None
+    for each in reversed([each for each in subscription.take() if each.id is not None]):
+        room -= len(each.data)
+        if room < 0:
+            cut = True
+            break
+        shown.append({"id": each.id, "event": each.kind, "data": json.loads(each.data)})
     return {
         "elements": taken,
         "to": trial.timeline.instant,
@@ -139,6 +184,7 @@ def _told(trial: RunningQuery, taken: int, stopped: str | None) -> dict[str, Any
         "evaluations": trial.evaluations,
         "told": feed.events,
         "stopped": stopped,
-        "events": [{"id": each.id, "event": each.kind, "data": json.loads(each.data)} for each in shown],
+        "cut": cut,
+        "events": shown[::-1],
         "answer": None if line is None else json.loads(line),
     }

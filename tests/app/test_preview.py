@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
 
+from quadrill.app.describing.preview import PreviewLimits
+from quadrill.app.describing.preview import preview as trial_of
+from quadrill.continuous.queries.registration import Registration
 from tests.app.conftest import LiveServer, Start, problem_of
 
 PREFIX = "PREFIX ex: <http://example.org/>\n"
@@ -95,3 +99,58 @@ def test_a_preview_of_a_wrong_text_is_a_problem_with_its_place(live: LiveServer)
     far = "SELECT * { STREAM <http://e/s> [NOW] { ?s ?p ?o } SERVICE <http://127.0.0.1:1/q> { ?o ?q ?r } }"
     problem_of(live.client.post("/queries:preview", json={"query": far}), 501)
     problem_of(live.client.post("/queries:preview?last=soon", json={"query": HOT}), 400)
+
+
+def _push_many(live: LiveServer, stream: str, names: list[tuple[str, int]]) -> None:
+    lines = [json.dumps({"at": at, "data": f'<urn:{name}> <urn:v> "1" .'}) for name, at in names]
+    answer = live.client.post(
+        "/streams",
+        params={"iri": stream, "wait": "true"},
+        content="\n".join(lines),
+        headers={"Content-Type": "application/x-ndjson"},
+    )
+    assert answer.status_code == 200, answer.text
+
+
+def test_a_preview_changes_nothing_of_the_queries_that_run(live: LiveServer) -> None:
+    """Elements remember the ids of the engine's terms; those of a preview are others."""
+    text = "SELECT ?s ?v { STREAM <urn:g> [RANGE 10s] { ?s <urn:v> ?v } }"
+    live.client.post("/queries", json={"name": "q", "query": text}).raise_for_status()
+    _push_many(live, "urn:g", [("x0", 0), ("x1", 5000)])
+    preview(
+        live,
+        "SELECT ?s ?q { STREAM <urn:g> [RANGE 10s] { ?s <urn:v> ?v . <urn:x1> <urn:v> ?q } }",
+        last="1h",
+    )
+    _push_many(live, "urn:g", [("x2", 11000), ("x3", 11001), ("x2", 11002), ("x3", 11003)])
+    answer = live.services.engine.current_answer("q")
+    assert answer is not None
+    found = sorted(row["s"]["value"] for row in answer["results"]["bindings"])
+    assert found == ["urn:x1", "urn:x2", "urn:x3"]
+
+
+def test_a_preview_is_bounded_in_rows_and_in_bytes(live: LiveServer) -> None:
+    _push_many(live, "urn:big", [(f"x{number}", 1000) for number in range(400)])
+    pair = "SELECT * { STREAM <urn:big> [RANGE 10s] { ?a <urn:v> ?v . ?b <urn:v> ?v } }"
+    told = preview(live, pair, last="1h")
+    assert "max_rows" in told["stopped"] and told["events"] == []
+    _push_many(live, "urn:wide", [(f"x{number}", 1000 + number) for number in range(400)])
+    narrow = pair.replace("urn:big", "urn:wide").replace(
+        "?b <urn:v> ?v", "?b <urn:v> ?v FILTER(STRLEN(STR(?b)) < 8)"
+    )
+    told = preview(live, narrow, last="1h", limit=10)
+    assert (told["stopped"], told["cut"], told["answer"]) == (None, True, None)
+    assert told["events"]
+    told = preview(live, "SELECT * { STREAM <urn:big> [RANGE 10s] { ?a <urn:v> ?v } }", last="1h")
+    assert not told["cut"] and len(told["answer"]["results"]["bindings"]) == 400
+
+
+def test_a_preview_ends_in_time_in_the_middle_of_one_push(live: LiveServer) -> None:
+    _push_many(live, "urn:deep", [(f"x{number}", 1000 + number) for number in range(3000)])
+    engine, store = live.services.engine, live.services.store
+    text = "SELECT (COUNT(*) AS ?n) { STREAM <urn:deep> [RANGE 1h] { ?a <urn:v> ?v . ?b <urn:v> ?w } }"
+    registration = Registration.from_json({"query": text})
+    began = time.monotonic()
+    told = trial_of(engine, store, registration, span_ms=3_600_000, events=10, limits=PreviewLimits(ms=300))
+    assert told["stopped"] is not None
+    assert time.monotonic() - began < 20
