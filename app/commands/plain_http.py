@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 
+from quadrill.store.errors import QuadrillError
+
 CONNECT_SECONDS = 5.0
 _PIECE = 1 << 16
 _PORTS = {"http": 80, "https": 443}
@@ -83,8 +85,13 @@ class HttpConnection:
         if json is not None:
             content, sent = _json(json), {"Content-Type": "application/json"} | sent
         body = content.encode() if isinstance(content, str) else content
+        through = _proxy(self._parts)
         target = self._target(path, params)
-        connection = self._open()
+        if through is not None and self._parts.scheme == "http":
+            # Of https the proxy sees the tunnel alone.
+            target = f"http://{self._parts.netloc.rpartition('@')[2]}{target}"
+            sent = _authorised(through, "Proxy-Authorization") | sent
+        connection = self._open(through)
         assert connection.sock is not None
         chunked = body is not None and not isinstance(body, bytes)
         if chunked:
@@ -104,20 +111,15 @@ class HttpConnection:
 
     def _target(self, path: str, params: Mapping[str, str] | None) -> str:
         query = f"?{urlencode(params)}" if params else ""
-        place = f"{self._base}{path}{query}"
-        through = _proxy(self._parts)
-        if through is not None and self._parts.scheme == "http":
-            return f"http://{self._parts.netloc.rpartition('@')[2]}{place}"
-        return place
+        return f"{self._base}{path}{query}"
 
-    def _open(self) -> http.client.HTTPConnection:
+    def _open(self, through: SplitResult | None) -> http.client.HTTPConnection:
         """The connection, a new one where the server has ended the old one meanwhile."""
         if self._kept is not None and self._kept.sock is not None:
             if not select.select([self._kept.sock], [], [], 0)[0]:
                 return self._kept
             self.close()
-        parts, through = self._parts, _proxy(self._parts)
-        there = through or parts
+        parts, there = self._parts, through or self._parts
         assert there.hostname is not None
         port = there.port or _PORTS[there.scheme]
         if parts.scheme == "https":
@@ -128,7 +130,7 @@ class HttpConnection:
             opened = http.client.HTTPConnection(there.hostname, port, timeout=CONNECT_SECONDS)
         if through is not None and parts.scheme == "https":
             assert parts.hostname is not None
-            opened.set_tunnel(parts.hostname, parts.port or 443)
+            opened.set_tunnel(parts.hostname, parts.port or 443, _authorised(through, "Proxy-Authorization"))
         opened.connect()
         self._kept = opened
         return opened
@@ -161,16 +163,16 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode()
 
 
-def _authorised(parts: SplitResult) -> dict[str, str]:
+def _authorised(parts: SplitResult, field: str = "Authorization") -> dict[str, str]:
     """The header for the name and password that an address has."""
     if parts.username is None:
         return {}
     pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+    return {field: f"Basic {base64.b64encode(pair.encode()).decode()}"}
 
 
 def _proxy(parts: SplitResult) -> SplitResult | None:
-    """The proxy that the environment names for an address."""
+    """The proxy that the environment names for an address; raises QuadrillError for another kind."""
     if not any(name.lower() in ("http_proxy", "https_proxy", "all_proxy") for name in os.environ):
         return None
     # Few have a proxy, and this takes long to begin.
@@ -181,4 +183,9 @@ def _proxy(parts: SplitResult) -> SplitResult | None:
     if not named or proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
     proxy = urlsplit(named if "://" in named else f"http://{named}")
-    return proxy if proxy.hostname and proxy.scheme in _PORTS else None
+    if proxy.scheme != "http":
+        raise QuadrillError(
+            f"the environment names a proxy whose address begins with {proxy.scheme}://, which is not known",
+            hint="Name one of http:// by http_proxy or https_proxy, or the server's host in no_proxy.",
+        )
+    return proxy if proxy.hostname else None

@@ -17,7 +17,8 @@ HIDDEN = "***"
 """What a secret is shown as."""
 _SECRET_PARAMETER = re.compile(
     r"([?&;](?:[^=&;#]*[_.-])?"
-    r"(?:(?:access|api|auth)?[_-]?(?:token|key)|secret|password|passwd|pwd|sig|signature|credential|code)=)[^&;#]*",
+    r"(?:(?:access|api|auth|sas)?[_-]?(?:token|key)|secret|password|passwd|pass|pwd"
+    r"|sig|signature|credential|code|appid|bearer)=)[^&;#]*",
     re.IGNORECASE,
 )
 _QUERY_PART = re.compile(r"\?[^\s<>]*>")

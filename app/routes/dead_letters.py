@@ -86,9 +86,18 @@ def retry_dead_letters(name: str) -> Response:
 def drop_dead_letters(name: str) -> Response:
     """Drop the dead letter ``?id=`` for good, or those that are kept for ``?reason=``."""
     stream, letter, reason = _chosen(name)
+    engine = services().engine
     letters = [letter] if letter is not None else _letters_of(stream, reason)
-    services().engine.drop_dead_letters(stream, letters)
-    return incoming.json_response({"dropped": len(letters)})
+    while True:
+        try:
+            engine.drop_dead_letters(stream, letters)
+            return incoming.json_response({"dropped": len(letters)})
+        except NotFoundError:
+            if letter is not None:
+                raise
+        # Some have made room for newer ones, or were tried again, since they were listed.
+        kept = set(_letters_of(stream, reason))
+        letters = [each for each in letters if each in kept]
 
 
 def _chosen(name: str) -> tuple[str, str | None, str | None]:

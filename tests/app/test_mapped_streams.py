@@ -414,3 +414,19 @@ def test_the_command_line_declares_a_mapped_stream_and_shows_what_records_would_
     assert json.loads(run("push", "readings", str(records)))["accepted"] == 2
     assert main(["map", str(records), "--server", fresh.url]) == 2
     assert "which mapping" in capsys.readouterr().err
+
+
+def test_letters_that_have_gone_since_they_were_listed_are_not_dropped_again(
+    fresh: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declare(fresh)
+    push(fresh, "{nonsense\n{more\n{most\n", "application/x-ndjson", partial="true")
+    engine = fresh.services.engine
+    listed = engine.dead_letters("readings")
+    engine.drop_dead_letters("readings", [listed[0]["id"]])
+    lists = [listed, engine.dead_letters("readings")]
+    monkeypatch.setattr(engine, "dead_letters", lambda name: lists.pop(0))
+    dropped = fresh.client.delete("/streams/readings/dead-letters", params={"reason": "unreadable"})
+    assert (dropped.status_code, dropped.json()) == (200, {"dropped": 2})
+    monkeypatch.undo()
+    assert engine.dead_letters("readings") == []

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from quadrill.app.commands.connection import ServerConnection, ServerError, UnreachableError
+from quadrill.store.errors import QuadrillError
 
 
 @contextmanager
@@ -91,3 +92,33 @@ def test_proxies_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         with ServerConnection("http://127.0.0.1:9/", None) as server, pytest.raises(UnreachableError):
             server.call("GET", "queries")
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_gets_its_own_name_and_password(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
+    with answering(OK if scheme == "http" else refused) as (url, came):
+        monkeypatch.setenv(f"{scheme}_proxy", url.replace("//", "//ada:se%20cret@"))
+        monkeypatch.delenv("no_proxy", raising=False)
+        with ServerConnection(f"{scheme}://graph.example/", "token") as server:
+            if scheme == "http":
+                server.call("GET", "queries")
+            else:
+                with pytest.raises(UnreachableError, match="403"):
+                    server.call("GET", "queries")
+    assert b"Proxy-Authorization: Basic YWRhOnNlIGNyZXQ=\r\n" in came[0]
+    # What the server asks for goes to it alone where there is a tunnel.
+    assert (b"Bearer token" in came[0]) == (scheme == "http")
+
+
+@pytest.mark.parametrize("proxy", ["socks5://me:pw@127.0.0.1:9", "https://me:pw@127.0.0.1:9"])
+def test_a_proxy_of_another_kind_is_refused(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("all_proxy", proxy)
+    for name in ("http_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with ServerConnection("http://graph.example/", None) as server:
+        with pytest.raises(
+            QuadrillError, match="proxy whose address begins with (socks5|https)://"
+        ) as caught:
+            server.call("GET", "queries")
+    assert "pw" not in caught.value.message

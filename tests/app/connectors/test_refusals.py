@@ -33,11 +33,16 @@ def test_a_refusal_means_the_same_for_every_kind(start_server: Start, status: in
 
 
 @pytest.mark.parametrize(
-    "name", ["token", "key", "api_key", "secret", "password", "access_token", "sig", "X-Amz-Signature"]
+    "name",
+    ["token", "key", "api_key", "secret", "password", "access_token", "sig", "X-Amz-Signature"]
+    + ["appid", "APPID", "sastoken", "pass", "user_pass", "bearer"],
 )
 def test_a_key_of_an_address_is_hidden(name: str) -> None:
     assert shown_url(f"http://e/a?n=1&{name}={SECRET}&m=2#f") == f"http://e/a?n=1&{name}=***&m=2#f"
-    assert shown_url("http://e/a?monkey=1&keys=2&token") == "http://e/a?monkey=1&keys=2&token"
+    assert (
+        shown_url("http://e/a?monkey=1&keys=2&compass=3&token")
+        == "http://e/a?monkey=1&keys=2&compass=3&token"
+    )
 
 
 @pytest.mark.parametrize(
