@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ MAX_DUMPED_QUADS = 500_000
 
 
 _LONGEST_WAIT_S = 1e6
+_LOOK_EVERY_S = 0.1
 _SHARE_OF_CHANGE = 8
 """Part of a worker's memory that the change of an update may take as text; as quads it is larger."""
 
@@ -120,6 +121,7 @@ class WorkerPool:
         self._memory = memory_bytes
         self._max_nesting = max_nesting
         self._slots = threading.BoundedSemaphore(max(size, 1))
+        self._updating = threading.Lock()
         self._lock = threading.Lock()
         self._copying = threading.Lock()
         self._idle: list[_Worker] = []
@@ -177,12 +179,15 @@ class WorkerPool:
             QuadrillError: what `run` raises, and what the update itself gives; nothing is applied.
         """
         deadline = process.started + seconds
-        # The writer is not held up while others use the workers.
-        left = min(max(deadline - time.monotonic(), 0), threading.TIMEOUT_MAX)
-        if not self._slots.acquire(timeout=left):
-            raise timeout_error(seconds, "update")
+
+        def look() -> None:
+            if process.error is not None:
+                raise process.error
+            if time.monotonic() > deadline:
+                raise timeout_error(seconds, "update")
 
         def change() -> NetChange:
+            look()
             copy = self._make_copy(in_commit=True)
             try:
                 sink = _Collected(self._memory // _SHARE_OF_CHANGE)
@@ -191,10 +196,10 @@ class WorkerPool:
                 shutil.rmtree(copy.folder if self._parent is None else copy.folder.parent, ignore_errors=True)
             return change_of(sink.taken())
 
-        try:
+        # Updates have one slot at most, for they wait for each other; the others are for queries. The slot is
+        # taken before the writer, which is not held up while others use the workers.
+        with _taken(self._updating, look), _taken(self._slots, look):
             return self._store.update_elsewhere(change)
-        finally:
-            self._slots.release()
 
     def close(self) -> None:
         """End all workers and remove the copies."""
@@ -322,6 +327,18 @@ class _Collected:
         """All that was written, which is let go of."""
         blocks, self._blocks = self._blocks, []
         return b"".join(blocks)
+
+
+@contextlib.contextmanager
+def _taken(lock: threading.Lock | threading.Semaphore, look: Callable[[], None]) -> Iterator[None]:
+    """Hold ``lock``; while it is waited for, ``look`` is called again and again and may raise."""
+    look()
+    while not lock.acquire(timeout=_LOOK_EVERY_S):
+        look()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _no_head(head: dict[str, Any]) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +16,14 @@ import pytest
 from quadrill.app.evaluation.held_rows import Room
 from quadrill.app.evaluation.processes import Processes
 from quadrill.app.evaluation.workers import WorkerPool
+from quadrill.store.errors import QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.query_worker import WorkerRequest
 from quadrill.store.sparql.update_plan import HeldBackError
 from quadrill.store.sparql.update_worker import UpdateTask
 
 from .conftest import Start, problem_of
+from .test_server import eventually
 
 UPDATE = {"Content-Type": "application/sparql-update"}
 THREE = "?a <urn:p> ?x . ?b <urn:p> ?x . ?c <urn:p> ?x"
@@ -120,6 +127,73 @@ def test_a_worker_changes_what_the_server_would(tmp_path: Path, text: str, on_di
         expected = store.update(text)
         for name in ("added", "removed", "created", "dropped"):
             assert set(getattr(made, name)) == set(getattr(expected, name)), name
+
+
+class Update:
+    """An update that a pool makes in a thread of its own."""
+
+    def __init__(self, pool: WorkerPool, text: str, seconds: float = 60) -> None:
+        self.process = Processes().begin("update", text, "")
+        self.errors: list[QuadrillError] = []
+        self.thread = threading.Thread(target=self._make, args=(pool, UpdateTask(text), seconds))
+        self.thread.start()
+
+    def _make(self, pool: WorkerPool, task: UpdateTask, seconds: float) -> None:
+        try:
+            pool.work_out(task, self.process, seconds)
+        except QuadrillError as error:
+            self.errors.append(error)
+
+    def stop(self) -> None:
+        self.process.interrupt("stopped")
+        self.thread.join(20)
+
+
+@pytest.fixture
+def busy_pool() -> Iterator[WorkerPool]:
+    """A pool of two workers, of which one is at an update that would take minutes."""
+    with QuadStore.open(None) as store:
+        store.update(data(500))
+        pool = WorkerPool(store, None, size=2, memory_bytes=0, max_nesting=100)
+        long = Update(
+            pool, "INSERT { ?a <urn:q> ?c } WHERE { ?a <urn:p> ?x . ?b <urn:p> ?y . ?c <urn:p> ?z }"
+        )
+        try:
+            assert eventually(lambda: long.process.stop is not None)
+            yield pool
+            assert long.thread.is_alive()
+        finally:
+            long.stop()
+            pool.close()
+        assert [error.code for error in long.errors] == ["cancelled"]
+
+
+def test_updates_that_wait_for_each_other_leave_workers_to_queries(busy_pool: WorkerPool) -> None:
+    waiting = [Update(busy_pool, "DELETE WHERE { ?a <urn:p> ?b }") for _ in range(2)]
+    time.sleep(0.3)
+    found = io.BytesIO()
+    try:
+        request = WorkerRequest(
+            copy="", version=0, text="ASK { ?a <urn:p> ?b }", results_format="json", graph_format=None
+        )
+        busy_pool.run(request, found, lambda head: None, Processes().begin("query", "", ""), 10)
+    finally:
+        for update in waiting:
+            update.stop()
+    assert b"true" in found.getvalue()
+
+
+@pytest.mark.parametrize(("seconds", "code"), [(60, "cancelled"), (0.4, "query-timeout")])
+def test_an_update_that_waits_for_another_can_be_stopped(
+    busy_pool: WorkerPool, seconds: float, code: str
+) -> None:
+    waiting = Update(busy_pool, "DELETE WHERE { ?a <urn:p> ?b }", seconds)
+    time.sleep(0.2)
+    assert waiting.thread.is_alive()
+    if code == "cancelled":
+        waiting.process.interrupt("stopped")
+    waiting.thread.join(5)
+    assert [error.code for error in waiting.errors] == [code]
 
 
 @pytest.mark.parametrize(
