@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -83,7 +84,16 @@ class Page:
         )
 
     def click(self, css: str) -> None:
-        self.one(css).click()
+        """Click an element; one that the page makes anew in this moment is looked for again."""
+
+        def clicked() -> bool:
+            try:
+                self.one(css).click()
+            except StaleElementReferenceException:
+                return False
+            return True
+
+        self.until(clicked, f"{css} stays long enough to be clicked")
 
     def write(self, css: str, text: str) -> None:
         field = self.one(css)
