@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from quadrill.continuous.times import duration_ms
+from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import DAMAGED, StoreFormatError, StoreUnwritableError
 from quadrill.store.logs.change_log import Retention
 from quadrill.store.quads.quad_store import QuadStore

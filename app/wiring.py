@@ -15,8 +15,8 @@ from quadrill.continuous.remote.settings import RemoteSettings
 from quadrill.continuous.rows import Limits
 from quadrill.continuous.settings import EngineSettings
 from quadrill.continuous.spark import SparkEngine
-from quadrill.continuous.times import duration_ms
 from quadrill.store.bulk.load import MIRROR
+from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.logs.input_log import SYNCS
 from quadrill.store.quads.quad_store import QuadStore

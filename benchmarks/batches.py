@@ -25,7 +25,7 @@ from quadrill.app.upkeep.garbage import YoungCollections
 from quadrill.app.wiring import open_services
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.queries.registration import Registration
-from quadrill.continuous.streams.decode import DecodeOptions, decode
+from quadrill.store.pushes.decode import DecodeOptions, decode
 
 from . import conference, debs, taxi
 from .results import keep

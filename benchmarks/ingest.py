@@ -19,10 +19,10 @@ from pyoxigraph import NamedNode, Quad, RdfFormat, parse, serialize
 
 from quadrill.continuous.inputs import Element
 from quadrill.continuous.language.mapping.declaration import read_declaration
+from quadrill.continuous.language.mapping.decode import decode_mapped
 from quadrill.continuous.language.mapping.mapping import compiled
-from quadrill.continuous.streams.decode import DecodeOptions, decode
-from quadrill.continuous.streams.mapped import decode_mapped
 from quadrill.store.documents.statements import lines_of, read_statements
+from quadrill.store.pushes.decode import DecodeOptions, decode
 
 from . import taxi
 from .results import keep

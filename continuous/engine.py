@@ -28,7 +28,7 @@ from quadrill.store.registry import Registry
 
 from .clock import Clock
 from .durable.journal import Journal
-from .errors import EngineStoppedError, InputError
+from .errors import EngineStoppedError
 from .lifecycle.lifecycle import QueryLifecycle
 from .lifecycle.parts import EngineParts, MakeEvaluator
 from .lifecycle.query_service import QueryService
@@ -275,4 +275,4 @@ class Engine(StreamService, QueryService):
                 raise TimeoutError(f"views were not written within {timeout} seconds")
 
 
-__all__ = ["Engine", "EngineSettings", "InputError", "Registration"]
+__all__ = ["Engine", "EngineSettings", "Registration"]

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadrill.store.errors import LimitError, QuadrillError
-
-
-class InputError(QuadrillError):
-    """A push, a heartbeat or a registration is wrong: HTTP 400."""
-
-    code = "input"
-    status = 400
+from quadrill.store.errors import InputError, LimitError, QuadrillError
 
 
 class LateElementError(InputError):
     """An element is behind its stream's watermark and the stream's policy is ``error``."""
 
     code = "late-element"
-
-
-class MediaTypeError(QuadrillError):
-    """The body has a media type that cannot be read: HTTP 415."""
-
-    code = "unsupported-media-type"
-    status = 415
 
 
 class IdempotencyError(QuadrillError):

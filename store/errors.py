@@ -8,6 +8,8 @@ QuadrillError                 code, message, hint
 │   ├── StoreUnwritableError  the folder cannot be written
 │   ├── UpdateError           an update failed in evaluation
 │   └── RdfSyntaxError        malformed RDF, with its position
+├── InputError                a push, a heartbeat or a registration is wrong
+├── MediaTypeError            a body has a media type that cannot be read
 ├── QueryTextError            a query text is wrong: line, column, excerpt, hint
 ├── UnsupportedError          a right text that names a construct that is missing
 ├── LimitError                an input is over a limit
@@ -109,6 +111,20 @@ class RdfSyntaxError(QuadrillError):
         super().__init__(message, hint=hint, **details)
         self.line = line
         self.column = column
+
+
+class InputError(QuadrillError):
+    """A push, a heartbeat or a registration is wrong: HTTP 400."""
+
+    code = "input"
+    status = 400
+
+
+class MediaTypeError(QuadrillError):
+    """The body has a media type that cannot be read: HTTP 415."""
+
+    code = "unsupported-media-type"
+    status = 415
 
 
 class QueryTextError(QuadrillError):

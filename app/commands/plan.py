@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from quadrill.continuous.errors import InputError
-from quadrill.continuous.times import duration_ms
+from quadrill.store.documents.times import duration_ms
+from quadrill.store.errors import InputError
 
 from ..connectors.figures import Figures
 from .declared import SECTIONS, Declared, escaped

@@ -42,7 +42,7 @@ def _run(options: argparse.Namespace) -> int:
     text, streams = read_text(options.query), _pairs(options.stream)
     until = None if options.until is None else parse_instant(options.until.strip())
     if options.until is not None and until is None:
-        from quadrill.continuous.times import INSTANT_HINT
+        from quadrill.store.documents.times import INSTANT_HINT
 
         raise UsageError(f"--until {options.until} is no instant", hint=INSTANT_HINT)
     # What is wrong with the files is told before the engine is loaded.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from quadrill.continuous.errors import InputError
-from quadrill.store.errors import UnsupportedError
+from quadrill.store.errors import InputError, UnsupportedError
 from quadrill.store.registry import ConnectorRole
 
 from .sink import SINK_MEMBERS, Sink

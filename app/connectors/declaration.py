@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from quadrill.continuous.errors import InputError
+from quadrill.store.errors import InputError
 
 Read: TypeAlias = Callable[[Any, str], Any]
 """A function of a value and the member's name, which raises InputError."""

@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from quadrill.continuous.engine import Engine
-from quadrill.continuous.errors import (
-    BackPressureError,
-    EngineStoppedError,
-    InputError,
-    MediaTypeError,
-)
+from quadrill.continuous.errors import BackPressureError, EngineStoppedError
 from quadrill.continuous.streams.registry import check_iri
-from quadrill.store.errors import ConflictError, LimitError, NotFoundError, RdfSyntaxError
+from quadrill.store.errors import (
+    ConflictError,
+    InputError,
+    LimitError,
+    MediaTypeError,
+    NotFoundError,
+    RdfSyntaxError,
+)
 from quadrill.store.hosts import AllowedHosts
 
 from .dead_letters import DeadLetterFile

@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 
-from quadrill.continuous.errors import InputError
-from quadrill.continuous.times import duration_ms
+from quadrill.store.documents.times import duration_ms
+from quadrill.store.errors import InputError
 from quadrill.store.hosts import WEB, AllowedHosts
 
 from .declaration import Member, mapping_of, text

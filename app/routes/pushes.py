@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from quadrill.continuous.engine import Engine
-from quadrill.continuous.times import instant_ms
+from quadrill.store.documents.times import instant_ms
 
 from ..http.errors import HttpError
 from ..http.wire import HeaderFields

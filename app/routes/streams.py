@@ -5,11 +5,11 @@ from __future__ import annotations
 from flask import Blueprint, Response, request
 
 from quadrill.continuous.language.mapping.declaration import read_declaration
+from quadrill.continuous.language.mapping.decode import decode_mapped, of_records, sample
 from quadrill.continuous.language.mapping.mapping import compiled
-from quadrill.continuous.language.mapping.records import of_values, read_document
-from quadrill.continuous.streams.decode import DecodeOptions
-from quadrill.continuous.streams.mapped import decode_mapped, of_records, sample
 from quadrill.store.documents.statements import lines_of
+from quadrill.store.pushes.decode import DecodeOptions
+from quadrill.store.pushes.records import of_values, read_document
 
 from ..http.errors import HttpError
 from ..http.gateway import BODY

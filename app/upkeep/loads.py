@@ -9,11 +9,11 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
-from quadrill.continuous.times import duration_ms
 from quadrill.store.bulk import Kept, LoadOptions, LoadProgress
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.bulk.load import ENGINES
 from quadrill.store.bulk.sources import SourceError, find_sources
+from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.formats import RdfType, guess_rdf_format, rdf_format
 

@@ -8,24 +8,22 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from quadrill.store.documents.times import GREATEST_MS, LEAST_MS, show_duration
-from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
+from quadrill.store.documents.times import GREATEST_MS, LEAST_MS, instant_ms, show_duration
+from quadrill.store.errors import ConflictError, InputError, NotFoundError, QuadrillError
+from quadrill.store.pushes.decode import DecodeOptions, decode, decode_line
+from quadrill.store.pushes.records import type_of_record
 from quadrill.store.results import one_line
 
 from ..durable.turns import InputTurn, Turn
-from ..errors import InputError
 from ..inputs import Element
+from ..language.mapping.decode import decode_mapped, sample
 from ..language.mapping.mapping import compiled
-from ..language.mapping.records import type_of_record
 from ..output.subscription import FeedEvent, Subscription
 from ..queries.catalogue import Entry, is_awaited
 from ..settings import EngineSettings
 from ..streams.accept import StreamState
 from ..streams.dead_letters import Change, DeadLetter
-from ..streams.decode import DecodeOptions, decode, decode_line
-from ..streams.mapped import decode_mapped, sample
 from ..streams.receipts import PushReceipt, fingerprint_of
-from ..times import instant_ms
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
 

@@ -20,14 +20,20 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from quadrill.store.errors import ConflictError, LimitError, NotFoundError, QuadrillError, QueryTextError
+from quadrill.store.errors import (
+    ConflictError,
+    InputError,
+    LimitError,
+    NotFoundError,
+    QuadrillError,
+    QueryTextError,
+)
 from quadrill.store.registry import Registry
 from quadrill.store.registry.records import QueryRecord, QueryState
 from quadrill.store.threads import Threads
 
 from ..clock import Clock
 from ..durable.turns import weight_of
-from ..errors import InputError
 from ..evaluate.evaluator import Evaluator
 from ..inputs import Arrival, LogRecord, StreamInput
 from ..output.feed import Feed

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.errors import UnsupportedError
+from quadrill.store.errors import InputError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..algebra.columnar import ColumnarEngine
 from ..algebra.graphs import Reads, is_lenient, reads_of
 from ..algebra.query import ContinuousQuery, Output
-from ..errors import InputError
 from ..evaluate.evaluator import Evaluator
 from ..evaluate.native import NativeEvaluator
 from ..evaluate.recomputing import ReferenceEvaluator

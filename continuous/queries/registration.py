@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any, get_args
 from typing import Literal as OneOf
 
+from quadrill.store.documents.times import duration_ms, instant_ms
+from quadrill.store.errors import InputError
+
 from ..algebra.columnar import ENGINES
 from ..algebra.query import Dialect, Output
-from ..errors import InputError
 from ..streams.registry import Read, check_iri, check_name, flag, one_of
-from ..times import duration_ms, instant_ms
 
 Profile = OneOf["cqels", "rspql", "csparql"]
 _EVERY = {"report": "periodic", "refresh": "every", "start": "from"}

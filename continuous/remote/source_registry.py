@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import InputError, QuadrillError
 from quadrill.store.payloads import Payloads
 from quadrill.store.remote import RemoteClient
 from quadrill.store.threads import Threads
 
 from ..clock import Clock
 from ..durable.turns import TurnQueue
-from ..errors import InputError
 from .fetching import Contents, Fetcher, SourceTurn
 from .periods import Period
 from .settings import RemoteSettings

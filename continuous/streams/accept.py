@@ -13,17 +13,16 @@ from pyoxigraph import Quad
 
 from quadrill.store.documents.own_terms import with_own_blank_nodes
 from quadrill.store.documents.times import format_instant
-from quadrill.store.errors import LimitError
+from quadrill.store.errors import InputError, LimitError
+from quadrill.store.pushes.decode import PROV_GENERATED_AT_TIME, BadElement, Decoded
 from quadrill.store.registry.records import Stamping, StreamRecord
 
 from ..clock import Clock
 from ..durable.turns import InputTurn, TurnQueue, weight_of
-from ..errors import InputError
 from ..inputs import Advance, Arrival, Element, Idle, LogRecord, StreamInput, StreamTime
 from ..settings import EngineSettings
 from .checks import checked
 from .dead_letters import DeadLetter, DeadLetters
-from .decode import PROV_GENERATED_AT_TIME, BadElement, Decoded
 from .receipts import PushReceipt, Receipts
 
 _FIGURES = "seen floor idle next_seq accepted late dropped refused last_input_ms derived".split()

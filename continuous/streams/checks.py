@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from quadrill.store.documents.times import format_instant
+from quadrill.store.errors import InputError
+from quadrill.store.pushes.decode import PROV_GENERATED_AT_TIME, BadElement, Decoded, DecodedElement
 from quadrill.store.registry.records import StreamRecord
 
-from ..errors import InputError, LateElementError
-from .decode import PROV_GENERATED_AT_TIME, BadElement, Decoded, DecodedElement
+from ..errors import LateElementError
 
 
 def checked(

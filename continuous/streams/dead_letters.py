@@ -17,11 +17,11 @@ from itertools import zip_longest
 from typing import Any
 from typing import Literal as OneOf
 
+from quadrill.store.pushes.decode import BadElement
 from quadrill.store.results import quads_text
 
 from ..durable.turns import weight_of
 from ..inputs import Element
-from .decode import BadElement
 
 Reason = OneOf["late", "failed", "budget", "unreadable"]
 

@@ -11,17 +11,16 @@ from itertools import islice
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
-from quadrill.store.errors import ConflictError, NotFoundError
+from quadrill.store.documents.times import duration_ms
+from quadrill.store.errors import ConflictError, InputError, NotFoundError
 from quadrill.store.registry import Registry
 from quadrill.store.registry.records import LatePolicy, Stamping, StreamRecord
 
 from ..clock import Clock
-from ..errors import InputError
 from ..inputs import Arrival, Element, Idle, LogRecord, StreamInput
 from ..language.mapping.declaration import read_declaration
 from ..language.mapping.mapping import compiled
 from ..settings import EngineSettings
-from ..times import duration_ms
 from .accept import StreamState
 from .dead_letters import DeadLetter, DeadLetters, Reason
 

@@ -1,11 +1,15 @@
-"""Instants and durations as texts have them: milliseconds, xsd:dateTime, ``2s``, ``PT10S``."""
+"""Instants and durations as texts and clients give them: milliseconds, xsd:dateTime, ``2s``, ``PT10S``."""
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from math import ceil
+from typing import Any
+
+from quadrill.store.errors import InputError
 
 INTEGER = re.compile(r"[+-]?\d{1,18}\Z", re.ASCII)
 # xsd:date and xsd:dateTime; https://www.w3.org/TR/xmlschema11-2/#nt-tzFrag: at most 14 hours away.
@@ -17,6 +21,9 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|ms|s|m|h|d)", re.IGNORECASE)
 _PARTS = re.compile(rf"(?:{_PART.pattern}\s*)+\Z", re.IGNORECASE)
 _ISO = re.compile(r"P(?!\Z)(?:\d+D)?(?:T(?!\Z)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?\Z")
 _LONGEST_DURATION = 200
+_TOO_LONG = 10**18
+"""Milliseconds that nobody waits; the registry and the journal hold 64 bits."""
+INSTANT_HINT = 'Write integer milliseconds since the epoch or an xsd:dateTime such as "2024-05-01T12:00:00Z"'
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MS = timedelta(milliseconds=1)
 # What NOW() can say and what logs and checkpoints hold in 64 bits: the years 1 to 9999.
@@ -46,6 +53,24 @@ def parse_instant(text: str) -> int | None:
     return found if found is not None and LEAST_MS <= found <= GREATEST_MS else None
 
 
+def instant_ms(value: Any, what: str) -> int:
+    """An instant in milliseconds from integer milliseconds or an xsd:dateTime; no zone means UTC.
+
+    Fractions of a millisecond are cut off.
+
+    Raises:
+        InputError: the value is neither, or outside of the years 1 to 9999; ``what`` names it in the message.
+    """
+    if isinstance(value, str):
+        found = parse_instant(value.strip())
+    else:
+        found = value if type(value) is int and LEAST_MS <= value <= GREATEST_MS else None
+    if found is None:
+        shown = json.dumps(value) if isinstance(value, str | int | float) else repr(value)
+        raise InputError(f"{what} {shown} is no instant in the years 1 to 9999", hint=INSTANT_HINT)
+    return found
+
+
 def format_instant(ms: int) -> str:
     """An instant for people: xsd:dateTime in UTC, milliseconds where it is out of a calendar's reach."""
     try:
@@ -64,6 +89,25 @@ def parse_duration(text: str) -> int | None:
     return ceil(
         sum(Fraction(number) * UNITS_NS[unit.lower()] for number, unit in _PART.findall(text)) / 10**6
     )
+
+
+def duration_ms(value: Any, what: str, *, positive: bool = False) -> int:
+    """A duration in milliseconds: integer milliseconds, ``2s``, ``1m30s`` or xsd:duration without months.
+
+    Rounded up to whole milliseconds.
+
+    Raises:
+        InputError: the value is none of these, has 19 digits or more, is negative, or 0 where ``positive`` is
+            asked for.
+    """
+    found = parse_duration(value.strip()) if isinstance(value, str) else value if type(value) is int else None
+    if found is None or found >= _TOO_LONG:
+        raise InputError(
+            f"{what} {value!r} is no duration", hint='Write "2s", "1m30s", "PT10S" or integer milliseconds'
+        )
+    if found < positive:
+        raise InputError(f"{what} is {found} ms, it must be at least {int(positive)} ms")
+    return found
 
 
 def show_duration(ms: int) -> str:

@@ -33,7 +33,7 @@ from pyoxigraph import RdfFormat, parse
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, MakeEvaluator, Registration
-from quadrill.continuous.times import duration_ms
+from quadrill.store.documents.times import duration_ms
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.results import term_json
 

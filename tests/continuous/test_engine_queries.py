@@ -10,8 +10,15 @@ import pytest
 from quadrill.app.describing.plan_text import explain_text, plan_document
 from quadrill.app.describing.waiting import waiting_for
 from quadrill.continuous.engine import Registration
-from quadrill.continuous.errors import FeedGoneError, InputError
-from quadrill.store.errors import ConflictError, LimitError, NotFoundError, QueryTextError, UnsupportedError
+from quadrill.continuous.errors import FeedGoneError
+from quadrill.store.errors import (
+    ConflictError,
+    InputError,
+    LimitError,
+    NotFoundError,
+    QueryTextError,
+    UnsupportedError,
+)
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry
 

@@ -11,11 +11,10 @@ from quadrill.continuous.errors import (
     BackPressureError,
     EngineStoppedError,
     IdempotencyError,
-    InputError,
     LateElementError,
 )
 from quadrill.continuous.lifecycle import stream_service
-from quadrill.store.errors import ConflictError, LimitError, NotFoundError, RdfSyntaxError
+from quadrill.store.errors import ConflictError, InputError, LimitError, NotFoundError, RdfSyntaxError
 
 from .engines import DAY, NOW, RANGE, Bench, E, S, bench, tick
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from quadrill.continuous.errors import InputError
 from quadrill.continuous.queries.prepare import prepare
 from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.settings import EngineSettings
-from quadrill.store.errors import UnsupportedError
+from quadrill.store.errors import InputError, UnsupportedError
 
 FULL: dict[str, Any] = {
     "query": "SELECT * WHERE { ?s ?p ?o }",

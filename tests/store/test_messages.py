@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quadrill.continuous.streams.decode import DecodeOptions, decode
 from quadrill.store.documents import messages as cutting
 from quadrill.store.documents.messages import split_messages
 from quadrill.store.documents.statements import quads_of
 from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
+from quadrill.store.pushes.decode import DecodeOptions, decode
 
 A, B, C = "<http://e.org/a>", "<http://e.org/b>", "<http://e.org/c>"
 TYPE = "text/turtle; version=1.2-messages"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from quadrill.continuous.output.subscription import FeedEvent
-from quadrill.continuous.times import duration_ms
+from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.folder import sync_folder
 from quadrill.store.hosts import AllowedHosts

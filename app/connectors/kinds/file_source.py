@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
-from quadrill.continuous.errors import InputError
-from quadrill.continuous.times import duration_ms
+from quadrill.store.documents.times import duration_ms
+from quadrill.store.errors import InputError
 from quadrill.store.hosts import AllowedHosts
 
 from ...http.errors import HttpError

@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 from confluent_kafka import KafkaError
 from confluent_kafka.admin._metadata import ClusterMetadata
 
-from quadrill.continuous.errors import InputError
-from quadrill.store.errors import NetworkRefusedError
+from quadrill.store.errors import InputError, NetworkRefusedError
 from quadrill.store.hosts import AllowedHosts
 
 from ..declaration import Member, Reading, mapping_of, text

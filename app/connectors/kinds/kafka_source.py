@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Record
 
-from quadrill.continuous.errors import InputError
-from quadrill.continuous.times import duration_ms
+from quadrill.store.documents.times import duration_ms
+from quadrill.store.errors import InputError
 from quadrill.store.hosts import AllowedHosts
 
 from ..declaration import Member, list_of

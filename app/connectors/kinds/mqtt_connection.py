@@ -14,7 +14,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from quadrill.continuous.errors import InputError
+from quadrill.store.errors import InputError
 from quadrill.store.hosts import AllowedHosts
 
 from ..declaration import Member, Reading, number, one_of, text

@@ -13,8 +13,8 @@ from paho.mqtt.client import MQTTMessage
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from quadrill.continuous.errors import InputError
-from quadrill.continuous.times import duration_ms
+from quadrill.store.documents.times import duration_ms
+from quadrill.store.errors import InputError
 from quadrill.store.hosts import AllowedHosts
 
 from ..declaration import Member, list_of

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from quadrill.continuous.times import duration_ms
+from quadrill.store.documents.times import duration_ms
 from quadrill.store.hosts import AllowedHosts
 from quadrill.store.remote import FetchRefusedError, RemoteClient
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from pyoxigraph import BlankNode, Literal, NamedNode
 
-from ...errors import InputError
+from quadrill.store.errors import InputError
+
 from ...expressions.oxigraph import ask_with_base
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")

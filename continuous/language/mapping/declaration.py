@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 from typing import Literal as OneOf
 
-from ...errors import InputError
+from quadrill.store.errors import InputError
 
 Format = OneOf["json", "csv"]
 TimeFormat = OneOf["iso", "s", "ms", "us"]

@@ -22,9 +22,8 @@ from typing import Any, TypeAlias
 
 from pyoxigraph import Literal, NamedNode
 
-from quadrill.store.errors import LimitError
+from quadrill.store.errors import InputError, LimitError
 
-from ...errors import InputError
 from ...expressions.values import INTEGER_LIMIT, XSD, Maybe
 
 Row: TypeAlias = Sequence[Maybe]

@@ -15,9 +15,9 @@ from typing import Any
 from pyoxigraph import Literal, NamedNode
 
 from quadrill.store.documents.statements import Statement
+from quadrill.store.errors import InputError
 from quadrill.store.terms import store_form, term_text
 
-from ...errors import InputError
 from ...expressions.values import XSD
 from .context import JsonLdContext, Term, node_text
 from .jsonld_nodes import Node, node_function

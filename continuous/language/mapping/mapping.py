@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from quadrill.store.documents.statements import Statement, Statements
 from quadrill.store.documents.times import GREATEST_MS, LEAST_MS
+from quadrill.store.errors import InputError
 
-from ...errors import InputError
 from .construct import read_construct
 from .context import read_context
 from .declaration import MappingDeclaration, read_declaration

@@ -8,10 +8,16 @@ from datetime import UTC, datetime
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
-from quadrill.store.documents.times import EPOCH, GREATEST_MS, INTEGER, LEAST_MS, MS, parse_instant
-
-from ...errors import InputError
-from ...times import instant_ms
+from quadrill.store.documents.times import (
+    EPOCH,
+    GREATEST_MS,
+    INTEGER,
+    LEAST_MS,
+    MS,
+    instant_ms,
+    parse_instant,
+)
+from quadrill.store.errors import InputError
 
 _NUMBER = re.compile(r"[+-]?(?:\d{1,25}(?:\.\d{0,25})?|\.\d{1,25})(?:[eE][+-]?\d{1,2})?\Z", re.ASCII)
 _PER_MS = {"s": Decimal("0.001"), "ms": Decimal(1), "us": Decimal(1000)}

@@ -19,7 +19,7 @@ from quadrill.app.connectors.runner import Runner
 from quadrill.app.connectors.source import JSON, Message, SourceContext
 from quadrill.client.event_stream import ServerEvent
 from quadrill.continuous.engine import Engine
-from quadrill.continuous.errors import InputError
+from quadrill.store.errors import InputError
 from quadrill.store.hosts import AllowedHosts
 from tests.app.conftest import LiveServer, Start, problem_of
 from tests.app.test_feed_streams import until

@@ -13,8 +13,7 @@ from pyoxigraph import NamedNode
 
 from quadrill.continuous.clock import Clock, ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
-from quadrill.continuous.errors import InputError
-from quadrill.store.errors import ConflictError, StoreUnwritableError, UnsupportedError
+from quadrill.store.errors import ConflictError, InputError, StoreUnwritableError, UnsupportedError
 from quadrill.store.formats import rdf_format
 from quadrill.store.quads.quad_store import QuadStore
 

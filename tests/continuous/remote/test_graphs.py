@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quadrill.continuous.errors import InputError
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import InputError, QuadrillError
 from quadrill.store.remote import FetchError
 
 from ..engines import E

@@ -7,9 +7,8 @@ import json
 import pytest
 
 from quadrill.continuous.engine import EngineSettings
-from quadrill.continuous.errors import InputError
 from quadrill.continuous.remote.settings import RemoteSettings
-from quadrill.store.errors import QuadrillError, UnsupportedError
+from quadrill.store.errors import InputError, QuadrillError, UnsupportedError
 from quadrill.store.remote import FetchError
 
 from ..engines import E

@@ -21,10 +21,10 @@ from pyoxigraph import (
     serialize,
 )
 
-from quadrill.continuous.streams.decode import DecodeOptions, decode
 from quadrill.store import terms as store_terms
 from quadrill.store.documents.own_terms import with_own_blank_nodes
 from quadrill.store.documents.statements import quads_of, statements_of
+from quadrill.store.pushes.decode import DecodeOptions, decode
 
 P = NamedNode("http://e.org/p")
 XSD = "http://www.w3.org/2001/XMLSchema#"

@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
-from quadrill.continuous.errors import InputError
 from quadrill.continuous.language.mapping.declaration import read_declaration
 from quadrill.continuous.language.mapping.mapping import RecordMapping, compiled
 from quadrill.continuous.language.mapping.remembered import Remembered
 from quadrill.store.documents.statements import quads_of
-from quadrill.store.errors import LimitError, QueryTextError
+from quadrill.store.errors import InputError, LimitError, QueryTextError
 
 E = "http://example.org/"
 XSD = "http://www.w3.org/2001/XMLSchema#"

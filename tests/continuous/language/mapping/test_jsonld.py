@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import CanonicalizationAlgorithm, Dataset, Quad, RdfFormat, parse
 
-from quadrill.continuous.errors import InputError
 from quadrill.continuous.language.mapping.declaration import read_declaration
 from quadrill.continuous.language.mapping.mapping import RecordMapping, compiled
 from quadrill.store.documents.statements import quads_of
+from quadrill.store.errors import InputError
 from quadrill.store.terms import in_store_form
 
 BASE = "http://localhost/"

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quadrill.continuous.errors import InputError, MediaTypeError
-from quadrill.continuous.streams.decode import Decoded, DecodeOptions, decode
-from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
+from quadrill.store.errors import InputError, LimitError, MediaTypeError, QuadrillError, RdfSyntaxError
+from quadrill.store.pushes.decode import Decoded, DecodeOptions, decode
 
 E = "http://e.org/"
 PROV = "http://www.w3.org/ns/prov#generatedAtTime"

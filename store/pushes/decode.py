@@ -24,18 +24,15 @@ from typing import Any, NamedTuple
 
 from pyoxigraph import RdfFormat
 
-from quadrill.store.documents.contents import WHOLE, Content, Part, guard_nesting, read_content
-from quadrill.store.documents.messages import MessageText, split_json_messages, split_messages
-from quadrill.store.documents.own_lines import literal_parts
-from quadrill.store.documents.statements import PLAIN_LINE, Statement, Statements, term_of
-from quadrill.store.documents.timed_lines import read_timed_lines
-from quadrill.store.documents.times import GREATEST_MS, LEAST_MS, parse_instant
-from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
-from quadrill.store.formats import RDF_TYPES, split_media_type
-
-from ..errors import InputError, MediaTypeError
-from ..language.mapping.records import MEDIA_TYPES, Record
-from ..times import INSTANT_HINT, instant_ms
+from ..documents.contents import WHOLE, Content, Part, guard_nesting, read_content
+from ..documents.messages import MessageText, split_json_messages, split_messages
+from ..documents.own_lines import literal_parts
+from ..documents.statements import PLAIN_LINE, Statement, Statements, term_of
+from ..documents.timed_lines import read_timed_lines
+from ..documents.times import GREATEST_MS, INSTANT_HINT, LEAST_MS, instant_ms, parse_instant
+from ..errors import InputError, LimitError, MediaTypeError, QuadrillError, RdfSyntaxError
+from ..formats import RDF_TYPES, split_media_type
+from .records import MEDIA_TYPES, Record
 
 PROV_GENERATED_AT_TIME = "http://www.w3.org/ns/prov#generatedAtTime"
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quadrill.continuous.errors import InputError
-from quadrill.continuous.times import duration_ms, instant_ms
-from quadrill.store.documents.times import format_instant, parse_instant
+from quadrill.store.documents.times import duration_ms, format_instant, instant_ms, parse_instant
+from quadrill.store.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from quadrill.store.documents.contents import guard_nesting
-from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
-
-from ...errors import InputError
+from ..documents.contents import guard_nesting
+from ..errors import InputError, LimitError, QuadrillError, RdfSyntaxError
 
 _DIGITS_ALIKE = bytes.maketrans(b"123456789", b"000000000")
 _LONG_NUMBER = b"0" * 19

@@ -6,14 +6,9 @@ from collections.abc import Iterable
 
 from quadrill.store.documents.own_terms import with_own_blank_nodes
 from quadrill.store.documents.statements import lines_of
-from quadrill.store.errors import LimitError, QuadrillError
+from quadrill.store.errors import InputError, LimitError, MediaTypeError, QuadrillError
 from quadrill.store.formats import split_media_type
-
-from ..errors import InputError, MediaTypeError
-from ..language.mapping.mapping import RecordMapping
-from ..language.mapping.records import MEDIA_TYPES, Record, read_records
-from ..language.mapping.times import record_ms
-from .decode import (
+from quadrill.store.pushes.decode import (
     Decoded,
     DecodedElement,
     DecodeOptions,
@@ -23,6 +18,10 @@ from .decode import (
     made_element,
     refuse,
 )
+from quadrill.store.pushes.records import MEDIA_TYPES, Record, read_records
+
+from .mapping import RecordMapping
+from .times import record_ms
 
 
 def decode_mapped(body: bytes, media_type: str, mapping: RecordMapping, options: DecodeOptions) -> Decoded:
