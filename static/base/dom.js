@@ -1,6 +1,8 @@
 // Builds elements. Text always goes in as text nodes: nothing in this folder ever parses a string as HTML,
 // so data from the store or a stream is shown, never run.
 
+const listeners = new WeakMap();
+
 /**
  * An element with attributes and children.
  * `attributes` members: `class`, `title`, `dataset` (object), `on` (event name to listener), booleans
@@ -19,7 +21,8 @@ function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name === "on") {
-      for (const [event, listener] of Object.entries(value)) node.addEventListener(event, listener);
+      listeners.set(node, value);
+      for (const event of Object.keys(value)) node.addEventListener(event, hear);
     } else if (name === "dataset") {
       Object.assign(node.dataset, value);
     } else {
@@ -28,6 +31,15 @@ function fill(node, attributes, children) {
   }
   append(node, children);
   return node;
+}
+
+function hear(event) {
+  listeners.get(event.currentTarget)[event.type]?.(event);
+}
+
+/** Let `node` do what a younger copy of it does. */
+export function listenAs(node, copy) {
+  if (listeners.has(copy)) listeners.set(node, listeners.get(copy));
 }
 
 /** Append children; arrays are flattened, null and undefined left out. */

@@ -1,7 +1,8 @@
 // A small time-series chart in SVG: one or two lines over the last hour at most, beginning with the server's history.
 
-import { el, put, svg } from "../base/dom.js";
+import { el, svg } from "../base/dom.js";
 import { duration, rate } from "../base/format.js";
+import { redraw } from "../base/redraw.js";
 
 const WIDTH = 640;
 const HEIGHT = 150;
@@ -75,7 +76,7 @@ export function drawChart(place, rates, labels) {
   const y = (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / top);
   const latest = rates.latest();
   const summary = labels.map((label, i) => `${label} ${rate(latest[i])} per second`).join(", ");
-  put(place,
+  redraw(place,
     svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": summary, class: "chart" },
       [0, 0.5, 1].map((share) => [
         svg("line", { class: "grid", x1: LEFT, x2: WIDTH - 6, y1: y(top * share), y2: y(top * share) }),
@@ -112,6 +113,6 @@ export function drawSpark(place, values) {
   const known = values.filter(Number.isFinite);
   const top = Math.max(1e-9, ...known);
   const points = values.map((value, i) => [i * (100 / Math.max(1, values.length - 1)), 22 - 20 * ((Number.isFinite(value) ? value : 0) / top)]);
-  put(place, svg("svg", { viewBox: "0 0 100 24", class: "spark", "aria-hidden": "true", preserveAspectRatio: "none" },
+  redraw(place, svg("svg", { viewBox: "0 0 100 24", class: "spark", "aria-hidden": "true", preserveAspectRatio: "none" },
     svg("path", { class: "line line-0", d: points.map(([px, py], i) => `${i === 0 ? "M" : "L"}${px.toFixed(1)} ${py.toFixed(1)}`).join("") })));
 }

@@ -1,7 +1,8 @@
 // The tables of sources and sinks: state, rate, position, the newest error; start, stop, edit, delete.
 
-import { breakable, byId, el, put } from "../base/dom.js";
+import { breakable, byId, el } from "../base/dom.js";
 import { ago, count, rate } from "../base/format.js";
+import { redraw } from "../base/redraw.js";
 import { streamView } from "../streams/path.js";
 
 const BADGES = { running: "running", starting: "idle", waiting: "idle", failed: "failed", stopped: "" };
@@ -21,8 +22,7 @@ export function showList(which, all, on) {
   const body = byId(which).tBodies[0];
   byId(`${which}-scroll`).hidden = all.length === 0;
   byId(`no-${which}`).hidden = all.length > 0;
-  // Redrawing under the keyboard's focus would lose it.
-  if (!body.contains(document.activeElement)) put(body, all.flatMap((each) => rows(which, each, on)));
+  redraw(body, all.map((each) => rows(which, each, on)));
 }
 
 function rows(which, each, on) {
@@ -30,7 +30,7 @@ function rows(which, each, on) {
   const button = (action, label, kind = "quiet") => el("button", { type: "button", class: kind, dataset: { action }, "aria-label": `${label}: ${each.name}`,
     on: { click: () => on[action](which, each) } }, label);
   const position = each.position === null || each.position === undefined ? "–" : String(each.position);
-  return [el("tr", { dataset: { name: each.name } },
+  return [el("tr", { dataset: { name: each.name, key: each.name } },
     el("th", { scope: "row" }, each.name, el("span", { class: "sub" }, where(each))),
     el("td", {}, carries(each)),
     el("td", {}, el("span", { class: `badge badge-${BADGES[each.state]}`, dataset: { field: "state" } }, each.state), el("span", { class: "sub short" }, each.last ? ago(each.last) : "nothing yet")),
@@ -41,6 +41,6 @@ function rows(which, each, on) {
     el("td", {}, el("code", { class: "wrap position", title: position }, position.length > 60 ? `${position.slice(0, 60)}…` : position)),
     el("td", { class: "actions" }, running ? button("stop", "Stop") : button("start", "Start"), button("edit", "Edit"),
       button("letters", "Dead letters"), button("drop", "Delete", "quiet danger"))),
-  each.error ? el("tr", { class: "message", dataset: { kind: each.state === "failed" ? "error" : "waiting" } },
+  each.error ? el("tr", { class: "message", dataset: { key: `${each.name}/error`, kind: each.state === "failed" ? "error" : "waiting" } },
     el("td", { colspan: 9 }, el("span", { class: "message-kind" }, each.state === "failed" ? "Failed: " : "Newest error: "), each.error)) : null].filter(Boolean);
 }

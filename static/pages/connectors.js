@@ -5,6 +5,7 @@ import { commandBox, curl } from "../base/curl.js";
 import { announce, byId, el, poll, put, setText } from "../base/dom.js";
 import { count, counted, instant } from "../base/format.js";
 import { clearProblem, showProblem } from "../base/problem.js";
+import { redraw } from "../base/redraw.js";
 import { Form } from "../connectors/form.js";
 import { showList } from "../connectors/list.js";
 
@@ -18,7 +19,6 @@ async function act(step, done) {
   try {
     const answer = await step();
     announce(typeof done === "function" ? done(answer.data) : done);
-    document.activeElement.blur();
     await update();
   } catch (problem) {
     showProblem(byId("problem"), problem);
@@ -49,7 +49,7 @@ async function showLetters() {
   setText(byId("letters-note"), letters.length === 0 ? "None." : `${counted(letters.length, "letter")}, the newest first${letters.length > 100 ? "; 100 are shown" : ""}.`);
   byId("letters-scroll").hidden = letters.length === 0;
   byId("letters-drop").hidden = letters.length === 0;
-  put(byId("letters").tBodies[0], letters.slice(-100).reverse().map((each) => el("tr", {},
+  redraw(byId("letters").tBodies[0], letters.slice(-100).reverse().map((each) => el("tr", {},
     el("td", {}, el("span", { class: "stamp" }, instant(each.at))), el("td", {}, el("pre", { class: "record wrap" }, each.record)),
     el("td", { class: "bad" }, each.error))));
 }

@@ -5,6 +5,7 @@ import { commandBox, curl } from "../base/curl.js";
 import { announce, byId, el, poll, put, setText } from "../base/dom.js";
 import { ago, bytes, count, counted, duration } from "../base/format.js";
 import { clearProblem, showProblem } from "../base/problem.js";
+import { redraw } from "../base/redraw.js";
 
 const SHOWN = 100;
 const body = byId("jobs").tBodies[0];
@@ -45,7 +46,7 @@ function badLines(job) {
 
 function row(job) {
   const cancel = job.kind === "load" && isOpen(job);
-  return el("tr", {},
+  return el("tr", { dataset: { key: job.id } },
     el("th", { scope: "row" }, nameOf(job), el("span", { class: "sub" }, details(job))),
     el("td", {}, el("span", { class: `badge badge-${job.state}` }, job.state), el("span", { class: "sub" }, ago(job.created))),
     el("td", { class: "progress" }, progress(job)),
@@ -59,7 +60,7 @@ function row(job) {
 async function update() {
   try {
     const { jobs } = (await call("GET", "/jobs")).data;
-    if (!body.contains(document.activeElement)) put(body, jobs.slice(-SHOWN).reverse().map(row));
+    redraw(body, jobs.slice(-SHOWN).reverse().map(row));
     byId("no-jobs").hidden = jobs.length > 0;
     if (jobs.some((job) => job.kind === "mirror" && job.state === "done")) byId("mirror").dataset.made = "";
     const open = jobs.filter(isOpen).length;
@@ -85,7 +86,6 @@ async function stop(job) {
   try {
     await call("DELETE", `/jobs/${encodeURIComponent(job.id)}`);
     announce(`The load of ${nameOf(job)} is cancelled.`);
-    document.activeElement.blur();
     await update();
   } catch (problem) {
     showProblem(byId("problem"), problem);

@@ -1,15 +1,16 @@
 // The list of continuous queries, kept up to date.
 
-import { call } from "../base/api.js";
+import { call, queryPath } from "../base/api.js";
 import { commandBox, curl } from "../base/curl.js";
 import { fitActions, listenForActions } from "../query/actions.js";
-import { drawSpark, Rates } from "../charts/lines.js";
+import { BegunRates } from "../charts/begun.js";
+import { drawSpark } from "../charts/lines.js";
 import { byId, poll, put, serverState, setText } from "../base/dom.js";
 import { ago, count, instant, rate } from "../base/format.js";
 import { growing, staticSummary, waiting } from "../query/names.js";
 
 const body = byId("queries").tBodies[0];
-const rates = new Map();
+const rates = new BegunRates(["in", "out"], (name) => queryPath(name, "/history"), ["elements", "events"]);
 const PART = 50;
 let offset = 0;
 let newest = "";
@@ -35,9 +36,7 @@ function showQuery(query) {
   setText(field(row, "dialect"), [query.dialect, query.output, query.engine].filter(Boolean).join(" · "));
   setText(field(row, "state"), query.state);
   field(row, "state").className = `badge badge-${query.state}`;
-  const known = rates.get(query.name) || new Rates(["in", "out"], 60);
-  rates.set(query.name, known);
-  known.add(growing(query));
+  const known = rates.of(query.name, growing(query));
   const [perSecondIn, perSecondOut] = known.latest();
   setText(field(row, "rate-in"), rate(perSecondIn));
   setText(field(row, "rate-out"), rate(perSecondOut));
@@ -70,7 +69,7 @@ function showQueries({ queries, matching, total, states }) {
       row.remove();
     }
   }
-  for (const name of rates.keys()) if (!names.has(name)) rates.delete(name);
+  rates.keep(names);
   queries.forEach(showQuery);
   const wanted = queries.flatMap(({ name }) => rowsOf(name));
   if (wanted.some((row, i) => body.rows[i] !== row)) body.append(...wanted);

@@ -6,6 +6,7 @@ import { announce, breakable, byId, el, put, serverState, setText } from "../bas
 import { openFeed } from "../feeds/feed.js";
 import { count, counted, instant } from "../base/format.js";
 import { clearProblem, showProblem } from "../base/problem.js";
+import { redraw } from "../base/redraw.js";
 
 const FORMATS = { "": "by the file's ending", "text/turtle": "Turtle", "application/trig": "TriG", "application/n-triples": "N-Triples",
   "application/n-quads": "N-Quads", "application/rdf+xml": "RDF/XML", "application/ld+json": "JSON-LD" };
@@ -30,7 +31,7 @@ function browse(iri) {
 }
 
 function graphRow([iri, many]) {
-  return el("tr", {},
+  return el("tr", { dataset: { key: iri } },
     el("th", { scope: "row" }, iri === "" ? "default graph" : breakable(iri)),
     el("td", { class: "num" }, count(many)),
     // A graph that is named by a blank node cannot be asked for by name.
@@ -42,8 +43,8 @@ function graphRow([iri, many]) {
 
 function showGraphs() {
   const entries = [...quads.entries()].sort(([a], [b]) => (a === "" ? -1 : b === "" ? 1 : a.localeCompare(b)));
-  if (!byId("graphs").tBodies[0].contains(document.activeElement)) put(byId("graphs").tBodies[0], entries.map(graphRow));
-  put(byId("graph-names"), entries.filter(([iri]) => iri !== "").map(([iri]) => el("option", { value: iri })));
+  redraw(byId("graphs").tBodies[0], entries.map(graphRow));
+  redraw(byId("graph-names"), entries.filter(([iri]) => iri !== "").map(([iri]) => el("option", { value: iri })));
   const total = [...quads.values()].reduce((sum, many) => sum + many, 0);
   const named = entries.length - (quads.has("") ? 1 : 0);
   byId("no-quads").hidden = total > 0;
@@ -102,7 +103,6 @@ async function drop(iri) {
   try {
     if (iri !== "") dropped.add(iri);
     await call("DELETE", graphPath(iri));
-    document.activeElement.blur();
     if (iri !== "") quads.delete(iri);
     showGraphs();
   } catch (problem) {

@@ -1,15 +1,16 @@
 // One stream: its figures and rates, newest elements, dead letters, declaration, a form to push.
 
 import { call, Problem, queryPath } from "../base/api.js";
-import { byId, el, poll, put, serverState, setText } from "../base/dom.js";
+import { byId, el, poll, serverState, setText } from "../base/dom.js";
 import { count, duration, instant } from "../base/format.js";
 import { showProblem } from "../base/problem.js";
+import { redraw } from "../base/redraw.js";
 import { prefixesOf } from "../base/terms.js";
+import { BegunRates } from "../charts/begun.js";
 import { drawChart } from "../charts/lines.js";
 import { drop, heartbeat } from "../streams/actions.js";
 import { Declaration } from "../streams/declaration.js";
 import { lagText, lateText, timeText } from "../streams/figures.js";
-import { StreamRates } from "../streams/history.js";
 import { Letters } from "../streams/letters.js";
 import { streamPath } from "../streams/path.js";
 import { pushForm } from "../streams/push.js";
@@ -18,7 +19,7 @@ import { Tail } from "../streams/tail.js";
 const LABELS = ["Elements", "Late"];
 let stream = serverState().stream;
 const prefixes = prefixesOf("");
-const rates = new StreamRates();
+const rates = new BegunRates(["elements", "late"], (iri) => streamPath(iri, "/history"));
 const letters = new Letters(stream, prefixes, update);
 const tail = new Tail(stream.name, prefixes);
 
@@ -30,7 +31,7 @@ function show() {
   const [behind, exactly] = lagText(stream);
   byId("activity").className = `badge badge-${stream.idle ? "idle" : "active"}`;
   setText(byId("activity"), stream.idle ? "idle" : "active");
-  put(byId("figures"),
+  redraw(byId("figures"),
     figure("Elements", count(stream.elements)),
     figure("Kept", count(stream.retained), stream.oldest_retained === null ? null : `from ${instant(stream.oldest_retained)} on`),
     figure("Watermark (UTC)", instant(stream.watermark), stream.watermark === null ? null : `${stream.watermark} ms`),
@@ -39,9 +40,9 @@ function show() {
     figure("Silent for", stream.silent_ms === null ? "–" : duration(stream.silent_ms)),
     figure("Late", lateText(stream)),
     figure("Time", timeText(stream)));
-  const rate = rates.of(stream);
+  const rate = rates.of(stream.iri, { elements: stream.elements, late: stream.late_count });
   drawChart(byId("chart"), rate, LABELS);
-  put(byId("readers"), stream.readers.length === 0 ? "No query reads it." : ["Read by ", stream.readers.map((reader, i) => [i > 0 ? ", " : null,
+  redraw(byId("readers"), stream.readers.length === 0 ? "No query reads it." : ["Read by ", stream.readers.map((reader, i) => [i > 0 ? ", " : null,
     el("a", { href: `/ui/queries/${encodeURIComponent(reader)}` }, reader)])]);
   byId("drop").disabled = stream.readers.length > 0 || stream.derived_from !== null;
 }
@@ -59,12 +60,12 @@ async function update() {
 /** Who brings elements: sources of this stream, or the query that makes it. */
 async function showSources() {
   if (stream.derived_from !== null) {
-    put(byId("sources"), "Made by the query ", el("a", { href: `/ui/queries/${encodeURIComponent(stream.derived_from)}` }, stream.derived_from), ".");
+    redraw(byId("sources"), "Made by the query ", el("a", { href: `/ui/queries/${encodeURIComponent(stream.derived_from)}` }, stream.derived_from), ".");
     return;
   }
   const { sources } = (await call("GET", "/sources")).data;
   const own = sources.filter((source) => source.stream === stream.iri);
-  put(byId("sources"), own.length === 0 ? "No source feeds it; it is pushed to." : ["Fed by ", own.map((source, i) => [i > 0 ? ", " : null,
+  redraw(byId("sources"), own.length === 0 ? "No source feeds it; it is pushed to." : ["Fed by ", own.map((source, i) => [i > 0 ? ", " : null,
     el("a", { href: "/ui/connectors" }, source.name), ` (${source.kind}, ${source.state})`])]);
 }
 

@@ -5,24 +5,25 @@ import { commandBox, curl } from "../base/curl.js";
 import { announce, breakable, byId, el, poll, put, serverState, setText } from "../base/dom.js";
 import { count, counted, instant, rate } from "../base/format.js";
 import { clearProblem, showProblem } from "../base/problem.js";
+import { redraw } from "../base/redraw.js";
+import { BegunRates } from "../charts/begun.js";
 import { drawSpark } from "../charts/lines.js";
 import { drop, heartbeat } from "../streams/actions.js";
 import { lagText, lateText, timeText } from "../streams/figures.js";
-import { StreamRates } from "../streams/history.js";
-import { streamView } from "../streams/path.js";
+import { streamPath, streamView } from "../streams/path.js";
 import { pushForm } from "../streams/push.js";
 
-const rates = new StreamRates();
+const rates = new BegunRates(["elements", "late"], (iri) => streamPath(iri, "/history"));
 const body = byId("streams").tBodies[0];
 const OPTIONS = [["lateness", "lateness"], ["late", "late"], ["idle", "idle_timeout"], ["retention", "retention"], ["property", "timestamp_property"]];
 
 function row(stream) {
-  const known = rates.of(stream);
+  const known = rates.of(stream.iri, { elements: stream.elements, late: stream.late_count });
   const spark = el("div", { class: "sparkcell" });
   drawSpark(spark, known.samples.map(({ values }) => values[0]));
   const { readers } = stream;
   const [behind, exactly] = lagText(stream);
-  return el("tr", {},
+  return el("tr", { dataset: { key: stream.iri } },
     el("th", { scope: "row" }, el("a", { href: streamView(stream.iri) }, stream.name), el("span", { class: "sub" }, breakable(stream.iri))),
     el("td", {}, spark, el("span", { class: "sub short" }, `${rate(known.latest()[0])} /s`)),
     el("td", { class: "num" }, count(stream.elements), el("span", { class: "sub" }, `${count(stream.retained)} kept`)),
@@ -34,18 +35,17 @@ function row(stream) {
       el("a", { href: `/ui/queries/${encodeURIComponent(reader)}` }, reader)])),
     el("td", { class: "actions" },
       el("button", { type: "button", class: "quiet", dataset: { action: "push" }, on: { click: () => choose(stream) } }, "Push"),
-      el("button", { type: "button", class: "quiet", title: "Move the watermark without data", on: { click: () => heartbeat(stream, again) } }, "Heartbeat"),
+      el("button", { type: "button", class: "quiet", title: "Move the watermark without data", on: { click: () => heartbeat(stream, update) } }, "Heartbeat"),
       el("button", { type: "button", class: "quiet danger", disabled: readers.length > 0,
-        title: readers.length > 0 ? "A query reads this stream" : null, on: { click: () => drop(stream, again) } }, "Drop")));
+        title: readers.length > 0 ? "A query reads this stream" : null, on: { click: () => drop(stream, update) } }, "Drop")));
 }
 
 function show(streams) {
-  // Redrawing under the keyboard's focus would lose it.
-  if (!body.contains(document.activeElement)) put(body, streams.map(row));
+  redraw(body, streams.map(row));
   byId("no-streams").hidden = streams.length > 0;
   byId("streams-scroll").hidden = streams.length === 0;
   setText(byId("summary"), streams.length === 0 ? "" : counted(streams.length, "stream"));
-  put(byId("stream-names"), streams.map((stream) => el("option", { value: stream.name })));
+  redraw(byId("stream-names"), streams.map((stream) => el("option", { value: stream.name })));
 }
 
 async function update() {
@@ -54,11 +54,6 @@ async function update() {
   } catch {
     // The header shows that the connection is lost; the next round tries again.
   }
-}
-
-async function again() {
-  document.activeElement.blur();
-  await update();
 }
 
 function choose(stream) {

@@ -1,7 +1,8 @@
 // What there is to know of one operator of a plan, and of the static table that it reads.
 
-import { breakable, el, put } from "../base/dom.js";
+import { breakable, el } from "../base/dom.js";
 import { count, duration, instant, rate } from "../base/format.js";
+import { redraw } from "../base/redraw.js";
 import { brief } from "./graph.js";
 
 function pair(term, detail, title = null) {
@@ -13,7 +14,7 @@ export function showDetails(place, operator, figures, shorten, refresh) {
   const { steps, timed_steps: timed } = figures.document;
   const shared = operator.timed_with !== operator.number;
   const time = shared ? `with operator #${operator.timed_with}` : operator.microseconds === null ? "not measured yet" : `${rate(operator.microseconds)} µs a step`;
-  put(place,
+  redraw(place,
     el("h3", {}, `${operator.operator} `, el("span", { class: "muted" }, `#${operator.number}`)),
     el("pre", { class: "wrap pattern" }, operator.part ? operator.part.pattern : shorten(operator.detail) || brief(operator, shorten)),
     el("dl", { class: "figures" },

@@ -1,8 +1,9 @@
 // The plan of a query: as a graph, as a table of its operators, and as text, with live figures while it is looked at.
 
 import { call, queryPath } from "../base/api.js";
-import { announce, byId, el, poll, put, setText } from "../base/dom.js";
+import { announce, byId, el, poll, setText } from "../base/dom.js";
 import { count, rate } from "../base/format.js";
+import { redraw } from "../base/redraw.js";
 import { tabs } from "../base/tabs.js";
 import { shortIri } from "../base/terms.js";
 import { showDetails } from "./details.js";
@@ -44,9 +45,8 @@ export function showPlan(name, prefixes, onProblem) {
     graph.update(operators, selected);
     const shown = operators.find(({ number }) => number === selected);
     byId("plan-details").hidden = shown === undefined;
-    // Redrawing under the keyboard's focus would lose it.
-    if (shown && !byId("plan-details").contains(document.activeElement)) showDetails(byId("plan-details"), shown, figures, shorten, refresh);
-    put(byId("plan-table").tBodies[0], figures.tree().map((line) => row(line, shorten)));
+    if (shown) showDetails(byId("plan-details"), shown, figures, shorten, refresh);
+    redraw(byId("plan-table").tBodies[0], figures.tree().map((line) => row(line, shorten)));
     setText(byId("plan-note"), note(figures));
   }
 

@@ -1,16 +1,17 @@
 // The one-shot queries and updates that run now, with a way to stop each.
 
 import { call } from "../base/api.js";
-import { announce, el, poll, put } from "../base/dom.js";
+import { announce, el, poll } from "../base/dom.js";
 import { duration } from "../base/format.js";
 import { showProblem } from "../base/problem.js";
+import { redraw } from "../base/redraw.js";
 
 /** Keep the body of a table current; `then(processes)` follows each look. */
 export function watchRunning(body, problemPlace, everyMs, then) {
   const look = async () => {
     try {
       const { data } = await call("GET", "/processes");
-      if (!body.contains(document.activeElement)) put(body, data.processes.map(row));
+      redraw(body, data.processes.map(row));
       then(data.processes);
     } catch {
       // The header shows that the connection is lost; the next round tries again.
@@ -21,14 +22,13 @@ export function watchRunning(body, problemPlace, everyMs, then) {
     try {
       await call("DELETE", `/processes/${encodeURIComponent(id)}`);
       announce(`${id} is stopped.`);
-      document.activeElement.blur();
       await look();
     } catch (problem) {
       showProblem(problemPlace, problem);
     }
   };
 
-  const row = (process) => el("tr", {},
+  const row = (process) => el("tr", { dataset: { key: process.id } },
     el("th", { scope: "row" }, process.id),
     el("td", {}, process.kind, el("span", { class: "sub" }, [process.lane, process.user].filter(Boolean).join(", "))),
     el("td", {}, duration(process.seconds * 1000), process.stopping ? el("span", { class: "sub" }, "stopping") : null),

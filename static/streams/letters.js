@@ -1,8 +1,9 @@
 // Dead letters of a stream: what did not get where it should, by reason, to be tried again or dropped.
 
 import { call } from "../base/api.js";
-import { byId, el, put } from "../base/dom.js";
+import { byId, el } from "../base/dom.js";
 import { count, counted, instant } from "../base/format.js";
+import { redraw } from "../base/redraw.js";
 import { act } from "./actions.js";
 import { streamPath } from "./path.js";
 import { quadsNode } from "./quads.js";
@@ -26,12 +27,11 @@ export class Letters {
 
   async update() {
     const place = byId("letters");
-    if (place.contains(document.activeElement) && document.activeElement !== place) return;
     const { text, data } = await call("GET", streamPath(this.name, "/dead-letters"));
     if (text === this.shown) return;
     this.shown = text;
     byId("no-letters").hidden = data.letters.length > 0;
-    put(place, Object.keys(REASONS).map((reason) => this.group(reason, data.letters.filter((each) => each.reason === reason))));
+    redraw(place, Object.keys(REASONS).map((reason) => this.group(reason, data.letters.filter((each) => each.reason === reason))));
   }
 
   group(reason, letters) {
@@ -40,7 +40,7 @@ export class Letters {
     const newest = letters.slice(-SHOWN).reverse();
     // What has entered all the same cannot enter again.
     const again = letters.some((each) => !(each.reason === "late" && each.entered));
-    return el("section", { class: "letters", "aria-label": title, dataset: { reason } },
+    return el("section", { class: "letters", "aria-label": title, dataset: { reason, key: reason } },
       el("div", { class: "panel-head" }, el("h3", {}, `${title} (${count(letters.length)})`),
         el("span", { class: "actions" }, again ? this.button("Retry all", "retry", { reason }, `all ${reason} letters`) : null,
           this.button("Drop all", "drop", { reason }, `all ${reason} letters`, letters.length))),
@@ -54,7 +54,7 @@ export class Letters {
 
   row(letter) {
     const what = letter.record === undefined ? quadsNode(letter.quads, this.prefixes, 3) : el("pre", { class: "record wrap" }, letter.record);
-    return el("tr", { dataset: { letter: letter.id } },
+    return el("tr", { dataset: { letter: letter.id, key: letter.id } },
       el("td", {}, el("span", { class: "stamp" }, instant(letter.at)), letter.seq === null ? null : el("span", { class: "sub" }, `sequence ${letter.seq}`)),
       el("td", {}, what), el("td", {}, this.why(letter)),
       el("td", { class: "actions" }, letter.reason === "late" && letter.entered ? null : this.button("Retry", "retry", { id: letter.id }, `letter ${letter.id}`),
@@ -73,10 +73,7 @@ export class Letters {
       if (many > 1 && !window.confirm(`Drop ${counted(many, "dead letter")} for good?`)) return null;
       const step = action === "retry" ? () => call("POST", streamPath(this.name, "/dead-letters:retry", choice))
         : () => call("DELETE", streamPath(this.name, "/dead-letters", choice));
-      return act(step, (answer) => told(action, answer), async () => {
-        document.activeElement.blur();
-        await this.then();
-      });
+      return act(step, (answer) => told(action, answer), this.then);
     };
     return el("button", { type: "button", class: action === "drop" ? "quiet danger" : "quiet", "aria-label": `${label}: ${what}`, on: { click } }, label);
   }
