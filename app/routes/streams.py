@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flask import Blueprint, Response, request
 
 from quadrill.continuous.language.mapping.declaration import read_declaration
@@ -167,13 +169,8 @@ def drop_by_name(name: str) -> Response:
 def _declare(name: str | None) -> Response:
     incoming.known_parameters({"iri", "dry_run"})
     members = incoming.json_body(services().settings.max_query_bytes, "the declaration")
-    given = members.pop("iri", None)
-    if given is not None and not isinstance(given, str):
-        raise HttpError(400, "the member iri must be a text", code="member")
-    asked = request.args.get("iri")
-    if given is not None and asked is not None and given != asked:
-        raise HttpError(400, f"the declaration names two streams, {given} and {asked}", code="member")
-    iri = given or asked
+    iri = _one_of(members.pop("iri", None), request.args.get("iri"), "iri")
+    name = _one_of(members.pop("name", None), name, "name")
     if iri is None and name is None:
         raise HttpError(400, "the declaration does not say which stream: iri is missing", code="member")
     if incoming.flag("dry_run"):
@@ -183,6 +180,15 @@ def _declare(name: str | None) -> Response:
     status = 201 if created else 200
     headers = {"Location": f"{incoming.base_url()}streams/{description['name']}"} if created else None
     return incoming.json_response(description, status, headers)
+
+
+def _one_of(given: Any, asked: str | None, member: str) -> str | None:
+    """What a member of the declaration and the address say, which must not differ."""
+    if given is not None and not isinstance(given, str):
+        raise HttpError(400, f"the member {member} must be a text", code="member")
+    if given is not None and asked is not None and given != asked:
+        raise HttpError(400, f"the declaration names two streams, {given} and {asked}", code="member")
+    return given or asked
 
 
 def _push(name: str | None) -> Response:

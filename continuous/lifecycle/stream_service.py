@@ -47,7 +47,7 @@ class StreamService:
     lifecycle: QueryLifecycle
 
     def declare_stream(
-        self, iri: str | None = None, *, name: str | None = None, **options: Any
+        self, iri: str | None = None, /, *, name: str | None = None, **options: Any
     ) -> tuple[dict[str, Any], bool]:
         """Declare a stream or change its options; its description and whether it is new.
 
@@ -61,7 +61,7 @@ class StreamService:
                 self.lifecycle.tell_new_stream(state)
             return self.stream(state.iri), created
 
-    def stream_change(self, iri: str | None, *, name: str | None, **options: Any) -> str:
+    def stream_change(self, iri: str | None, /, *, name: str | None, **options: Any) -> str:
         """What `declare_stream` would do: ``create``, ``change`` or ``same``; raises as it."""
         found, record = self.parts.streams.declared(iri, name, options)
         return "create" if found is None else "same" if record == found.record else "change"

@@ -374,7 +374,7 @@ def _record(
     name: str, iri: str, options: dict[str, Any], settings: EngineSettings, created_ms: int
 ) -> StreamRecord:
     """A declared stream; raises InputError for an unknown option or a wrong value."""
-    unknown = sorted(set(options) - set(_OPTIONS) - {"iri", "name"})
+    unknown = sorted(set(options) - set(_OPTIONS))
     if unknown:
         raise InputError(f"a stream has no option {unknown[0]!r}", hint=f"Options are {', '.join(_OPTIONS)}")
     record = StreamRecord(

@@ -328,6 +328,8 @@ def refuse(
 ) -> None:
     """List what could not be read, if the push is a partial one; raise the error if not."""
     if not options.partial:
+        if line is not None and not isinstance(error, RdfSyntaxError):
+            error.details["line"] = line
         raise error
     if len(result.bad) == options.max_bad:
         raise LimitError(f"more than {options.max_bad:,} elements of the push are bad", hint=error.message)

@@ -55,6 +55,14 @@ def test_a_stream_is_declared_with_201_and_again_with_200(fresh: LiveServer) -> 
     assert fresh.client.get("/streams/other").json()["iri"] == "http://example.org/other"
 
 
+def test_a_declaration_may_name_its_stream_but_not_twice(fresh: LiveServer) -> None:
+    named = fresh.client.put("/streams?iri=http://e/a", json={"name": "mine"})
+    assert (named.status_code, named.json()["name"]) == (201, "mine")
+    assert fresh.client.put("/streams/mine", json={"name": "mine", "iri": "http://e/a"}).status_code == 200
+    problem_of(fresh.client.put("/streams/mine", json={"name": "yours"}), 400)
+    problem_of(fresh.client.put("/streams/mine", json={"name": 1}), 400)
+
+
 def test_heartbeats_move_the_watermark(fresh: LiveServer) -> None:
     fresh.client.put("/streams/s", json={"iri": "urn:s"})
     assert fresh.client.post("/streams/s:heartbeat", params={"at": "5000"}).status_code == 204
@@ -79,6 +87,19 @@ def test_a_push_is_all_or_nothing_unless_partial(fresh: LiveServer) -> None:
     assert partial.status_code == 200
     assert partial.json()["accepted"] == 2
     assert len(partial.json()["bad"]) == 1
+
+
+def test_whatever_is_wrong_with_a_line_its_number_is_told(fresh: LiveServer) -> None:
+    for wrong in (
+        '{"at": "soon", "data": ""}',
+        '{"at": 2, "data": 5}',
+        '{"at": 2}',
+        "[]",
+        '{"at": 2, "data": "", "dat": ""}',
+        '{"data": "<urn:s> <http://www.w3.org/ns/prov#generatedAtTime> 1.5 ."}',
+    ):
+        answer = fresh.client.post("/streams/r", content=line(1, 1) + "\n\n" + wrong, headers=NDJSON)
+        assert problem_of(answer, 400)["line"] == 3, wrong
 
 
 def test_the_bad_elements_of_a_partial_push_are_listed_in_the_order_of_the_document(
@@ -136,6 +157,7 @@ def test_an_idempotency_key_repeats_its_answer_and_refuses_another_body(fresh: L
         ("DELETE", "/streams/nobody", {}, "", 404),
         ("PUT", "/streams/r", {}, '{"iri": "urn:r", "latenes": "2s"}', 400),
         ("PUT", "/streams/r", {}, '{"iri": "urn:r", "late": "maybe"}', 400),
+        ("PUT", "/streams/r", {}, '{"iri": "urn:r", "self": 1}', 400),
         ("PUT", "/streams/r", {}, '{"iri": ', 400),
         ("PUT", "/streams/r", {}, "[]", 400),
         ("PUT", "/streams", {}, "{}", 400),

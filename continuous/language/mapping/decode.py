@@ -65,8 +65,7 @@ def of_records(records: Iterable[Record], mapping: RecordMapping, options: Decod
                 at = record_ms(None, None, timed)
         except QuadrillError as error:
             if isinstance(error, InputError | LimitError) and isinstance(found, dict):
-                details = {**error.details, "line": line}
-                error = type(error)(f"{place}: {error.message}", hint=error.hint, code=error.code, **details)
+                error = type(error)(f"{place}: {error.message}", hint=error.hint, code=error.code)
             refuse(result, error, place, line, options, record)
             continue
         if options.partial:
