@@ -21,7 +21,7 @@ _EVENTS, _LINES = Offer("events", EVENT_STREAM), Offer("lines", LINES)
 @blueprint.get("/changes")
 def changes() -> Response:
     """The change feed, from ``?after=`` or ``Last-Event-ID``, else from now on."""
-    incoming.known_parameters({"after", "patch", "graph"})
+    incoming.known_parameters({"after", "patch", "graph"}, several={"graph"})
     form = negotiation.choose(request.headers.get("Accept"), (_EVENTS, _LINES)).media_type
     after = request.headers.get("Last-Event-ID") or request.args.get("after")
     version = None if after is None else incoming.whole_number("the version to begin after", after)

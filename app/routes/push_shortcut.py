@@ -107,7 +107,9 @@ def _target(path: str, query: bytes) -> _Target | None:
     parameters: dict[str, str] = {}
     try:
         for key, value in protocol.fields_of(query) if query else ():
-            parameters.setdefault(key, value)
+            if key in parameters:
+                return None
+            parameters[key] = value
     except QuadrillError:
         return None
     rule = ("/streams" if name is None else "/streams/<part:name>") + (_HEARTBEAT if heartbeat else "")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from flask import Response, current_app, g, request
+from werkzeug.datastructures import MultiDict
 
 from quadrill.store.changes.commit import Commit
 
@@ -165,15 +166,22 @@ def whole_number(name: str, text: str) -> int:
     return int(text)
 
 
-def known_parameters(allowed: Iterable[str], given: Iterable[str] | None = None) -> None:
+def known_parameters(
+    allowed: Iterable[str], given: Iterable[str] | None = None, *, several: Container[str] = ()
+) -> None:
     """Refuse parameters that a resource does not have: a misspelt one would be ignored silently.
 
-    ``given`` are the names of those that came, without it those of the address.
+    So would the second of two with one name, but for ``several``, which may be repeated. ``given`` are the
+    parameters that came, or only their names, without it those of the address.
 
     Raises: HttpError 400.
     """
-    names = frozenset(allowed)
-    unknown = sorted(name for name in (request.args if given is None else given) if name not in names)
+    names, came = frozenset(allowed), request.args if given is None else given
+    if isinstance(came, MultiDict):
+        for name, values in came.lists():
+            if len(values) > 1 and name not in several:
+                raise HttpError(400, f"the parameter {name} is given {len(values)} times", code="parameter")
+    unknown = sorted(name for name in came if name not in names)
     if unknown:
         raise HttpError(
             400,

@@ -155,6 +155,7 @@ def map_by_name(name: str) -> Response:
 @blueprint.delete("/streams")
 def drop_by_iri() -> Response:
     """Drop the stream with ``?iri=``; 409 while a query reads it."""
+    incoming.known_parameters({"iri"})
     services().engine.drop_stream(_iri())
     return Response(status=204)
 
@@ -162,6 +163,7 @@ def drop_by_iri() -> Response:
 @blueprint.delete("/streams/<part:name>")
 def drop_by_name(name: str) -> Response:
     """Drop a stream; 409 while a query reads it."""
+    incoming.known_parameters(())
     services().engine.drop_stream(incoming.check_name(name, "the stream name"))
     return Response(status=204)
 
@@ -208,7 +210,7 @@ def _push(name: str | None) -> Response:
 
 
 def _map(name: str | None) -> Response:
-    incoming.known_parameters({"iri"})
+    incoming.known_parameters({"iri"} if name is None else ())
     engine, limit = services().engine, services().settings.max_push_bytes
     stream = name or request.args.get("iri")
     if stream is None:
