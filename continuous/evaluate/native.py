@@ -26,7 +26,7 @@ from ..output.emission import Emission
 from ..output.subscription import EventKind
 from ..plan.plan_state import Encoded, PlanState
 from ..plan.run_loop import Ran, RunLoop, run_loop
-from ..rows import Delta, IdRow, Solution, merge
+from ..rows import Budget, Delta, IdRow, Solution, merge
 from ..static.static_evaluator import EvaluationOptions
 from ..static.table import Changes
 from ..static.table_registry import TableRegistry
@@ -103,9 +103,9 @@ class IncrementalAnswer:
     """
 
     def __init__(
-        self, state: PlanState, names: Sequence[str], most: int = 0, *, ask: bool, ordered: bool
+        self, state: PlanState, names: Sequence[str], budget: Budget, *, ask: bool, ordered: bool
     ) -> None:
-        """``most``: rows of the answer at most, 0 for no limit."""
+        """``budget``: that of the query, which limits the answer's rows."""
         self.rows: Delta = {}
         self._reading = threading.Lock()
         self.decode = state.decoder(names)
@@ -115,7 +115,7 @@ class IncrementalAnswer:
         self._top = state.top if ordered else None
         self._shown_revision = -1
         self._newest: AnswerChange | None = None
-        self._most = most or sys.maxsize
+        self._budget = budget
         # Changes that are not decoded yet, those of them that somebody has.
         self._waiting: deque[weakref.ref[AnswerChange]] = deque()
 
@@ -152,18 +152,19 @@ class IncrementalAnswer:
     @property
     def room(self) -> int:
         """How many rows it may have more."""
-        return self._most - len(self.rows)
+        return (self._budget.limits.kept or sys.maxsize) - len(self.rows)
 
     def check(self, changes: Iterable[Delta]) -> int:
         """How many rows it may have more behind some changes; raises BudgetError when it has too many."""
         return self._check(len(reduce(merge, changes, dict(self.rows))))
 
     def _check(self, rows: int) -> int:
-        if rows > self._most:
-            raise BudgetError(
-                f"the answer has {rows} rows, the limit is {self._most} (max_answer_rows)", limit=self._most
-            )
-        return self._most - rows
+        limits = self._budget.limits
+        most = limits.kept or sys.maxsize
+        if rows > most:
+            which = "max_rows" if most == limits.rows else "max_answer_rows"
+            raise BudgetError(f"the answer has {rows} rows, the limit is {most} ({which})", limit=most)
+        return most - rows
 
     def rows_after(self, change: AnswerChange) -> list[Solution]:
         """The whole answer after a step: the newest answer without the changes since. In any thread."""
@@ -272,8 +273,8 @@ class NativeEvaluator(Evaluator):
                 ordered=self.ordered,
             )
             names = [var.name for var in self.columns]
-            ask, most = self.query.form == "ask", self.budget.limits.kept
-            self.answer = IncrementalAnswer(state, names, most, ask=ask, ordered=self.ordered)
+            ask = self.query.form == "ask"
+            self.answer = IncrementalAnswer(state, names, self.budget, ask=ask, ordered=self.ordered)
             self.state = state
         return state
 

@@ -268,9 +268,8 @@ class CommonPlan:
             with self._terms.planning:
                 self._constants[seat.label] = tuple(self._terms.dictionary.ids[term] for term in constants)
             ask = native.query.form == "ask"
-            most = native.budget.limits.kept
             self._answers[seat.label] = IncrementalAnswer(
-                self.state, native.vars, most, ask=ask, ordered=False
+                self.state, native.vars, native.budget, ask=ask, ordered=False
             )
         self._take_members(seats, 1)
 

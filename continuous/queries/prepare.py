@@ -127,9 +127,11 @@ class PreparedQuery:
 
     @property
     def limits(self) -> Limits:
-        """What it may cost: as the registration says, else as the settings do."""
+        """What it may cost: as the registration says, of its answer, too, else as the settings do."""
         rows, ms, given = self.registration.max_rows, self.registration.max_time, self.default_limits
-        return replace(given, rows=given.rows if rows is None else rows, ms=given.ms if ms is None else ms)
+        if rows is not None:
+            given = replace(given, rows=rows, kept=min(rows, given.kept or rows))
+        return given if ms is None else replace(given, ms=ms)
 
 
 # --- from text and options -------------------------------------------------------------------------

@@ -96,6 +96,21 @@ def test_a_registration_has_its_own_limits_which_can_change() -> None:
         assert "its limit (max_rows) is 20" in state(b, "more")[1]
 
 
+@pytest.mark.parametrize("output", ["istream", "rstream", "changes"])
+def test_max_rows_of_a_registration_limits_its_answer_too(output: str) -> None:
+    with bench() as b:
+        for name, most in (("few", 5), ("more", 50)):
+            b.register(name, GOOD, max_rows=most, output=output)
+        push(b, 5)
+        assert [state(b, name)[0] for name in ("few", "more")] == ["running", "running"]
+        push(b, 6, at=2)
+        assert "the answer has 6 rows, the limit is 5 (max_rows)" in state(b, "few")[1]
+        assert [each["reason"] for each in b.engine.dead_letters(S)] == ["budget"]
+        b.engine.patch("more", {"max_rows": 7})
+        push(b, 8, at=3)
+        assert "the limit is 7 (max_rows)" in state(b, "more")[1]
+
+
 def test_of_queries_with_one_plan_who_is_over_its_limit_fails_alone() -> None:
     text = 'SELECT ?b ?c WHERE { STREAM :s [RANGE 1m] { ?b :k "%s" . ?c :k "%s" } }'
     with bench(limits=Limits(rows=1_000)) as b:
