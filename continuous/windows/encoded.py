@@ -260,9 +260,10 @@ class EncodedContent:
     def add(self, *elements: Element) -> None:
         """Let elements enter."""
         counts, changes, wanted, coder = self.counts, self.changes, self.wanted, self._coder
-        coder.encode(elements)
-        for element in elements:
-            keys = coder.keys(element)
+        plain = coder.encode(elements)
+        for place, element in enumerate(elements):
+            known = element.encoded if place < plain else None
+            keys = coder.keys(element) if known is None else known[1]
             self.occurrences += len(keys)
             for key in keys:
                 if key is None or (wanted is not None and key[1] not in wanted):
@@ -281,9 +282,11 @@ class EncodedContent:
 
     def remove(self, *elements: Element) -> None:
         """Let elements leave."""
-        counts, changes, wanted, keys_of = self.counts, self.changes, self.wanted, self._coder.keys
+        counts, changes, wanted, coder = self.counts, self.changes, self.wanted, self._coder
+        stamp = coder.stamp
         for element in elements:
-            keys = keys_of(element)
+            known = element.encoded
+            keys = known[1] if known is not None and known[0] is stamp else coder.keys(element)
             self.occurrences -= len(keys)
             for key in keys:
                 if key is None or (wanted is not None and key[1] not in wanted):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -103,11 +104,15 @@ class GridWindow(WindowOperator):
         if closes := self.closes_by(instant):
             self._close(closes[-1])
 
-    def add(self, *elements: Element) -> bool:
-        """Keep elements for the windows that will close; the visible content stays."""
+    def add(self, element: Element) -> bool:
+        """Keep the element for the windows that will close; the visible content stays."""
+        self.add_all((element,))
+        return False
+
+    def add_all(self, elements: Sequence[Element]) -> None:
+        """Keep elements for the windows that will close."""
         self.state.waiting.extend(elements)
         self.state.waiting_quads += sum([len(element.statements) for element in elements])
-        return False
 
     def admit(self, element: Element, instant: int) -> bool:
         """Put an older element into the windows that hold its time, the one shown included."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
@@ -85,6 +86,11 @@ class WindowOperator:
         self.live.add(element)
         return True
 
+    def add_all(self, elements: Sequence[Element]) -> None:
+        """Take elements of one event time, or of several before the next close."""
+        for element in elements:
+            self.add(element)
+
     def close_next(self) -> bool:
         """Apply the next queued close of a counting window; False when none is queued."""
         return False
@@ -143,17 +149,21 @@ class RangeWindow(WindowOperator):
 
     def advance(self, instant: int) -> bool:
         """Let leave what is too old at ``instant``."""
-        elements, left = self.state.elements, False
+        elements, left = self.state.elements, []
         while elements and elements[0].event_time + self.stay <= instant:
-            self.live.remove(elements.popleft())
-            left = True
-        return left
+            left.append(elements.popleft())
+        self.live.remove(*left)
+        return bool(left)
 
     def add(self, element: Element) -> bool:
         """The element enters at its event time."""
-        self.state.elements.append(element)
-        self.live.add(element)
+        self.add_all((element,))
         return True
+
+    def add_all(self, elements: Sequence[Element]) -> None:
+        """Elements enter at their event time."""
+        self.state.elements.extend(elements)
+        self.live.add(*elements)
 
     def admit(self, element: Element, instant: int) -> bool:
         """The element enters if the window still holds its time."""

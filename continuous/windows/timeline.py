@@ -191,7 +191,7 @@ class QueryTimeline:
             ):
                 view.active, view.idle, view.time = True, False, event.after
                 for grid in self.windows.grids:
-                    grid.add(*event.elements)
+                    grid.add_all(event.elements)
                 self.inputs.taken += len(event.elements)
                 self.instant = event.elements[-1].event_time
                 return iter(())
@@ -243,9 +243,8 @@ class QueryTimeline:
             if elements:
                 for operator in windows:
                     operator.advance(at)
-                for element in elements:
-                    for operator in view.operators:
-                        operator.add(element)
+                for operator in view.operators:
+                    operator.add_all(elements)
                 self.inputs.taken += len(elements)
                 yield Evaluation(at, "elements")
 

@@ -138,7 +138,7 @@ def decode_line(body: bytes, media_type: str, at: int | None, timestamp_property
     if at is None and statement[1] == f"<{timestamp_property}>":
         return None
     place = f"graph {statement[3]}" if statement[3] else "the body"
-    return Decoded([made_element(((statement,), at, place, None, b"_:" in body))])
+    return Decoded([made_element(((statement,), at, place, None, False))])
 
 
 def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
