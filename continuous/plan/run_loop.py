@@ -24,6 +24,7 @@ from ..errors import BudgetError
 from ..expressions.compile import Emitter
 from ..output.emission import Emission, Event, SelectEmission, refuse
 from ..rows import Delta
+from ..windows.counting import TriplesWindow
 from ..windows.encoded import EncodedContent, Predicates
 from ..windows.operator import AllWindow, RangeWindow
 from ..windows.query_streams import Transaction
@@ -60,12 +61,14 @@ class Ran:
 class LoopWindow:
     """One window of a loop: the place of its stream, the source of the plan that its triples are.
 
-    ``stay`` is None for a window that nothing leaves.
+    ``stay`` is None for a window that nothing leaves by time; of ``triples`` it keeps the newest, where it
+    counts them.
     """
 
     stream: int
     source: SourceKey
     stay: int | None
+    triples: int | None
     wanted: Predicates
 
 
@@ -87,10 +90,15 @@ def run_loop(
     for (_, stream), operator, (key, live) in zip(
         timeline.windows.operators, timeline.windows, timeline.windows.contents, strict=True
     ):
-        if type(operator) not in (RangeWindow, AllWindow) or type(live) is not EncodedContent or key[1]:
+        if (
+            type(operator) not in (RangeWindow, AllWindow, TriplesWindow)
+            or type(live) is not EncodedContent
+            or key[1]
+        ):
             return None
         place = streams.index(stream)
-        windows.append(LoopWindow(place, state.keys[key[0]][0], operator.stay, live.wanted))
+        triples = operator.count if isinstance(operator, TriplesWindow) else None
+        windows.append(LoopWindow(place, state.keys[key[0]][0], operator.stay, triples, live.wanted))
     return RunLoop(state, windows, emission, check)
 
 
@@ -162,6 +170,8 @@ class RunLoop:
             out.line(f"count{number} = live{number}.counts")
             if each.stay is not None:
                 out.line(f"held{number} = windows[{number}].state.elements")
+            elif each.triples is not None:
+                out.line(f"newest{number} = windows[{number}].state.newest")
         for stream in sorted(streams):
             out.line(f"view{stream} = views[{stream}]")
         out.line("try:")
@@ -201,8 +211,13 @@ class RunLoop:
             return
         out.line(f"while held{number} and held{number}[0].event_time + {window.stay} <= due:")
         out.depth += 1
-        # Its ids are held by the window: they mean the same whatever was forgotten since.
         out.line(f"element = held{number}.popleft()")
+        self._leave(out, number, window)
+        out.depth -= 1
+
+    def _leave(self, out: Emitter, number: int, window: LoopWindow) -> None:
+        """An element leaves a window."""
+        # Its ids are held by the window: they mean the same whatever was forgotten since.
         out.line("known = element.encoded")
         out.line("keys = keys_of(element) if known is None else known[1]")
         out.line(f"live{number}.occurrences -= len(keys)")
@@ -210,8 +225,11 @@ class RunLoop:
         out.line(f"    if {self._unwanted(out, window)}: continue")
         out.line(f"    n = count{number}[key] - 1")
         out.line(f"    if n: count{number}[key] = n")
-        out.line(f"    else: del count{number}[key]; change{number}[key] = -1")
-        out.depth -= 1
+        out.line("    else:")
+        out.line(f"        del count{number}[key]")
+        if window.triples is not None:  # else nothing has entered yet
+            out.line(f"        if key in change{number}: del change{number}[key]; continue")
+        out.line(f"        change{number}[key] = -1")
 
     def _enter(self, out: Emitter, number: int, window: LoopWindow) -> None:
         """Elements enter a window."""
@@ -228,6 +246,14 @@ class RunLoop:
         out.line(f"            count{number}[key] = 1")
         out.line(f"            if key in change{number}: del change{number}[key]")
         out.line(f"            else: change{number}[key] = 1")
+        if window.triples is not None:
+            out.line(f"    newest{number}.add(element)")
+            out.line(f"    if newest{number}.number > {window.triples}:")
+            out.depth += 2
+            out.line(f"for element in newest{number}.take(newest{number}.number - {window.triples}):")
+            out.depth += 1
+            self._leave(out, number, window)
+            out.depth -= 3
 
     def _unwanted(self, out: Emitter, window: LoopWindow) -> str:
         """The test of a key that the window does not keep."""
@@ -324,4 +350,3 @@ class RunLoop:
         out.line(f"    row = {kind}[0]")
         out.line(f'    {kind}_line = f"{{{begin}}}{{due}}{{middle}}{{{{{cells}{{{end}}}"')
         out.line(f"else: {kind}_line = {line} if {kind} else {out.name_of('', 'k')}")
-

@@ -58,7 +58,7 @@ class TriplesWindow(WindowOperator):
     """
 
     def __init__(self, count: int) -> None:
-        self._count = count
+        self.count = count
         self.state: TriplesState = TriplesState()
 
     def add(self, element: Element) -> bool:
@@ -85,7 +85,7 @@ class TriplesWindow(WindowOperator):
     def _enter(self, element: Element) -> None:
         self.live.add(element)
         newest = self.state.newest
-        for oldest in newest.take(max(0, newest.number - self._count)):
+        for oldest in newest.take(max(0, newest.number - self.count)):
             self.live.remove(oldest)
 
 

@@ -38,6 +38,8 @@ QUERIES = {
     "ORDER BY ?v LIMIT 2",
     "inner": "SELECT ?v {{ SELECT ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } } ORDER BY DESC(?v) LIMIT 3 }}",
     "sorted": "SELECT ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } } ORDER BY ?x OFFSET 1",
+    "newest": "SELECT ?x ?v { STREAM :s [TRIPLES 3] { ?x :seen ?v } }",
+    "meeting": "SELECT ?x ?y { STREAM :s [TRIPLES 1] { ?x :seen ?v } STREAM :s [RANGE 3ms] { ?y :seen ?v } }",
     "distinct": "SELECT DISTINCT ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } }",
 }
 triples = st.tuples(st.sampled_from("abc"), st.sampled_from(["seen", "seen", "felt"]), st.integers(0, 2))
