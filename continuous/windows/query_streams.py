@@ -305,7 +305,7 @@ class InputOrder:
         view.active, view.idle = True, False
         late = []
         for element in event.elements:
-            is_late = instant is not None and before is not None and element.event_time < before
+            is_late = before is not None and element.event_time < before
             if is_late and not event.admit_late:
                 self.late += 1
             elif instant is not None and element.event_time < instant:

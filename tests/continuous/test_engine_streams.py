@@ -314,6 +314,22 @@ def test_policy_error_refuses_a_push_with_a_late_element() -> None:
         assert b.engine.stream(S)["accepted"] == 1
 
 
+def test_what_another_query_waits_for_is_late_for_a_new_one_from_its_beginning() -> None:
+    with bench() as b:
+        b.register("patient", "SELECT ?x WHERE { STREAM :s [RANGE 10s LATENESS 5s] { ?x :seen ?v } }")
+        b.push(10_000, "a")
+        b.register("new", RANGE)
+        b.push(8_000, "late")
+        b.push(11_000, "b")
+        assert b.told("new") == [("insert", 11_000, "b")]
+        b.engine.heartbeat(S, 12_000)
+        assert b.told("patient") == [
+            ("insert", 8_000, "late"),
+            ("insert", 10_000, "a"),
+            ("insert", 11_000, "b"),
+        ]
+
+
 def test_lateness_of_a_text_spares_its_stream_from_dropping() -> None:
     with bench() as b:
         b.register("q", "SELECT ?x WHERE { STREAM :s [RANGE 10s LATENESS 2s] { ?x :seen ?v } }")

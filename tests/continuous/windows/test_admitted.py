@@ -56,7 +56,7 @@ class World:
 
     def push(self, stream: int, *events: int) -> list[tuple[Any, ...]]:
         before = self.times[stream]
-        late = before.watermark() if self.timeline.instant is not None else None
+        late = before.watermark()
         elements = []
         for at in events:
             self.number += 1
