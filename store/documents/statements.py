@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from itertools import chain
 from typing import TypeAlias
 
 from pyoxigraph import Quad, RdfFormat, serialize
@@ -38,10 +37,10 @@ _NODE = rf"{_IRI}|_:[A-Za-z0-9_][A-Za-z0-9_\-]*+"
 
 def _lines(node: str) -> dict[RdfFormat, re.Pattern[str]]:
     """By format: a line of the plainest form with such nodes, its groups are those of the statement."""
-    triple = rf'({node}) ({_IRI}) ({node}|"(?:{_VALUE}|{_STRING}(?:{_LANGUAGE}|(?= ))))'
+    triple = rf'^({node}) ({_IRI}) ({node}|"(?:{_VALUE}|{_STRING}(?:{_LANGUAGE}|(?= ))))'
     return {
-        RdfFormat.N_TRIPLES: re.compile(rf"{triple}() \.(?:\n|\Z)"),
-        RdfFormat.N_QUADS: re.compile(rf"{triple}(?: ({node}))?+ \.(?:\n|\Z)"),
+        RdfFormat.N_TRIPLES: re.compile(rf"{triple}() \.(?:\n|\Z)", re.MULTILINE),
+        RdfFormat.N_QUADS: re.compile(rf"{triple}(?: ({node}))?+ \.(?:\n|\Z)", re.MULTILINE),
     }
 
 
@@ -74,7 +73,7 @@ def read_statements(text: str, rdf_format: RdfFormat, *, exact: bool = False) ->
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n")
-    if not exact and _ROUND in text:
+    if not exact and _has_round(text):
         text = _ROUND_DECIMAL.sub(_shortened, text)
     line = (_LINE if may_have_blank(text) else PLAIN_LINE)[rdf_format]
     match = line.match(text)
@@ -84,10 +83,19 @@ def read_statements(text: str, rdf_format: RdfFormat, *, exact: bool = False) ->
     if match.end() == size:
         return (match.groups(""),)  # type: ignore[return-value]  # it has four groups
     found: list[Statement] = line.findall(text)
-    # A search passes over what does not fit: then the lines found do not add up to the text.
-    named = sum([1 for each in found if each[3]]) if rdf_format is RdfFormat.N_QUADS else 0
-    added = sum(map(len, chain.from_iterable(found))) + 5 * len(found) + named
-    return tuple(found) if added == size + (not text.endswith("\n")) else None
+    # A search passes over what does not fit: then fewer are found than there are lines.
+    lines = text.count("\n") + (text[-1] != "\n")
+    return tuple(found) if len(found) == lines else None
+
+
+def _has_round(text: str) -> bool:
+    """True when a decimal ends with a zero behind its point; whole ones like "10" are as they should be."""
+    end = text.find(_ROUND)
+    while end >= 0:
+        if "." in text[text.rfind('"', 0, end) : end]:
+            return True
+        end = text.find(_ROUND, end + 1)
+    return False
 
 
 def _shortened(match: re.Match[str]) -> str:

@@ -126,6 +126,9 @@ def parsed(text: str, rdf_format: RdfFormat) -> list[Quad] | None:
 @example(f"{A} {A} {A} .\n\n{A} {A} {A} .\n", N_TRIPLES, False)
 @example(f"{A} {A} {A} .{A} {A} {A} .\n", N_TRIPLES, False)
 @example(f"{A} {A} {A} .\nx{A} {A} {A} .\n", N_TRIPLES, False)
+@example(f"{A} {A} {A} .\nx {A} {A} {A} .\n", N_QUADS, False)
+@example(f'{A} {A} "0"^^<{XSD}decimal> .\n{A} {A} "1.0"^^<{XSD}decimal> .\n', N_TRIPLES, False)
+@example(f'{A} {A} "0.10"^^<{XSD}decimal> .\n{A} {A} "."^^<{XSD}decimal> .\n', N_TRIPLES, False)
 def test_what_is_read_is_what_the_parser_reads(text: str, rdf_format: RdfFormat, exact: bool) -> None:
     found = read_statements(text, rdf_format, exact=exact)
     if found is None:
