@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal, InvalidOperation
 from functools import lru_cache, total_ordering
 from typing import Any
 
@@ -65,9 +65,9 @@ def total_key(term: Term | None) -> Key:
     return ((_UNBOUND,), "") if term is None else (_value_key(term), str(term))
 
 
-def number_key(number: int | Decimal) -> Key:
-    """`value_key` of an xsd:integer or xsd:decimal, by its number."""
-    return (_LITERAL, _NUMBER, 0, number)
+def number_key(scaled: int) -> Key:
+    """`value_key` of an xsd:integer or xsd:decimal, by its number times 10^18."""
+    return (_LITERAL, _NUMBER, 0, scaled)
 
 
 @lru_cache(maxsize=65536)
@@ -110,7 +110,10 @@ def _literal_key(literal: Literal) -> Key:
 
 
 def numeric_key(text: str, datatype: str) -> tuple[int, Decimal] | None:
-    """The key of a numeric literal (NaN after every number), or None when its text is no number."""
+    """The key of a numeric literal (NaN after every number), or None when its text is no number.
+
+    Numbers are times 10^18, so that those of most decimals are whole.
+    """
     if datatype in FLOAT_TYPES:
         special = {
             "NaN": (2, Decimal(0)),
@@ -124,7 +127,7 @@ def numeric_key(text: str, datatype: str) -> tuple[int, Decimal] | None:
         number = Decimal(text)
     except InvalidOperation:
         return None
-    return (0, number) if number.is_finite() else None
+    return (0, _EXACT.scaleb(number, 18)) if number.is_finite() else None
 
 
 def _zone_seconds(zone: str | None) -> int:
@@ -161,24 +164,24 @@ def _duration_key(found: re.Match[str]) -> tuple[Decimal, int]:
 class Tie:
     """Stands for a key that few comparisons ask for; it is made by the first that does."""
 
-    __slots__ = ("_key", "_make", "_row")
+    __slots__ = ("_given", "_key", "_make")
 
-    def __init__(self, make: Callable[[tuple[int, ...]], Key], row: tuple[int, ...]) -> None:
-        self._make, self._row = make, row
-        self._key: Key | None = None
+    def __init__(self, make: Callable[[Any], Any], given: Any) -> None:
+        self._make, self._given = make, given
+        self._key: Any = None
 
     @property
-    def key(self) -> Key:
+    def key(self) -> Any:
         """The key itself."""
         if self._key is None:
-            self._key = self._make(self._row)
+            self._key = self._make(self._given)
         return self._key
 
     def __lt__(self, other: Tie) -> bool:
-        return self.key < other.key
+        return bool(self.key < other.key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tie) and self.key == other.key
+        return isinstance(other, Tie) and bool(self.key == other.key)
 
     __hash__ = None  # type: ignore[assignment]  # it is compared only
 
@@ -197,9 +200,9 @@ def falling(key: Key) -> Key:
     return tuple([_opposite(part) for part in key])
 
 
-def falling_number_key(number: int | Decimal) -> Key:
-    """`falling` of `number_key`, of a number with fewer digits than an operator would round."""
-    return (-_LITERAL, -_NUMBER, 0, -number)
+def falling_number_key(scaled: int) -> Key:
+    """`falling` of `number_key`."""
+    return (-_LITERAL, -_NUMBER, 0, -scaled)
 
 
 def _opposite(part: Any) -> Any:
@@ -274,5 +277,6 @@ def _decimal_text(number: Decimal) -> str:
     return "2" + text if not sign else "0" + text.translate(_COMPLEMENT) + "~"
 
 
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
 _WIDE = Context(prec=4000, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _COMPLEMENT = str.maketrans("0123456789", "9876543210")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from ..algebra.nodes import Extend, OrderCondition
-from ..algebra.order import Key, Tie
-from .compile import ExpressionContext, compile_id
+from ..algebra.nodes import Extend, OrderCondition, Var
+from ..algebra.order import Key, Tie, falling_number_key, number_key
+from .compile import Emitter, ExpressionContext, compile_id
+from .scaled import NAMES
 from .values import OrderKeys
 
 Row = tuple[int, ...]
@@ -25,11 +25,7 @@ def row_order(
 
     ``given`` are the columns that a row has, ``late`` those that are computed when they are shown.
     """
-    parts = [
-        (keys.falling if each.descending else keys.value, compile_id(each.expr, given, context))
-        for each in conditions
-    ]
-    computed = []
+    columns_given, computed = given, []
     for each in late:
         computed.append(compile_id(each.expr, given, context))
         given = (*given, each.var.name)
@@ -43,11 +39,32 @@ def row_order(
     def tie(row: Row) -> Key:
         return tuple(map(keys.total, form(row)))
 
-    def sort_key(row: Row) -> Key:
-        # Side by side: of two keys none is the beginning of the other.
-        key: list[Any] = []
-        for key_of, id_of in parts:
-            key += key_of(id_of(row))
-        return (*key, Tie(tie, row))
+    return form, _sort_key(conditions, columns_given, context, keys, tie)
 
-    return form, sort_key
+
+def _sort_key(
+    conditions: Sequence[OrderCondition],
+    given: tuple[str, ...],
+    context: ExpressionContext,
+    keys: OrderKeys,
+    tie: Callable[[Row], Key],
+) -> Callable[[Row], Key]:
+    """The key of a row by the conditions, then what ``tie`` gives; a number needs no id to have a key."""
+    out = Emitter(context)
+    out.depth = 1
+    out.names.update(NAMES, Tie=Tie, tie=tie, id_of=context.values.id_of)
+    slots = {name: f"row[{place}]" for place, name in enumerate(given)}
+    parts = []
+    for each in conditions:
+        by_id = out.name_of(keys.falling if each.descending else keys.value, "key")
+        number = out.name_of(falling_number_key if each.descending else number_key, "number")
+        value = out.value(each.expr, slots)
+        term_id = slots.get(each.expr.name, "0") if isinstance(each.expr, Var) else f"id_of({value})"
+        parts.append(out.fresh("k"))
+        out.line(f"if type({value}) is Decimal18: {parts[-1]} = {number}({value})")
+        out.line(f"elif type({value}) is int: {parts[-1]} = {number}({value} * ONE)")
+        out.line(f"else: {parts[-1]} = {by_id}({term_id})")
+    # Side by side: of two keys none is the beginning of the other.
+    out.line(f"return ({''.join(f'*{each}, ' for each in parts)}Tie(tie, row))")
+    function: Callable[[Row], Key] = out.build("def sort_key(row):", "sort_key")
+    return function

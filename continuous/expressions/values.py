@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass
-from decimal import Decimal
 from math import isfinite
 from typing import Final, TypeAlias
 
@@ -32,7 +31,7 @@ from quadrill.store.dictionary import (
 )
 from quadrill.store.terms import Term
 
-from ..algebra.order import Key, falling, falling_number_key, number_key, value_key
+from ..algebra.order import Key, Tie, falling, falling_number_key, number_key, value_key
 from ..algebra.set_functions import double_text, single_text
 
 XSD: Final = "http://www.w3.org/2001/XMLSchema#"
@@ -171,10 +170,11 @@ class ValueTable(dict[int, Maybe]):
         kind = type(value)
         if kind is Decimal18:
             # Most numbers have ids that can be told from the value alone.
-            return (
-                _id_of_decimal(value)  # type: ignore[arg-type]  # its kind
-                or self.dictionary.texts[f'"{decimal_text(value)}{_DECIMAL_END}']  # type: ignore[arg-type]
-            )
+            found = _id_of_decimal(value)  # type: ignore[arg-type]  # its kind
+            if not found:
+                found = self.dictionary.texts[f'"{decimal_text(value)}{_DECIMAL_END}']  # type: ignore[arg-type]
+                self[found] = value
+            return found
         if kind is int and (found := integer_id(value)):  # type: ignore[arg-type]
             return found
         if value is None:
@@ -190,10 +190,14 @@ class ValueTable(dict[int, Maybe]):
 
 
 class OrderKeys:
-    """Keys by term id under SPARQL's order and under the total order; forgotten with their ids."""
+    """Keys by term id under SPARQL's order and under the total order.
 
-    def __init__(self, terms: TermDictionary) -> None:
-        self._terms = terms
+    Those of numbers are made when they are asked for, the others are remembered and forgotten with their ids.
+    """
+
+    def __init__(self, values: ValueTable) -> None:
+        self._values = values
+        self._terms = terms = values.dictionary
         self._value: dict[int, Key] = {}
         self._falling: dict[int, Key] = {}
         self._total: dict[int, Key] = {}
@@ -203,35 +207,33 @@ class OrderKeys:
 
     def value(self, term_id: int) -> Key:
         """The key of ORDER BY: terms of equal value tie."""
+        number = self._values[term_id]
+        if type(number) is Decimal18:
+            return number_key(number)
+        if type(number) is int:
+            return number_key(number * DECIMAL_ONE)
         key = self._value.get(term_id)
         if key is None:
-            number = None if term_id >= 0 else _inline_number(term_id)
-            if number is None:
-                key = value_key(self._terms.decode(term_id))
-            else:
-                key = number_key(number)
-                self._terms.met_inline(term_id)
-            self._value[term_id] = key
+            key = self._value[term_id] = value_key(self._terms.decode(term_id))
         return key
 
     def falling(self, term_id: int) -> Key:
         """The key of ORDER BY DESC."""
+        number = self._values[term_id]
+        if type(number) is Decimal18:
+            return falling_number_key(number)
+        if type(number) is int:
+            return falling_number_key(number * DECIMAL_ONE)
         key = self._falling.get(term_id)
         if key is None:
-            number = None if term_id >= 0 else _inline_number(term_id)
-            if number is None:
-                key = falling(self.value(term_id))
-            else:
-                key = falling_number_key(number)
-                self._terms.met_inline(term_id)
-            self._falling[term_id] = key
+            key = self._falling[term_id] = falling(self.value(term_id))
         return key
 
     def total(self, term_id: int) -> Key:
         """The key of the total order: only the same term ties."""
         key = self._total.get(term_id)
         if key is None:
-            key = self._total[term_id] = self.value(term_id), self._text(term_id)
+            key = self._total[term_id] = self.value(term_id), Tie(self._text, term_id)
         return key
 
     def _text(self, term_id: int) -> str:
@@ -241,12 +243,6 @@ class OrderKeys:
             if datatype is not XSD_STRING:
                 return f'"{text}"^^{datatype}'
         return str(self._terms.terms[term_id]) if term_id else ""
-
-
-def _inline_number(term_id: int) -> int | Decimal | None:
-    """The exact number in a negative id; None for a term that is none."""
-    decimal = inline_decimal(term_id)
-    return inline_integer(term_id) if decimal is None else Decimal(decimal[0]).scaleb(-decimal[1])
 
 
 def _id_of_decimal(scaled: int) -> int:

@@ -174,7 +174,7 @@ class EngineTerms:
         self.dictionary = TermDictionary(pace)
         self.values = ValueTable(self.dictionary)
         self.texts = TermTexts(self.dictionary)
-        self.keys = OrderKeys(self.dictionary)
+        self.keys = OrderKeys(self.values)
         self.coder = ElementCoder(self.dictionary)
         self.dictionary.hold(self.coder.held)
         # Held while a query is planned: its ids have no holder yet.

@@ -516,7 +516,8 @@ FUNCTIONS = [
 @pytest.mark.parametrize("grouped", [False, True])
 def test_aggregate(function: AggregateNode, grouped: bool) -> None:
     terms = TermDictionary()
-    values, keys = ValueTable(terms), OrderKeys(terms)
+    values = ValueTable(terms)
+    keys = OrderKeys(values)
     ids = [0, *map(terms.encode, TERMS)]
     cells = [[*map(terms.encode, pool), *unbound] for pool in POOLS for unbound in ([], [0])]
 
@@ -562,7 +563,8 @@ def test_aggregate(function: AggregateNode, grouped: bool) -> None:
 @given(histories(bags([True, False])))
 def test_counting_rows_and_distinct_rows(states: list[tuple[Delta, ...]]) -> None:
     terms = TermDictionary()
-    values, keys = ValueTable(terms), OrderKeys(terms)
+    values = ValueTable(terms)
+    keys = OrderKeys(values)
 
     def whole(relation: Delta) -> Delta:
         return {(values.id_of(sum(relation.values())), values.id_of(len(relation))): 1}
