@@ -7,7 +7,6 @@ import { codeBlock } from "../editor/coloured.js";
 import { Editor } from "../editor/editor.js";
 import { bytes, counted, duration } from "../base/format.js";
 import { clearProblem, showProblem } from "../base/problem.js";
-import { showBindings } from "../base/table.js";
 import { watchRunning } from "../query/running.js";
 import { forget, history, remember, save, saved } from "../query/saved.js";
 import { tabs } from "../base/tabs.js";
@@ -25,6 +24,7 @@ let mode = "query";
 const editor = new Editor(byId("editor"), { onRun: () => run(), onChange: () => sessionStorage.setItem(KEPT[mode], editor.text),
   complete: completion(() => (mode === "query" ? "sparql" : "update")) });
 let abort = null;
+let view = null;
 
 async function run() {
   const text = editor.text;
@@ -48,6 +48,12 @@ async function run() {
   }
 }
 
+/** Tables and pictures are fetched with the first answer. */
+async function answerView() {
+  const { AnswerView } = await import("../query/answer.js");
+  return new AnswerView();
+}
+
 function queryAddress() {
   const seconds = byId("timeout").value;
   return seconds ? `/query?timeout=${encodeURIComponent(seconds)}` : "/query";
@@ -56,16 +62,18 @@ function queryAddress() {
 async function query(text, began) {
   const answer = await call("POST", queryAddress(), { body: text, type: "application/sparql-query", accept: ACCEPT, signal: abort.signal, maxBytes: MAX_BYTES });
   const took = duration(performance.now() - began);
+  view ??= await answerView();
   byId("result-panel").hidden = false;
   const place = byId("result");
   const { data } = answer;
+  if (!data?.results) view.clear();
   if (data && typeof data === "object" && "boolean" in data) {
     setText(byId("timing"), took);
     put(place, el("p", { class: "boolean" }, el("strong", {}, data.boolean ? "true" : "false")));
     downloads(text, [["JSON", "application/sparql-results+json", "json"]]);
   } else if (data && typeof data === "object" && data.results) {
     setText(byId("timing"), `${counted(data.results.bindings.length, "row")}, ${bytes(answer.text.length)}, ${took}`);
-    showBindings(place, data, prefixesOf(text));
+    view.show(data, prefixesOf(text));
     downloads(text, [["CSV", "text/csv", "csv"], ["TSV", "text/tab-separated-values", "tsv"], ["JSON", "application/sparql-results+json", "json"]]);
   } else {
     setText(byId("timing"), `${bytes(answer.text.length)}, ${took}`);
@@ -78,6 +86,7 @@ async function query(text, began) {
 
 async function update(text, began) {
   const answer = await call("POST", "/update", { body: text, type: "application/sparql-update", signal: abort.signal });
+  view?.clear();
   byId("result-panel").hidden = false;
   setText(byId("timing"), duration(performance.now() - began));
   const version = /"(\d+)"/.exec(answer.headers.get("ETag") || "");

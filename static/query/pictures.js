@@ -1,22 +1,22 @@
-// The chart and the map of a query's results: which fit, which columns they show, and drawing them.
+// The chart and the map of an answer: which fit, which columns they show, and drawing them.
 
 import { drawBars } from "../charts/bars.js";
 import { barsOf, fitting, kindsOf, linesOf, namingColumn, pointsOf } from "../charts/kinds.js";
 import { drawSeries } from "../charts/series.js";
 import { byId, el, put, setText } from "../base/dom.js";
-import { instant } from "../base/format.js";
 import { shortText } from "../base/terms.js";
 
-const MOST_TIMED = 3000;
 const SAMPLE = 100;
 const SETTLED = 20;
-const KIND_NAMES = { line: "Lines over event time", bar: "Bars of the answer" };
+const KIND_NAMES = { line: "Lines over time", bar: "Bars of the answer" };
 
-/** Draws into the panes of the query page; what a person picked stays picked. */
+/** Draws into the panes of `pictures.html`; what a person picked stays picked. A `choice` picks rows, null takes all. */
 export class Pictures {
   constructor(prefixes, choice) {
     this.choice = choice;
-    this.show = (term) => shortText(term, prefixes);
+    this.prefixes = prefixes;
+    this.show = (term) => shortText(term, this.prefixes);
+    this.onPick = choice && (({ key }) => key && choice.follow(key));
     this.kinds = null;
     this.columns = "";
     this.picked = false;
@@ -32,13 +32,12 @@ export class Pictures {
     }
   }
 
-  /** Find out what fits the rows that there are, and show the tabs for it. */
-  fit(events, answer) {
-    const rows = this.rowsOf(events.slice(-SAMPLE), answer);
+  /** Find out what fits the rows that there are (of `FeedRows` or `AnswerRows`), and show the tabs for it. */
+  fit(from) {
+    const rows = from.rows(SAMPLE);
     if (rows.length === 0) return;
-    const variables = answer?.head?.vars ?? events.findLast(({ data }) => data.head?.vars)?.data.head.vars ?? [];
-    this.kinds = kindsOf(variables, rows);
-    const fits = fitting(this.kinds, true);
+    this.kinds = kindsOf(from.variables, rows);
+    const fits = fitting(this.kinds, from.running);
     byId("tab-chart").hidden = !fits.includes("line") && !fits.includes("bar");
     byId("tab-map").hidden = !fits.includes("map");
     // The first rows may not tell yet which column names a line; later it stays, so that a picture does not jump.
@@ -51,53 +50,41 @@ export class Pictures {
     options(byId("chart-name"), this.kinds.names.map((name) => [name, `?${name}`]), namingColumn(this.kinds, byId("chart-kind").value), this.picked);
   }
 
-  /** Rows of the answer that stands, or of recent events when none does. */
-  rowsOf(events, answer) {
-    if (answer?.results?.bindings.length > 0) return answer.results.bindings;
-    return this.timed(events).slice(-500).map(({ row }) => row);
+  offer(from) {
+    this.fit(from);
+    if (this.kinds) this.choice.offer([...from.rows(), ...from.timed().map(({ row }) => row)], this.kinds.names);
   }
 
-  /** Rows of events with their event times. */
-  timed(events) {
-    const rows = events.flatMap(({ kind, data }) => (kind === "delete" ? [] : (data.results?.bindings ?? []).map((row) => ({ at: data.at, row }))));
-    return rows.slice(-MOST_TIMED);
+  takes(row) {
+    return this.choice === null || this.choice.matches(row);
   }
 
-  offer(events, answer) {
-    this.fit(events, answer);
-    if (this.kinds) this.choice.offer([...this.rowsOf(events, answer), ...this.timed(events).map(({ row }) => row)], this.kinds.names);
-  }
-
-  drawChart(events, answer) {
+  drawChart(from) {
     if (this.kinds === null || this.kinds.numbers.length === 0) return;
     const [kind, number, name] = ["chart-kind", "chart-number", "chart-name"].map((id) => byId(id).value);
     byId("lines").hidden = kind !== "line";
     byId("bars").hidden = kind !== "bar";
-    const onPick = ({ key }) => key && this.choice.follow(key);
     if (kind === "line") {
-      const lines = linesOf(this.timed(events).filter(({ row }) => this.choice.matches(row)), name || null, number, this.show);
-      setText(byId("chart-note"), `?${number} of the rows that came${name ? `, a line for each ?${name}` : ""}. Event time is UTC.`);
-      drawSeries(byId("lines"), lines, { caption: `?${number} over event time`, onPick: name ? onPick : null, height: 260 });
+      const time = from.running ? null : this.kinds.times[0];
+      const lines = linesOf(from.timed(time).filter(({ row }) => this.takes(row)), name || null, number, this.show);
+      setText(byId("chart-note"), `?${number} ${time === null ? "of the rows that came" : `over ?${time}`}${name ? `, a line for each ?${name}` : ""}. ${time === null ? "Event time is" : "Times are"} UTC.`);
+      drawSeries(byId("lines"), lines, { caption: `?${number} over ${time === null ? "event time" : `?${time}`}`, onPick: name ? this.onPick : null, height: 260 });
     } else {
-      const bars = barsOf(this.rowsOf(events, answer).filter((row) => this.choice.matches(row)), name, number, this.show);
-      setText(byId("chart-note"), `?${number} by ?${name}, ${source(answer)}.`);
-      drawBars(byId("bars"), bars, { caption: `?${number} by ?${name}`, onPick });
+      const bars = barsOf(from.rows().filter((row) => this.takes(row)), name, number, this.show);
+      setText(byId("chart-note"), `?${number} by ?${name}, ${from.told}.`);
+      drawBars(byId("bars"), bars, { caption: `?${number} by ?${name}`, onPick: this.onPick });
     }
   }
 
   /** The map, whose outline of the land is fetched when it is first looked at. */
-  async drawMap(events, answer) {
+  async drawMap(from) {
     const { drawMap } = await import("../charts/map.js");
     if (this.kinds === null || this.kinds.places.length === 0) return;
-    const rows = this.rowsOf(events, answer).filter((row) => this.choice.matches(row));
+    const rows = from.rows().filter((row) => this.takes(row));
     const points = pointsOf(rows, this.kinds.places, namingColumn(this.kinds, "bar"), byId("chart-number").value || null, this.show);
-    setText(byId("map-note"), `The places of the rows, ${source(answer)}.`);
-    drawMap(byId("map"), points, { caption: "Places of the rows", onPick: ({ key }) => key && this.choice.follow(key) });
+    setText(byId("map-note"), `The places of the rows, ${from.told}.`);
+    drawMap(byId("map"), points, { caption: "Places of the rows", onPick: this.onPick });
   }
-}
-
-function source(answer) {
-  return answer?.results?.bindings.length > 0 ? `of the answer at ${instant(answer.at)} (UTC)` : "of the newest rows that came; the answer has none now";
 }
 
 /** Fill a list; what was chosen before stays when it is still there and `keep` says so. */

@@ -10,6 +10,7 @@ import { Alerts, drawAlerts } from "./alerts.js";
 import { Choice } from "./choice.js";
 import { listenToMenu } from "./download.js";
 import { Pictures } from "./pictures.js";
+import { FeedRows } from "./rows.js";
 
 const SHOWN_AT_FIRST = 50;
 const PICTURE_EVERY_MS = 500;
@@ -35,10 +36,11 @@ export function showResults(name, query, prefixes) {
   let shownTab = "tab-events";
 
   const drawShown = () => {
-    pictures.fit(live.events, answer);
+    const from = new FeedRows(live.events, answer);
+    pictures.fit(from);
     if (shownTab === "tab-alerts") drawAlerts(byId("alerts"), alerts, prefixes, choice);
-    if (shownTab === "tab-chart") pictures.drawChart(live.events, answer);
-    if (shownTab === "tab-map") pictures.drawMap(live.events, answer);
+    if (shownTab === "tab-chart") pictures.drawChart(from);
+    if (shownTab === "tab-map") pictures.drawMap(from);
     drawnAt = performance.now();
   };
 
@@ -95,7 +97,7 @@ export function showResults(name, query, prefixes) {
   choice.listen(byId("live"));
   choice.listen(byId("answer"));
   choice.listen(byId("alerts"));
-  for (const moment of ["focus", "pointerdown"]) byId("follow").addEventListener(moment, () => pictures.offer(live.events, answer));
+  for (const moment of ["focus", "pointerdown"]) byId("follow").addEventListener(moment, () => pictures.offer(new FeedRows(live.events, answer)));
   pictures.onChange(drawShown);
   tabs([...document.querySelectorAll("#result-tabs [role=tab]")], (button) => {
     shownTab = button.id;

@@ -10,6 +10,7 @@ from selenium.webdriver.common.keys import Keys
 
 from .browser import NEEDS_BROWSER, Page
 from .conftest import PREFIX, update
+from .looks import looks_well
 
 pytestmark = NEEDS_BROWSER
 SLOW = "SELECT (COUNT(*) AS ?n) WHERE { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l . ?m ?n1 ?o }"
@@ -55,6 +56,40 @@ def test_a_click_on_an_iri_shows_what_leads_from_it_and_to_it(page: Page, client
     page.until_text("h1", "http://example.org/a")
     page.until_text("#from tbody", "http://example.org/hub")
     page.until_text("#to", "No triple leads here.")
+
+
+def test_an_answer_has_the_pictures_that_fit_its_columns(page: Page, client: httpx.Client) -> None:
+    """Bars and lines by names, numbers and times, a map of places; the next answer without them is a table."""
+    rows = "".join(
+        f"ex:r{n} ex:in ex:room{n % 2}; ex:celsius {20 + n}; ex:at '2026-01-01T0{n}:00:00Z'^^xsd:dateTime;"
+        f" ex:lat {40 + n}; ex:long {n} ."
+        for n in range(6)
+    )
+    update(client, PREFIX + f"PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>\nINSERT DATA {{ {rows} }}")
+    page.open("/ui/sparql")
+    page.write(
+        "#text", PREFIX + "SELECT ?room ?c ?at { ?x ex:in ?room; ex:celsius ?c; ex:at ?at } ORDER BY ?at"
+    )
+    page.click("#run")
+    page.until_text("#result", "ex:room1")
+    page.click("#tab-chart")
+    page.until_text("#chart-note", "?c over ?at, a line for each ?room. Times are UTC.")
+    assert len(page.all("#lines path.line")) == 2
+    assert looks_well(page, "sparql-chart") == []
+    page.one("#chart-kind").find_element(By.XPATH, "option[contains(., 'Bars')]").click()
+    page.until_text("#bars", "ex:room0")
+    page.write("#text", PREFIX + "SELECT ?x ?lat ?long { ?x ex:lat ?lat; ex:long ?long }")
+    page.click("#run")
+    page.until(lambda: page.one("#tab-map").is_displayed(), "the map is offered")
+    assert page.one("#answer-pane").is_displayed()
+    page.click("#tab-map")
+    page.until_text("#map-note", "The places of the rows, of the answer.")
+    assert len(page.all("#map .points > *")) == 6
+    page.write("#text", "ASK {}")
+    page.click("#run")
+    page.until_text("#result", "true")
+    assert not page.one("#result-tabs").is_displayed()
+    assert page.one("#answer-pane").is_displayed()
 
 
 def test_a_running_query_is_shown_and_stopped(page: Page, base: str, client: httpx.Client) -> None:
