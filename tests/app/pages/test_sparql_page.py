@@ -59,7 +59,7 @@ def test_a_click_on_an_iri_shows_what_leads_from_it_and_to_it(page: Page, client
 
 
 def test_an_answer_has_the_pictures_that_fit_its_columns(page: Page, client: httpx.Client) -> None:
-    """Bars and lines by names, numbers and times, a map of places; the next answer without them is a table."""
+    """Bars and lines by names, numbers and times, a map of places; else a table."""
     rows = "".join(
         f"ex:r{n} ex:in ex:room{n % 2}; ex:celsius {20 + n}; ex:at '2026-01-01T0{n}:00:00Z'^^xsd:dateTime;"
         f" ex:lat {40 + n}; ex:long {n} ."
