@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from .setting_values import SERVER_VARIABLE, Setting, SettingsError, convert, parse
+from .setting_values import OTHER_VARIABLES, Setting, SettingsError, convert, parse
 
 ENVIRONMENT_PREFIX = "QUADRILL_"
 MEMORY = ":memory:"
@@ -346,7 +346,7 @@ def load_settings(
         for name, value in _read_file(file).items():
             values[name] = convert(_known(name, f"in {file}"), value, f"in {file}")
     for variable, text in environment.items():
-        if variable.startswith(ENVIRONMENT_PREFIX) and variable != SERVER_VARIABLE:
+        if variable.startswith(ENVIRONMENT_PREFIX) and not OTHER_VARIABLES.match(variable):
             name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
             place = f"in the environment ({variable})"
             values[name] = parse(_known(name, place), text, place)

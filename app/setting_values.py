@@ -11,6 +11,10 @@ from quadrill.store.errors import QuadrillError
 
 SERVER_VARIABLE = "QUADRILL_SERVER"
 """The address that clients ask, no setting of a server (commands/connection.py)."""
+OTHER_VARIABLES = re.compile(
+    r"QUADRILL_(SERVER|(SOURCE|SINK)_.+_(SECRET|TOKEN|HEADERS|PASSWORD|OPTIONS|URL)_*)\Z"
+)
+"""What commands take from the environment: the server, and the secrets that `dump` gives a variable each."""
 _LAST_PORT = 65535
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@,]+\Z|\*\Z")
 _ABSOLUTE_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|^`\\]*\Z")

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from quadrill.app.commands.plan import with_references
 from quadrill.app.config import SETTINGS, Settings, default_data_folder, load_settings
+from quadrill.app.connectors.catalogue import described_kinds
+from quadrill.app.connectors.declaration import HIDDEN
 from quadrill.app.setting_values import SettingsError
+from quadrill.store.registry import ConnectorRole
 
 DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
 
@@ -20,6 +25,20 @@ def test_the_command_line_goes_before_the_environment_and_that_before_the_file(t
     settings = load_settings(overrides={"port": 4}, environment=environment, file=file)
     assert (settings.port, settings.host, settings.threads) == (4, "127.0.0.3", 3)
     assert settings.load_folders == ("/a", "/b")
+
+
+def test_variables_of_commands_are_no_settings() -> None:
+    taken: dict[str, str] = {}
+    for role in ("source", "sink"):
+        for kind in described_kinds(cast(ConnectorRole, role)):
+            members = {each["name"]: HIDDEN for each in kind["members"] if each["secret"]}
+            members["url"] = f"http://e/?token={HIDDEN}&sig={HIDDEN}"
+            with_references(f"{role}s", "a-b", members, taken)
+    assert {"QUADRILL_SINK_A_B_OPTIONS", "QUADRILL_SOURCE_A_B_URL_"} < set(taken)
+    environment = {each: "x" for each in [*taken, "QUADRILL_SERVER"]}
+    assert load_settings(environment=environment) == Settings()
+    with pytest.raises(SettingsError, match="source_folder "):
+        load_settings(environment={"QUADRILL_SOURCE_FOLDER": "/a"})
 
 
 def test_values_of_the_environment_are_read_by_their_type() -> None:
