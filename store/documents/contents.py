@@ -13,7 +13,7 @@ from quadrill.store.errors import LimitError, RdfSyntaxError
 from .nesting import deep_line_of_json, deep_line_of_turtle
 from .own_lines import term_too_long
 from .own_terms import as_stored
-from .statements import PLAIN_LINE, Statements, may_have_blank, read_statements, statements_of
+from .statements import LINE_FORMATS, Statements, may_have_blank, read_statements, statements_of
 
 
 class Part(NamedTuple):
@@ -86,7 +86,7 @@ def read_content(
         RdfSyntaxError: it is malformed.
         LimitError: it nests too deeply.
     """
-    lines = rdf_format in PLAIN_LINE
+    lines = rdf_format in LINE_FORMATS
     if lines:
         exact = spelt_by is not None and spelt_by in text
         plain = read_statements(text.strip(" \t\r\n"), rdf_format, exact=exact)

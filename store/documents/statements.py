@@ -35,18 +35,31 @@ _VALUE = "|".join(rf'{pattern}"\^\^<{re.escape(datatype)}>' for datatype, patter
 _NODE = rf"{_IRI}|_:[A-Za-z0-9_][A-Za-z0-9_\-]*+"
 
 
-def _lines(node: str) -> dict[RdfFormat, re.Pattern[str]]:
-    """By format: a line of the plainest form with such nodes, its groups are those of the statement."""
-    triple = rf'^({node}) ({_IRI}) ({node}|"(?:{_VALUE}|{_STRING}(?:{_LANGUAGE}|(?= ))))'
-    return {
-        RdfFormat.N_TRIPLES: re.compile(rf"{triple}() \.(?:\n|\Z)", re.MULTILINE),
-        RdfFormat.N_QUADS: re.compile(rf"{triple}(?: ({node}))?+ \.(?:\n|\Z)", re.MULTILINE),
-    }
+LINE_FORMATS = (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS)
+"""The formats whose lines are read here."""
 
 
-PLAIN_LINE = _lines(_IRI)
+class _Lines(dict[RdfFormat, re.Pattern[str]]):
+    """By format: a line of the plainest form with such nodes; its groups are those of the statement.
+
+    Made when it is needed: its ranges of characters take a twentieth of a second, and few processes need it.
+    """
+
+    def __init__(self, node: str) -> None:
+        super().__init__()
+        self._node = node
+
+    def __missing__(self, rdf_format: RdfFormat) -> re.Pattern[str]:
+        node = self._node
+        triple = rf'^({node}) ({_IRI}) ({node}|"(?:{_VALUE}|{_STRING}(?:{_LANGUAGE}|(?= ))))'
+        graph = "()" if rdf_format is RdfFormat.N_TRIPLES else f"(?: ({node}))?+"
+        made = self[rdf_format] = re.compile(rf"{triple}{graph} \.(?:\n|\Z)", re.MULTILINE)
+        return made
+
+
+PLAIN_LINE = _Lines(_IRI)
 """Lines without blank nodes, as most are: a choice costs a tenth."""
-_LINE = _lines(_NODE)
+_LINE = _Lines(_NODE)
 STORED_VALUE = re.compile(rf'"(?:{_VALUE})').fullmatch
 """Matches typed literals that are certainly in the store's form."""
 # Prices and coordinates end with zeros again and again.

@@ -27,7 +27,7 @@ from pyoxigraph import RdfFormat
 from ..documents.contents import WHOLE, Content, Part, guard_nesting, read_content
 from ..documents.messages import MessageText, split_json_messages, split_messages
 from ..documents.own_lines import literal_parts
-from ..documents.statements import PLAIN_LINE, Statement, Statements, term_of
+from ..documents.statements import LINE_FORMATS, PLAIN_LINE, Statement, Statements, term_of
 from ..documents.timed_lines import read_timed_lines
 from ..documents.times import GREATEST_MS, INSTANT_HINT, LEAST_MS, instant_ms, parse_instant
 from ..errors import InputError, LimitError, MediaTypeError, QuadrillError, RdfSyntaxError
@@ -42,11 +42,7 @@ _FORMATS = {
     if each.format is not RdfFormat.RDF_XML
     for name in each.media_types
 } | {"text/plain": RdfFormat.N_TRIPLES, "application/turtle": RdfFormat.TURTLE}
-_ONE_LINE = {
-    name: PLAIN_LINE[rdf_format].fullmatch
-    for name, rdf_format in _FORMATS.items()
-    if rdf_format in PLAIN_LINE
-}
+_BY_LINES = {name: rdf_format for name, rdf_format in _FORMATS.items() if rdf_format in LINE_FORMATS}
 _NDJSON = tuple(name for name, kind in MEDIA_TYPES.items() if kind == "ndjson")
 _JSON_MESSAGES = "application/x-ld+ndjson"
 """JSON-LD messages, one a line."""
@@ -127,9 +123,9 @@ class Decoded:
 
 def decode_line(body: bytes, media_type: str, at: int | None, timestamp_property: str) -> Decoded | None:
     """The element of a body that is one line of the plainest form, as most are; else None, see `decode`."""
-    line = _ONE_LINE.get(media_type)
+    rdf_format = _BY_LINES.get(media_type)
     try:
-        found = None if line is None else line(body.decode())
+        found = None if rdf_format is None else PLAIN_LINE[rdf_format].fullmatch(body.decode())
     except UnicodeDecodeError:
         return None
     if found is None:
