@@ -136,7 +136,7 @@ class Page:
         def look(_driver: Any) -> T:
             return what()
 
-        found: T = WebDriverWait(self.driver, PATIENCE_SECONDS, poll_frequency=0.1).until(
+        found: T = WebDriverWait(self.driver, PATIENCE_SECONDS, poll_frequency=0.03).until(
             look, f"{hint}; the page shows: {self.text('main')[:2000]}"
         )
         return found

@@ -31,9 +31,9 @@ def base() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
-    """One browser for the tests of a module."""
+    """One browser for all tests of the page; what it keeps belongs to the address of a module's server."""
     with chromium(tmp_path_factory.mktemp("profile")) as started:
         yield started
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("selenium", reason="needs the test extra")
 
 from tests.app.conftest import LiveServer, Start
-from tests.app.pages.browser import CHROMEDRIVER, CHROMIUM, Page, chromium
+from tests.app.pages.browser import CHROMEDRIVER, CHROMIUM, Page
 from tests.app.test_feed_clients import push
 
 pytestmark = [
@@ -33,10 +32,11 @@ socket.onclose = (event) => found.closed = event.code;
 
 
 @pytest.fixture
-def page(start_server: Start, tmp_path: Path) -> Iterator[tuple[LiveServer, Page]]:
+def page(start_server: Start, driver: object) -> Iterator[tuple[LiveServer, Page]]:
     server = start_server()
-    with chromium(tmp_path) as driver:
-        yield server, Page(driver, server.url)
+    shown = Page(driver, server.url)  # type: ignore[arg-type]
+    yield server, shown
+    shown.driver.get("about:blank")
 
 
 def test_a_browser_gets_each_event_once_by_both_ways(page: tuple[LiveServer, Page]) -> None:

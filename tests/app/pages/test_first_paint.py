@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import httpx
 import pytest
 
 from .browser import NEEDS_BROWSER, Page
-from .conftest import register
+from .conftest import register, served
 from .test_looks import TEXT, VIEWS
 
 pytestmark = NEEDS_BROWSER
@@ -20,11 +22,18 @@ return [...performance.getEntriesByType('navigation'), ...performance.getEntries
 """
 
 
+@pytest.fixture(scope="module")
+def base() -> Iterator[str]:
+    """The address of a server with many queries, for all tests: they only look."""
+    with served() as url, httpx.Client(base_url=url, timeout=30) as client:
+        register(client, "in-rooms", TEXT)
+        for number in range(60):
+            register(client, f"in-rooms-{number}", TEXT)
+        yield url
+
+
 @pytest.mark.parametrize("name", VIEWS)
-def test_a_view_is_painted_from_less_than_100_kb(name: str, client: httpx.Client, page: Page) -> None:
-    register(client, "in-rooms", TEXT)
-    for number in range(60):
-        register(client, f"in-rooms-{number}", TEXT)
+def test_a_view_is_painted_from_less_than_100_kb(name: str, page: Page) -> None:
     command = page.driver.execute_cdp_cmd
     command("Network.enable", {})
     command("Network.setCacheDisabled", {"cacheDisabled": True})

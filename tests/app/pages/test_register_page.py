@@ -57,7 +57,10 @@ def _offers(page: Page, name: str) -> bool:
     if not found:
         content = page.editor("#text").find_element(By.CSS_SELECTOR, ".cm-content")
         content.send_keys(Keys.CONTROL, Keys.SPACE)
-        time.sleep(1)
+        deadline = time.monotonic() + 1
+        while not found and time.monotonic() < deadline:
+            time.sleep(0.03)
+            found = _offered(page)
     return any(name in each for each in found)
 
 
