@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -55,12 +56,17 @@ def test_a_folder_in_use_is_refused_and_no_other_server_asked(
     if variable:
         monkeypatch.setenv("QUADRILL_SERVER", other.url)
     (tmp_path / "own.toml").write_text(f'data = "{tmp_path / "data"}"\n')
-    for place in (["--data", str(tmp_path / "data")], ["--config", str(tmp_path / "own.toml")]):
-        for command in (["export", str(tmp_path / "all.nq")], ["backup", str(tmp_path / "saved")]):
-            assert main([*command, *place]) == 1
-            told = capsys.readouterr().err
-            assert "in use by another process (process " in told
-            assert "Hint: stop it, or ask it with --server URL" in told
+    # Each waits a while for the folder: all at once.
+    commands = [
+        [*command, *place]
+        for place in (["--data", str(tmp_path / "data")], ["--config", str(tmp_path / "own.toml")])
+        for command in (["export", str(tmp_path / "all.nq")], ["backup", str(tmp_path / "saved")])
+    ]
+    with ThreadPoolExecutor(len(commands)) as pool:
+        assert list(pool.map(main, commands)) == [1] * len(commands)
+    told = capsys.readouterr().err
+    assert told.count("in use by another process (process ") == len(commands)
+    assert told.count("Hint: stop it, or ask it with --server URL") == len(commands)
     assert not (tmp_path / "all.nq").exists()
     assert not (tmp_path / "saved").exists()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -180,9 +181,11 @@ def test_a_folder_in_use_or_without_data_is_refused(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     life = DurableLife(folder, ManualClock(LATER))
-    for command in (["check"], ["repair", "--drop-damaged"]):
-        assert main([*command, "--data", str(folder)]) == 1
-        assert "in use by another process" in capsys.readouterr().err
+    # Each waits a while for the folder: both at once.
+    commands = [[*command, "--data", str(folder)] for command in (["check"], ["repair", "--drop-damaged"])]
+    with ThreadPoolExecutor(len(commands)) as pool:
+        assert list(pool.map(main, commands)) == [1, 1]
+    assert capsys.readouterr().err.count("in use by another process") == len(commands)
     life.stop()
     assert main(["check", "--data", str(tmp_path / "nothing")]) == 1
     assert "there is no data" in capsys.readouterr().err

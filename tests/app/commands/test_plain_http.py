@@ -13,10 +13,18 @@ from quadrill.app.commands.connection import ServerConnection, ServerError, Unre
 from quadrill.store.errors import QuadrillError
 
 
+class Came(list[bytes]):
+    """What came by each connection; `ended` has a permit for each that the server has closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended = threading.Semaphore(0)
+
+
 @contextmanager
-def answering(*answers: bytes) -> Iterator[tuple[str, list[bytes]]]:
+def answering(*answers: bytes) -> Iterator[tuple[str, Came]]:
     """A server with an answer for each connection, which it then closes; its address and what came."""
-    came: list[bytes] = []
+    came = Came()
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
@@ -25,6 +33,7 @@ def answering(*answers: bytes) -> Iterator[tuple[str, list[bytes]]]:
                 with connection:
                     came.append(connection.recv(1 << 16))
                     connection.sendall(answer)
+                came.ended.release()
 
         thread = threading.Thread(target=serve)
         thread.start()
@@ -39,6 +48,7 @@ def test_a_connection_that_the_server_ended_is_opened_anew() -> None:
     with answering(OK, OK) as (url, came), ServerConnection(url, None) as server:
         for _ in range(2):
             assert server.call("GET", "queries").json() == {}
+            assert came.ended.acquire(timeout=10)
         assert len(came) == 2
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -112,29 +114,45 @@ def test_a_server_that_is_gone_is_trouble_too(bench: Remote, far: Endpoint) -> N
     assert bench.rows("q") == ["a 1"]
 
 
-def threaded(far: Endpoint, **remote: int) -> Remote:
-    """A bench whose engine has its thread and the clock of the wall."""
+LONG_MS = 20_000
+"""A time-out that no test waits for: what ends before it has not waited for the endpoint."""
+SOON_S = 15.0
+"""What a machine that is busy needs at most, and less than the long time-out."""
+
+
+@contextmanager
+def threaded(far: Endpoint, **remote: int) -> Iterator[Remote]:
+    """A bench whose engine has its thread and the clock of the wall; nothing hangs when it stops."""
     bench = Remote(far)
-    settings = EngineSettings(remote=RemoteSettings(**remote))
+    settings = EngineSettings(remote=RemoteSettings(**remote), stop_wait_ms=LONG_MS)
     bench.engine = Engine(bench.store, None, clock=Clock(), settings=settings)
     bench.engine.start()
-    return bench
+    try:
+        yield bench
+    finally:
+        bench.engine.stop()
+        bench.store.close()
 
 
 def await_stale(bench: Remote, stale: bool) -> None:
     """Return when the source of q is stale, or fresh."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while bench.source("q")["stale"] is not stale:
         assert time.monotonic() < deadline
         threading.Event().wait(0.02)
 
 
-def test_an_endpoint_that_hangs_stalls_nothing_and_ends_at_its_time_out(far: Endpoint) -> None:
-    bench = threaded(far, timeout_ms=400, every_ms=50)
-    try:
+def begin_to_hang(far: Endpoint) -> None:
+    """Return when a request hangs; whoever asked before has had an answer."""
+    far.hanging.clear()
+    far.handle = far.hang
+    assert far.hanging.wait(30), "the timer asks again by itself"
+
+
+def test_an_endpoint_that_hangs_stalls_nothing(far: Endpoint) -> None:
+    with threaded(far, timeout_ms=LONG_MS, every_ms=50) as bench:
         register(bench, far)
-        far.handle = far.hang
-        assert far.hanging.wait(5), "the timer asks again by itself"
+        begin_to_hang(far)
         began = time.monotonic()
         bench.push(1, "a", wait=True)
         assert bench.rows("q") == ["a 1"]
@@ -142,60 +160,52 @@ def test_an_endpoint_that_hangs_stalls_nothing_and_ends_at_its_time_out(far: End
         bench.store.update("INSERT DATA { <http://e/x> <http://example.org/in> 1 }")
         bench.engine.sync()
         assert bench.rows("other") == ["x"]
-        assert time.monotonic() - began < 2.0
+        bench.engine.stop()
+        assert time.monotonic() - began < SOON_S, "stopping does not wait for an endpoint either"
+
+
+def test_an_endpoint_that_hangs_ends_at_its_time_out_and_is_asked_again(far: Endpoint) -> None:
+    with threaded(far, timeout_ms=1_500, every_ms=50, retry_ms=50, longest_retry_ms=50) as bench:
+        register(bench, far)
+        begin_to_hang(far)
         await_stale(bench, True)
         far.handle = far.sparql
         await_stale(bench, False)
-        far.handle = far.hang
-        far.hanging.clear()
-        assert far.hanging.wait(5)
-        began = time.monotonic()
-    finally:
-        bench.engine.stop()
-    assert time.monotonic() - began < 0.3, "stopping does not wait for an endpoint"
-    bench.store.close()
 
 
 def test_a_registration_whose_endpoint_hangs_holds_up_no_other_one(far: Endpoint) -> None:
-    bench = threaded(far, timeout_ms=9_000)
-    try:
+    with threaded(far, timeout_ms=LONG_MS) as bench:
         far.handle = far.hang
         slow = threading.Thread(target=register, args=(bench, far))
         slow.start()
-        assert far.hanging.wait(5)
+        assert far.hanging.wait(30)
         began = time.monotonic()
         bench.register("other", "SELECT ?s { ?s :in ?r }")
         bench.push(1, "a", wait=True)
-        assert time.monotonic() - began < 2.0
+        assert time.monotonic() - began < SOON_S
         assert [each["name"] for each in bench.engine.queries()] == ["other"]
         far.go_on.set()
-        slow.join(10)
+        slow.join(30)
         assert sorted(each["name"] for each in bench.engine.queries()) == ["other", "q"]
-    finally:
-        bench.engine.stop()
-        bench.store.close()
 
 
 def test_several_sources_of_a_query_take_the_time_of_the_slowest(far: Endpoint) -> None:
-    bench = threaded(far, timeout_ms=600)
-    try:
+    with threaded(far, timeout_ms=1_500) as bench:
         far.handle = far.hang
         calls = " ".join(f"SERVICE <{far.url}{number}> {{ ?x :label ?l }}" for number in range(5))
         began = time.monotonic()
         with pytest.raises(FetchError, match="could not be fetched"):
             bench.register("q", f"SELECT ?x {{ {calls} }}")
-        assert 0.5 < time.monotonic() - began < 2.4, "not five times as long"
+        assert 1.4 < time.monotonic() - began < 6.0, "not five times as long"
         assert bench.engine.parts.sources.figures() == (0, 0), "nothing is left of it"
-    finally:
-        bench.engine.stop()
-        bench.store.close()
 
 
 @pytest.mark.parametrize("kind", ["hang", "drip"])
 def test_silence_and_a_slow_drip_both_end_at_the_time_out(far: Endpoint, kind: str) -> None:
     client = RemoteClient(AllowedHosts([far.host]), timeout_s=0.3)
     far.handle = far.hang if kind == "hang" else far.drip
+    # The endpoint goes on for twenty seconds, or for ever.
     began = time.monotonic()
     with pytest.raises(FetchError, match="could not be fetched" if kind == "hang" else "took longer"):
         client.query(far.url, "ASK {}")
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < SOON_S
