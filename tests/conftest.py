@@ -22,6 +22,14 @@ def set_aside() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """One worker more than processors for ``-n auto``: a fifth of the time tests wait for others."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    return 1 + (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Set aside what collecting thousands of tests made."""
     set_aside()
