@@ -33,8 +33,8 @@ test: ## the tests of the README
 test-fast: ## laws, oracles and units, under three minutes on two cores: no servers, no Spark, no browser, no other processes
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "not (slow or chaos or process or postgres or spark)" tests/continuous tests/store
 
-test-all: ## everything, the slow sweeps too
-	$(BIN)/python -m pytest -m "slow or not slow"
+test-all: ## everything, the slow sweeps and all examples of the laws too
+	QUADRILL_TEST_EXAMPLES=all $(BIN)/python -m pytest -m "slow or not slow"
 
 docs: ## the site of the documents, into build/site, with every link looked at
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict

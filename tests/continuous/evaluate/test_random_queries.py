@@ -22,6 +22,7 @@ from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from tests.continuous.whole_contents import recomputed
+from tests.examples import examples
 
 from .helpers import holding
 
@@ -139,7 +140,7 @@ def compare(node: Algebra, default: set[Quad], named: set[Quad], first: set[Quad
 
 
 @given(patterns, triple_sets, triple_sets, triple_sets, triple_sets)
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_evaluator_agrees_with_one_store(
     node: Algebra,
     default: set[Quad],

@@ -17,6 +17,7 @@ from quadrill.continuous.expressions.functions import ASKED, BUILT_INS
 from quadrill.continuous.expressions.oxigraph import canonical
 from quadrill.continuous.expressions.values import ValueTable, term_of
 from quadrill.store.dictionary import TermDictionary
+from tests.examples import examples
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 INFIX = ["||", "&&", "=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/"]
@@ -197,13 +198,13 @@ def test_every_function_of_one_argument_agrees_on_every_term(name: str) -> None:
         agree(Call(name, (Var("a"),)), {"a": term})
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.recursive(leaves, calls, max_leaves=8), rows)
 def test_random_expressions_agree_with_oxigraph(expr: Expr, row: dict[str, Any]) -> None:
     agree(expr, row)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.sampled_from(["+", "-", "*", "/", "<", "="]),
     st.sampled_from(["integer", "decimal", "double", "float"]),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from quadrill.continuous.settings import StaticLimits
 from quadrill.continuous.static import table_registry
+from tests.examples import examples
 
 from ..engines import Bench, bench, tick
 from ..static.test_groups import groups, populate
@@ -55,7 +56,7 @@ class Seen:
 def test_feeds_and_answers_are_those_of_queries_with_deltas_and_plans_of_their_own(rows: int) -> None:
     seen = Seen()
 
-    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.integers(0, 2**32), st.sampled_from(STATIC), st.integers(0, 2), st.sampled_from([0, 0, 2]))
     @example(seed=2, template=2, window=1, lateness=0)  # has all that is asked for below
     def law(seed: int, template: int, window: int, lateness: int) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.groups.registry import GroupRegistry
+from tests.examples import examples
 
 from ..engines import Bench, E, bench
 
@@ -202,7 +203,7 @@ def shown(b: Bench, name: str) -> Any:
 def test_feeds_and_answers_are_those_of_queries_that_are_evaluated_alone(template: int) -> None:
     most = 0
 
-    @settings(max_examples=6, deadline=None)
+    @settings(max_examples=examples(6), deadline=None)
     @given(
         st.integers(0, 2**32),
         st.sampled_from(range(len(WINDOWS))),

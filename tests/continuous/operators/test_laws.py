@@ -38,6 +38,7 @@ from quadrill.continuous.operators.ordering import TopK
 from quadrill.continuous.operators.star import Star
 from quadrill.continuous.rows import Delta, IdRow, Schema, add
 from quadrill.store.dictionary import Pins, TermDictionary
+from tests.examples import examples
 
 from .laws import bags, histories, obeys_its_law, rows, sets, weighted, z_sets
 
@@ -149,7 +150,7 @@ def naive_join(out: Schema, inputs: list[tuple[Schema, Delta]]) -> Delta:
     ("left", "right"), [(AB, BC), (CERTAIN_AB, CERTAIN_BC), (AB, AB), (AB, Schema(("d",)))]
 )
 def test_join_of_two(left: Schema, right: Schema, order: list[int] | None) -> None:
-    @settings(deadline=None, max_examples=40)
+    @settings(deadline=None, max_examples=examples(40))
     @given(
         histories(
             z_sets([name in left.certain for name in left.vars]),
@@ -171,7 +172,7 @@ def test_join_of_two(left: Schema, right: Schema, order: list[int] | None) -> No
 def test_join_of_three_in_any_order_of_look_ups(order: list[int] | None) -> None:
     inputs = [AB, CERTAIN_BC, Schema(("c", "a"), frozenset("ca"))]
 
-    @settings(deadline=None, max_examples=40)
+    @settings(deadline=None, max_examples=examples(40))
     @given(histories(z_sets([True, False]), z_sets([True, True]), z_sets([True, True])))
     def law(states: list[tuple[Delta, ...]]) -> None:
         join = Join(inputs)
@@ -240,7 +241,7 @@ def test_matching(mode: Mode, left: Schema, right: Schema, residual: bool) -> No
     def make() -> Match:
         return Match(mode, left, right, less if residual else None, mark="m", true_id=8, false_id=9)
 
-    @settings(deadline=None, max_examples=50)
+    @settings(deadline=None, max_examples=examples(50))
     @given(
         histories(
             bags([name in left.certain for name in left.vars]),
@@ -303,7 +304,7 @@ def test_scan(name: str) -> None:
                 add(out, row, 1)
         return out
 
-    @settings(deadline=None, max_examples=40)
+    @settings(deadline=None, max_examples=examples(40))
     @given(histories(weighted(list(product(range(1, 6), repeat=width)), (1,), most_rows=12)))
     def law(states: list[tuple[Delta, ...]]) -> None:
         terms = _terms()
@@ -401,7 +402,7 @@ def test_closure(zero: bool, many: bool, constants: tuple[int, ...]) -> None:
             pairs |= {(node, node) for node in constants}
         return dict.fromkeys(pairs, 1)
 
-    @settings(deadline=None, max_examples=40)
+    @settings(deadline=None, max_examples=examples(40))
     @given(histories(bags([True, True]), sets([True, True, True])))
     def law(states: list[tuple[Delta, ...]]) -> None:
         schema = Schema(("x", "y"), frozenset("xy"))
@@ -549,7 +550,7 @@ def test_aggregate(function: AggregateNode, grouped: bool) -> None:
         new = accumulator_factory(function, Tools(values, keys, terms.terms))
         return Aggregate(schema, (0,) if grouped else (), [Aggregation(new, column=1)], values)
 
-    @settings(deadline=None, max_examples=40)
+    @settings(deadline=None, max_examples=examples(40))
     @given(st.one_of([histories(weighted(list(product((1, 2), each)), (1, 2))) for each in cells]))
     def law(states: list[tuple[Delta, ...]]) -> None:
         obeys_its_law(make, whole, states)

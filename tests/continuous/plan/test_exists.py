@@ -18,6 +18,7 @@ from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 from tests.continuous.whole_contents import move_to, recomputed
+from tests.examples import examples
 
 from . import random_queries as r
 from .random_queries import NODES, PREDICATES, W1, W2
@@ -155,7 +156,7 @@ inner = st.one_of(
 outer = st.one_of(r.values, r.windows(0), st.builds(n.LeftJoin, r.windows(0), r.values, st.none()))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(outer, inner, st.booleans(), st.booleans(), r.histories)
 def test_random_patterns_of_exists_agree_with_the_reference(
     row: Algebra, pattern: Algebra, negated: bool, marked: bool, history: History

@@ -31,6 +31,7 @@ from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.errors import QueryTextError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 from tests.continuous.whole_contents import answer_of, move_to, recomputed, refresh
+from tests.examples import examples
 
 from . import random_queries as r
 from .test_native_oracle import has_zero_steps, without_literals
@@ -122,7 +123,7 @@ def agree_throughout(query: ContinuousQuery, history: History, **options: Any) -
     native.close()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(queries, histories, st.sampled_from(["union", "default"]))
 def test_patterns_over_the_merge_agree(query: ContinuousQuery, history: History, graphs: str) -> None:
     agree_throughout(query, history, window_default_graph=graphs)
@@ -163,7 +164,7 @@ beside_a_pattern = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(beside_a_pattern, st.sampled_from("ab"), histories, st.sampled_from(["union", "default"]))
 def test_event_times_agree(node: Algebra, name: str, history: History, graphs: str) -> None:
     root = n.Extend(with_timestamps(node), n.Var("when"), n.Call("TIMESTAMP", (n.Var(name),)))
@@ -203,7 +204,7 @@ def test_annotations_and_their_times_agree(body: str) -> None:
     query = parse(text)
     one, two = (each.name for each in query.windows)
 
-    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.lists(st.tuples(annotations, annotations), min_size=1, max_size=5), st.booleans())
     def law(history: list[tuple[Contents, Contents]], asserted: bool) -> None:
         store = QuadStore.open(None)

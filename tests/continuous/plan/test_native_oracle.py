@@ -27,6 +27,7 @@ from quadrill.continuous.static.static_evaluator import EvaluationOptions, Stati
 from quadrill.store.errors import QueryTextError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 from tests.continuous.whole_contents import answer_of, move_to, recomputed, refresh
+from tests.examples import examples
 
 from ..engines import all_held_is_known, sweep_always
 from .random_queries import (
@@ -115,7 +116,7 @@ def agree_throughout(query: ContinuousQuery, history: History, **options: Any) -
     native.close()
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(250), deadline=None, suppress_health_check=list(HealthCheck))
 @given(queries(), histories, st.sampled_from(["union", "default"]))
 def test_random_queries_agree_with_the_reference(
     query: ContinuousQuery, history: History, graphs: str
@@ -123,7 +124,7 @@ def test_random_queries_agree_with_the_reference(
     agree_throughout(query, history, window_default_graph=graphs)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(queries(), histories, st.sampled_from([1, 5, 30]))
 def test_terms_that_are_forgotten_in_slices_change_nothing(
     query: ContinuousQuery, history: History, ids: int
@@ -133,7 +134,7 @@ def test_terms_that_are_forgotten_in_slices_change_nothing(
         agree_throughout(query, history)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(queries(1), histories, st.sampled_from([each for each in POLICIES.values() if each is not None]))
 def test_the_routing_policies_of_the_papers_change_nothing(
     query: ContinuousQuery, history: History, policy: Policy
@@ -143,7 +144,7 @@ def test_the_routing_policies_of_the_papers_change_nothing(
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 2, 1, 0]])
 def test_the_order_of_look_ups_changes_nothing(order: list[int]) -> None:
-    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
     @given(queries(1), histories)
     def law(query: ContinuousQuery, history: History) -> None:
         agree_throughout(query, history, order=order)
@@ -151,7 +152,7 @@ def test_the_order_of_look_ups_changes_nothing(order: list[int]) -> None:
     law()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.one_of(blocks(2), blocks(1).flatmap(grouped)), histories)
 def test_queries_without_windows_agree(node: Algebra, history: History) -> None:
     agree_throughout(replace(query_of(node), windows=()), history)
@@ -176,7 +177,7 @@ def by_graph(depth: int) -> st.SearchStrategy[Algebra]:
 graph_blocks = st.builds(n.Graph, st.sampled_from([Var("g"), Var("g"), Var("a")]), by_graph(1))
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.builds(n.Window, st.sampled_from([W1, W1, Var("w")]), graph_blocks).map(query_of),
     histories,
@@ -190,7 +191,7 @@ STREAMS = [NamedNode("http://e/s1"), NamedNode("http://e/s2")]
 ANY_STREAM = WindowDeclaration(W1, Var("s"), WindowSpec("now"))
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.one_of(by_graph(1), graph_blocks, blocks(1)),
     st.one_of(st.none(), basic),
@@ -225,7 +226,7 @@ def with_now(node: Algebra) -> Algebra:
     return with_operands(node, [with_now(each) for each in operands(node)])
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=list(HealthCheck))
 @given(queries(), histories)
 def test_queries_that_ask_for_the_instant_agree(query: ContinuousQuery, history: History) -> None:
     root = with_now(query.root)

@@ -1,0 +1,13 @@
+"""How many random examples the heavy tests of laws try."""
+
+from __future__ import annotations
+
+import os
+
+ALL = os.environ.get("QUADRILL_TEST_EXAMPLES") == "all"
+"""Set by ``make test-all``."""
+
+
+def examples(most: int) -> int:
+    """The ``max_examples`` of a law: half of ``most``, others in each run; all in ``make test-all``."""
+    return most if ALL else (most + 1) // 2
