@@ -6,8 +6,11 @@ import { tokens } from "./tokens.js";
 
 /** Makes an editor of a `<div class="editor">` that holds one textarea. */
 export class Editor {
-  /** `onRun()` is called at Ctrl+Enter, `onChange()` at every change by typing, `complete` offers completions (completion.js). */
-  constructor(host, { onRun = null, onChange = null, complete = null } = {}) {
+  /**
+   * `onRun()` is called at Ctrl+Enter, `onChange()` at every change by typing, `complete` offers completions (completion.js).
+   * `atFocus` fetches CodeMirror only when somebody begins to write.
+   */
+  constructor(host, { onRun = null, onChange = null, complete = null, atFocus = false } = {}) {
     this.area = host.querySelector("textarea");
     this.view = null;
     this.onRun = onRun;
@@ -18,11 +21,13 @@ export class Editor {
       event.preventDefault();
       onRun();
     });
-    import("./code.js").then(({ CodeView }) => this.upgrade(host, CodeView, complete)).catch((failure) => console.info("plain editor:", failure.message));
+    const fetchCode = () => import("./code.js").then(({ CodeView }) => this.upgrade(CodeView, complete)).catch((failure) => console.info("plain editor:", failure.message));
+    if (atFocus) this.area.addEventListener("focus", fetchCode, { once: true });
+    else fetchCode();
   }
 
   /** CodeMirror takes the place of the textarea, which keeps the text for the form. */
-  upgrade(host, CodeView, complete) {
+  upgrade(CodeView, complete) {
     const { area } = this;
     const place = el("div", { class: "code" });
     const label = area.labels[0]?.textContent.trim() || "Text";

@@ -25,7 +25,7 @@ const RECORDS = {
 /** Work the form; `then` follows a push that was taken. A mapped stream takes records first. */
 export function pushForm(then, mapped = false) {
   const types = mapped ? { ...RECORDS, ...TYPES } : TYPES;
-  const editor = new Editor(byId("push-editor"), { onRun: () => push() });
+  const editor = new Editor(byId("push-editor"), { onRun: () => push(), atFocus: true });
   const field = (id) => byId(`push-${id}`);
 
   function request() {

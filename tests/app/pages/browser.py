@@ -105,6 +105,8 @@ class Page:
 
     def editor(self, css: str) -> ShadowRoot:
         """What stands in the place of the textarea of an editor, as soon as it does."""
+        if self.one(css).is_displayed():
+            self.driver.execute_script("arguments[0].focus()", self.one(css))
         self.until(lambda: not self.one(css).is_displayed(), f"CodeMirror for {css}")
         code = self.one(css).find_element(By.XPATH, "preceding-sibling::*[contains(@class, 'code')]")
         return code.shadow_root

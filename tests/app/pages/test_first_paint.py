@@ -43,3 +43,14 @@ def test_a_view_is_painted_from_less_than_100_kb(name: str, page: Page) -> None:
     finally:
         command("Network.setCacheDisabled", {"cacheDisabled": False})
     assert sum(size for _, size in fetched) < MOST_BYTES, fetched
+
+
+def test_codemirror_is_fetched_when_somebody_begins_to_write(page: Page) -> None:
+    """The form that pushes stands at the end of the view; most people look at the streams above it."""
+    fetched = "return performance.getEntriesByType('resource')"
+    fetched += ".some(({ name }) => name.includes('codemirror'))"
+    page.open("/ui/streams")
+    page.until(lambda: page.driver.execute_script("return document.readyState") == "complete", "the view")
+    assert not page.driver.execute_script(fetched)
+    page.click("#push-body")
+    page.until(lambda: page.driver.execute_script(fetched), "CodeMirror")
