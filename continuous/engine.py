@@ -76,7 +76,10 @@ class EngineFigures(NamedTuple):
 
 
 class Engine(StreamService, QueryService):
-    """Runs continuous queries over streams and a quad store. Every method may be called from any thread."""
+    """Runs continuous queries over streams and a quad store. Every method may be called from any thread.
+
+    ``rates`` say how often the graphs of the store change.
+    """
 
     def __init__(
         self,
@@ -99,9 +102,11 @@ class Engine(StreamService, QueryService):
             journal: keeps inputs, windows and feeds over restarts and crashes; the engine closes it.
         """
         self.settings = settings or EngineSettings()
+        self.clock = clock
         self.parts = EngineParts(store, registry, clock, self.settings, make_evaluator, journal)
         self.lifecycle = QueryLifecycle(self.parts)
         self.recovery = None if journal is None else Recovery(self.parts, self.lifecycle, journal)
+        self.rates = self.parts.rates
         self._thread: threading.Thread | None = None
         self._unsubscribe: Callable[[], None] | None = None
 
@@ -201,7 +206,7 @@ class Engine(StreamService, QueryService):
     def figures(self) -> EngineFigures:
         """What the engine holds and how long its stages take, cheaply."""
         parts = self.parts
-        queries = list(self.look_at_queries(lambda some, _: list(map(figures_of, some))))
+        queries = list(self.look_at_queries(lambda some: list(map(figures_of, some))))
         return EngineFigures(
             stages=parts.turns.stages,
             queue_inputs=parts.turns.waiting.qsize(),

@@ -12,6 +12,7 @@ import pytest
 
 from quadrill.app import running
 from quadrill.app.config import Settings
+from quadrill.app.describing.queries import describe
 from quadrill.app.http import negotiation
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.language import parse
@@ -86,7 +87,7 @@ def test_a_window_from_outside_is_empty_after_a_restart_unless_it_has_a_snapshot
         measured(life, at * 1000, celsius)
     life.stop()
     life = Life(tmp_path / "data", ManualClock(0))
-    assert life.engine.describe("latest")["state_size"] == (2 if kept else 0)
+    assert describe(life.engine, "latest")["state_size"] == (2 if kept else 0)
     measured(life, 4000, "23")
     assert values(life, "latest") == (["22", "23"] if kept else ["23"])
     life.stop()
@@ -98,7 +99,7 @@ def test_a_window_from_outside_is_held_once_by_queries_that_share_it(additions: 
             one.register(name, LATEST.removeprefix(PREFIX))
         for at, celsius in enumerate(("20", "21", "22")):
             measured(one, at * 1000, celsius)
-        assert one.engine.describe("first")["sharing_group"] == ["first", "second"]
+        assert describe(one.engine, "first")["sharing_group"] == ["first", "second"]
         one.engine.patch("first", {"state": "paused"})
         for at, celsius in enumerate(("23", "24"), start=3):
             measured(one, at * 1000, celsius)

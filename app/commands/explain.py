@@ -50,12 +50,13 @@ def _explain(options: argparse.Namespace) -> int:
 
     from ..config import MEMORY, Settings
     from ..describing.plan_text import code_text, explain_text, plan_document
+    from ..describing.queries import validate
     from ..wiring import open_services
 
     services = open_services(Settings(data=MEMORY), threaded=False)
     try:
         registration = Registration.from_json({k: v for k, v in members.items() if v is not None})
-        found = services.engine.validate(registration, code=options.code)
+        found = validate(services.engine, registration, code=options.code)
         # There is no store here whose names it could be compared with.
         slips = variable_advice(services.engine.prepare(registration).query)
     finally:

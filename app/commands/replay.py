@@ -24,6 +24,7 @@ from quadrill.store.pushes.decode import DecodedElement, DecodeOptions, decode
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..config import MEMORY, Settings
+from ..describing.queries import describe
 from ..upkeep.garbage import YoungCollections
 from ..wiring import open_services
 from . import challenge, tables
@@ -72,7 +73,7 @@ def run_recorded(
             engine.sync()
             for event in subscription.take():
                 print(tables.event_text(event.kind, event.data, form))
-        state = engine.describe(NAME)
+        state = describe(engine, NAME)
         if state["state"] == "failed":
             raise RecordingError(f"the query failed: {state.get('error')}")
     return 0
@@ -90,8 +91,8 @@ def _registered(members: dict[str, Any], static: list[str]) -> Iterator[Engine]:
         services.engine.start()
         for each in static:
             _load(services.store, each)
-        description, _ = services.engine.register(Registration.from_json(members))
-        for warning in description.get("warnings", ()):
+        services.engine.register(Registration.from_json(members))
+        for warning in describe(services.engine, NAME)["warnings"]:
             print(f"# warning: {warning}", file=sys.stderr, flush=True)
         collections.start()
         yield services.engine
@@ -106,7 +107,7 @@ def _check_streams(engine: Engine, streams: dict[str, Path], form: str) -> None:
         raise RecordingError(
             f"--format debs reads one file, here are {len(streams)}", hint="Give --stream Taxi=FILE once."
         )
-    description = engine.describe(NAME)
+    description = describe(engine, NAME)
     if any(window["stream"].startswith("?") for window in description["windows"]):
         return
     read = [known for stream in description["streams"] for known in (stream["name"], stream["iri"])]
@@ -127,7 +128,7 @@ def _play(engine: Engine, streams: dict[str, Path]) -> None:
     """
     bodies = {stream: (file.read_bytes(), _media_type(file)) for stream, file in streams.items()}
     if len(bodies) > 1:
-        order = [known for read in engine.describe(NAME)["streams"] for known in (read["iri"], read["name"])]
+        order = [known for read in describe(engine, NAME)["streams"] for known in (read["iri"], read["name"])]
         timed: list[tuple[int, int, str, DecodedElement]] = []
         for stream, (body, media_type) in list(bodies.items()):
             elements = decode(body, media_type, DecodeOptions()).elements

@@ -116,7 +116,7 @@ def _serve(options: argparse.Namespace) -> int:
 
     with running.serve(settings) as server:
         if settings.paused:
-            _tell_unknown(settings.paused, [each["name"] for each in server.services.engine.queries()])
+            _tell_unknown(settings.paused, server.services.engine.query_names())
         print(f"Quadrill is ready at {server.url}", flush=True)
         stop.wait()
     running.leave()

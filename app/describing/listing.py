@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.queries.catalogue import Entry
-from quadrill.continuous.streams.accept import StreamState
 from quadrill.store.errors import NotFoundError
+
+from .queries import describe
 
 STATES = ("running", "materialising", "paused", "failed")
 
@@ -41,7 +41,7 @@ def list_part(engine: Engine, part: Part) -> dict[str, Any]:
     found = []
     for name in matching[part.offset : end]:
         with suppress(NotFoundError):  # dropped in the meantime
-            found.append(engine.describe(name))
+            found.append(describe(engine, name))
     states = Counter(state for _, state in known)
     return {
         "queries": found,
@@ -51,9 +51,7 @@ def list_part(engine: Engine, part: Part) -> dict[str, Any]:
     }
 
 
-def _names_and_states(
-    entries: list[Entry], _find: Callable[[str], StreamState | None]
-) -> list[tuple[str, str]]:
+def _names_and_states(entries: list[Entry]) -> list[tuple[str, str]]:
     return [(entry.name, _state(entry)) for entry in entries]
 
 

@@ -24,6 +24,8 @@ from quadrill.store.changes.commit import graph_key
 from quadrill.store.errors import NotFoundError
 
 from ..describing.listing import Part, list_part
+from ..describing.queries import describe, describe_all
+from ..describing.streams import describe_stream, describe_streams
 from ..http import negotiation
 from ..http.errors import HttpError
 from ..security import PUBLIC, Identity, needs
@@ -81,7 +83,7 @@ def demo() -> AnyResponse:
             "It runs where it was started.",
             "Start it with `quadrill demo`.",
         )
-    return _page("demo", "demo.html", lambda: {"queries": services().engine.queries()})
+    return _page("demo", "demo.html", lambda: {"queries": describe_all(services().engine)})
 
 
 @blueprint.get("/ui/queries/<name>")
@@ -89,7 +91,7 @@ def demo() -> AnyResponse:
 def query(name: str) -> AnyResponse:
     """One query: results as they come, text, plan, windows, static parts."""
     try:
-        return _page("queries", "query.html", lambda: {"query": services().engine.describe(name)}, name=name)
+        return _page("queries", "query.html", lambda: {"query": describe(services().engine, name)}, name=name)
     except NotFoundError as error:
         return _message(404, "No such query", error.message, error.hint)
 
@@ -105,7 +107,7 @@ def register() -> AnyResponse:
 @needs(PUBLIC)
 def streams() -> AnyResponse:
     """Streams with their watermarks, and a form to push."""
-    return _page("streams", "streams.html", lambda: {"streams": services().engine.streams()})
+    return _page("streams", "streams.html", lambda: {"streams": describe_streams(services().engine)})
 
 
 @blueprint.get("/ui/streams/one")
@@ -114,7 +116,7 @@ def stream() -> AnyResponse:
     """One stream, by ``?iri=``: newest elements, rates, dead letters, declaration."""
     try:
         iri = request.args.get("iri", "")
-        return _page("streams", "stream.html", lambda: {"stream": services().engine.stream(iri)})
+        return _page("streams", "stream.html", lambda: {"stream": describe_stream(services().engine, iri)})
     except NotFoundError as error:
         return _message(404, "No such stream", error.message, error.hint)
 

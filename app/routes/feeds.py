@@ -12,6 +12,7 @@ from pyoxigraph import QueryResultsFormat, parse_query_results, serialize
 from quadrill.continuous.errors import FeedGoneError
 from quadrill.store.documents.own_lines import own_quads
 
+from ..describing.queries import describe
 from ..feeds.events import LINES, EventStream, MessageStream, event_form
 from ..feeds.forms import FeedForm, other_form
 from ..feeds.query_feeds import Encode, FeedSource, encode, encode_line, encode_message
@@ -39,7 +40,7 @@ def results(name: str) -> Response:
         if form is not None:
             chosen = FeedForm(form, b"", encode_line if form == LINES else encode)
         elif follow or "-messages" in (accept or ""):
-            chosen = other_form(accept, follow, services().engine.describe(name))
+            chosen = other_form(accept, follow, describe(services().engine, name))
         if chosen is not None:
             return _feed(name, chosen, after_id, snapshot=snapshot)
         return _current_answer(name, accept)

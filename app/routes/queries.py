@@ -11,6 +11,7 @@ from quadrill.store.documents.times import duration_ms, instant_ms
 
 from ..describing import listing, plan_text
 from ..describing import preview as previews
+from ..describing import queries as describing
 from ..describing.advice import advice
 from ..describing.preview import PreviewLimits
 from ..describing.waiting import waiting_for
@@ -30,7 +31,9 @@ def list_queries() -> Response:
     """All registered queries; with a parameter a part of them, and how many there are."""
     incoming.known_parameters({"contains", "state", "offset", "limit"})
     if not request.args:
-        return incoming.json_response({"queries": list(map(_described, services().engine.queries()))})
+        return incoming.json_response(
+            {"queries": list(map(_described, describing.describe_all(services().engine)))}
+        )
     document = listing.list_part(services().engine, _part())
     document["queries"] = list(map(_described, document["queries"]))
     return incoming.json_response(document)
@@ -74,7 +77,7 @@ def validate() -> Response:
     incoming.known_parameters({"name", "code"})
     registration = _registration(request.args.get("name"))
     engine = services().engine
-    document = engine.validate(registration, code=incoming.flag("code"))
+    document = describing.validate(engine, registration, code=incoming.flag("code"))
     document["warnings"] += advice(engine.prepare(registration), services().store, engine)
     if "code" in document:
         document["code"] = plan_text.code_text(document)
@@ -103,10 +106,10 @@ def describe(name: str) -> Response:
     """One query: text, windows, static parts, counters, what it waits for."""
     incoming.known_parameters(())
     engine = services().engine
-    document = engine.describe(incoming.check_name(name, "the query name"))
+    document = describing.describe(engine, incoming.check_name(name, "the query name"))
     if any(reason.word == "filtered" for reason in waiting_for(document)):
         # Its operators tell which of them lets nothing through.
-        reasons = _described(engine.explain(name, analyze=True))["waiting_for"]
+        reasons = _described(describing.explain(engine, name, analyze=True))["waiting_for"]
         return incoming.json_response(document | {"waiting_for": reasons})
     return incoming.json_response(_described(document))
 
@@ -119,7 +122,7 @@ def explain(name: str) -> Response:
     analyze = incoming.flag("analyze")
     offers = (_PLAN_JSON, _PLAN_TEXT) if analyze else (_PLAN_TEXT, _PLAN_JSON)
     chosen = negotiation.choose(request.headers.get("Accept"), offers)
-    document = services().engine.explain(name, analyze=analyze)
+    document = describing.explain(services().engine, name, analyze=analyze)
     code = {"code": plan_text.code_text(document)} if incoming.flag("code") else {}
     if chosen is _PLAN_JSON:
         return incoming.json_response(plan_text.plan_document(_described(document), analyze=analyze) | code)
@@ -141,18 +144,16 @@ def patch(name: str) -> Response:
     changes = incoming.json_body(services().settings.max_query_bytes, "the change")
     if not changes:
         raise HttpError(400, "the change is empty", code="member", hint='For instance {"state": "paused"}.')
-    return incoming.json_response(
-        _described(services().engine.patch(incoming.check_name(name, "the query name"), changes))
-    )
+    services().engine.patch(incoming.check_name(name, "the query name"), changes)
+    return incoming.json_response(_described(describing.describe(services().engine, name)))
 
 
 @blueprint.post("/queries/<part:name>/refresh")
 def refresh(name: str) -> Response:
     """Refresh the static parts now."""
     incoming.known_parameters(())
-    return incoming.json_response(
-        _described(services().engine.refresh(incoming.check_name(name, "the query name")))
-    )
+    services().engine.refresh(incoming.check_name(name, "the query name"))
+    return incoming.json_response(_described(describing.describe(services().engine, name)))
 
 
 @blueprint.post("/queries/<part:name>/replay")
@@ -187,10 +188,11 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
 def _register(name: str | None, *, replace: bool) -> Response:
     registration = _registration(name)
     engine = services().engine
-    description, created = engine.register(registration, replace=replace)
-    prepared = engine.prepared(description["name"])
+    registered, created = engine.register(registration, replace=replace)
+    description = describing.describe(engine, registered)
+    prepared = engine.prepared(registered)
     description["warnings"] += [] if prepared is None else advice(prepared, services().store, engine)
-    headers = {"Location": f"{incoming.base_url()}queries/{description['name']}"}
+    headers = {"Location": f"{incoming.base_url()}queries/{registered}"}
     return incoming.json_response(
         _described(description), 201 if created else 200, headers if created else None
     )

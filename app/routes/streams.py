@@ -13,6 +13,7 @@ from quadrill.store.documents.statements import lines_of
 from quadrill.store.pushes.decode import DecodeOptions
 from quadrill.store.pushes.records import of_values, read_document
 
+from ..describing.streams import describe_stream, describe_streams
 from ..http.errors import HttpError
 from ..http.gateway import BODY
 from ..security import needs
@@ -32,15 +33,17 @@ def list_streams() -> Response:
     """All streams, or the one with ``?iri=``."""
     incoming.known_parameters({"iri"})
     if "iri" in request.args:
-        return incoming.json_response(services().engine.stream(_iri()))
-    return incoming.json_response({"streams": services().engine.streams()})
+        return incoming.json_response(describe_stream(services().engine, _iri()))
+    return incoming.json_response({"streams": describe_streams(services().engine)})
 
 
 @blueprint.get("/streams/<part:name>")
 def get_stream(name: str) -> Response:
     """One stream: watermark, counts, readers."""
     incoming.known_parameters(())
-    return incoming.json_response(services().engine.stream(incoming.check_name(name, "the stream name")))
+    return incoming.json_response(
+        describe_stream(services().engine, incoming.check_name(name, "the stream name"))
+    )
 
 
 @blueprint.get("/streams/history")
@@ -75,7 +78,7 @@ def get_elements(name: str) -> Response:
     limit = incoming.whole_number("limit", request.args.get("limit", "20"))
     if not 1 <= limit <= MOST_ELEMENTS:
         raise HttpError(400, f"limit is {limit}, it must be from 1 to {MOST_ELEMENTS:,}", code="parameter")
-    iri = services().engine.stream(incoming.check_name(name, "the stream name"))["iri"]
+    iri = describe_stream(services().engine, incoming.check_name(name, "the stream name"))["iri"]
     room, told = MOST_QUADS, []
     for each in services().engine.newest_elements(iri, limit):
         shown, size = each.statements[:room], len(each.statements)
@@ -178,10 +181,10 @@ def _declare(name: str | None) -> Response:
     if incoming.flag("dry_run"):
         change = services().engine.stream_change(iri, name=name, **members)
         return incoming.json_response({"change": change})
-    description, created = services().engine.declare_stream(iri, name=name, **members)
+    stream, created = services().engine.declare_stream(iri, name=name, **members)
     status = 201 if created else 200
-    headers = {"Location": f"{incoming.base_url()}streams/{description['name']}"} if created else None
-    return incoming.json_response(description, status, headers)
+    headers = {"Location": f"{incoming.base_url()}streams/{stream.name}"} if created else None
+    return incoming.json_response(describe_stream(services().engine, stream.iri), status, headers)
 
 
 def _one_of(given: Any, asked: str | None, member: str) -> str | None:

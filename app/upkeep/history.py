@@ -6,11 +6,14 @@ import logging
 import threading
 from array import array
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.streams.accept import StreamState
 
+from ..describing.queries import describe
+from ..describing.streams import describe_stream
 from .load import QueryLoad, loads_of
 from .rings import EXACT, POINTS, UNKNOWN, Rings, code_of
 
@@ -94,7 +97,10 @@ class History:
         point = self._now_ms() // self.every_ms
         if self._newest is not None and point <= self._newest:
             return
-        loads, streams = list(self._engine.look_at_queries(loads_of)), self._engine.stream_states()
+        loads, streams = (
+            list(self._engine.look_at_queries(partial(loads_of, self._engine.find_stream))),
+            self._engine.stream_states(),
+        )
         # Points that were missed, as while the machine slept, are unknown; what came is told with the next.
         missed = range(point if self._newest is None else max(self._newest + 1, point - POINTS), point)
         with self._lock:
@@ -151,7 +157,7 @@ class History:
         Raises:
             NotFoundError: no query has the name.
         """
-        self._engine.describe(name)
+        describe(self._engine, name)
         with self._lock:
             kept = self._queries.get(name)
             points, document = self._points(kept)
@@ -165,7 +171,7 @@ class History:
         Raises:
             NotFoundError: there is no such stream.
         """
-        iri = self._engine.stream(name_or_iri)["iri"]
+        iri = describe_stream(self._engine, name_or_iri)["iri"]
         with self._lock:
             kept = self._streams.get(iri)
             points, document = self._points(kept)

@@ -34,7 +34,7 @@ _made = partial(tuple.__new__, QueryLoad)
 
 
 def loads_of(
-    entries: Iterable[Entry], find: Callable[[str], StreamState | None]
+    find: Callable[[str], StreamState | None], entries: Iterable[Entry]
 ) -> list[tuple[str, QueryLoad]]:
     """The loads of those that run, by name; what several have in common is looked at once."""
     found = []

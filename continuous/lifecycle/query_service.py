@@ -10,24 +10,20 @@ from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from quadrill.store.errors import ConflictError, NotFoundError
+from quadrill.store.errors import ConflictError
 from quadrill.store.results import one_line
 
-from ..algebra.show import show
 from ..errors import FeedGoneError
 from ..evaluate.evaluator import Evaluator
 from ..inputs import NEVER, StreamInput
-from ..language.write import write
 from ..output.feed import Feed
-from ..queries import description as describe
-from ..queries.catalogue import Entry, Making
+from ..queries.catalogue import Entry, Making, Pending
 from ..queries.prepare import PreparedQuery
 from ..queries.registration import Registration
 from ..queries.running import RunningQuery
 from ..scheduler.sequencer import PATIENCE_S
 from ..scheduler.turn_kinds import ChangeTurn, RefreshTurn, StateTurn
 from ..static.reading import Progress, entered
-from ..streams.accept import StreamState
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
 
@@ -49,8 +45,8 @@ class QueryService:
     parts: EngineParts
     lifecycle: QueryLifecycle
 
-    def register(self, registration: Registration, *, replace: bool = False) -> tuple[dict[str, Any], bool]:
-        """Register a query; its description and whether it is new.
+    def register(self, registration: Registration, *, replace: bool = False) -> tuple[str, bool]:
+        """Register a query; its name and whether it is new.
 
         The steps, each a function of the one before:
 
@@ -83,7 +79,7 @@ class QueryService:
             self.parts.sequencer.drain()
             return self._register(prepared, replace=replace)
 
-    def _register(self, prepared: PreparedQuery, *, replace: bool) -> tuple[dict[str, Any], bool]:
+    def _register(self, prepared: PreparedQuery, *, replace: bool) -> tuple[str, bool]:
         """One registration of a name at a time; while its static parts are read others go on."""
         parts = self.parts
         with ExitStack() as claims:
@@ -91,7 +87,7 @@ class QueryService:
             prepared = prepared.under_name(name)
             with parts.admin:
                 if self._is_there(prepared, name, replace=replace):
-                    return self.describe(name), False
+                    return name, False
             wait_s: float | None = parts.settings.registration_wait_ms / 1000
             if prepared.into_graph is not None:
                 # The graph of a view is claimed until its query begins, so that it is waited for.
@@ -104,7 +100,7 @@ class QueryService:
                     # What else began meanwhile may be in the way.
                     if not self._is_there(prepared, name, replace=replace):
                         self._begin(prepared, name, making)
-                    return self.describe(name), True
+                    return name, True
             except BaseException:
                 making.progress.called_off = True
                 raise
@@ -145,10 +141,10 @@ class QueryService:
             )
         return entry
 
-    def validate(self, registration: Registration, *, code: bool = False) -> dict[str, Any]:
-        """What registering would give: description, plan and warnings; nothing is registered.
+    def validate(self, registration: Registration) -> RunningQuery:
+        """What registering would make, known to nobody; whoever asks closes its evaluator.
 
-        With ``code`` also the generated source of the plan, None where there is none.
+        Raises: as `register`.
         """
         prepared = self.lifecycle.prepare(registration)
         self.parts.sources.check_allowed(prepared.source_specs)
@@ -157,18 +153,7 @@ class QueryService:
             if prepared.into_graph is not None:
                 self.parts.views.check(prepared.into_graph, prepared.name or "")
         with entered(Progress(limited=True)):
-            trial = self.trial(prepared, self.lifecycle.evaluator_maker(prepared)(), 1)
-        document = describe.describe_prepared(prepared)
-        shown = describe.describe_running(trial, self.parts.streams.find, self.parts.clock.now_ms())
-        for member in ("engine", "streams", "windows", "version", "static_parts"):
-            document[member] = shown[member]
-        plan = trial.explained
-        document["algebra"], document["written"] = show(prepared.query.root), write(prepared.query)
-        document["plan"] = None if plan is None else plan.explain()
-        if code:
-            document["code"] = None if plan is None else plan.code
-        trial.evaluator.close()
-        return document
+            return self.trial(prepared, self.lifecycle.evaluator_maker(prepared)(), 1)
 
     def trial(self, prepared: PreparedQuery, evaluator: Evaluator, events: int) -> RunningQuery:
         """A query that runs by itself, known to nobody; its feed keeps so many events, seen at once."""
@@ -191,68 +176,37 @@ class QueryService:
         entry = self.parts.catalogue.find(name)
         return None if entry is None else entry.prepared
 
-    def describe(self, name: str) -> dict[str, Any]:
-        """The description of a query."""
-        document = self._describe_now(name)
-        if document is None:
-            # It is being registered, or another takes its place: what is under way is waited for.
-            with self.parts.admin:
-                document = self._describe_now(name)
-        return document or describe.describe_failed(self.parts.catalogue.get(name))
+    def query_names(self) -> list[str]:
+        """The names of all queries in the order of their registration."""
+        return [entry.name for entry in self.parts.catalogue.entries()]
 
-    def _describe_now(self, name: str) -> dict[str, Any] | None:
-        """The description; None while a registration has neither begun nor failed, or just ends."""
-        # Any thread may come here, so that each member of the entry is read once: a drop takes them away.
-        entry = self.parts.catalogue.get(name)
-        pending, running = entry.pending, entry.running
-        now = self.parts.clock.now_ms()
-        if pending is not None:
-            return describe.describe_pending(pending, entry.created_ms)
-        if running is None:
-            return describe.describe_failed(entry) if entry.state in ("failed", "paused") else None
-        find = self.parts.streams.find
-        document = self.parts.sequencer.look(partial(describe.describe_running, running, find, now))
-        if entry.running is not running:
-            return None
-        document["graphs"] = describe.describe_graphs(running.prepared, self.parts.rates, now)
-        return document
+    def look_at_query(self, name: str, look: Callable[[Entry, Pending | RunningQuery | None], T]) -> T:
+        """What ``look`` finds of a query, which stands still meanwhile: it waits or runs, or neither (None).
 
-    def queries(self) -> list[dict[str, Any]]:
-        """The descriptions of all queries in the order of their registration."""
-        found = []
-        for entry in self.parts.catalogue.entries():
-            with suppress(NotFoundError):  # dropped in the meantime
-                found.append(self.describe(entry.name))
-        return found
-
-    def look_at_queries(
-        self, look: Callable[[list[Entry], Callable[[str], StreamState | None]], list[T]]
-    ) -> Iterator[T]:
-        """What ``look`` finds of all queries, so many at a time, between which the engine works."""
-        entries, find = self.parts.catalogue.entries(), self.parts.streams.find
-        for begin in range(0, len(entries), _PORTION):
-            yield from self.parts.sequencer.look(partial(look, entries[begin : begin + _PORTION], find))
-
-    def explain(self, name: str, *, analyze: bool = False) -> dict[str, Any]:
-        """The description of a query, its plan and the generated source of it, None where there is none.
-
-        With ``analyze`` the plan has live figures of each operator.
+        One that is being registered, or whose place another takes just now, is waited for.
         """
-        document = self.describe(name) | {"plan": None, "code": None, "written": None}
-        running = self.parts.catalogue.get(name).running
-        if running is None:
-            return document | {"algebra": f"none: {document['error'] or document['state']}"}
-        plan, none = running.explained, {"operators": [], "steps": 0, "timed_steps": 0}
-        if plan is not None:
-            document |= {
-                "plan": self.parts.sequencer.look(partial(plan.explain, analyze=analyze)),
-                "code": plan.code,
-            }
-        document |= none if plan is None else self.parts.sequencer.look(plan.measured)
-        query = running.prepared.query
-        return document | {"algebra": show(query.root), "written": write(query)}
+        for lock in (nullcontext(), self.parts.admin):
+            with lock:
+                # Any thread may come here, so that each member is read once: a drop takes them away.
+                entry = self.parts.catalogue.get(name)
+                pending, running = entry.pending, entry.running
+                if pending is not None:
+                    return look(entry, pending)
+                if running is None and entry.state in ("failed", "paused"):
+                    return look(entry, None)
+                if running is not None:
+                    found = self.parts.sequencer.look(partial(look, entry, running))
+                    if entry.running is running:
+                        return found
+        return look(self.parts.catalogue.get(name), None)
 
-    def patch(self, name: str, changes: dict[str, Any]) -> dict[str, Any]:
+    def look_at_queries(self, look: Callable[[list[Entry]], list[T]]) -> Iterator[T]:
+        """What ``look`` finds of all queries, so many at a time, between which the engine works."""
+        entries = self.parts.catalogue.entries()
+        for begin in range(0, len(entries), _PORTION):
+            yield from self.parts.sequencer.look(partial(look, entries[begin : begin + _PORTION]))
+
+    def patch(self, name: str, changes: dict[str, Any]) -> None:
         """Pause or resume a query, change how its static parts are refreshed or its memory limit.
 
         Raises:
@@ -263,7 +217,7 @@ class QueryService:
             entry = self._begun(name)
             if stopped and entry.running is not None:
                 self._lay_aside(entry, entry.running)
-                return self.describe(name)
+                return
             state, registration = self.parts.catalogue.changed(entry, changes)
             self.parts.turns.require_writable()
             if registration != entry.registration:
@@ -280,7 +234,6 @@ class QueryService:
             elif state is not None and state != running.state:
                 self.parts.catalogue.set_state(entry, state, None)
                 self.parts.sequencer.perform(StateTurn(running, state), "state", name=name, state=state)
-            return self.describe(name)
 
     def _call_off(self, name: str) -> bool:
         """End the evaluation of a query that is at work for long; True when there is one."""
@@ -296,8 +249,8 @@ class QueryService:
             entry.running = None
         self.parts.catalogue.set_state(entry, "paused", running.error)
 
-    def refresh(self, name: str) -> dict[str, Any]:
-        """Refresh a query's static parts now; its description.
+    def refresh(self, name: str) -> None:
+        """Refresh a query's static parts now.
 
         Raises:
             ConflictError: the query has failed.
@@ -308,7 +261,6 @@ class QueryService:
         self.parts.sources.refresh(running.prepared.source_specs)
         self.parts.turns.require_writable()
         self.parts.sequencer.perform(RefreshTurn(name, "request"), "refresh", name=name, cause="request")
-        return self.describe(name)
 
     def replay(self, name: str, from_ms: int | None = None) -> dict[str, Any]:
         """Evaluate a query once more over what its streams retain, into a new epoch of its feed.

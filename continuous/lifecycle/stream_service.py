@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
-from quadrill.store.documents.times import GREATEST_MS, LEAST_MS, instant_ms, show_duration
+from quadrill.store.documents.times import GREATEST_MS, LEAST_MS, instant_ms
 from quadrill.store.errors import ConflictError, InputError, NotFoundError, QuadrillError
 from quadrill.store.pushes.decode import DecodeOptions, decode, decode_line
 from quadrill.store.pushes.records import type_of_record
@@ -26,6 +25,8 @@ from ..streams.dead_letters import Change, DeadLetter
 from ..streams.receipts import PushReceipt, fingerprint_of
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
+
+T = TypeVar("T")
 
 _HURRY_BYTES = 8 * 1024 * 1024
 """A push that does not want to wait for the log does so when this much is not written yet."""
@@ -48,8 +49,8 @@ class StreamService:
 
     def declare_stream(
         self, iri: str | None = None, /, *, name: str | None = None, **options: Any
-    ) -> tuple[dict[str, Any], bool]:
-        """Declare a stream or change its options; its description and whether it is new.
+    ) -> tuple[StreamState, bool]:
+        """Declare a stream or change its options; its state and whether it is new.
 
         Raises:
             InputError: a wrong option, neither name nor IRI.
@@ -59,7 +60,7 @@ class StreamService:
             state, created = self.parts.streams.declare(iri, name, options)
             if created:
                 self.lifecycle.tell_new_stream(state)
-            return self.stream(state.iri), created
+            return state, created
 
     def stream_change(self, iri: str | None, /, *, name: str | None, **options: Any) -> str:
         """What `declare_stream` would do: ``create``, ``change`` or ``same``; raises as it."""
@@ -104,19 +105,15 @@ class StreamService:
         bound = () if entry.running is None else entry.running.timeline.inputs.streams
         return iri in bound or (prepared is not None and iri in prepared.streams)
 
-    def stream(self, name_or_iri: str) -> dict[str, Any]:
-        """The description of one stream."""
+    def look_at_stream(self, name_or_iri: str, look: Callable[[StreamState, list[str]], T]) -> T:
+        """What ``look`` finds of a stream and the names of its readers, while nothing enters it."""
         state = self.parts.streams.get(name_or_iri)
         with self.parts.turns.lock:
-            return _describe(state, self.parts.router.readers(state.iri), self.parts.clock.now_ms())
+            return look(state, self.parts.router.readers(state.iri))
 
-    def streams(self) -> list[dict[str, Any]]:
-        """The descriptions of all streams, by name."""
-        found = []
-        for name in sorted(state.name for state in self.parts.streams):
-            with suppress(NotFoundError):  # dropped in the meantime
-                found.append(self.stream(name))
-        return found
+    def find_stream(self, name_or_iri: str) -> StreamState | None:
+        """The stream of a name or IRI, with its counters as they are now."""
+        return self.parts.streams.find(name_or_iri)
 
     def stream_states(self) -> list[StreamState]:
         """The streams with their counters, as they are now."""
@@ -410,38 +407,3 @@ def _answer_of(receipt: PushReceipt) -> dict[str, Any]:
     if skipped is not None:
         answer["skipped"] = skipped
     return answer
-
-
-def _describe(stream: StreamState, readers: list[str], now_ms: int) -> dict[str, Any]:
-    """One stream: settings as they can be declared, time and counts."""
-    record = stream.record
-    return {
-        "name": stream.name,
-        "iri": stream.iri,
-        "declared": record.declared,
-        "derived_from": stream.derived_from,
-        "watermark": stream.watermark,
-        "newest": stream.seen,
-        "idle": stream.idle,
-        "lateness": show_duration(record.lateness_ms),
-        "lateness_ms": stream.lateness_ms,
-        "late": record.late,
-        "idle_timeout": show_duration(stream.idle_timeout_ms),
-        "idle_timeout_ms": stream.idle_timeout_ms,
-        "retention": show_duration(stream.retention_ms),
-        "retention_ms": stream.retention_ms,
-        "timestamp_property": stream.timestamp_property,
-        "stamping": record.stamping,
-        "quoted_asserted": record.quoted_asserted,
-        "mapping": None if record.mapping is None else json.loads(record.mapping),
-        "accepted": stream.accepted,
-        "elements": stream.accepted,
-        "last_seq": stream.next_seq - 1 if stream.next_seq > 1 else None,
-        "late_count": stream.late,
-        "late_counts": {"late": stream.late, "dropped": stream.dropped, "refused": stream.refused},
-        "retained": stream.retained,
-        "oldest_retained": stream.oldest_retained,
-        "silent_ms": None if stream.last_input_ms is None else max(0, now_ms - stream.last_input_ms),
-        "readers": readers,
-        "created": record.created_ms,
-    }

@@ -189,7 +189,7 @@ def test_an_unexpected_error_has_a_number_and_no_stack_trace(
     def broken() -> None:
         raise ZeroDivisionError("secret detail")
 
-    monkeypatch.setattr(server.services.engine, "streams", broken)
+    monkeypatch.setattr(server.services.engine, "stream_states", broken)
     answer = server.client.get("/streams")
     assert answer.status_code == 500
     document = answer.json()

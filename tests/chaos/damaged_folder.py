@@ -13,6 +13,7 @@ from typing import Any
 
 from pyoxigraph import RdfFormat
 
+from quadrill.app.describing.streams import describe_streams
 from quadrill.continuous.clock import ManualClock
 from quadrill.store.errors import GoneError, QuadrillError
 from quadrill.store.registry import StoredQueryRecord, TokenRecord
@@ -90,7 +91,9 @@ def seen_of(folder: Path) -> dict[str, Any]:
                 name: life.engine.feed(name).earliest_id for name in ("seen", "named", "made", "counts")
             },
             "answers": life.answers(),
-            "seqs": {each["iri"]: (each["accepted"], each["last_seq"]) for each in life.engine.streams()},
+            "seqs": {
+                each["iri"]: (each["accepted"], each["last_seq"]) for each in describe_streams(life.engine)
+            },
             "retained": {iri: len(kept) for iri, kept in life.engine.parts.streams.kept_now().items()},
             "next": life.push(60_000, "z"),
         }

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyoxigraph import NamedNode
 
+from quadrill.app.describing.queries import describe
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.evaluate.evaluator import Evaluator
@@ -48,7 +49,8 @@ class Bench:
     def register(self, name: str, text: str, **options: Any) -> dict[str, Any]:
         """Register a text with the prefix ``:``."""
         members = {"query": text if "REGISTER" in text else PREFIX + text, **options}
-        return self.engine.register(Registration.from_json(members, name=name))[0]
+        self.engine.register(Registration.from_json(members, name=name))
+        return describe(self.engine, name)
 
     def push(self, at: int | None, *names: str, stream: str = S, **options: Any) -> dict[str, Any]:
         """Push one element that says that these things were seen."""

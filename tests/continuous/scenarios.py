@@ -31,6 +31,7 @@ from typing import Any
 
 from pyoxigraph import RdfFormat, parse
 
+from quadrill.app.describing.queries import describe
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, MakeEvaluator, Registration
 from quadrill.store.documents.times import duration_ms
@@ -130,9 +131,9 @@ def run(scenario: Scenario, make_evaluator: MakeEvaluator | None = None) -> None
             quads = parse(input=PREFIXES + "\n".join(scenario.static), format=RdfFormat.TRIG)
             store.apply(add=list(quads))
         document = {"name": "q", "query": _prologue(scenario) + scenario.query, "dialect": scenario.dialect}
-        description, _ = engine.register(Registration.from_json(document | scenario.options))
+        engine.register(Registration.from_json(document | scenario.options))
         subscription = engine.feed("q").subscribe(0)
-        streams = [stream["iri"] for stream in description["streams"]]
+        streams = [stream["iri"] for stream in describe(engine, "q")["streams"]]
         told = _told(subscription.take(), scenario)
         assert told == _wanted(scenario.initial), f"{scenario.path.name}, at registration"
         for action in scenario.actions:
@@ -140,7 +141,7 @@ def run(scenario: Scenario, make_evaluator: MakeEvaluator | None = None) -> None
             told = _told(subscription.take(), scenario)
             where = f"{scenario.path.name}:{action.line} {action.verb} {action.rest}"
             assert told == _wanted(action.expected), where
-            assert engine.describe("q")["error"] is None
+            assert describe(engine, "q")["error"] is None
     finally:
         engine.stop()
         store.close()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from quadrill.app.describing.queries import describe, describe_all, explain
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.plan.plan_state import PlanState
 from quadrill.continuous.queries.registration import Registration
@@ -48,7 +49,7 @@ def push(one: Bench, count: int, at: int = 1) -> dict[str, Any]:
 
 
 def state(one: Bench, name: str) -> tuple[str, str]:
-    document = one.engine.describe(name)
+    document = describe(one.engine, name)
     return document["state"], document["error"] or ""
 
 
@@ -72,7 +73,7 @@ def test_the_reason_names_the_pattern_and_the_figures() -> None:
         assert (kind, document["code"]) == ("error", "limit")
         assert "one evaluation makes 1020 rows or more, its limit (max_rows) is 1000" in document["error"]
         assert "?a <http://example.org/k> ?x" in document["error"]
-        plan = b.engine.describe("bad")
+        plan = describe(b.engine, "bad")
         assert plan["error"] == document["error"]
 
 
@@ -123,7 +124,7 @@ def test_of_queries_with_one_plan_who_is_over_its_limit_fails_alone() -> None:
 
         entered(1, 2, 0)
         entered(2, 2, 2)
-        assert b.engine.describe("q0")["template"], "they have one plan"
+        assert describe(b.engine, "q0")["template"], "they have one plan"
         entered(3, 200, 1)
         assert [state(b, f"q{number}")[0] for number in range(3)] == ["running", "failed", "running"]
         assert "its limit (max_rows) is 1000" in state(b, "q1")[1]
@@ -165,7 +166,7 @@ def test_a_commit_is_limited_for_queries_with_one_plan() -> None:
             b.register(f"q{number}", text % "xyz"[number])
         push(b, 2)
         push(b, 60, at=2)
-        assert b.engine.describe("q0")["template"], "they have one plan"
+        assert describe(b.engine, "q0")["template"], "they have one plan"
         rows = " ".join(f'<{N}c{each}> <{N}q> "x" .' for each in range(200))
         b.store.update(f"INSERT DATA {{ GRAPH <urn:g> {{ {rows} }} }}")
         assert [state(b, f"q{number}")[0] for number in range(3)] == ["failed", "running", "running"]
@@ -190,7 +191,7 @@ def test_it_has_failed_with_the_same_reason_after_a_restart(tmp_path: Path, endi
     life.engine.register(Registration(name="good", query=PREFIX + GOOD))
     for at, count in ((1, 5), (2, 90)):
         life.engine.push(S, body(count), "application/n-triples", at=at)
-    before = life.engine.describe("bad")
+    before = describe(life.engine, "bad")
     letters = life.engine.dead_letters(S)
     assert before["state"] == "failed" and letters
     if ending == "stop":
@@ -198,14 +199,14 @@ def test_it_has_failed_with_the_same_reason_after_a_restart(tmp_path: Path, endi
         life = Life(life.folder, ManualClock(0), limits=limits)
     else:
         life = life.crash()
-    after = life.engine.describe("bad")
+    after = describe(life.engine, "bad")
     assert (after["state"], after["error"]) == ("failed", before["error"])
     assert life.engine.dead_letters(S) == letters
-    assert life.engine.describe("good")["state"] == "running"
+    assert describe(life.engine, "good")["state"] == "running"
     life.engine.push(S, body(3), "application/n-triples", at=120_000)
     life.engine.patch("bad", {"state": "running"})
     life.engine.push(S, body(3), "application/n-triples", at=120_001)
-    assert life.engine.describe("bad")["last_result"]["at"] == 120_001
+    assert describe(life.engine, "bad")["last_result"]["at"] == 120_001
     life.stop()
 
 
@@ -215,12 +216,12 @@ def test_what_failed_by_time_fails_there_again_without_being_evaluated(tmp_path:
     life.engine.register(Registration(name="good", query=PREFIX + GOOD))
     for at, count in ((1, 2), (2, 3), (3, 90)):
         life.engine.push(S, body(count), "application/n-triples", at=at)
-    before, letters = life.engine.describe("bad"), life.engine.dead_letters(S)
+    before, letters = describe(life.engine, "bad"), life.engine.dead_letters(S)
     assert "its limit (max_time) is 30 ms, in #" in before["error"]
     told = life.told()
     life.settings["limits"] = Limits()
     life = life.crash()
-    after = life.engine.describe("bad")
+    after = describe(life.engine, "bad")
     assert (after["state"], after["error"]) == ("failed", before["error"])
     assert life.engine.dead_letters(S) == letters and life.told() == told
     life.stop()
@@ -238,15 +239,15 @@ def test_one_of_several_with_one_plan_that_failed_by_time_fails_alone_again(tmp_
 
     entered(1, 2, 0)
     entered(2, 2, 2)
-    assert life.engine.describe("q0")["template"], "they have one plan"
+    assert describe(life.engine, "q0")["template"], "they have one plan"
     entered(3, 90, 1)
     entered(4, 1, 0)
-    states = [life.engine.describe(f"q{number}")["state"] for number in range(3)]
+    states = [describe(life.engine, f"q{number}")["state"] for number in range(3)]
     assert states == ["running", "failed", "running"]
     told = life.told()
     life.settings["limits"] = Limits()
     life = life.crash()
-    assert [life.engine.describe(f"q{number}")["state"] for number in range(3)] == states
+    assert [describe(life.engine, f"q{number}")["state"] for number in range(3)] == states
     assert life.told() == told
     life.stop()
 
@@ -263,7 +264,7 @@ def at_work(folder: Path) -> Iterator[Life]:
         yield life
     finally:
         if life.engine.running:
-            if any(query["name"] == "bad" for query in life.engine.queries()):
+            if any(query["name"] == "bad" for query in describe_all(life.engine)):
                 life.engine.drop("bad")
             life.engine.sync()
             life.stop()
@@ -272,8 +273,8 @@ def at_work(folder: Path) -> Iterator[Life]:
 def test_who_manages_queries_does_not_wait_for_an_evaluation(tmp_path: Path) -> None:
     with at_work(tmp_path / "data") as life:
         began = time.monotonic()
-        assert [query["state"] for query in life.engine.queries()] == ["running", "running"]
-        assert life.engine.describe("bad")["name"] == "bad" and life.engine.explain("bad")["plan"]
+        assert [query["state"] for query in describe_all(life.engine)] == ["running", "running"]
+        assert describe(life.engine, "bad")["name"] == "bad" and explain(life.engine, "bad")["plan"]
         assert life.engine.figures().queue_inputs >= 0
         assert time.monotonic() - began < 1.0
         life.engine.register(Registration(name="third", query=PREFIX + GOOD))
@@ -283,22 +284,24 @@ def test_who_manages_queries_does_not_wait_for_an_evaluation(tmp_path: Path) -> 
         life.engine.drop("bad")
         assert time.monotonic() - began < 8.0
         life.engine.sync(5.0)
-        assert [query["state"] for query in life.engine.queries()] == ["paused"]
+        assert [query["state"] for query in describe_all(life.engine)] == ["paused"]
 
 
 def test_a_pause_ends_a_long_evaluation_and_the_query_begins_anew_later(tmp_path: Path) -> None:
     with at_work(tmp_path / "data") as life:
-        paused = life.engine.patch("bad", {"state": "paused"})
+        life.engine.patch("bad", {"state": "paused"})
+        paused = describe(life.engine, "bad")
         assert paused["state"] == "paused" and "was called off" in paused["error"]
         life.engine.sync(5.0)
-        assert life.engine.describe("good")["last_result"]
+        assert describe(life.engine, "good")["last_result"]
         life.settings["threaded"] = False
         life = life.crash()
-        assert life.engine.describe("bad")["state"] == "paused"
+        assert describe(life.engine, "bad")["state"] == "paused"
         life.engine.push(S, body(2), "application/n-triples", at=120_000)
-        assert life.engine.patch("bad", {"state": "running"})["state"] == "running"
+        life.engine.patch("bad", {"state": "running"})
+        assert describe(life.engine, "bad")["state"] == "running"
         life.engine.push(S, body(2), "application/n-triples", at=120_001)
-        assert life.engine.describe("bad")["last_result"]["at"] == 120_001
+        assert describe(life.engine, "bad")["last_result"]["at"] == 120_001
         life.stop()
 
 
@@ -315,12 +318,13 @@ def test_a_start_pauses_queries_without_evaluating_them(tmp_path: Path, ending: 
         life = Life(life.folder, ManualClock(0), paused=(asked,))
     else:
         life = life.crash()
-    paused = life.engine.describe("good")
+    paused = describe(life.engine, "good")
     assert paused["state"] == "paused" and "paused at the start" in paused["error"]
-    assert life.engine.describe("other")["state"] == ("paused" if asked == "all" else "running")
-    assert life.engine.patch("good", {"state": "running"})["state"] == "running"
+    assert describe(life.engine, "other")["state"] == ("paused" if asked == "all" else "running")
+    life.engine.patch("good", {"state": "running"})
+    assert describe(life.engine, "good")["state"] == "running"
     life.engine.push(S, body(2), "application/n-triples", at=2)
-    assert life.engine.describe("good")["last_result"]["at"] == 2
+    assert describe(life.engine, "good")["last_result"]["at"] == 2
     life.stop()
 
 
@@ -346,13 +350,13 @@ def test_the_stream_of_a_query_that_has_failed_stays(tmp_path: Path) -> None:
     life = Life(tmp_path / "data", ManualClock(1_000_000), limits=Limits(rows=1_000))
     life.engine.register(Registration.from_json({"query": PREFIX + BAD}, name="bad"))
     life.engine.push(S, body(60), "application/n-triples", at=1)
-    assert life.engine.describe("bad")["state"] == "failed"
+    assert describe(life.engine, "bad")["state"] == "failed"
     for _ in range(2):
         with pytest.raises(ConflictError, match="is read by bad"):
             life.engine.drop_stream(S)
         life.stop()
         life = Life(tmp_path / "data", ManualClock(1_000_000), limits=Limits(rows=1_000))
-        assert life.engine.describe("bad")["state"] == "failed"
+        assert describe(life.engine, "bad")["state"] == "failed"
     life.engine.drop("bad")
     life.engine.drop_stream(S)
     life.stop()
@@ -387,7 +391,7 @@ def test_a_step_that_ends_before_it_is_called_off_leaves_nothing_behind(
             entered(3)
         assert any(called_off) and running.seat.budget.stop == ""
         entered(4)
-        assert b.engine.describe("q0")["template"], "they have one plan still"
+        assert describe(b.engine, "q0")["template"], "they have one plan still"
         assert [len(b.told(f"q{number}")) for number in (0, 2)] == [4, 4]
 
 

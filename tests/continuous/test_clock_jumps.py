@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from quadrill.app.describing.queries import describe
+from quadrill.app.describing.streams import describe_stream
 from quadrill.continuous.clock import Clock, ManualClock
 from tests.continuous.test_recovery import E, Life
 
@@ -51,14 +53,14 @@ def stamps(life: Life) -> list[int]:
 
 def test_arrival_stamps_never_run_back(life: Life, clock: SetClock) -> None:
     arrive(life, "a")
-    watermark = life.engine.stream(S)["watermark"]
+    watermark = describe_stream(life.engine, S)["watermark"]
     clock.jump(-HOUR)
     arrive(life, "b")
     tick(life.engine)
     life.clock.advance(1_000)
     arrive(life, "c")
     assert stamps(life) == [10 * HOUR] * 3, "they wait for the clock to catch up"
-    assert life.engine.stream(S)["watermark"] == watermark
+    assert describe_stream(life.engine, S)["watermark"] == watermark
     life.clock.advance(HOUR)
     arrive(life, "d")
     assert stamps(life)[-1] == 10 * HOUR + 1_000
@@ -72,7 +74,7 @@ def test_a_jump_forward_is_followed_and_one_back_again_waits(life: Life, clock: 
     clock.jump(-HOUR)
     arrive(life, "c")
     assert stamps(life) == [10 * HOUR, 11 * HOUR, 11 * HOUR]
-    assert life.engine.stream(S)["late_count"] == 0, "nobody is late by the fault of the clock"
+    assert describe_stream(life.engine, S)["late_count"] == 0, "nobody is late by the fault of the clock"
 
 
 @pytest.mark.parametrize("jump", [-HOUR, HOUR])
@@ -86,25 +88,25 @@ def test_a_stream_becomes_idle_after_its_silence_and_not_by_a_jump(
     clock.jump(jump)
     life.clock.advance(4_000)
     tick(life.engine)
-    assert not life.engine.stream(E + "t")["idle"]
-    assert life.engine.stream(S)["idle_timeout_ms"] == 5_000
+    assert not describe_stream(life.engine, E + "t")["idle"]
+    assert describe_stream(life.engine, S)["idle_timeout_ms"] == 5_000
     life.clock.advance(1_000)
     tick(life.engine)
-    assert life.engine.stream(E + "t")["idle"]
+    assert describe_stream(life.engine, E + "t")["idle"]
     assert len(life.told()["two"]) == 2, "what waited for the silent stream is told"
 
 
 @pytest.mark.parametrize("jump", [-HOUR, HOUR])
 def test_a_timer_fires_after_its_time_and_not_by_a_jump(life: Life, clock: SetClock, jump: int) -> None:
     life.register("named", refresh={"every": "30s"}, output="istream")
-    refreshes = life.engine.describe("named")["counters"]["refreshes"]
+    refreshes = describe(life.engine, "named")["counters"]["refreshes"]
     clock.jump(jump)
     life.clock.advance(29_000)
     tick(life.engine)
-    assert life.engine.describe("named")["counters"]["refreshes"] == refreshes
+    assert describe(life.engine, "named")["counters"]["refreshes"] == refreshes
     life.clock.advance(1_000)
     tick(life.engine)
-    assert life.engine.describe("named")["counters"]["refreshes"] == refreshes + 1
+    assert describe(life.engine, "named")["counters"]["refreshes"] == refreshes + 1
 
 
 @pytest.mark.parametrize("jump", [-HOUR, HOUR])
@@ -119,11 +121,11 @@ def test_a_clock_that_was_set_while_the_server_was_away_changes_nothing(
     clock.jump(jump)
     life = life.crash()
     tick(life.engine)
-    assert life.told() == before and not life.engine.stream(S)["idle"]
+    assert life.told() == before and not describe_stream(life.engine, S)["idle"]
     assert life.push(3_000, "c")["first_seq"] == 3
     life.clock.advance(5_000)
     tick(life.engine)
-    assert life.engine.stream(S)["idle"]
+    assert describe_stream(life.engine, S)["idle"]
     life.stop()
 
 

@@ -11,6 +11,7 @@ import pytest
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from quadrill.app.describing.plan_text import explain_text
+from quadrill.app.describing.queries import describe, explain
 from quadrill.continuous.algebra.columnar import Choice, Graphs
 from quadrill.continuous.algebra.nodes import Algebra, Var
 from quadrill.continuous.evaluate.native import NativeEvaluator
@@ -123,9 +124,9 @@ def test_a_description_tells_who_read_a_static_part_and_why() -> None:
     ):
         with bench(columnar=engine) as one:
             one.register("q", TEXT)
-            (part,) = one.engine.describe("q")["static_parts"]
+            (part,) = describe(one.engine, "q")["static_parts"]
             assert (part["engine"], part["engine_reason"]) == (who, why)
-            assert f"read by {who}: {why}" in explain_text(one.engine.explain("q"))
+            assert f"read by {who}: {why}" in explain_text(explain(one.engine, "q"))
             assert len(engine.asked) == (0 if engine.engine == "oxigraph" else 1)
 
 
@@ -137,7 +138,7 @@ def test_a_part_that_is_read_anew_is_asked_for_again_at_the_version_of_its_turn(
         graph = NamedNode("http://x/g")
         one.store.bulk_extend([Quad(NamedNode("urn:a"), NamedNode("http://x/name"), Literal("1"), graph)])
         one.push(1000, "a")
-        (part,) = one.engine.describe("q")["static_parts"]
+        (part,) = describe(one.engine, "q")["static_parts"]
         assert (part["version"], part["rows"]) == (1, 1)
         assert [asked[0] for asked in engine.asked] == [0, 1]
 
@@ -157,12 +158,12 @@ def test_while_a_part_is_read_anew_the_old_rows_serve_under_their_version() -> N
         one.register("q", TEXT)
         one.store.bulk_extend([Quad(NamedNode("urn:a"), NamedNode("http://x/name"), Literal("1"), graph)])
         assert begun.wait(30)
-        (part,) = one.engine.describe("q")["static_parts"]
+        (part,) = describe(one.engine, "q")["static_parts"]
         assert (part["version"], part["behind_since"], part["engine"]) == (0, 1, "spark")
-        assert "read anew since version 1, old rows serve" in explain_text(one.engine.explain("q"))
+        assert "read anew since version 1, old rows serve" in explain_text(explain(one.engine, "q"))
         go_on.set()
         until = time.monotonic() + 30
-        while (part := one.engine.describe("q")["static_parts"][0])["version"] != 1:
+        while (part := describe(one.engine, "q")["static_parts"][0])["version"] != 1:
             assert time.monotonic() < until
             time.sleep(0.01)
         assert part["behind_since"] is None
@@ -209,7 +210,7 @@ def test_queries_begin_although_large_commits_come_all_the_time(texts: list[str]
         try:
             for number, text in enumerate(texts):
                 one.register(f"q{number}", text, output="changes")
-            while any(one.engine.describe(f"q{each}")["state"] != "running" for each in range(len(texts))):
+            while any(describe(one.engine, f"q{each}")["state"] != "running" for each in range(len(texts))):
                 time.sleep(0.01)
             assert not ended.is_set(), "none waits for the writer to end"
         finally:

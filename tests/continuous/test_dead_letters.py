@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from quadrill.app.describing.queries import describe
+from quadrill.app.describing.streams import describe_stream
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.queries import running as running_query
 from quadrill.continuous.queries.running import RunningQuery
@@ -70,13 +72,13 @@ def test_a_late_element_enters_after_all_and_windows_are_corrected(life: Life) -
     life.push(5_000, "a")
     life.push(4_000, "b")
     assert letters(life) == [("2", "late", None, 4_000, False)]
-    stream = life.engine.stream(S)
+    stream = describe_stream(life.engine, S)
     answer = life.engine.retry_dead_letter(S, "2")
     assert answer == {"id": "2", "retried": "element", "seq": 2}
     assert letters(life) == []
     counts = life.engine.current_answer("counts")["results"]["bindings"]
     assert [row["n"]["value"] for row in counts] == ["2"]
-    after = life.engine.stream(S)
+    after = describe_stream(life.engine, S)
     assert (after["accepted"], after["late_counts"]["late"]) == (stream["accepted"], 1)
     assert after["late_counts"]["dropped"] == 0
     with pytest.raises(NotFoundError, match="no dead letter 2"):
@@ -99,8 +101,8 @@ def test_of_two_who_try_a_late_element_at_once_one_lets_it_enter(
     monkeypatch.setattr(engine.parts.turns, "require_writable", tried_by_another)
     with pytest.raises(NotFoundError, match="no dead letter 2"):
         engine.retry_dead_letter(S, "2")
-    assert engine.describe("last")["counters"]["elements"] == 2
-    assert engine.stream(S)["late_counts"]["dropped"] == 0
+    assert describe(engine, "last")["counters"]["elements"] == 2
+    assert describe_stream(engine, S)["late_counts"]["dropped"] == 0
 
 
 def test_what_was_tried_again_is_so_after_a_crash(tmp_path: Path) -> None:
@@ -113,11 +115,11 @@ def test_what_was_tried_again_is_so_after_a_crash(tmp_path: Path) -> None:
         life.engine.retry_dead_letter(S, "2")
         if checkpointed:
             life.checkpoint()
-        before, stream = life.told(), life.engine.stream(S)
+        before, stream = life.told(), describe_stream(life.engine, S)
         life = life.crash()
         assert letters(life) == [("3", "late", None, 4_500, False)]
         assert life.told() == before
-        assert {**life.engine.stream(S), "silent_ms": 0} == {**stream, "silent_ms": 0}
+        assert {**describe_stream(life.engine, S), "silent_ms": 0} == {**stream, "silent_ms": 0}
         life.stop()
 
 
@@ -144,7 +146,7 @@ def test_a_poison_element_fails_one_query_and_is_kept_with_the_reason(
     (letter,) = life.engine.dead_letters(S)
     assert letter["error"] == "ZeroDivisionError: division by zero"
     assert letter["quads"] == f'<{E}b> <{E}seen> "2000" .\n'
-    assert life.engine.describe("seen")["state"] == "failed"
+    assert describe(life.engine, "seen")["state"] == "failed"
     assert [kind for kind, _ in rows(life, "seen")] == ["insert", "error"]
     assert len(rows(life, "counts")) == 3, "the others go on"
     poison.instants.clear()
@@ -185,7 +187,7 @@ def test_failures_and_their_letters_are_the_same_after_a_crash(
     for _ in range(2):
         life = life.crash()
         assert letters(life) == [("2:seen", "failed", "seen", 2_000, True)]
-        assert life.told() == before and life.engine.describe("seen")["state"] == "failed"
+        assert life.told() == before and describe(life.engine, "seen")["state"] == "failed"
         life.checkpoint()
     life.stop()
 
@@ -200,7 +202,7 @@ def test_a_query_that_fails_begins_anew_where_the_setting_says_so(
     life.push(2_000, "b")
     subscription = life.engine.feed("seen").subscribe(1)
     tick(life.engine)
-    assert life.engine.describe("seen")["state"] == "running"
+    assert describe(life.engine, "seen")["state"] == "running"
     life.push(3_000, "c")
     assert [(event.kind, event.id) for event in subscription.take()] == [
         ("error", 2), ("reset", None), ("insert", 3),
@@ -221,7 +223,7 @@ def test_a_crash_between_the_failure_and_the_new_beginning_is_made_good(
     life.push(2_000, "b")
     life = life.crash()
     tick(life.engine)
-    assert life.engine.describe("seen")["state"] == "running"
+    assert describe(life.engine, "seen")["state"] == "running"
     life.push(3_000, "c")
     assert rows(life, "seen") == [("insert", 3_000)]
     life.stop()
@@ -236,7 +238,7 @@ def test_a_query_that_fails_again_and_again_stays_failed(
     for at in range(1_000, 9_000, 1_000):
         life.push(at, "a")
         tick(life.engine)
-    assert life.engine.describe("seen")["state"] == "failed"
+    assert describe(life.engine, "seen")["state"] == "failed"
     assert [at for _, _, _, at, _ in letters(life)] == [1_000, 2_000, 3_000, 4_000]
     life.clock.advance(700_000)
     life.engine.patch("seen", {"state": "running"})

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from quadrill.app.describing.queries import describe
+from quadrill.app.describing.streams import describe_stream, describe_streams
 from quadrill.continuous.errors import (
     BackPressureError,
     EngineStoppedError,
@@ -27,7 +29,7 @@ def test_a_push_declares_its_stream_and_names_it_after_its_iri() -> None:
             "durable": False,
         }  # fmt: skip
         assert b.lines((6, "a"), (7, "b"))["first_seq"] == 2
-        stream = b.engine.stream("s")
+        stream = describe_stream(b.engine, "s")
         assert (stream["iri"], stream["watermark"], stream["accepted"]) == (S, 7, 3)
         assert stream["stamping"] == "event" and not stream["declared"]
 
@@ -46,15 +48,15 @@ def test_a_push_declares_its_stream_and_names_it_after_its_iri() -> None:
 def test_a_stream_is_named_after_the_last_segment(iri: str, name: str) -> None:
     with bench() as b:
         b.push(1, "a", stream=iri)
-        assert b.engine.stream(name)["iri"] == iri
+        assert describe_stream(b.engine, name)["iri"] == iri
 
 
 def test_taken_names_get_a_number() -> None:
     with bench() as b:
         for host in ("a", "b", "c"):
             b.push(1, "x", stream=f"http://{host}.org/s")
-        assert [stream["name"] for stream in b.engine.streams()] == ["s", "s-2", "s-3"]
-        assert b.engine.stream("s-3")["iri"] == "http://c.org/s"
+        assert [stream["name"] for stream in describe_streams(b.engine)] == ["s", "s-2", "s-3"]
+        assert describe_stream(b.engine, "s-3")["iri"] == "http://c.org/s"
 
 
 def test_a_push_to_an_undeclared_name_declares_it_under_the_base_iri() -> None:
@@ -80,13 +82,13 @@ def test_a_declaration_is_created_once_and_can_change() -> None:
         first, created = b.engine.declare_stream(
             S, name="sensors", lateness="2s", late="admit", retention="1h"
         )
-        assert created and (first["name"], first["lateness_ms"], first["late"]) == ("sensors", 2000, "admit")
+        assert created and (first.name, first.lateness_ms, first.record.late) == ("sensors", 2000, "admit")
         again, created = b.engine.declare_stream(
             S, name="sensors", lateness="2s", late="admit", retention="1h"
         )
-        assert not created and again["lateness"] == "2s"
+        assert not created and describe_stream(b.engine, again.iri)["lateness"] == "2s"
         changed, created = b.engine.declare_stream(None, name="sensors", lateness=500)
-        assert not created and (changed["lateness_ms"], changed["late"]) == (500, "drop")
+        assert not created and (changed.lateness_ms, changed.record.late) == (500, "drop")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_a_stream_that_is_read_cannot_be_dropped() -> None:
         b.engine.drop("q")
         b.engine.drop_stream("s")
         with pytest.raises(NotFoundError):
-            b.engine.stream("s")
+            describe_stream(b.engine, "s")
 
 
 def in_between(monkeypatch: pytest.MonkeyPatch, name: str, work: Callable[[], Any]) -> None:
@@ -152,7 +154,10 @@ def test_a_push_whose_stream_is_dropped_meanwhile_enters_the_stream_that_comes_n
             "stream": S, "first_seq": 1, "last_seq": 1, "accepted": 1, "late": 0, "dropped": 0,
             "durable": False,
         }  # fmt: skip
-        assert (b.engine.stream("s")["accepted"], b.engine.stream("s")["watermark"]) == (1, 500)
+        assert (describe_stream(b.engine, "s")["accepted"], describe_stream(b.engine, "s")["watermark"]) == (
+            1,
+            500,
+        )
 
 
 def test_a_push_whose_stream_is_made_by_a_query_meanwhile_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +170,7 @@ def test_a_push_whose_stream_is_made_by_a_query_meanwhile_is_refused(monkeypatch
         in_between(monkeypatch, "decode_line", lambda: b.register("q", text))
         with pytest.raises(ConflictError, match="is made by the query q"):
             b.push(500, "b")
-        assert b.engine.stream("s")["accepted"] == 0
+        assert describe_stream(b.engine, "s")["accepted"] == 0
 
 
 def test_a_heartbeat_of_a_stream_that_is_dropped_meanwhile_moves_the_next_one(
@@ -184,22 +189,22 @@ def test_a_heartbeat_of_a_stream_that_is_dropped_meanwhile_moves_the_next_one(
 
         monkeypatch.setattr(b.engine.parts.streams, "find", dropped_behind)
         b.engine.heartbeat(S, 500)
-        assert b.engine.stream("s")["watermark"] == 500
+        assert describe_stream(b.engine, "s")["watermark"] == 500
 
 
 def test_streams_that_are_dropped_while_they_are_listed_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     with bench() as b:
         b.push(1, "a")
         b.push(1, "b", stream=E + "t")
-        one = b.engine.stream
+        one = b.engine.look_at_stream
 
-        def dropped_before(name: str) -> Any:
+        def dropped_before(name: str, look: Any) -> Any:
             if name == "t":
                 b.engine.drop_stream(name)
-            return one(name)
+            return one(name, look)
 
-        monkeypatch.setattr(b.engine, "stream", dropped_before)
-        assert [each["name"] for each in b.engine.streams()] == ["s"]
+        monkeypatch.setattr(b.engine, "look_at_stream", dropped_before)
+        assert [each["name"] for each in describe_streams(b.engine)] == ["s"]
 
 
 def test_a_push_is_all_or_nothing() -> None:
@@ -209,7 +214,7 @@ def test_a_push_is_all_or_nothing() -> None:
             b.engine.push(S, b'{"at": 1, "data": ""}\n{"at": 2, "data": "<"}', "application/x-ndjson")
         with pytest.raises(InputError, match="ahead of the clock"):
             b.lines((1, "a"), (3 * DAY, "b"))
-        assert b.engine.stream(S)["accepted"] == 0
+        assert describe_stream(b.engine, S)["accepted"] == 0
         assert b.told("q") == []
 
 
@@ -220,7 +225,7 @@ def test_a_partial_push_accepts_the_good_and_lists_the_bad() -> None:
         assert receipt["accepted"] == 2
         assert [bad["element"] for bad in receipt["bad"]] == ["line 2", "line 3"]
         assert b.told("q") == [("insert", 1, "a"), ("insert", 2, "d")]
-        assert b.engine.stream(S)["late_counts"]["refused"] == 2
+        assert describe_stream(b.engine, S)["late_counts"]["refused"] == 2
 
 
 def test_the_first_element_fixes_the_stamping() -> None:
@@ -231,7 +236,7 @@ def test_the_first_element_fixes_the_stamping() -> None:
         b.push(None, "a", stream=E + "t")
         with pytest.raises(InputError, match="stamped at arrival"):
             b.push(7, "b", stream=E + "t")
-        assert b.engine.stream(E + "t")["stamping"] == "arrival"
+        assert describe_stream(b.engine, E + "t")["stamping"] == "arrival"
 
 
 def test_a_declaration_fixes_the_stamping() -> None:
@@ -262,7 +267,7 @@ def test_the_clock_moves_arrival_stamped_streams() -> None:
         b.clock.set(150)
         tick(b.engine)
         assert b.told("q") == [("insert", 100, "a"), ("delete", 101, "a")]
-        assert b.engine.stream(S)["watermark"] == 150
+        assert describe_stream(b.engine, S)["watermark"] == 150
 
 
 def test_a_heartbeat_moves_the_watermark_and_never_back() -> None:
@@ -271,7 +276,7 @@ def test_a_heartbeat_moves_the_watermark_and_never_back() -> None:
         b.push(10, "a")
         b.engine.heartbeat(S, 30)
         b.engine.heartbeat(S, 20)
-        assert b.engine.stream(S)["watermark"] == 30
+        assert describe_stream(b.engine, S)["watermark"] == 30
         assert b.told("q") == [("insert", 10, "a"), ("delete", 11, "a")]
         with pytest.raises(InputError, match="ahead"):
             b.engine.heartbeat(S, 3 * DAY)
@@ -292,7 +297,7 @@ def test_late_elements_are_counted_and_kept() -> None:
         b.push(1000, "a")
         receipt = b.lines((999, "b"), (998, "c"), (1000, "d"))
         assert (receipt["accepted"], receipt["late"], receipt["dropped"]) == (3, 2, 2)
-        stream = b.engine.stream(S)
+        stream = describe_stream(b.engine, S)
         assert (stream["late_count"], stream["late_counts"]["dropped"]) == (2, 2)
         assert [letter["at"] for letter in b.engine.dead_letters(S)] == [998]
         assert b.told("q") == [("insert", 1000, "a"), ("insert", 1000, "d")]
@@ -311,7 +316,7 @@ def test_policy_error_refuses_a_push_with_a_late_element() -> None:
         b.push(1000, "a")
         with pytest.raises(LateElementError, match="behind the watermark"):
             b.lines((999, "b"), (1001, "c"))
-        assert b.engine.stream(S)["accepted"] == 1
+        assert describe_stream(b.engine, S)["accepted"] == 1
 
 
 def test_what_another_query_waits_for_is_late_for_a_new_one_from_its_beginning() -> None:
@@ -346,7 +351,7 @@ def test_a_stream_waits_as_long_as_the_most_patient_window_of_a_query() -> None:
     with bench() as b:
         b.register("q", f"SELECT ?x WHERE {{ {first} {second} }}")
         b.push(10_000, "a")
-        assert b.engine.stream(S)["lateness_ms"] == 5000
+        assert describe_stream(b.engine, S)["lateness_ms"] == 5000
         assert b.push(5_000, "b")["late"] == 0
         assert b.push(4_999, "c")["late"] == 1
 
@@ -362,11 +367,11 @@ def test_a_silent_stream_becomes_idle_and_lets_others_go_on() -> None:
         assert b.told("q")[-1][1] == 10
         b.clock.advance(1000)
         tick(b.engine)
-        assert b.engine.stream("t")["idle"] and not b.engine.stream("s")["idle"]
+        assert describe_stream(b.engine, "t")["idle"] and not describe_stream(b.engine, "s")["idle"]
         assert b.told("q")[-1] == ("insert", 20, "c")
         b.push(11, "d", stream=E + "t")
-        assert not b.engine.stream("t")["idle"]
-        assert b.engine.describe("q")["counters"]["behind"] == 1
+        assert not describe_stream(b.engine, "t")["idle"]
+        assert describe(b.engine, "q")["counters"]["behind"] == 1
 
 
 def test_an_idempotency_key_gives_the_same_answer_once() -> None:
@@ -374,7 +379,7 @@ def test_an_idempotency_key_gives_the_same_answer_once() -> None:
         b.register("q", RANGE)
         first = b.push(1, "a", idempotency_key="k")
         assert b.push(1, "a", idempotency_key="k") == first
-        assert b.engine.stream(S)["accepted"] == 1
+        assert describe_stream(b.engine, S)["accepted"] == 1
         with pytest.raises(IdempotencyError):
             b.push(1, "b", idempotency_key="k")
         assert b.push(2, "b", idempotency_key="k2")["first_seq"] == 2
@@ -389,7 +394,7 @@ def test_the_keys_of_a_dropped_stream_are_not_those_of_the_next_under_its_name()
         b.engine.drop_stream(S)
         b.engine.declare_stream(S)
         b.push(1, "b", idempotency_key="k")
-        assert b.engine.stream(S)["accepted"] == 1
+        assert describe_stream(b.engine, S)["accepted"] == 1
         with pytest.raises(IdempotencyError):
             b.push(1, "b", stream=E + "t", idempotency_key="k")
 

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from pyoxigraph import NamedNode
 
+from quadrill.app.describing.queries import describe, describe_all, explain, validate
+from quadrill.app.describing.streams import describe_stream, describe_streams
 from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.output.subscription import FeedEvent
@@ -54,7 +56,7 @@ def test_every_element_of_many_pushers_is_told_once() -> None:
         b.engine.sync()
         names = "".join(names for _, _, names in b.told("q"))
         assert names.count("x") == 100
-        stream = b.engine.stream(S)
+        stream = describe_stream(b.engine, S)
         assert (stream["accepted"], stream["last_seq"]) == (100, 100)
 
 
@@ -76,8 +78,8 @@ def test_ids_are_contiguous_whatever_comes_together() -> None:
 
         def look() -> None:
             for _ in range(30):
-                b.engine.queries()
-                b.engine.streams()
+                describe_all(b.engine)
+                describe_streams(b.engine)
                 b.engine.current_answer("q")
 
         def register() -> None:
@@ -118,12 +120,12 @@ def test_queries_that_come_go_and_are_replaced_are_described_whole() -> None:
 
         def look() -> None:
             while not done.is_set():
-                for document in b.engine.queries():
+                for document in describe_all(b.engine):
                     states.add(document["state"])
                     assert document["streams"]
                 with suppress(NotFoundError):
-                    states.add(b.engine.describe("other")["state"])
-                    b.engine.explain("other", analyze=True)
+                    states.add(describe(b.engine, "other")["state"])
+                    explain(b.engine, "other", analyze=True)
 
         def register() -> None:
             try:
@@ -212,7 +214,7 @@ def test_others_are_managed_while_a_replay_or_the_drop_of_a_graph_takes_long(
                 assert at_work.wait(10)
                 time.sleep(0.2)
                 began = time.monotonic()
-                one.engine.validate(Registration.from_json({"query": PREFIX + RANGE}))
+                validate(one.engine, Registration.from_json({"query": PREFIX + RANGE}))
                 one.engine.patch("other", {"max_rows": 7})
                 assert time.monotonic() - began < 5 and not done.done()
             finally:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from quadrill.app.describing.streams import describe_stream
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.output.feed import Feed
 
@@ -63,7 +64,10 @@ def test_who_saw_what_came_after_the_copy_gets_a_reset(tmp_path: Path) -> None:
     assert first_of(new, "seen", 7)[0][1] == "reset"
     assert first_of(new, "seen", 5) == []
     receipts = [new.push(2_000, f"new{number}") for number in range(3)]
-    assert (old.engine.stream(E + "s")["accepted"], new.engine.stream(E + "s")["accepted"]) == (8, 8)
+    assert (
+        describe_stream(old.engine, E + "s")["accepted"],
+        describe_stream(new.engine, E + "s")["accepted"],
+    ) == (8, 8)
     assert receipts[0]["first_seq"] > 2**40
     given = ids(new, "seen")
     assert given[:5] == [1, 2, 3, 4, 5]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from quadrill.app.describing.queries import describe
 from quadrill.continuous.clock import ManualClock
 
 from .test_dead_letters import Poison
@@ -19,7 +20,7 @@ PASSING = (*CLOCK, "state_size", "cause", "origin")
 
 
 def told(life: Life, name: str) -> Any:
-    return without(life.engine.describe(name))
+    return without(describe(life.engine, name))
 
 
 def without(document: Any) -> Any:
@@ -52,6 +53,6 @@ def test_a_failed_query_is_described_the_same_after_a_crash(
             before = told(life, name)
             life = life.crash()
             assert told(life, name) == before, (seed, number)
-    assert life.engine.describe(name)["state"] == "failed"
-    assert life.engine.describe(name)["windows"][0]["next_change"] is None
+    assert describe(life.engine, name)["state"] == "failed"
+    assert describe(life.engine, name)["windows"][0]["next_change"] is None
     life.stop()

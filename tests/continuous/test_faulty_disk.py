@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from quadrill.app.describing.streams import describe_streams
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.durable.journal import Journal
 from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError, StoreUnwritableError
@@ -124,7 +125,7 @@ def run(folder: Path, seed: int, length: int, disk: FaultyDisk | None) -> tuple[
 
 
 def seqs(life: Life) -> dict[str, tuple[int, int]]:
-    return {each["iri"]: (each["accepted"], each["last_seq"]) for each in life.engine.streams()}
+    return {each["iri"]: (each["accepted"], each["last_seq"]) for each in describe_streams(life.engine)}
 
 
 def check(tmp_path: Path, patch: pytest.MonkeyPatch, seed: int, chance: float, length: int) -> FaultyDisk:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from quadrill.app.describing.plan_text import explain_text
+from quadrill.app.describing.queries import describe, explain
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.errors import FeedGoneError
 from quadrill.continuous.queries.prepare import EvaluatorChoice
@@ -73,7 +74,7 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 
 def state(life: Life, name: str = "q") -> str:
-    found: str = life.engine.describe(name)["state"]
+    found: str = describe(life.engine, name)["state"]
     return found
 
 
@@ -96,13 +97,13 @@ def test_what_arrives_while_static_parts_are_read_is_evaluated_when_they_are_the
 ) -> None:
     life.push(500, "b")
     life.register("q", NAMED, output="changes")
-    description = life.engine.describe("q")
+    description = describe(life.engine, "q")
     assert (description["state"], description["engine"]) == ("materialising", None)
     assert description["progress"]["waiting_elements"] == 0
     life.push(1_000, "a", "b")
     life.push(3_000, "a")
     life.engine.sync()
-    assert life.engine.describe("q")["progress"]["waiting_elements"] == 2
+    assert describe(life.engine, "q")["progress"]["waiting_elements"] == 2
     assert told(life) == []
     gate.open.set()
     eventually(lambda: state(life) == "running")
@@ -131,7 +132,7 @@ def test_with_start_when_ready_it_begins_with_what_arrives_then(life: Life, gate
     ((_, kind, data),) = told(life)
     assert kind == "insert"
     assert '"B"' in data and '"A"' not in data
-    assert life.engine.describe("q")["options"]["start"] == "when-ready"
+    assert describe(life.engine, "q")["options"]["start"] == "when-ready"
 
 
 def test_it_blocks_no_other_query_and_can_be_dropped(life: Life, gate: Gate) -> None:
@@ -142,7 +143,7 @@ def test_it_blocks_no_other_query_and_can_be_dropped(life: Life, gate: Gate) -> 
     assert info.value.code == "materialising"
     with pytest.raises(ConflictError):
         life.engine.current_answer("q")
-    assert "engine   chosen once the static parts are read" in explain_text(life.engine.explain("q"))
+    assert "engine   chosen once the static parts are read" in explain_text(explain(life.engine, "q"))
     life.engine.drop("q")
     with pytest.raises(FeedGoneError):
         life.engine.feed("q")
@@ -174,10 +175,10 @@ def test_registrations_of_one_name_come_one_after_the_other(tmp_path: Path, gate
 
     def register(each: Registration) -> object:
         try:
-            document, is_new = life.engine.register(each)
+            name, is_new = life.engine.register(each)
         except ConflictError as error:
             return error.code
-        return document["name"], is_new
+        return name, is_new
 
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(register, [registration] * 4))
@@ -203,7 +204,7 @@ def test_what_cannot_be_read_fails_alone_and_says_why(life: Life, gate: Gate) ->
     life.register("q", NAMED)
     gate.open.set()
     eventually(lambda: state(life) == "failed")
-    assert life.engine.describe("q")["error"] == "the disk is on fire"
+    assert describe(life.engine, "q")["error"] == "the disk is on fire"
     ((_, kind, data),) = told(life)
     assert (kind, "the disk is on fire" in data) == ("error", True)
 
@@ -214,7 +215,7 @@ def test_too_much_that_waits_fails_the_query_with_the_limit(tmp_path: Path, gate
     for at in (1, 2, 3):
         life.push(at, "a")
     eventually(lambda: state(life) == "failed")
-    assert "more than 2 elements arrived" in life.engine.describe("q")["error"]
+    assert "more than 2 elements arrived" in describe(life.engine, "q")["error"]
     life.stop()
 
 

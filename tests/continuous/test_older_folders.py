@@ -21,6 +21,8 @@ from typing import Any
 import pytest
 from pyoxigraph import NamedNode
 
+from quadrill.app.describing.queries import describe
+from quadrill.app.describing.streams import describe_streams
 from quadrill.continuous.clock import ManualClock
 
 from .test_recovery import E, Life, comparable
@@ -167,7 +169,7 @@ def state(life: Life) -> dict[str, Any]:
     return {
         "told": comparable(life.told()),
         "answers": life.answers(),
-        "counters": {name: life.engine.describe(name)["counters"] for name in sorted(life.told())},
+        "counters": {name: describe(life.engine, name)["counters"] for name in sorted(life.told())},
         "streams": [
             # Earlier releases told no mappings, and had none.
             {
@@ -175,7 +177,7 @@ def state(life: Life) -> dict[str, Any]:
                 for member, value in stream.items()
                 if member != "silent_ms" and (member, value) not in UNTOLD
             }
-            for stream in life.engine.streams()
+            for stream in describe_streams(life.engine)
         ],
         "dead letters": life.engine.dead_letters(E + "s"),
         "view": sorted(str(quad) for quad in life.store.graph_quads(NamedNode(E + "now"))),

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from quadrill.app.describing.queries import describe
+from quadrill.app.describing.streams import describe_stream, describe_streams
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
@@ -227,7 +229,7 @@ def run(folder: Path, seed: int, length: int, crashes: int) -> tuple[Any, Any, A
             before = life.told()
             life = life.crash()
             assert life.told() == before, f"seed {seed}: after the crash behind step {place} {step}"
-    result = comparable(life.told()), life.answers(), life.engine.streams()
+    result = comparable(life.told()), life.answers(), describe_streams(life.engine)
     life.stop()
     return result
 
@@ -270,7 +272,7 @@ def test_an_idempotency_key_is_known_after_a_crash(tmp_path: Path) -> None:
         assert life.push(1_000, "a", idempotency_key="k") == first
         with pytest.raises(IdempotencyError):
             life.push(1_000, "b", idempotency_key="k")
-    assert life.engine.stream(E + "s")["accepted"] == 1
+    assert describe_stream(life.engine, E + "s")["accepted"] == 1
     life.stop()
 
 
@@ -284,7 +286,7 @@ def test_a_crash_does_not_bring_back_the_keys_of_a_dropped_stream(tmp_path: Path
     life.engine.declare_stream(E + "s")
     life = life.crash()
     life.push(1_000, "b", idempotency_key="k")
-    assert life.engine.stream(E + "s")["accepted"] == 1
+    assert describe_stream(life.engine, E + "s")["accepted"] == 1
     life.stop()
 
 
@@ -318,7 +320,7 @@ def test_the_stream_of_a_dropped_query_can_be_made_again_after_a_restart(
     life.register("made")
     life.push(7_000, "c")
     life.push(10_000, "d")
-    assert life.engine.stream(E + "made")["accepted"] == 2
+    assert describe_stream(life.engine, E + "made")["accepted"] == 2
     life.engine.drop("made")
     life.engine.push(E + "made", b"<urn:a> <urn:b> <urn:c> .", "application/n-triples", at=10_000)
     life = life.crash()
@@ -513,7 +515,7 @@ def test_a_query_that_cannot_be_restored_is_shown_as_failed_and_the_others_run(
     monkeypatch.setattr(query_life, "prepare", prepare)
     before = life.told()
     life = life.crash()
-    described = life.engine.describe("counts")
+    described = describe(life.engine, "counts")
     assert described["state"] == "failed" and "COUNT" in described["error"]
     assert life.told() == before
     life.push(2_000, "b")

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from pyoxigraph import NamedNode
 
+from quadrill.app.describing.queries import describe
+from quadrill.app.describing.streams import describe_stream
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.inputs import StreamInput
 from quadrill.continuous.lifecycle.lifecycle import QueryLifecycle
@@ -108,10 +110,10 @@ def test_a_stream_that_a_replayed_query_makes_gets_nothing_twice(life: Life) -> 
     life.register("reads")
     for at in (1_000, 4_000, 7_000):
         life.push(at, "a")
-    told, stream = life.told()["reads"], life.engine.stream("http://example.org/made")
+    told, stream = life.told()["reads"], describe_stream(life.engine, "http://example.org/made")
     life.engine.replay("made")
     assert life.told()["reads"] == told
-    assert life.engine.stream("http://example.org/made")["accepted"] == stream["accepted"]
+    assert describe_stream(life.engine, "http://example.org/made")["accepted"] == stream["accepted"]
     life.push(10_000, "b")
     assert len(life.told()["reads"]) > len(told), "later instants are told"
 
@@ -120,7 +122,7 @@ def test_a_replay_that_breaks_off_repeats_the_past_no_more(
     life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     life.register("made", "CONSTRUCT { ?x :again ?v } WHERE { STREAM :s [RANGE 3s] { ?x :seen ?v } }")
-    made = life.engine.describe("made")["result_stream"]
+    made = describe(life.engine, "made")["result_stream"]
     life.register("reads", f"SELECT ?x ?v WHERE {{ STREAM <{made}> [RANGE 6s] {{ ?x :again ?v }} }}")
     for at in (1_000, 4_000):
         life.push(at, "a")
@@ -146,7 +148,7 @@ def test_a_paused_query_runs_after_a_replay_and_a_paused_one_stays_so_over_a_res
     life.engine.patch("seen", {"state": "paused"})
     life.push(2_000, "b")
     life = life.crash()
-    assert life.engine.describe("seen")["state"] == "paused"
+    assert describe(life.engine, "seen")["state"] == "paused"
     life.push(3_000, "c")
     assert len(life.told()["seen"]) == 1, "nothing is told while it is paused"
     life.engine.patch("seen", {"state": "running"})
@@ -263,12 +265,12 @@ def test_what_the_files_have_forgotten_is_not_replayed_before_a_crash_either(tmp
     life.register("seen")
     for number in range(300):
         life.push(number * 10, f"a{number}")
-    assert life.engine.stream(E + "s")["retained"] == 300
+    assert describe_stream(life.engine, E + "s")["retained"] == 300
     life.checkpoint()
-    kept = life.engine.stream(E + "s")["retained"]
+    kept = describe_stream(life.engine, E + "s")["retained"]
     assert 10 < kept < 150 and life.journal.log.size() < 20_000
     life = life.crash()
-    assert life.engine.stream(E + "s")["retained"] == kept
+    assert describe_stream(life.engine, E + "s")["retained"] == kept
     replayed = life.engine.replay("seen")
     assert replayed["elements"] == kept
     assert replayed["retained_from"] == (300 - kept) * 10
@@ -302,7 +304,7 @@ def test_a_checkpoint_that_began_before_a_replay_does_not_delete_what_the_replay
     life.journal.log.wait(life.journal.log.last)
     life.journal.keep_bytes = 12_000
     checkpoints._forget(moment)
-    assert life.engine.stream(E + "s")["retained"] == 300
+    assert describe_stream(life.engine, E + "s")["retained"] == 300
     before = life.told()
     life = life.crash()
     assert life.told() == before

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quadrill.app.describing.queries import describe
 from quadrill.continuous.groups.registry import GroupRegistry
 from quadrill.continuous.queries.running import RunningQuery
 
@@ -76,7 +77,7 @@ def run(events: list[Any], late: str, lateness: int) -> tuple[list[Any], int]:
                 b.engine.drop(names.pop(value % len(names)))
             elif names and kind == "pause":
                 name = names[value % len(names)]
-                state = "running" if b.engine.describe(name)["state"] == "paused" else "paused"
+                state = "running" if describe(b.engine, name)["state"] == "paused" else "paused"
                 b.engine.patch(name, {"state": state})
             most = max(most, shared(b))
         told = [[(event.id, event.kind, event.data) for event in feed.subscribe(0).take()] for feed in feeds]
@@ -126,13 +127,13 @@ def test_a_new_query_joins_when_nothing_older_than_itself_is_left_in_the_window(
         b.push(1, "a")
         b.register("new", TEXTS[1])
         b.push(3, "b")
-        assert b.engine.describe("new")["sharing_group"] is None
+        assert describe(b.engine, "new")["sharing_group"] is None
         assert [event.data.count("/a") for event in b.engine.feed("new").subscribe(0).take()] == [0]
         b.push(8, "c")
-        assert b.engine.describe("new")["sharing_group"] is None
+        assert describe(b.engine, "new")["sharing_group"] is None
         b.push(9, "d")
-        assert b.engine.describe("new")["sharing_group"] == ["new", "old"]
-        assert b.engine.describe("old")["sharing_group"] == ["new", "old"]
+        assert describe(b.engine, "new")["sharing_group"] == ["new", "old"]
+        assert describe(b.engine, "old")["sharing_group"] == ["new", "old"]
 
 
 def test_the_content_of_a_shared_window_is_there_once() -> None:
@@ -147,7 +148,7 @@ def test_the_content_of_a_shared_window_is_there_once() -> None:
         b.engine.drop("q0")
         b.push(20, "c")
         assert b.told("q1")[-1] == ("insert", 20, "c") and shared(b) == 4
-        assert b.engine.describe("q1")["state_size"] == 1
+        assert describe(b.engine, "q1")["state_size"] == 1
 
 
 def test_a_query_that_fails_does_not_hold_the_shared_window_back() -> None:
@@ -161,8 +162,8 @@ def test_a_query_that_fails_does_not_hold_the_shared_window_back() -> None:
         failing.evaluator.advance = lambda at, contents: 1 / 0  # type: ignore[attr-defined]
         for at in range(1, 200):
             b.push(at, f"n{at}")
-        assert b.engine.describe("one")["state"] == "failed"
-        assert b.engine.describe("three")["sharing_group"] == ["three", "two"]
+        assert describe(b.engine, "one")["state"] == "failed"
+        assert describe(b.engine, "three")["sharing_group"] == ["three", "two"]
         assert b.told("two")[-1] == ("insert", 199, "n199") and b.told("three")[-1] == ("insert", 199, "n199")
 
 
@@ -176,7 +177,7 @@ def test_a_memory_limit_is_for_what_the_query_itself_has_seen(events: Any) -> No
             b.push(0, "a")
             # Within one push the first reader is through before the second one begins.
             b.lines(*((at, name) for at, names in events for name in names))
-            return b.engine.describe("limited")["error"], b.engine.feed("limited").subscribe(0).take()
+            return describe(b.engine, "limited")["error"], b.engine.feed("limited").subscribe(0).take()
 
     found = told(together=True)
     assert found == told(together=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pyoxigraph import RdfFormat, parse
 
+from quadrill.app.describing.streams import describe_stream
 from quadrill.continuous.durable.turns import weight_of
 from quadrill.continuous.errors import BackPressureError
 from quadrill.continuous.inputs import Element
@@ -42,11 +43,11 @@ def test_a_stream_retains_fewer_elements_when_they_are_large() -> None:
             b.engine.push(S, body(number, 50), "application/n-triples", at=number)
             kept = b.engine.parts.streams.known[S].inputs
             held.append(sum(len(each.statements) for record in kept for each in record.input.elements))
-            assert b.engine.stream(S)["retained"] == len(kept)
+            assert describe_stream(b.engine, S)["retained"] == len(kept)
         assert max(held) == held[-1] <= 400, "quads, where an element counts for each KiB"
         for number in range(60, 300):
             b.push(number, "a")
-        assert b.engine.stream(S)["retained"] == 100, "small ones count once"
+        assert describe_stream(b.engine, S)["retained"] == 100, "small ones count once"
 
 
 def test_a_push_larger_than_all_that_is_retained_stays_until_the_next_one() -> None:
@@ -54,11 +55,11 @@ def test_a_push_larger_than_all_that_is_retained_stays_until_the_next_one() -> N
         b.engine.declare_stream(S)
         b.push(1, "a")
         b.engine.push(S, body(2, 2_000), "application/n-triples", at=2)
-        assert b.engine.stream(S)["retained"] == 1
+        assert describe_stream(b.engine, S)["retained"] == 1
         b.engine.heartbeat(S, 5)
-        assert b.engine.stream(S)["retained"] == 1, "time without data forgets nothing"
+        assert describe_stream(b.engine, S)["retained"] == 1, "time without data forgets nothing"
         b.push(6, "b")
-        assert b.engine.stream(S)["retained"] == 1
+        assert describe_stream(b.engine, S)["retained"] == 1
         assert [each.event_time for each in b.engine.newest_elements(S, 5)] == [6]
 
 

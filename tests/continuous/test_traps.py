@@ -19,6 +19,7 @@ from benchmarks.policies import (
     right_cardinality,
     route,
 )
+from quadrill.app.describing.queries import describe
 from quadrill.continuous.operators.join import Join
 from quadrill.continuous.rows import Delta, Schema, merge
 
@@ -162,7 +163,7 @@ def _answer_of(pattern: str) -> Counter[str]:
     turtle = "@prefix : <http://example.org/> . " + " . ".join(DATA) + " ."
     with bench() as one:
         one.register("q", f"SELECT ?x WHERE {{ STREAM :s [RANGE 10s] {pattern} }}")
-        assert one.engine.describe("q")["engine"] == "native"
+        assert describe(one.engine, "q")["engine"] == "native"
         one.engine.push("http://example.org/s", turtle.encode(), "text/turtle", at=0)
         return Counter("".join(names for _, _, names in one.told("q")))
 

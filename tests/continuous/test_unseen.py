@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from quadrill.app.describing.advice import advice
+from quadrill.app.describing.queries import validate
 from quadrill.continuous.engine import Registration
 
 from .engines import PREFIX, Bench, E, bench
@@ -12,7 +13,7 @@ KNOWN = "SELECT ?x { STREAM :s [RANGE 10s] { ?x :seen [] } GRAPH :rooms { ?x :in
 
 def warnings(b: Bench, text: str) -> list[str]:
     registration = Registration(PREFIX + text)
-    told = list(b.engine.validate(registration)["warnings"])
+    told = list(validate(b.engine, registration)["warnings"])
     return told + advice(b.engine.prepare(registration), b.store, b.engine)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from quadrill.app.describing.queries import describe
 from quadrill.app.describing.waiting import waiting_for
 from quadrill.continuous.clock import ManualClock
 
@@ -20,11 +21,11 @@ GRID = (
 
 
 def reasons(one: Any, name: str = "q") -> list[tuple[str, str | None, int | None]]:
-    return [reason[:3] for reason in waiting_for(one.engine.describe(name))]
+    return [reason[:3] for reason in waiting_for(describe(one.engine, name))]
 
 
 def text(one: Any, name: str = "q") -> str:
-    (reason,) = waiting_for(one.engine.describe(name))
+    (reason,) = waiting_for(describe(one.engine, name))
     return reason.text
 
 
@@ -53,7 +54,7 @@ def test_elements_that_were_late_are_counted_from_the_registration_on() -> None:
             b.push(at, "a")
         assert reasons(b) == [("late", S, 5)]
         assert text(b).startswith("5 elements were late and dropped, the newest by 1h: it is of ")
-        assert b.engine.describe("q")["counters"]["late"] == 5
+        assert describe(b.engine, "q")["counters"]["late"] == 5
         b.push(2 * HOUR, "in-time")
         assert reasons(b) == [], "it gives results"
         b.push(5, "b")
@@ -112,7 +113,7 @@ def test_elements_wait_for_the_slower_stream() -> None:
         b.push(3_000, "a")
         b.push(4_000, "b")
         assert reasons(b) == [("no-element", T, 0), ("watermark", T, 2)]
-        why = waiting_for(b.engine.describe("q"))[1].text
+        why = waiting_for(describe(b.engine, "q"))[1].text
         assert f"the watermark of <{T}> is 1970-01-01T00:00:01Z, 2 elements waiting for it" in why
         assert "to reach 1970-01-01T00:00:03Z" in why
         b.push(5_000, "a", stream=T)

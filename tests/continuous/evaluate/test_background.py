@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from quadrill.app.describing.documents import describe_static
 from quadrill.continuous.algebra.static import StaticPattern
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
-from quadrill.continuous.queries.description import describe_static
 from quadrill.continuous.rows import Solution
 from quadrill.continuous.static.static_evaluator import EvaluationOptions, StaticEvaluator
 from quadrill.store.errors import UnsupportedError

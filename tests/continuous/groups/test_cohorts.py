@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from quadrill.app.describing.queries import describe
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.queries.running import RunningQuery
 
@@ -73,6 +74,6 @@ def test_later_ones_join_with_all_of_their_beginning(text: str) -> None:
         for at in range(1, 200, 10):
             b.push(at, "n5")
         assert plans(b) == [7] and joined(b.engine) == 7
-        assert b.engine.describe("q0")["sharing_group"] == [f"q{number}" for number in range(7)]
+        assert describe(b.engine, "q0")["sharing_group"] == [f"q{number}" for number in range(7)]
         if "FILTER" not in text:
             assert b.engine.feed("q5").last_id > 0 and b.engine.feed("q4").last_id == 0

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quadrill.app.describing.queries import describe
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.groups.registry import GroupRegistry
@@ -179,7 +180,7 @@ def run(
                     b.engine.drop(names.pop(chance.randrange(len(names))))
                 case "pause" if names:
                     name = chance.choice(names)
-                    paused = b.engine.describe(name)["state"] == "paused"
+                    paused = describe(b.engine, name)["state"] == "paused"
                     b.engine.patch(name, {"state": "running" if paused else "paused"})
                 case "refresh" if names:
                     b.engine.refresh(chance.choice(names))
@@ -194,7 +195,7 @@ def run(
 
 def shown(b: Bench, name: str) -> Any:
     """What a description tells that must not depend on who evaluates the query."""
-    document = b.engine.describe(name)
+    document = describe(b.engine, name)
     kept = ("state", "error", "version", "instant", "watermark", "counters", "last_result", "windows")
     return json.dumps([b.engine.current_answer(name), *(document[each] for each in kept)])
 
@@ -232,7 +233,7 @@ def test_queries_without_windows_are_evaluated_alone() -> None:
         b.store.update(f"INSERT DATA {{ <{E}d> <{E}knows> <{E}c> }}")
         assert joined(b.engine) == 0
         for name, rows in (("b", ["a"]), ("c", ["b", "d"])):
-            assert b.engine.describe(name)["engine"] == "native"
+            assert describe(b.engine, name)["engine"] == "native"
             found = b.engine.current_answer(name)["results"]["bindings"]
             assert sorted(row["x"]["value"] for row in found) == [E + each for each in rows]
         for entry in b.engine.parts.catalogue.entries():

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from quadrill.app.describing.queries import describe
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.groups.common_plan import CommonPlan
@@ -125,7 +126,7 @@ def test_when_the_common_plan_fails_each_goes_on_alone(
                 (
                     b.told(f"q{each}"),
                     b.engine.current_answer(f"q{each}"),
-                    b.engine.describe(f"q{each}")["counters"],
+                    describe(b.engine, f"q{each}")["counters"],
                 )
                 for each in range(4)
             ]
@@ -142,7 +143,7 @@ def test_a_member_that_cannot_be_told_stops_alone(monkeypatch: pytest.MonkeyPatc
         failing = b.engine.parts.catalogue.get("q1").running
         monkeypatch.setattr(failing, "tell", lambda *_: 1 / 0)
         b.push(1, "d")
-        assert b.engine.describe("q1")["state"] == "failed"
+        assert describe(b.engine, "q1")["state"] == "failed"
         assert joined(b.engine) == 2
         assert b.told("q0")[-1] == ("insert", 1, "d") and b.told("q2")[-1] == ("insert", 1, "d")
         b.push(2, "b")
@@ -161,7 +162,7 @@ def test_all_members_that_cannot_be_told_of_one_push_are_known_by_its_elements(
             failing = b.engine.parts.catalogue.get(name).running
             monkeypatch.setattr(failing, "tell", lambda *_: 1 / 0)
         b.push(1, "e")
-        states = [b.engine.describe(f"q{number}")["state"] for number in range(4)]
+        states = [describe(b.engine, f"q{number}")["state"] for number in range(4)]
         assert states == ["failed", "running", "failed", "running"]
         assert sorted(letter["query"] for letter in b.engine.dead_letters("s")) == ["q0", "q2"]
         assert b.told("q1")[-1] == b.told("q3")[-1] == ("insert", 1, "e")
@@ -177,7 +178,7 @@ def test_a_new_constant_at_another_place_widens_the_group() -> None:
         b.register("three", text % ("a", '"y"'))
         b.push(1, "a")
         assert joined(b.engine) == 3
-        assert b.engine.describe("three")["template"]["members"] == 3
+        assert describe(b.engine, "three")["template"]["members"] == 3
         b.push(2, "a", "c")
         assert b.told("one")[-1] == ("insert", 2, "c")
         assert b.told("two") == [("insert", 0, "ab")] and b.told("three") == []
@@ -194,7 +195,7 @@ def test_an_answer_is_known_when_the_plan_that_made_it_was_replaced(monkeypatch:
         b.engine.heartbeat(E + "s", 15)
         b.register("three", text % ("a", '"y"'))
         b.push(30, "a", "e")
-        assert b.engine.describe("three")["template"]["members"] == 3
+        assert describe(b.engine, "three")["template"]["members"] == 3
         failing = b.engine.parts.catalogue.get("one").running
         monkeypatch.setattr(failing, "tell", lambda *_: 1 / 0)
         b.store.update(f"INSERT DATA {{ <{E}e> <{E}name> 'another one' }}")
@@ -202,7 +203,7 @@ def test_an_answer_is_known_when_the_plan_that_made_it_was_replaced(monkeypatch:
         # A shared window lets go of what has left it now and then.
         for number in range(70):
             b.push(40 + 20 * number, f"c{number}")
-        assert b.engine.describe("one")["state"] == "failed"
+        assert describe(b.engine, "one")["state"] == "failed"
         shown = b.engine.feed("one").current()
         assert shown is not None and "a name that is no part of its id" in shown
 

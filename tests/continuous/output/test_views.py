@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyoxigraph import NamedNode
 
+from quadrill.app.describing.queries import describe, describe_all
 from quadrill.continuous.clock import Clock, ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.store.errors import ConflictError, InputError, StoreUnwritableError, UnsupportedError
@@ -57,7 +58,7 @@ def test_the_graph_follows_the_windows_of_the_query(bench: Bench) -> None:
     assert held(bench.store) == ["a now x", "b now x"]
     bench.push(12_000, "c")
     assert held(bench.store) == ["c now x"]
-    view = bench.engine.describe("v")["view"]
+    view = describe(bench.engine, "v")["view"]
     assert view == {
         "graph": E + "view",
         "quads": 1,
@@ -190,7 +191,7 @@ def test_cycles_are_refused(bench: Bench, pattern: str) -> None:
         text = f"CONSTRUCT {{ ?x :p ?o }} INTO GRAPH :view WHERE {{ {pattern} }}"
         bench.register("v", text, dialect="cqels")
     assert refused.value.code == "cycle"
-    assert [each["name"] for each in bench.engine.queries()] == ["w", "m"]
+    assert [each["name"] for each in describe_all(bench.engine)] == ["w", "m"]
 
 
 def test_graph_with_a_variable_is_no_cycle_when_from_named_says_which(bench: Bench) -> None:
@@ -343,11 +344,11 @@ def test_a_failed_write_is_told_and_made_up_for(bench: Bench, monkeypatch: pytes
 
         patched.setattr(bench.store, "apply", full)
         bench.push(2_000, "b")
-        assert bench.engine.describe("v")["view"]["error"] == "the disk is full"
+        assert describe(bench.engine, "v")["view"]["error"] == "the disk is full"
         assert held(bench.store) == ["a now x"]
     bench.push(12_000, "c")
     assert held(bench.store) == ["b now x", "c now x"]
-    assert bench.engine.describe("v")["view"]["error"] is None
+    assert describe(bench.engine, "v")["view"]["error"] is None
 
 
 @pytest.mark.parametrize("error", [StoreUnwritableError("the disk is full"), ValueError("a fault")])

@@ -10,6 +10,7 @@ from typing import Any
 
 from pyoxigraph import Quad, RdfFormat, parse
 
+from quadrill.app.describing.queries import describe
 from quadrill.continuous.engine import Registration
 
 from ..engines import Bench
@@ -39,7 +40,7 @@ def told(
         lines = "\n".join(json.dumps({"at": at, "data": data}) for at, data in elements)
         bench.engine.push(stream, lines.encode(), "application/x-ndjson")
         bench.engine.heartbeat(stream, end)
-        description = bench.engine.describe("q")
+        description = describe(bench.engine, "q")
         assert description["error"] is None, description["error"]
         found: dict[int, Rows] = {}
         for event in bench.engine.feed("q").subscribe(0).take():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from quadrill.app.describing.queries import describe
 from quadrill.continuous.engine import Registration
 
 from ..engines import Bench
@@ -50,7 +51,7 @@ def answers(name: str) -> tuple[dict[int, Counter[tuple[str, ...]]], str]:
             bench.engine.push(stream, element(number).encode(), "application/trig", at=at)
         for stream in (OXYGEN, TEMPERATURE):
             bench.engine.heartbeat(stream, END)
-        description = bench.engine.describe("q")
+        description = describe(bench.engine, "q")
         assert description["error"] is None, description["error"]
         found = {}
         for event in bench.engine.feed("q").subscribe(0).take():

@@ -12,6 +12,7 @@ from fractions import Fraction
 import pytest
 from pyoxigraph import RdfFormat, parse
 
+from quadrill.app.describing.queries import describe
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, MakeEvaluator, Registration
 from quadrill.store.quads.quad_store import QuadStore
@@ -153,7 +154,7 @@ def test_averages_are_told_where_having_names_them(make: MakeEvaluator | None) -
             engine.push(f"{BASE}s/{stream}", data, "application/trig", at=at)
         for stream in ("does", "place", "heart", "breath", "oxygen"):
             engine.heartbeat(f"{BASE}s/{stream}", END)
-        assert engine.describe("alarm")["error"] is None
+        assert describe(engine, "alarm")["error"] is None
         told, reports = 0, 0
         for event in engine.feed("alarm").subscribe(0).take():
             document = json.loads(event.data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from quadrill.app.describing.queries import describe
 from quadrill.continuous.remote.settings import RemoteSettings
 from quadrill.store.quads.quad_store import QuadStore
 
@@ -38,7 +39,7 @@ class Remote(Bench):
 
     def source(self, name: str) -> dict[str, Any]:
         """The description of the one source of a query."""
-        (source,) = self.engine.describe(name)["sources"]
+        (source,) = describe(self.engine, name)["sources"]
         found: dict[str, Any] = source
         return found
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from quadrill.app.describing.queries import describe
+
 from .bench import Remote
 from .endpoint import Endpoint
 
@@ -43,7 +45,7 @@ def test_void_dady_and_dublin_core_say_how_often(
 def test_descriptions_tell_how_often_the_graphs_of_a_query_change(bench: Remote) -> None:
     bench.register("q", "SELECT ?x { ?x :p ?o GRAPH :g { ?x :q ?o } }")
     bench.store.update("INSERT DATA { <http://e/a> <http://e/b> 1, 2, 3 }")
-    graphs = {each["graph"]: each for each in bench.engine.describe("q")["graphs"]}
+    graphs = {each["graph"]: each for each in describe(bench.engine, "q")["graphs"]}
     assert list(graphs) == ["default", "http://example.org/g"]
     assert graphs["default"]["quads_per_commit"] == 3 and graphs["default"]["commits_per_hour"] > 0
     assert graphs["http://example.org/g"]["commits_per_hour"] is None

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from quadrill.app.describing.queries import describe_all
 from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine, EngineSettings
 from quadrill.continuous.remote.settings import RemoteSettings
@@ -183,10 +184,10 @@ def test_a_registration_whose_endpoint_hangs_holds_up_no_other_one(far: Endpoint
         bench.register("other", "SELECT ?s { ?s :in ?r }")
         bench.push(1, "a", wait=True)
         assert time.monotonic() - began < SOON_S
-        assert [each["name"] for each in bench.engine.queries()] == ["other"]
+        assert [each["name"] for each in describe_all(bench.engine)] == ["other"]
         far.go_on.set()
         slow.join(30)
-        assert sorted(each["name"] for each in bench.engine.queries()) == ["other", "q"]
+        assert sorted(each["name"] for each in describe_all(bench.engine)) == ["other", "q"]
 
 
 def test_several_sources_of_a_query_take_the_time_of_the_slowest(far: Endpoint) -> None:

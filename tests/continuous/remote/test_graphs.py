@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from quadrill.app.describing.queries import describe
 from quadrill.store.errors import InputError, QuadrillError
 from quadrill.store.remote import FetchError
 
@@ -83,7 +84,7 @@ def test_a_graph_that_the_store_has_is_the_stores(bench: Remote, far: Endpoint) 
     insert(bench, f"GRAPH <{far.url}g> {{ :a :label 5 }}")
     bench.register("q", f"SELECT ?l FROM <{far.url}g> {{ ?x :label ?l }}", **EVERY)
     assert bench.rows("q") == ["5"] and far.asked == []
-    assert bench.engine.describe("q")["sources"] == []
+    assert describe(bench.engine, "q")["sources"] == []
 
 
 def test_without_a_timer_a_graph_of_a_host_that_is_not_allowed_is_one_that_may_come(bench: Remote) -> None:

@@ -10,6 +10,8 @@ import random
 
 import pytest
 
+from quadrill.app.describing.queries import describe
+
 from ..engines import E
 from .bench import Remote
 from .endpoint import Endpoint
@@ -101,5 +103,5 @@ def test_far_and_near_answer_the_same(bench: Remote, far: Endpoint, kind: str, s
                 bench.engine.refresh("far")
         bench.engine.sync()
         assert bench.rows("far") == bench.rows("near"), (step, near_text)
-    counters = bench.engine.describe("far")["counters"]
+    counters = describe(bench.engine, "far")["counters"]
     assert counters["refreshes"] > 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from quadrill.app.describing.plan_text import explain_text
+from quadrill.app.describing.queries import describe, explain
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.remote.settings import RemoteSettings
 
@@ -63,9 +64,9 @@ def test_the_timer_goes_by_the_setting_whatever_fetches_find(far: Endpoint) -> N
 def test_explain_tells_the_period_and_who_set_it(far: Endpoint) -> None:
     bench = started(far)
     bench.register("q", call(far))
-    explained = explain_text(bench.engine.explain("q"))
+    explained = explain_text(explain(bench.engine, "q"))
     assert f"<{far.url}sparql> is fetched every 5m, by the setting remote_refresh" in explained
-    document = bench.engine.explain("q", analyze=True)
+    document = explain(bench.engine, "q", analyze=True)
     assert document["sources"][0]["every_by"] == "setting"
     assert explained.count("is fetched") == 1
     bench.engine.stop()
@@ -78,6 +79,6 @@ def test_the_period_is_the_same_after_a_crash(tmp_path: Path, far: Endpoint) -> 
     one.wait(120 * MINUTE)
     one.checkpoint()
     two = one.crash()
-    (after,) = two.engine.describe("q")["sources"]
+    (after,) = describe(two.engine, "q")["sources"]
     assert (after["every_ms"], after["every_by"]) == (5 * MINUTE, "setting")
     two.stop()

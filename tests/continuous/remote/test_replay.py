@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from quadrill.app.describing.queries import describe
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.remote.settings import RemoteSettings
 
@@ -79,7 +80,7 @@ def test_after_a_crash_the_same_is_told_although_the_endpoint_tells_something_el
     assert len(far.asked) == asked, "nothing is fetched for a replay"
     assert comparable(two.told()) == told
     assert two.answers() == answers
-    source = two.engine.describe("joined")["sources"][0]
+    source = describe(two.engine, "joined")["sources"][0]
     assert source["refresh_version"] == 2 and source["stale"] is False
     two.wait(70_000)
     assert two.answers()["static"]["results"]["bindings"] == []
@@ -98,7 +99,7 @@ def test_a_query_that_reports_later_sees_the_change_once_also_over_a_checkpoint(
     one.wait(70_000)
     one.checkpoint()
     two = one.crash()
-    assert two.engine.describe("closes")["sources"][0]["refresh_version"] == 1, "as at its last report"
+    assert describe(two.engine, "closes")["sources"][0]["refresh_version"] == 1, "as at its last report"
     two.push(4_500, "b")
     events = comparable(two.told())["closes"]
     rows = [row["l"]["value"] for _, _, data in events for row in data["results"]["bindings"]]
@@ -111,20 +112,20 @@ def test_stale_marks_and_periods_survive_a_restart(tmp_path: Path, far: Endpoint
     one.clock.advance(1_000_000)
     text, options = queries(far)["joined"]
     one.register("joined", text, **options)
-    due = one.engine.describe("joined")["sources"][0]["next_refresh"]
+    due = describe(one.engine, "joined")["sources"][0]["next_refresh"]
     far.handle = far.always(500)
     one.wait(70_000)
     two = one.crash()
-    source = two.engine.describe("joined")["sources"][0]
+    source = describe(two.engine, "joined")["sources"][0]
     assert source["stale"] is True and "500" in source["stale_reason"]
     assert source["stale_since"] == two.clock.now_ms()
     assert two.clock.now_ms() <= source["next_refresh"] <= two.clock.now_ms() + 6_000, "it was due already"
     far.handle = far.sparql
     two.wait(10_000)
-    assert two.engine.describe("joined")["sources"][0]["stale"] is False
+    assert describe(two.engine, "joined")["sources"][0]["stale"] is False
     asked = len(far.asked)
     three = two.crash()
-    due = three.engine.describe("joined")["sources"][0]["next_refresh"] - three.clock.now_ms()
+    due = describe(three.engine, "joined")["sources"][0]["next_refresh"] - three.clock.now_ms()
     assert 54_000 <= due <= 66_000, "fetched just before, it is not fetched again because of the restart"
     assert len(far.asked) == asked
     three.stop()
@@ -163,9 +164,9 @@ def test_a_content_that_is_lost_is_told_and_fetched_again(tmp_path: Path, far: E
     one.stop()
     shutil.rmtree(one.folder / "engine" / "sources")
     two = FarLife(one.folder, one.clock, remote=SETTINGS)
-    assert two.engine.describe("joined")["sources"][0]["stale_reason"] == "what was fetched is lost"
+    assert describe(two.engine, "joined")["sources"][0]["stale_reason"] == "what was fetched is lost"
     two.wait(70_000)
-    assert two.engine.describe("joined")["sources"][0]["stale"] is False
+    assert describe(two.engine, "joined")["sources"][0]["stale"] is False
     assert len(two.answers()["joined"]["results"]["bindings"]) == 1
     two.stop()
 

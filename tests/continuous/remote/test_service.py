@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from quadrill.app.describing.queries import describe, describe_all
 from quadrill.continuous.engine import EngineSettings
 from quadrill.continuous.remote.settings import RemoteSettings
 from quadrill.store.errors import InputError, QuadrillError, UnsupportedError
@@ -28,7 +29,7 @@ def test_a_stream_is_joined_with_the_rows_of_an_endpoint(bench: Remote, far: End
     assert bench.rows("q") == ["a 1"]
     assert len(far.asked) == 1, "the endpoint is asked once, not at each event"
     assert far.asked[0].headers["accept"].startswith("application/sparql-results+json")
-    assert bench.engine.describe("q")["engine"] == "native"
+    assert describe(bench.engine, "q")["engine"] == "native"
 
 
 def test_a_timer_fetches_anew_and_the_answer_reacts_as_to_a_commit(bench: Remote, far: Endpoint) -> None:
@@ -49,9 +50,9 @@ def test_a_timer_fetches_anew_and_the_answer_reacts_as_to_a_commit(bench: Remote
 def test_what_is_fetched_again_and_is_the_same_moves_nothing(bench: Remote, far: Endpoint) -> None:
     bench.register("q", f"SELECT ?x ?l {{ {SEEN} {call(far)} }}")
     bench.push(1, "a")
-    before = bench.engine.describe("q")
+    before = describe(bench.engine, "q")
     bench.wait(70_000)
-    after = bench.engine.describe("q")
+    after = describe(bench.engine, "q")
     assert len(far.asked) == 2
     assert after["counters"]["refreshes"] == before["counters"]["refreshes"]
     assert after["sources"][0]["refresh_version"] == 1
@@ -63,7 +64,7 @@ def test_the_text_and_the_registration_say_how_often_and_the_registration_goes_b
 ) -> None:
     bench.register("text", f"SELECT ?x REFRESH EVERY 10s WHERE {{ {call(far)} }}")
     assert bench.source("text")["every_ms"] == 10_000
-    assert bench.engine.describe("text")["refresh"] == {"every": "10s"}
+    assert describe(bench.engine, "text")["refresh"] == {"every": "10s"}
     other = call(far, "?y :label ?l")
     bench.register("option", f"SELECT ?y REFRESH EVERY 10s WHERE {{ {other} }}", refresh={"every": "20s"})
     assert bench.source("option")["every_ms"] == 20_000
@@ -202,7 +203,7 @@ def test_a_registration_fails_when_the_endpoint_does_unless_it_is_silent(
     far.handle = far.always(500)
     with pytest.raises(FetchError, match="status 500"):
         bench.register("q", f"SELECT ?x {{ {call(far)} }}")
-    assert bench.engine.queries() == []
+    assert describe_all(bench.engine) == []
     bench.register("q", f"SELECT ?x ?l {{ {SEEN} {call(far, silent='SILENT')} }}")
     bench.push(1, "a")
     assert bench.rows("q") == ["a -"], "a failed silent call is one solution without bindings"

@@ -8,6 +8,7 @@ import pytest
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from quadrill.app.describing.plan_text import explain_text
+from quadrill.app.describing.queries import describe, explain, validate
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Registration
 from quadrill.continuous.settings import StaticLimits
@@ -48,7 +49,7 @@ def test_a_query_with_more_rows_than_one_may_have_is_refused_and_leaves_nothing(
             one.register("q", LABELLED, static_tables="table")
         assert rows(one) == (0, 0)
         with pytest.raises(NotFoundError):
-            one.engine.describe("q")
+            describe(one.engine, "q")
 
 
 def test_as_many_rows_as_allowed_are_taken() -> None:
@@ -89,11 +90,11 @@ def test_a_part_without_room_beside_the_others_is_looked_up_and_stays_so() -> No
         fill(one, "other", 3)
         one.register("p", LABELLED, output="changes")
         one.register("q", OTHER, output="changes")
-        (part,) = one.engine.describe("q")["static_parts"]
+        (part,) = describe(one.engine, "q")["static_parts"]
         assert part["looked_up_because"] == (
             "the static parts of all queries would have 6 rows or more in memory, the limit is 5"
         )
-        assert f"looked up, not held: {part['looked_up_because']}" in explain_text(one.engine.explain("q"))
+        assert f"looked up, not held: {part['looked_up_because']}" in explain_text(explain(one.engine, "q"))
         assert rows(one) == (1, 3)
         one.engine.drop("p")
         one.push(1, "x1", "x7")
@@ -112,13 +113,13 @@ def test_what_is_looked_up_for_a_limit_is_so_after_a_crash(tmp_path: Path) -> No
         if number:
             life.checkpoint()
         before = [
-            life.engine.describe(name)["static_parts"][0]["looked_up_because"] for name in ("label", "other")
+            describe(life.engine, name)["static_parts"][0]["looked_up_because"] for name in ("label", "other")
         ]
         assert before[0] is None and "the limit is 5" in before[1]
         told = life.told()
         life.journal.log.sync()
         life = life.crash()
-        parts = [life.engine.describe(name)["static_parts"][0] for name in ("label", "other")]
+        parts = [describe(life.engine, name)["static_parts"][0] for name in ("label", "other")]
         assert [part["looked_up_because"] for part in parts] == before
         assert life.told() == told
     life.stop()
@@ -128,8 +129,8 @@ def test_validating_is_refused_as_registering_is() -> None:
     with bench(static_limits=EACH_ROW, static_rows_per_query=3) as one:
         fill(one, "label", 4)
         with pytest.raises(LimitError, match="limit of a query is 3"):
-            one.engine.validate(
-                Registration.from_json({"query": PREFIX + LABELLED, "static_tables": "table"})
+            validate(
+                one.engine, Registration.from_json({"query": PREFIX + LABELLED, "static_tables": "table"})
             )
         assert rows(one) == (0, 0)
 
@@ -158,8 +159,8 @@ def test_a_restart_brings_back_what_has_grown_beyond_the_limit(tmp_path: Path) -
     told = life.told()["q"]
     life.journal.log.sync()
     life = life.crash()
-    assert life.engine.describe("q")["state"] == "running"
-    assert life.engine.describe("q")["static_parts"][0]["rows"] == 4
+    assert describe(life.engine, "q")["state"] == "running"
+    assert describe(life.engine, "q")["static_parts"][0]["rows"] == 4
     assert len(told) == 1
     assert life.told()["q"] == told
     life.stop()

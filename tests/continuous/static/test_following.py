@@ -13,6 +13,7 @@ import pytest
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from quadrill.app.describing.plan_text import explain_text
+from quadrill.app.describing.queries import describe, describe_all, explain
 from quadrill.app.describing.waiting import waiting_for
 from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
@@ -58,16 +59,16 @@ def test_parts_that_are_equal_up_to_names_are_one_table(one: Bench) -> None:
     one.register("r", "SELECT ?x WHERE { STREAM :s [NOW] { ?x :seen ?v } ?x :other ?l }")
     statics = one.engine.parts.statics
     assert len(statics.tables()) == 2
-    (part,) = one.engine.describe("p")["static_parts"]
+    (part,) = describe(one.engine, "p")["static_parts"]
     assert (part["rows"], part["shared_with"], part["follows"]) == (1, ["q"], True)
-    assert "shared with q" in explain_text(one.engine.explain("p"))
+    assert "shared with q" in explain_text(explain(one.engine, "p"))
     one.push(1, "a")
     assert [rows for _, _, rows in told(one.engine, "q")] == [["1"]]
     one.engine.drop("p")
     one.engine.drop("r")
     one.store.apply(add=[quad("a", "2")])
     assert [table.count for table in statics.tables()] == [2]
-    assert one.engine.describe("q")["static_parts"][0]["shared_with"] == []
+    assert describe(one.engine, "q")["static_parts"][0]["shared_with"] == []
 
 
 def test_a_commit_that_matches_no_pattern_evaluates_nothing(
@@ -86,8 +87,8 @@ def test_a_commit_that_matches_no_pattern_evaluates_nothing(
             Quad(NamedNode(E + "a"), NamedNode(E + "label"), NamedNode(E + "b"), NamedNode(E + "g")),
         ]
     ).version
-    assert one.engine.describe("q")["version"] == version
-    assert one.engine.describe("q")["counters"]["refreshes"] == 1
+    assert describe(one.engine, "q")["version"] == version
+    assert describe(one.engine, "q")["counters"]["refreshes"] == 1
 
 
 def test_a_large_commit_is_read_anew_and_told_as_one_transaction() -> None:
@@ -101,10 +102,10 @@ def test_a_large_commit_is_read_anew_and_told_as_one_transaction() -> None:
             ("delete", 2, ["3"]),
             ("insert", 2, ["x"]),
         ]
-        (part,) = one.engine.describe("q")["static_parts"]
+        (part,) = describe(one.engine, "q")["static_parts"]
         assert (part["rows"], part["behind_since"], part["version"]) == (10, None, 2)
         assert part["anew_because"] == "version 1 changed 10 keys, the limit is 3"
-        assert f"last read anew: {part['anew_because']}" in explain_text(one.engine.explain("q"))
+        assert f"last read anew: {part['anew_because']}" in explain_text(explain(one.engine, "q"))
 
 
 def test_keys_over_the_limit_are_not_looked_for_and_those_of_other_parts_are() -> None:
@@ -119,7 +120,7 @@ def test_keys_over_the_limit_are_not_looked_for_and_those_of_other_parts_are() -
         assert told(one.engine, "few") == [("insert", 1, ["1"])]
         assert told(one.engine, "last") == [("insert", 1, ["m"])]
         parts = [
-            one.engine.describe(name)["static_parts"][0]["anew_because"] for name in ("q", "few", "last")
+            describe(one.engine, name)["static_parts"][0]["anew_because"] for name in ("q", "few", "last")
         ]
         assert parts == ["version 1 changed more than 1000 keys, the limit is 3"] * 2 + [None]
 
@@ -175,9 +176,9 @@ def test_while_a_table_is_read_anew_the_old_rows_serve_and_later_changes_wait(
             store.apply(add=[quad("b", "z")])
             engine.sync()
             assert told(engine, "q") == []
-            (part,) = engine.describe("q")["static_parts"]
+            (part,) = describe(engine, "q")["static_parts"]
             assert (part["behind_since"], part["version"]) == (1, 0)
-            assert any("read anew" in reason.text for reason in waiting_for(engine.describe("q")))
+            assert any("read anew" in reason.text for reason in waiting_for(describe(engine, "q")))
             released(held[0])
             statics.settle(10)
             engine.sync()
@@ -201,11 +202,11 @@ def test_a_part_refreshed_by_hand_stays_until_it_is_asked(one: Bench) -> None:
     one.store.apply(add=[quad("a", "1")])
     one.store.apply(add=[quad("a", "2")], remove=[quad("a", "1")])
     assert told(one.engine, "q") == []
-    (part,) = one.engine.describe("q")["static_parts"]
+    (part,) = describe(one.engine, "q")["static_parts"]
     assert (part["version"], part["rows"], part["follows"]) == (0, 0, False)
     one.engine.refresh("q")
     assert told(one.engine, "q") == [("insert", 2, ["2"])]
-    (part,) = one.engine.describe("q")["static_parts"]
+    (part,) = describe(one.engine, "q")["static_parts"]
     assert (part["version"], part["rows"]) == (2, 1)
 
 
@@ -241,7 +242,7 @@ def test_commits_do_not_wait_for_rows_that_oxigraph_groups_first(monkeypatch: py
     text = f"{PREFIX}SELECT ?x ?n WHERE {{ STREAM :s [NOW] {{ ?x :seen ?v }} {counted} }}"
     engine.register(Registration.from_json({"query": text}, name="q"))
     assert len(tries) == 3
-    assert engine.describe("q")["version"] == store.version == 3
+    assert describe(engine, "q")["version"] == store.version == 3
     body = f"<{E}b> <{E}seen> 1 ."
     engine.push(E + "s", body.encode(), "text/turtle", at=1, wait=True)
     (event,) = engine.feed("q").subscribe(0).take()
@@ -268,14 +269,14 @@ def test_a_query_that_begins_while_its_rows_are_read_anew_begins_when_they_are_t
 
         monkeypatch.setattr(one.engine.parts, "make_evaluator", overtaken)
         one.register("q", BOTH, output="changes")
-        description = one.engine.describe("q")
+        description = describe(one.engine, "q")
         assert description["state"] == "materialising"
         one.push(1, "a")
         one.store.apply(add=[quad("a", "x")])
         assert told(one.engine, "q") == []
         ask(asked[0])
         one.engine.sync()
-        assert one.engine.describe("q")["state"] == "running"
+        assert describe(one.engine, "q")["state"] == "running"
         assert (
             told(one.engine, "p")
             == told(one.engine, "q")
@@ -299,11 +300,11 @@ def test_a_query_that_waits_for_rows_that_are_read_anew_can_be_dropped(
 
         monkeypatch.setattr(one.engine.parts, "make_evaluator", overtaken)
         one.register("q", LABELLED)
-        assert one.engine.describe("q")["state"] == "materialising"
+        assert describe(one.engine, "q")["state"] == "materialising"
         one.engine.drop("q")
         ask(asked[0])
         one.engine.sync()
-        assert one.engine.queries() == []
+        assert describe_all(one.engine) == []
         one.store.apply(add=[quad("a", "x")])
         assert one.engine.parts.statics.tables() == []
 
@@ -376,7 +377,7 @@ def test_a_query_begins_although_a_large_commit_comes_in_each_reading(
         commit(1)
         one.register("q", OVERTAKEN[kind], output="changes")
         waited = time.monotonic() + 10
-        while one.engine.describe("q")["state"] != "running":
+        while describe(one.engine, "q")["state"] != "running":
             assert number < 40 and time.monotonic() < waited, "it does not wait for the writer to end"
             time.sleep(0.001)
         one.push(1, "a")

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
+from quadrill.app.describing.queries import describe, validate
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.nodes import Algebra, Var
 from quadrill.continuous.algebra.static import StaticPattern
@@ -224,8 +225,8 @@ def test_a_commit_is_worked_out_once_for_all_queries_of_a_kind(monkeypatch: pyte
         assert sorted(table.count for table in statics.tables()) == [1, 1, 2, 2]
         (group,) = groups(statics)
         assert len(group.tables) == 4
-        assert one.engine.describe("q0")["static_parts"][0]["shared_with"] == []
-        assert one.engine.describe("q3")["static_parts"][0]["shared_with"] == ["same"]
+        assert describe(one.engine, "q0")["static_parts"][0]["shared_with"] == []
+        assert describe(one.engine, "q3")["static_parts"][0]["shared_with"] == ["same"]
         one.push(1, *"abcdef")
         assert [told(one.engine, f"q{k}") for k in range(4)] == [
             [("insert", 1, ["l0", "l4"])],
@@ -261,7 +262,7 @@ def test_tables_go_with_the_last_query_that_reads_them_though_nothing_else_happe
             one.engine.drop(name)
         assert statics.tables() == []
         assert groups(statics) == set()
-        one.engine.validate(Registration.from_json({"query": PREFIX + near("p0")}))
+        validate(one.engine, Registration.from_json({"query": PREFIX + near("p0")}))
         assert statics.tables() == []
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
+from quadrill.app.describing.queries import describe
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.settings import StaticLimits
 from quadrill.continuous.static import kept
@@ -61,7 +62,7 @@ def begun(folder: Path, text: str = NAMED, limits: StaticLimits = LIMITS) -> Lif
 
 
 def origin(life: Life, name: str = "q") -> str:
-    return str(life.engine.describe(name)["static_parts"][0]["origin"])
+    return str(describe(life.engine, name)["static_parts"][0]["origin"])
 
 
 def file_of(life: Life) -> Path:

@@ -16,6 +16,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from benchmarks.policies import by_operators, replanned
 from quadrill.app.describing.plan_text import explain_text
+from quadrill.app.describing.queries import describe, explain
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.nodes import Var
 from quadrill.continuous.algebra.query import ContinuousQuery
@@ -187,11 +188,11 @@ def test_commits_reach_a_query_that_looks_up_version_by_version() -> None:
         label(one, *(f"a{number}" for number in range(10, 40)))
         assert told(one, "p") == told(one, "q")
         assert [version for _, version, _ in told(one, "p")] == [1, 2, 3, 4]
-        (part,) = one.engine.describe("p")["static_parts"]
+        (part,) = describe(one.engine, "p")["static_parts"]
         assert part["lookup"] == {"keys": 1, "rows": 31, "asked": 1, "found": 0, "hit_rate": 0.0}
         assert part["version"] == 4
-        assert one.engine.describe("q")["static_parts"][0]["lookup"] is None
-        assert "31 rows of 1 keys remembered" in explain_text(one.engine.explain("p"))
+        assert describe(one.engine, "q")["static_parts"][0]["lookup"] is None
+        assert "31 rows of 1 keys remembered" in explain_text(explain(one.engine, "p"))
         assert one.engine.figures().static_tables == (1, 33)
 
 
@@ -254,7 +255,7 @@ def test_a_part_is_looked_up_once_the_load_that_runs_has_ended() -> None:
         loading = one.engine.parts.statics.commits.loading()
         loading.__enter__()
         one.register("p", LABELLED, static_tables="lookup")
-        assert one.engine.describe("p")["state"] == "materialising"
+        assert describe(one.engine, "p")["state"] == "materialising"
         loading.__exit__(None, None, None)
         label(one, "a1")
         one.push(1, "a", wait=True)
@@ -294,16 +295,16 @@ def test_a_load_for_which_there_is_no_copy_is_refused(monkeypatch: pytest.Monkey
 def test_a_part_that_cannot_be_looked_up_is_held_and_says_why(text: str, why: str) -> None:
     with bench() as one:
         one.register("q", f"SELECT ?x ?l WHERE {{ {text} }}", static_tables="lookup")
-        (part,) = one.engine.describe("q")["static_parts"]
+        (part,) = describe(one.engine, "q")["static_parts"]
         assert (part["lookup"], part["held_because"]) == (None, why)
-        assert f"held, not looked up: {why}" in explain_text(one.engine.explain("q"))
+        assert f"held, not looked up: {why}" in explain_text(explain(one.engine, "q"))
 
 
 def test_a_part_over_the_limit_is_looked_up_unless_it_is_to_be_a_table() -> None:
     with bench(static_rows_per_query=3) as one:
         label(one, "a1", "a2", "b1", "b2")
         one.register("p", LABELLED)
-        (part,) = one.engine.describe("p")["static_parts"]
+        (part,) = describe(one.engine, "p")["static_parts"]
         assert part["lookup"] is not None
         with pytest.raises(LimitError):
             one.register("q", LABELLED, static_tables="table")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from quadrill.app.describing.queries import describe
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.durable.turns import Turn
 from quadrill.continuous.settings import StaticLimits
@@ -58,7 +59,7 @@ def test_records_of_parts_that_moved_in_and_out_of_memory_are_skipped(tmp_path: 
     life.journal.log.sync()
     life = life.crash()
     assert life.told() == before
-    assert life.engine.describe("q")["static_parts"][0]["lookup"] is None
+    assert describe(life.engine, "q")["static_parts"][0]["lookup"] is None
     update(life, names("b", 2))
     assert len(life.told()["q"]) == len(before["q"]) + 1
     life.stop()
@@ -169,7 +170,7 @@ def test_a_query_that_began_late_begins_there_again_after_a_crash(
     monkeypatch.setattr(life.engine.parts.statics.recomputer, "ask", asked.append)
     monkeypatch.setattr(life.engine.parts, "make_evaluator", overtaken)
     life.register("q", text, output="changes")
-    assert life.engine.describe("q")["state"] == "materialising"
+    assert describe(life.engine, "q")["state"] == "materialising"
     life.push(1_000, "a")
     update(life, names("a", 20))
     life.push(2_000, "b")
@@ -178,7 +179,7 @@ def test_a_query_that_began_late_begins_there_again_after_a_crash(
     for tables in asked:
         ask(tables)
     life.push(3_000, "b", "c")
-    assert life.engine.describe("q")["state"] == "running"
+    assert describe(life.engine, "q")["state"] == "running"
     before = life.told()
     assert len(before["q"]) >= 2
     life = life.crash()

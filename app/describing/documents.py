@@ -1,4 +1,4 @@
-"""Descriptions of queries as JSON."""
+"""Queries as JSON: what is known of one at a moment."""
 
 from __future__ import annotations
 
@@ -6,30 +6,31 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 from pyoxigraph import NamedNode
 
+from quadrill.continuous.algebra.printer import write_pattern
+from quadrill.continuous.algebra.query import ContinuousQuery, WindowDeclaration
+from quadrill.continuous.algebra.static import needed_tables
+from quadrill.continuous.evaluate.evaluator import Evaluator
+from quadrill.continuous.queries.catalogue import Entry, Pending
+from quadrill.continuous.queries.prepare import PreparedQuery
+from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.queries.running import RunningQuery
+from quadrill.continuous.static.reading import Progress
+from quadrill.continuous.streams.accept import StreamState
+from quadrill.continuous.windows.kinds import kind_of, show_window
+from quadrill.continuous.windows.operator import WindowOperator
+from quadrill.continuous.windows.reports import Report
+from quadrill.continuous.windows.timeline import QueryTimeline
 from quadrill.store.changes.commit import DEFAULT_GRAPH_KEY
 from quadrill.store.documents.times import show_duration
 from quadrill.store.quads.rates import ChangeRates
 from quadrill.store.sparql.tokens import query_form
 
-from ..algebra.printer import write_pattern
-from ..algebra.query import ContinuousQuery, WindowDeclaration
-from ..algebra.static import needed_tables
-from ..evaluate.evaluator import Evaluator
-from ..static.reading import Progress
-from ..streams.accept import StreamState
-from ..windows.kinds import kind_of, show_window
-from ..windows.operator import WindowOperator
-from ..windows.reports import Report
-from ..windows.timeline import QueryTimeline
-from .catalogue import Entry, Pending
-from .prepare import PreparedQuery
-from .registration import Registration
-from .running import RunningQuery
-
+FindStream: TypeAlias = Callable[[str], StreamState | None]
+"""The state of the stream with a name or an IRI."""
 _MOST_NAMES = 20
 """Of queries that are evaluated by one plan at most so many are named."""
 _NOT_RUNNING: dict[str, Any] = {
@@ -157,9 +158,7 @@ def describe_graphs(prepared: PreparedQuery, rates: ChangeRates, now_ms: int) ->
     ]
 
 
-def describe_running(
-    query: RunningQuery, find: Callable[[str], StreamState | None], now_ms: int
-) -> dict[str, Any]:
+def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict[str, Any]:
     """A registered query as GET /queries/{name} gives it; ``find`` gives the state of a stream."""
     timeline = query.timeline
     query.settle()

@@ -1,0 +1,98 @@
+"""What an engine's queries are now, as ``/queries`` shows them: described, explained, or only validated."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from quadrill.continuous.algebra.show import show
+from quadrill.continuous.engine import Engine
+from quadrill.continuous.language.write import write
+from quadrill.continuous.queries.catalogue import Entry, Pending
+from quadrill.continuous.queries.prepare import PreparedQuery
+from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.queries.running import RunningQuery
+from quadrill.store.errors import NotFoundError
+
+from .documents import (
+    describe_failed,
+    describe_graphs,
+    describe_pending,
+    describe_prepared,
+    describe_running,
+)
+
+
+def describe(engine: Engine, name: str) -> dict[str, Any]:
+    """The description of a query; raises NotFoundError."""
+    now_ms = engine.clock.now_ms()
+
+    def look(
+        entry: Entry, query: Pending | RunningQuery | None
+    ) -> tuple[dict[str, Any], PreparedQuery | None]:
+        if isinstance(query, Pending):
+            return describe_pending(query, entry.created_ms), None
+        if query is None:
+            return describe_failed(entry), None
+        return describe_running(query, engine.find_stream, now_ms), query.prepared
+
+    document, prepared = engine.look_at_query(name, look)
+    if prepared is not None:
+        document["graphs"] = describe_graphs(prepared, engine.rates, now_ms)
+    return document
+
+
+def describe_all(engine: Engine) -> list[dict[str, Any]]:
+    """The descriptions of all queries in the order of their registration."""
+    found = []
+    for name in engine.query_names():
+        with suppress(NotFoundError):  # dropped in the meantime
+            found.append(describe(engine, name))
+    return found
+
+
+def explain(engine: Engine, name: str, *, analyze: bool = False) -> dict[str, Any]:
+    """The description of a query, its plan and the generated source of it, None where there is none.
+
+    With ``analyze`` the plan has live figures of each operator.
+    """
+    document = describe(engine, name) | {"plan": None, "code": None, "written": None}
+    prepared, plan = engine.look_at_query(name, partial(_plan_of, analyze))
+    if prepared is None:
+        return document | {"algebra": f"none: {document['error'] or document['state']}"}
+    return document | plan | _texts_of(prepared)
+
+
+def _plan_of(
+    analyze: bool, _: Entry, query: Pending | RunningQuery | None
+) -> tuple[PreparedQuery | None, dict[str, Any]]:
+    if not isinstance(query, RunningQuery):
+        return None, {}
+    plan = query.explained
+    if plan is None:
+        return query.prepared, {"operators": [], "steps": 0, "timed_steps": 0}
+    return query.prepared, {"plan": plan.explain(analyze=analyze), "code": plan.code, **plan.measured()}
+
+
+def _texts_of(prepared: PreparedQuery) -> dict[str, str]:
+    return {"algebra": show(prepared.query.root), "written": write(prepared.query)}
+
+
+def validate(engine: Engine, registration: Registration, *, code: bool = False) -> dict[str, Any]:
+    """What registering would give: description, plan and warnings; nothing is registered.
+
+    With ``code`` also the generated source of the plan, None where there is none.
+    """
+    trial = engine.validate(registration)
+    document = describe_prepared(trial.prepared)
+    shown = describe_running(trial, engine.find_stream, engine.clock.now_ms())
+    for member in ("engine", "streams", "windows", "version", "static_parts"):
+        document[member] = shown[member]
+    plan = trial.explained
+    document |= _texts_of(trial.prepared)
+    document["plan"] = None if plan is None else plan.explain()
+    if code:
+        document["code"] = None if plan is None else plan.code
+    trial.evaluator.close()
+    return document

@@ -1,0 +1,66 @@
+"""What an engine's streams are now, as ``/streams`` shows them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from quadrill.continuous.engine import Engine
+from quadrill.continuous.streams.accept import StreamState
+from quadrill.store.documents.times import show_duration
+from quadrill.store.errors import NotFoundError
+
+
+def describe_stream(engine: Engine, name_or_iri: str) -> dict[str, Any]:
+    """The description of a stream; raises NotFoundError."""
+    now_ms = engine.clock.now_ms()
+
+    def look(stream: StreamState, readers: list[str]) -> dict[str, Any]:
+        return _document(stream, readers, now_ms)
+
+    return engine.look_at_stream(name_or_iri, look)
+
+
+def describe_streams(engine: Engine) -> list[dict[str, Any]]:
+    """The descriptions of all streams, by name."""
+    found = []
+    for name in sorted(state.name for state in engine.stream_states()):
+        with suppress(NotFoundError):  # dropped in the meantime
+            found.append(describe_stream(engine, name))
+    return found
+
+
+def _document(stream: StreamState, readers: list[str], now_ms: int) -> dict[str, Any]:
+    """A stream: settings as they can be declared, time and counts."""
+    record = stream.record
+    return {
+        "name": stream.name,
+        "iri": stream.iri,
+        "declared": record.declared,
+        "derived_from": stream.derived_from,
+        "watermark": stream.watermark,
+        "newest": stream.seen,
+        "idle": stream.idle,
+        "lateness": show_duration(record.lateness_ms),
+        "lateness_ms": stream.lateness_ms,
+        "late": record.late,
+        "idle_timeout": show_duration(stream.idle_timeout_ms),
+        "idle_timeout_ms": stream.idle_timeout_ms,
+        "retention": show_duration(stream.retention_ms),
+        "retention_ms": stream.retention_ms,
+        "timestamp_property": stream.timestamp_property,
+        "stamping": record.stamping,
+        "quoted_asserted": record.quoted_asserted,
+        "mapping": None if record.mapping is None else json.loads(record.mapping),
+        "accepted": stream.accepted,
+        "elements": stream.accepted,
+        "last_seq": stream.next_seq - 1 if stream.next_seq > 1 else None,
+        "late_count": stream.late,
+        "late_counts": {"late": stream.late, "dropped": stream.dropped, "refused": stream.refused},
+        "retained": stream.retained,
+        "oldest_retained": stream.oldest_retained,
+        "silent_ms": None if stream.last_input_ms is None else max(0, now_ms - stream.last_input_ms),
+        "readers": readers,
+        "created": record.created_ms,
+    }
