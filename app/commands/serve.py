@@ -93,13 +93,17 @@ def _tell_unknown(paused: tuple[str, ...], queries: list[str]) -> None:
             log.warning("no query %s to pause; there are: %s", name, ", ".join(queries) or "none")
 
 
+def quiet_libraries() -> None:
+    """Libraries warn of what is wrong and no more: clients write whole addresses, with the tokens in them."""
+    for each in ("alembic", "apscheduler", "httpx", "httpcore", "paho", "urllib3", "websockets"):
+        logging.getLogger(each).setLevel(logging.WARNING)
+
+
 def _serve(options: argparse.Namespace) -> int:
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    # The HTTP client writes whole addresses, with the tokens in them.
-    for noisy in ("alembic", "apscheduler", "httpx", "httpcore"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+    quiet_libraries()
     settings = settings_of(options)
     stop = threading.Event()
 

@@ -47,6 +47,8 @@ _FINAL = frozenset(
         KafkaError._UNSUPPORTED_FEATURE,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         KafkaError.TOPIC_EXCEPTION,
     )
 )

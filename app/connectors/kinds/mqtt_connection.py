@@ -27,8 +27,9 @@ _TIMEOUT_S = 10.0
 _LOOK_S = 0.25
 """Between two looks whether it has to stop."""
 
-_FINAL = frozenset((128 + 1, 130, 132, 133, 134, 135, 138, 140, 143, 144))
-"""Reasons (MQTT 5, 2.4) that stay until somebody changes something: credentials, rights, names, protocol."""
+_FINAL = frozenset((129, 130, 132, 133, 134, 135, 138, 140, 143, 144, 154, 155, 157, 158, 161, 162))
+"""Reasons (MQTT 5, 2.4) that stay until somebody changes something: credentials, rights, names, what is not
+supported, another address."""
 _TAKEN_OVER, _UNSPECIFIED = 142, 128
 
 Sleep: TypeAlias = Callable[[float], None]
@@ -120,7 +121,7 @@ class MqttConnection:
         self._session_s, self._receive_maximum = session_s, receive_maximum
         self._answered = threading.Event()
         self._refused: ReasonCode | None = None
-        self._lost: str | None = None
+        self._lost: ReasonCode | None = None
         self.session_present = False
         self.client = client = Client(
             CallbackAPIVersion.VERSION2,
@@ -181,9 +182,15 @@ class MqttConnection:
         client.on_subscribe = client.on_publish = None
 
     def check(self) -> None:
-        """Raise ConnectorError when the connection has ended."""
-        if self._lost is not None:
-            raise ConnectorError(f"<{self._url}> the connection has ended: {self._lost}")
+        """Raise ConnectorError when the connection has ended, ConnectorFailedError when it would again."""
+        if self._lost is None:
+            return
+        told = str(self._lost)
+        if self._lost.value in (_TAKEN_OVER, _UNSPECIFIED):
+            # Some brokers say nothing when they let a client go because another one has its name.
+            told = f"it was lost, or another client has come as {self._client_id!r}"
+        kind = ConnectorFailedError if self._lost.value in _FINAL else ConnectorError
+        raise kind(f"<{self._url}> the connection has ended: {told}")
 
     def wait(self, done: threading.Event, sleep: Sleep, what: str) -> None:
         """Wait for an answer of the broker; raises ConnectorError when none comes."""
@@ -194,10 +201,10 @@ class MqttConnection:
             sleep(0)
         raise ConnectorError(f"<{self._url}> {what}")
 
-    def refusal(self, what: str, reason: ReasonCode) -> ConnectorError:
-        """The error of a refusal: final, or for now."""
-        kind = ConnectorFailedError if reason.value in _FINAL else ConnectorError
+    def refusal(self, what: str, reason: ReasonCode, *, stays: bool = False) -> ConnectorError:
+        """The error of a refusal: final, or for now; ``stays``: final whatever the reason is."""
         hint = "Declare the member protocol as 3.1.1" if reason.value == 132 and self.is_v5 else None
+        kind = ConnectorFailedError if stays or reason.value in _FINAL else ConnectorError
         return kind(f"<{self._url}> {what}: {reason}", hint=hint)
 
     # --- called by the network's thread ---------------------------------------------------------
@@ -213,8 +220,4 @@ class MqttConnection:
     def _disconnected(
         self, _client: Client, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any
     ) -> None:
-        # Some brokers say nothing when they let a client go because another one has its name.
-        if reason.value in (_TAKEN_OVER, _UNSPECIFIED):
-            self._lost = f"it was lost, or another client has come as {self._client_id!r}"
-        else:
-            self._lost = str(reason)
+        self._lost = reason

@@ -119,7 +119,7 @@ class MqttSource(Source):
         connection.wait(answered, self.context.sleep, "does not answer the subscription")
         for topic, reason in zip(topics, reasons, strict=True):
             if reason.is_failure:
-                raise connection.refusal(f"refuses the topic {topic}", reason)
+                raise connection.refusal(f"refuses the topic {topic}", reason, stays=not connection.is_v5)
         position = json.dumps(topics)
         if position != before:
             self.context.push(b"", N_QUADS, position=position)

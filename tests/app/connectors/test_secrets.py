@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 import pytest
 
+from quadrill.app.commands.serve import quiet_libraries
 from tests.app.conftest import Start, problem_of
+from tests.app.connectors.test_sources import reply, web
 from tests.app.test_feed_streams import until
 
 SECRET = "h1dd3n-pa55"
@@ -76,3 +79,32 @@ def test_a_key_in_the_query_part_of_an_address_is_not_logged(
     until(lambda: server.client.get("/sources/it").json()["state"] == "waiting")
     assert f"<http://{AWAY}/a?…> could not be fetched" in server.client.get("/sources/it").json()["error"]
     assert [each for each in caplog.messages if SECRET in each] == []
+
+
+LIBRARIES = ("httpx", "httpcore", "paho.mqtt.client", "urllib3.connectionpool", "websockets.client")
+
+
+@pytest.fixture
+def as_served(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """The log of a server that was started by the command."""
+    names = {each: logging.getLogger(each) for name in LIBRARIES for each in (name, name.partition(".")[0])}
+    levels = {name: logger.level for name, logger in names.items()}
+    caplog.set_level(logging.INFO)
+    quiet_libraries()
+    yield caplog
+    for name, level in levels.items():
+        names[name].setLevel(level)
+
+
+def test_no_library_logs_whole_addresses(start_server: Start, as_served: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("websockets", reason="needs the library websockets")
+    assert not any(logging.getLogger(name).isEnabledFor(logging.INFO) for name in LIBRARIES)
+    server = start_server(remote_hosts=("127.0.0.1",))
+    with web(lambda handler: reply(handler, 302)) as url:
+        for kind in ("poll", "sse", "websocket"):
+            address = url.replace("http:", "ws:") if kind == "websocket" else url
+            members = {"kind": kind, "url": f"{address}?token={SECRET}", "stream": "http://e/s"}
+            assert server.client.put(f"/sources/{kind}", json=members).status_code == 201
+        until(lambda: all(each["error"] for each in server.client.get("/sources").json()["sources"]))
+    assert SECRET not in server.client.get("/sources").text
+    assert as_served.messages and [each for each in as_served.messages if SECRET in each] == []
