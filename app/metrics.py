@@ -11,12 +11,12 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from quadrill.continuous.engine import Engine
-from quadrill.continuous.queries.catalogue import QueryFigures
 from quadrill.continuous.streams.accept import StreamState
 from quadrill.store.quads.meters import Histogram
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.rates import Rate
 
+from .describing.figures import QueryFigures, query_figures
 from .evaluation.endpoint import SparqlEndpoint
 from .feeds.fanout import Fanout
 
@@ -48,7 +48,7 @@ class ServiceFigures(Collector):
             "quadrill_running_queries", "One-shot queries that run now.", len(self._endpoint.processes.list())
         )
         yield _gauge("quadrill_feed_buffered_bytes", "Bytes that wait for slow sockets.", fanout.buffered)
-        figures = self._engine.figures()
+        figures, queries = self._engine.figures(), query_figures(self._engine)
         yield _of_stages([*figures.stages.items(), ("deliver", fanout.latency)])
         yield _gauge("quadrill_queue_inputs", "Inputs that wait for the engine.", figures.queue_inputs)
         yield _gauge("quadrill_queue_elements", "Elements that wait for the engine.", figures.queue_elements)
@@ -57,13 +57,14 @@ class ServiceFigures(Collector):
         tables, rows = figures.static_tables
         yield _gauge("quadrill_static_tables", "Tables of static parts in memory.", tables)
         yield _gauge("quadrill_static_rows", "Rows of these tables.", rows)
-        yield _gauge("quadrill_static_lookups", "Static parts that are looked up.", figures.static_lookups)
+        lookups = sum(each.lookups for each in queries)
+        yield _gauge("quadrill_static_lookups", "Static parts that are looked up.", lookups)
         read, stale = figures.sources
         yield _gauge("quadrill_sources", "Things fetched from other servers.", read)
         yield _gauge("quadrill_sources_stale", "Those of them whose last fetch failed.", stale)
         yield from _of_journal(self._engine.journal_state())
         yield from _of_streams(figures.streams)
-        yield from _of_queries(figures.queries)
+        yield from _of_queries(queries)
         yield from self._process.collect()
 
 

@@ -33,7 +33,6 @@ from .lifecycle.lifecycle import QueryLifecycle
 from .lifecycle.parts import EngineParts, MakeEvaluator
 from .lifecycle.query_service import QueryService
 from .lifecycle.stream_service import StreamService
-from .queries.catalogue import QueryFigures, figures_of
 from .queries.registration import Registration
 from .recovery.recovery import Recovery
 from .scheduler.turn_kinds import CommitTurn
@@ -58,9 +57,8 @@ class EngineFigures(NamedTuple):
         queue_elements: elements in them, one for each input without any.
         graphs: the graphs of the store that change most often, by key.
         static_tables: tables of static parts in memory, and their rows.
-        static_lookups: static parts that are looked up instead.
         sources: how many things are fetched from other servers, and how many of them are stale.
-        streams: by name; ``queries`` in the order of registration.
+        streams: by name.
     """
 
     stages: Stages
@@ -69,10 +67,8 @@ class EngineFigures(NamedTuple):
     idempotency_keys: int
     graphs: Mapping[str, Rate]
     static_tables: tuple[int, int]
-    static_lookups: int
     sources: tuple[int, int]
     streams: list[StreamState]
-    queries: list[QueryFigures]
 
 
 class Engine(StreamService, QueryService):
@@ -206,7 +202,6 @@ class Engine(StreamService, QueryService):
     def figures(self) -> EngineFigures:
         """What the engine holds and how long its stages take, cheaply."""
         parts = self.parts
-        queries = list(self.look_at_queries(lambda some: list(map(figures_of, some))))
         return EngineFigures(
             stages=parts.turns.stages,
             queue_inputs=parts.turns.waiting.qsize(),
@@ -214,10 +209,8 @@ class Engine(StreamService, QueryService):
             idempotency_keys=len(parts.acceptor.receipts),
             graphs=parts.rates.liveliest(parts.clock.now_ms(), _RATED_GRAPHS),
             static_tables=(len(parts.statics.held()), parts.statics.rows()),
-            static_lookups=sum(each.lookups for each in queries),
             sources=parts.sources.figures(),
             streams=sorted(parts.streams, key=lambda each: each.name),
-            queries=queries,
         )
 
     def journal_state(self) -> dict[str, Any] | None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from quadrill.store.documents.members import Read
 from quadrill.store.errors import InputError
 
-Read: TypeAlias = Callable[[Any, str], Any]
-"""A function of a value and the member's name, which raises InputError."""
 Form: TypeAlias = Literal["text", "number", "flag", "choice", "list", "object"]
 
 HIDDEN = "***"

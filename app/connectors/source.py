@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.errors import BackPressureError, EngineStoppedError
-from quadrill.continuous.streams.registry import check_iri
+from quadrill.store.documents.members import check_iri
 from quadrill.store.errors import (
     ConflictError,
     InputError,

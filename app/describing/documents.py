@@ -10,10 +10,7 @@ from typing import Any, TypeAlias
 
 from pyoxigraph import NamedNode
 
-from quadrill.continuous.algebra.printer import write_pattern
-from quadrill.continuous.algebra.query import ContinuousQuery, WindowDeclaration
-from quadrill.continuous.algebra.static import needed_tables
-from quadrill.continuous.evaluate.evaluator import Evaluator
+from quadrill.continuous.algebra.query import WindowDeclaration
 from quadrill.continuous.queries.catalogue import Entry, Pending
 from quadrill.continuous.queries.prepare import PreparedQuery
 from quadrill.continuous.queries.registration import Registration
@@ -28,6 +25,8 @@ from quadrill.store.changes.commit import DEFAULT_GRAPH_KEY
 from quadrill.store.documents.times import show_duration
 from quadrill.store.quads.rates import ChangeRates
 from quadrill.store.sparql.tokens import query_form
+
+from .static_parts import describe_static
 
 FindStream: TypeAlias = Callable[[str], StreamState | None]
 """The state of the stream with a name or an IRI."""
@@ -119,27 +118,6 @@ def describe_pending(pending: Pending, created_ms: int) -> dict[str, Any]:
         counters={"waiting": pending.elements},
     )
     return document
-
-
-def describe_static(
-    query: ContinuousQuery, evaluator: Evaluator, last: dict[str, Any] | None, now_ms: int
-) -> list[dict[str, Any]]:
-    """The static parts: what they are, their rows, and when these were refreshed for the last time."""
-    statics, needed = evaluator.statics, needed_tables(evaluator.rest)
-    at = None if last is None else last["at"]
-    return [
-        {
-            "name": part.name,
-            "pattern": write_pattern(part.pattern, query.prefixes, query.dialect),
-            "variables": sorted(var.name for var in part.vars),
-            "needed": part.name in needed,
-            "age_ms": None if at is None else max(0, now_ms - at),
-            "last_refresh": at,
-            "cause": None if last is None else last["cause"],
-            **statics.facts(place),
-        }
-        for place, part in enumerate(statics.parts)
-    ]
 
 
 def describe_graphs(prepared: PreparedQuery, rates: ChangeRates, now_ms: int) -> list[dict[str, Any]]:

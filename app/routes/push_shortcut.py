@@ -13,6 +13,7 @@ import time
 from functools import lru_cache
 from typing import NamedTuple
 
+from quadrill.store.documents.members import NAME
 from quadrill.store.errors import QuadrillError
 
 from ..http import protocol
@@ -22,7 +23,6 @@ from ..http.wire import WireRequest
 from ..wiring import Services
 from . import pushes
 from .plain_answers import NO_CONTENT, PlainAnswer, PlainAnswers, answer_of
-from .requests import NAME
 
 _HEARTBEAT = ":heartbeat"
 _MAX_KEPT_TARGET = 512

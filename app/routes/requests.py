@@ -12,6 +12,7 @@ from flask import Response, current_app, g, request
 from werkzeug.datastructures import MultiDict
 
 from quadrill.store.changes.commit import Commit
+from quadrill.store.documents.members import NAME
 
 from ..evaluation.answer import Client, client_of
 from ..http.bodies import too_large, utf8
@@ -19,7 +20,6 @@ from ..http.errors import HttpError
 from ..wiring import Services
 
 Json: TypeAlias = "dict[str, Any] | list[Any] | str | int | float | bool | None"
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _GZIP_OR_ZLIB = 47
 _CHUNK = 1 << 16
 

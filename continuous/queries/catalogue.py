@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from quadrill.store.errors import (
     ConflictError,
@@ -166,19 +166,6 @@ class Entry:
         running, pending = self.running, self.pending
         waiting = None if pending is None else pending.prepared
         return waiting if running is None else running.prepared
-
-
-class QueryFigures(NamedTuple):
-    """One query; ``state_quads`` are those in windows and waiting elements, ``lookups`` of static parts."""
-
-    name: str
-    state: str
-    evaluations: int
-    events: int
-    subscribers: int
-    kept_events: int
-    state_quads: int
-    lookups: int
 
 
 class QueryCatalogue:
@@ -434,15 +421,3 @@ def _read_by(prepared: PreparedQuery) -> set[Made]:
 def _is_read(made: Made, read: set[Made]) -> bool:
     """True when what is made there can change the answer of a query that reads this."""
     return made in read or (made[0] == "graph" and _EVERY_GRAPH in read)
-
-
-def figures_of(entry: Entry) -> QueryFigures:
-    """What can be told of a query without describing it."""
-    running, feed = entry.running, entry.feed
-    told = (feed.events, feed.subscribers, feed.kept)
-    if running is None:
-        state = entry.state if entry.pending is None else "materialising"
-        return QueryFigures(entry.name, state, 0, *told, 0, 0)
-    running.settle()
-    held = (running.timeline.state_size(), len(running.static.looked_up()))
-    return QueryFigures(entry.name, running.state, running.evaluations, *told, *held)

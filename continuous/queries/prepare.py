@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from pyoxigraph import NamedNode
 
+from quadrill.store.documents.members import last_segment
 from quadrill.store.errors import InputError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 
@@ -23,7 +24,6 @@ from ..rows import Limits
 from ..settings import EngineSettings
 from ..static.static_evaluator import EvaluationOptions
 from ..static.table_registry import TableRegistry
-from ..streams.registry import last_segment
 from ..windows.kinds import kind_of, show_window
 from ..windows.reports import Report
 from .registration import Profile, Registration

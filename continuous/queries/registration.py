@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any, get_args
 from typing import Literal as OneOf
 
+from quadrill.store.documents.members import Read, check_iri, check_name, flag, one_of
 from quadrill.store.documents.times import duration_ms, instant_ms
 from quadrill.store.errors import InputError
 
 from ..algebra.columnar import ENGINES
 from ..algebra.query import Dialect, Output
-from ..streams.registry import Read, check_iri, check_name, flag, one_of
 
 Profile = OneOf["cqels", "rspql", "csparql"]
 _EVERY = {"report": "periodic", "refresh": "every", "start": "from"}

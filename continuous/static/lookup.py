@@ -16,10 +16,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
 
 from quadrill.store.errors import ConflictError
 from quadrill.store.quads.frozen import FrozenReader
@@ -245,15 +244,3 @@ class Lookup(Arrangement):
             max(self._caches.values(), key=lambda cache: cache.size).forget_oldest()
         cache.keep(key, bucket)
         return bucket
-
-
-def lookup_figures(lookups: Sequence[Lookup]) -> dict[str, Any]:
-    """The keys and rows of one part that are remembered; rows were asked for, and found there, so often."""
-    asked, found = sum(each.asked for each in lookups), sum(each.found for each in lookups)
-    return {
-        "keys": sum(each.keys for each in lookups),
-        "rows": sum(map(len, lookups)),
-        "asked": asked,
-        "found": found,
-        "hit_rate": round(found / asked, 4) if asked else None,
-    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
-from typing import Any
 
 from quadrill.store.errors import LimitError
 
@@ -13,7 +12,7 @@ from ..algebra.rewrites import has_order
 from ..algebra.static import StaticPattern
 from ..rows import IdRow, Solution, difference
 from ..windows.encoded import EngineTerms
-from .lookup import Lookup, lookup_figures
+from .lookup import Lookup
 from .reading import active
 from .shared_rows import SharedArrangement
 from .static_evaluator import EvaluationOptions, StaticEvaluator
@@ -33,7 +32,9 @@ class StaticInputs:
         shares: True with a registry.
         follows: some part follows the store by itself.
         has_own: some part is read only when asked for.
+        background: evaluates those of them that follow nothing.
         looked_up: the places of the parts that are not held, and why where nobody asked for it.
+        held_because: the places of those that are held though look-ups were asked for, and why.
         arrangements: by place what joins look into, where the query does not hold the rows itself.
         begun: the query takes part.
     """
@@ -58,7 +59,7 @@ class StaticInputs:
         self._options = options
         self._registry = registry
         self._new_background = new_background
-        self._background = new_background()
+        self.background = new_background()
         self._terms = terms
         self._whole = whole
         given = {} if known is None else known
@@ -72,7 +73,7 @@ class StaticInputs:
         self.steps = Steps(options.name, Turn(-1) if registry is None else registry.turn)
         self.tables = self.steps.tables
         self.looked_up: dict[int, str | None] = {}
-        self._held_because: dict[int, str] = {}
+        self.held_because: dict[int, str] = {}
         self.arrangements: dict[int, list[Lookup | SharedArrangement]] = {}
         self.begun = False
         # The least version to begin at, and what looked up parts have taken since the query waits for it.
@@ -129,7 +130,7 @@ class StaticInputs:
                 if limited:
                     self._registry.budget.check_query(sum(each.count for each in self.tables if each.follows))
                 if wish == "lookup" and held_because is not None:
-                    self._held_because[place] = held_because
+                    self.held_because[place] = held_because
                 return
             except LimitError as error:
                 if not may_fall_back:
@@ -207,35 +208,6 @@ class StaticInputs:
             if table.follows and place not in but
         }
 
-    def facts(self, place: int) -> dict[str, Any]:
-        """What a description tells of the rows of a part: how many, at which version, and from where."""
-        table = self.tables[place]
-        lookup: dict[str, Any] | None = None
-        if not table.is_held:
-            lookup = lookup_figures([each for each in self.arrangements[place] if isinstance(each, Lookup)])
-        choice = table.choice if table.follows else self._background.choices.get(self.parts[place].name)
-        return {
-            # What the query has not taken yet is in the table, but not among the rows that it reads.
-            "rows": table.count - self.steps.rows_ahead(place) if lookup is None else lookup["rows"],
-            "version": self.version if table.follows else table.version,
-            "engine": "oxigraph" if choice is None else choice.engine,
-            "engine_reason": None if choice is None else choice.reason,
-            "follows": table.follows and not self.steps.held,
-            "shared_with": sorted({each.name for each in table.readers if each is not self.steps}),
-            "behind_since": table.behind,
-            "problem": table.problem,
-            "origin": "evaluated"
-            if table.from_disk is None
-            else f"read from disk at version {table.from_disk}",
-            "lookup": lookup,
-            "held_because": self._held_because.get(place),
-            "looked_up_because": None
-            if lookup is None
-            else self.looked_up[place] or "the registration asks for it",
-            "anew_because": table.anew_because,
-            "read_ms": round(table.took_s * 1000, 3) if table.follows else None,
-        }
-
     def rows(self, place: int) -> list[Solution]:
         """The rows of a part in the order of its `parts` columns, each as often as it is there."""
         table = self.tables[place]
@@ -301,7 +273,7 @@ class StaticInputs:
             return {}
         own = [self.tables[place] for place in places]
         since = min((table.version for table in own), default=-1)
-        version, results = self._background.evaluate([self.parts[place] for place in places], since, at)
+        version, results = self.background.evaluate([self.parts[place] for place in places], since, at)
         changes: dict[int, TableChange] = {}
         for place, table, rows in zip(places, own, results, strict=True):
             change = None if rows is None else table.replace(rows)

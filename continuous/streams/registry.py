@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import heapq
-import re
 import threading
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, get_args
-from urllib.parse import urlsplit
 
+from quadrill.store.documents.members import (
+    NAME,
+    Read,
+    check_iri,
+    check_name,
+    flag,
+    free_name,
+    iri_of,
+    one_of,
+)
 from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import ConflictError, InputError, NotFoundError
 from quadrill.store.registry import Registry
@@ -24,7 +32,6 @@ from ..settings import EngineSettings
 from .accept import StreamState
 from .dead_letters import DeadLetter, DeadLetters, Reason
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _MOST_FAILED = 100
 """Elements of one instant that are kept when a query fails there."""
 
@@ -292,69 +299,6 @@ def _since(records: Iterable[LogRecord], from_ms: int) -> Iterator[LogRecord]:
         watermark = event.after.watermark()
         if isinstance(event, Idle) or (watermark is not None and watermark >= from_ms):
             yield record
-
-
-def check_name(name: str, what: str) -> str:
-    """A name of the allowed form; raises InputError for another one."""
-    if not isinstance(name, str) or not NAME.match(name):
-        raise InputError(
-            f"{what} {name!r} is no name",
-            hint="Names are 1 to 128 letters, digits, dots, underscores and hyphens, a letter or digit first",
-            code="name",
-        )
-    return name
-
-
-def check_iri(iri: str) -> str:
-    """An absolute IRI; raises InputError for something else."""
-    if not isinstance(iri, str) or not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]*\Z", iri):
-        raise InputError(f"{iri!r} is no absolute IRI", code="iri")
-    return iri
-
-
-def last_segment(iri: str) -> str | None:
-    """The fragment or last path segment of an IRI as a name, other characters becoming ``-``."""
-    parts = urlsplit(iri)
-    segment = parts.fragment or parts.path.rstrip("/").rpartition("/")[2].rpartition(":")[2] or parts.netloc
-    name = re.sub(r"[^A-Za-z0-9._-]", "-", segment).lstrip("._-")[:128]
-    return name or None
-
-
-def iri_of(name_or_iri: str, base_iri: str) -> str:
-    """The IRI that a reference to an undeclared stream means: ``<base_iri>name`` for a name."""
-    return base_iri + name_or_iri if NAME.match(name_or_iri) else check_iri(name_or_iri)
-
-
-def free_name(iri: str, taken: Container[str]) -> str:
-    """A name for a stream: the last path segment or fragment of its IRI, with -2, -3 ... when taken."""
-    wanted = last_segment(iri) or "stream"
-    name, number = wanted, 1
-    while name in taken:
-        number += 1
-        name = f"{wanted[:120]}-{number}"
-    return name
-
-
-Read = Callable[[Any, str], Any]
-"""The value of a member of a declaration, from its JSON and its name; raises InputError."""
-
-
-def one_of(*values: str) -> Read:
-    """What reads a member that is one of some words."""
-
-    def read(value: Any, name: str) -> Any:
-        if value not in values:
-            raise InputError(f"{name} is {value!r}, it must be one of {', '.join(values)}")
-        return value
-
-    return read
-
-
-def flag(value: Any, name: str) -> bool:
-    """The value of a member that is true or false."""
-    if not isinstance(value, bool):
-        raise InputError(f"{name} is {value!r}, it must be true or false")
-    return value
 
 
 _OPTIONS: dict[str, tuple[str, Read]] = {

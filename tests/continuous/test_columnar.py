@@ -12,6 +12,7 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from quadrill.app.describing.plan_text import explain_text
 from quadrill.app.describing.queries import describe, explain
+from quadrill.app.describing.static_parts import describe_static
 from quadrill.continuous.algebra.columnar import Choice, Graphs
 from quadrill.continuous.algebra.nodes import Algebra, Var
 from quadrill.continuous.evaluate.native import NativeEvaluator
@@ -67,7 +68,7 @@ def rows_of_the_part(engine: Engine, wish: str | None = None) -> tuple[int, Choi
     options = EvaluationOptions(name="q", columnar=engine, static_engine=wish)
     evaluator = NativeEvaluator(query, store, options)
     refresh(evaluator)
-    facts = evaluator.statics.facts(0)
+    (facts,) = describe_static(query, evaluator, None, 0)
     reason = facts["engine_reason"]
     return facts["rows"], None if reason is None else Choice(facts["engine"], reason)
 

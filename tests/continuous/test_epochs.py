@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from quadrill.app.describing.figures import query_figures
 from quadrill.app.describing.streams import describe_stream
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.output.feed import Feed
@@ -85,7 +86,7 @@ def test_who_saw_what_came_after_the_copy_gets_a_reset(tmp_path: Path) -> None:
         assert [number for number, _, _ in first_of(new, "seen", 3)] == given[3:]
         assert [number for number, _, _ in first_of(new, "seen", 5)] == given[5:]
         assert [number for number, _, _ in first_of(new, "seen", given[6])] == given[7:]
-        assert new.engine.figures().queries[0].events == 8
+        assert query_figures(new.engine)[0].events == 8
         new.checkpoint()
     new.register("named")
     new.store.update(f'INSERT DATA {{ <{E}n> <{E}name> "n" }}')

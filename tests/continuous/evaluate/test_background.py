@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quadrill.app.describing.documents import describe_static
+from quadrill.app.describing.static_parts import describe_static
 from quadrill.continuous.algebra.static import StaticPattern
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse

@@ -58,7 +58,7 @@ def test_members_have_the_rows_of_a_fresh_evaluation_whatever_went_on_meanwhile(
         running = engine.parts.catalogue.get(f"q{place}").running
         assert running is not None and running.statics is not None
         (part,), (table,) = running.statics.parts, running.statics.tables
-        _, (fresh,) = running.statics._background.evaluate([part])
+        _, (fresh,) = running.statics.background.evaluate([part])
         assert Counter(running.statics.rows(0)) == Counter(fresh)
         views = running.statics.arrangements.get(0, ())
         assert len(views) == (running.seat is None)

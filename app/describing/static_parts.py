@@ -1,0 +1,74 @@
+"""The static parts of a query as JSON: what they are, and where their rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quadrill.continuous.algebra.printer import write_pattern
+from quadrill.continuous.algebra.query import ContinuousQuery
+from quadrill.continuous.algebra.static import needed_tables
+from quadrill.continuous.evaluate.evaluator import Evaluator
+from quadrill.continuous.static.lookup import Lookup
+from quadrill.continuous.static.static_inputs import StaticInputs
+
+
+def describe_static(
+    query: ContinuousQuery, evaluator: Evaluator, last: dict[str, Any] | None, now_ms: int
+) -> list[dict[str, Any]]:
+    """The static parts: what they are, their rows, and when these were refreshed for the last time."""
+    statics, needed = evaluator.statics, needed_tables(evaluator.rest)
+    at = None if last is None else last["at"]
+    return [
+        {
+            "name": part.name,
+            "pattern": write_pattern(part.pattern, query.prefixes, query.dialect),
+            "variables": sorted(var.name for var in part.vars),
+            "needed": part.name in needed,
+            "age_ms": None if at is None else max(0, now_ms - at),
+            "last_refresh": at,
+            "cause": None if last is None else last["cause"],
+            **_facts(statics, place),
+        }
+        for place, part in enumerate(statics.parts)
+    ]
+
+
+def _facts(statics: StaticInputs, place: int) -> dict[str, Any]:
+    """The rows of a part: how many, at which version, and from where."""
+    table, steps = statics.tables[place], statics.steps
+    lookup: dict[str, Any] | None = None
+    if not table.is_held:
+        lookup = _remembered([each for each in statics.arrangements[place] if isinstance(each, Lookup)])
+    choice = table.choice if table.follows else statics.background.choices.get(statics.parts[place].name)
+    return {
+        # What the query has not taken yet is in the table, but not among the rows that it reads.
+        "rows": table.count - steps.rows_ahead(place) if lookup is None else lookup["rows"],
+        "version": statics.version if table.follows else table.version,
+        "engine": "oxigraph" if choice is None else choice.engine,
+        "engine_reason": None if choice is None else choice.reason,
+        "follows": table.follows and not steps.held,
+        "shared_with": sorted({each.name for each in table.readers if each is not steps}),
+        "behind_since": table.behind,
+        "problem": table.problem,
+        "origin": "evaluated" if table.from_disk is None else f"read from disk at version {table.from_disk}",
+        "lookup": lookup,
+        "held_because": statics.held_because.get(place),
+        "looked_up_because": None
+        if lookup is None
+        else statics.looked_up[place] or "the registration asks for it",
+        "anew_because": table.anew_because,
+        "read_ms": round(table.took_s * 1000, 3) if table.follows else None,
+    }
+
+
+def _remembered(lookups: Sequence[Lookup]) -> dict[str, Any]:
+    """The keys and rows of one part that are remembered; rows were asked for, and found there, so often."""
+    asked, found = sum(each.asked for each in lookups), sum(each.found for each in lookups)
+    return {
+        "keys": sum(each.keys for each in lookups),
+        "rows": sum(map(len, lookups)),
+        "asked": asked,
+        "found": found,
+        "hit_rate": round(found / asked, 4) if asked else None,
+    }
