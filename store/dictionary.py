@@ -176,7 +176,7 @@ class TermDictionary:
     @property
     def due(self) -> bool:
         """True when there is a slice of a sweep to do."""
-        return self._sweep is not None or self._to_sweep() >= self._sweep_at
+        return self._sweep is not None or len(self._young) + len(self._by_id.inline) >= self._sweep_at
 
     def sweep_slice(self) -> None:
         """Go on with the sweep that is under way, or begin one.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -35,7 +35,6 @@ def weight_of(elements: Sequence[Element]) -> int:
     return kibibytes if kibibytes > number else number
 
 
-@dataclass(eq=False)
 class Turn:
     """Something that moves queries, at its place in the order; this one only has a place.
 
@@ -50,14 +49,14 @@ class Turn:
         error: what it raised.
     """
 
-    number: int = field(default=0, init=False)
-    at: int = field(default=0, init=False)
-    weight: int = field(default=1, init=False)
-    since: float = field(default=0.0, init=False)
-    done: bool = field(default=False, init=False)
-    waiter: threading.Event | None = field(default=None, init=False)
-    result: Any = field(default=None, init=False)
-    error: BaseException | None = field(default=None, init=False)
+    number: int = 0
+    at: int = 0
+    weight: int = 1
+    since: float = 0.0
+    done: bool = False
+    waiter: threading.Event | None = None
+    result: Any = None
+    error: BaseException | None = None
 
 
 @dataclass(eq=False)

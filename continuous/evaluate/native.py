@@ -140,7 +140,8 @@ class IncrementalAnswer:
             if newest is not None:
                 newest.later = change
             self._newest = change
-        self._check(len(mine))
+        if (most := self._budget.limits.kept) and len(mine) > most:
+            self._check(len(mine))
         if top is not None:
             self._shown_revision = top.revision
         waiting = self._waiting
@@ -148,11 +149,6 @@ class IncrementalAnswer:
             waiting.popleft()
         waiting.append(weakref.ref(change))
         return change
-
-    @property
-    def room(self) -> int:
-        """How many rows it may have more."""
-        return (self._budget.limits.kept or sys.maxsize) - len(self.rows)
 
     def check(self, changes: Iterable[Delta]) -> int:
         """How many rows it may have more behind some changes; raises BudgetError when it has too many."""
@@ -245,7 +241,7 @@ class NativeEvaluator(Evaluator):
         """As `Evaluator`. Raises UnsupportedError also for a construct without a delta form."""
         super().__init__(query, store, options, terms, statics, analysis, whole=False)
         # The plan at work and its loop, once somebody asked for it.
-        self._loop: tuple[PlanState, RunLoop | None] | None = None
+        self._loop: tuple[PlanState, QueryTimeline, RunLoop | None] | None = None
         if self.ordered and is_static(self.root):
             # The store reads the first rows without anybody holding the others.
             raise UnsupportedError("ORDER BY or LIMIT of a query without windows")
@@ -319,12 +315,12 @@ class NativeEvaluator(Evaluator):
         self, given: Sequence[Transaction], timeline: QueryTimeline, emission: Emission, version: int
     ) -> tuple[Ran, AnswerChange] | None:
         """Work off the first of some transactions at once, as if by `advance`; None where none can be."""
-        state, answer = self.state, self.answer
+        state, answer, made = self.state, self.answer, self._loop
         assert state is not None
-        if self._loop is None or self._loop[0] is not state:
-            self._loop = state, run_loop(state, timeline, emission, answer.check)
-        loop = self._loop[1]
-        ran = None if loop is None else loop.run(given, timeline, version, answer.room)
+        if made is None or made[0] is not state or made[1] is not timeline:
+            made = self._loop = state, timeline, run_loop(state, timeline, emission, answer.check)
+        loop = made[2]
+        ran = None if loop is None else loop.run(given, version, len(answer.rows))
         if ran is None:
             return None
         change = answer.step(*ran.changes)
@@ -334,7 +330,7 @@ class NativeEvaluator(Evaluator):
     @property
     def run_code(self) -> str:
         """The generated function of its runs, as text; empty before the first."""
-        return self._loop[1].source if self._loop is not None and self._loop[1] is not None else ""
+        return self._loop[2].source if self._loop is not None and self._loop[2] is not None else ""
 
     def go_on(
         self, at: int, windows: Encoded, kept: Sequence[Solution] = (), boolean: bool | None = None

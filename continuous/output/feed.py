@@ -134,7 +134,10 @@ class Feed:
         self._assigned, self._place = number, place
         if current is not None:
             self._next = current
-        self._wait()
+        if self._waiting is None:
+            self.release()
+        else:
+            self._waiting[self] = None
         return list(range(before + 1, number + 1))
 
     def reset(self) -> None:
@@ -174,10 +177,10 @@ class Feed:
             self._current = self._next
             if events:
                 self._keep(events)
-                for each in self._subscribers.copy():
-                    if not each.offer(events):
+                if self._subscribers:
+                    slow = [each for each in self._subscribers if not each.offer(events)]
+                    for each in slow:
                         self._subscribers.remove(each)
-                        slow.append(each)
         for each in slow:
             each.end()
 

@@ -195,16 +195,15 @@ class PlanState:
                     given[source] = {**given[source], **change} if source in given else change
         return given
 
-    def plain_steps(self, contents: Iterable[tuple[WindowKey, EncodedContent]]) -> int:
-        """How many steps may come from changes of windows alone, those that are there as triples."""
+    def plain_steps(self) -> int:
+        """How many steps at most may come from changes of windows alone, of triples without reifiers."""
         if self._pending or self.terms.coder.met_reifier or not self.plan.primed:
             return 0
         for lookup in self._lookups:
             lookup.check()
             if lookup.renewals:
                 return 0
-        busy = any([content.changes or content.named for _, content in contents])
-        return 0 if busy else max(0, self.compiled.special - self.plan.figures.steps - 1)
+        return self.compiled.special - self.plan.figures.steps - 1
 
     def step(self, given: Mapping[SourceKey, Delta]) -> Delta:
         """The change of the plan's rows."""

@@ -40,14 +40,13 @@ _SIGNS = {"istream": (_INSERT,), "dstream": (_DELETE,), "changes": (_DELETE, _IN
 class Ran:
     """What a run has done: how many transactions it has worked off, at how many instants, and what they tell.
 
-    So many elements were ``taken``. At ``at``, the last instant, some came if ``entered``, and something was
+    At ``at``, the last instant, some came if ``entered``, and something was
     told if ``last``; ``told_at`` is the last one that told something. ``changes`` are those of the answer.
     With an ``error`` the evaluation behind these failed.
     """
 
     done: int = 0
     instants: int = 0
-    taken: int = 0
     at: int = 0
     entered: bool = False
     last: bool = False
@@ -99,20 +98,26 @@ def run_loop(
         place = streams.index(stream)
         triples = operator.count if isinstance(operator, TriplesWindow) else None
         windows.append(LoopWindow(place, state.keys[key[0]][0], operator.stay, triples, live.wanted))
-    return RunLoop(state, windows, emission, check)
+    return RunLoop(state, timeline, windows, emission, check)
 
 
 @dataclass(slots=True)
 class RunLoop:
-    """The loop of one query, as `compiled.Around`; made again with the other functions of its plan."""
+    """The loop of one query, as `compiled.Around`; made again with the other functions of its plan.
+
+    ``ran`` is what its last run has done.
+    """
 
     state: PlanState
+    timeline: QueryTimeline
     windows: Sequence[LoopWindow]
     emission: SelectEmission
     check: Callable[[Sequence[Delta]], int]
-    head: str = "def run(given, steps, timeline, ran, middle, room):"
+    head: str = "def run(given, steps, middle, rows):"
     source: str = ""
     sources: Mapping[SourceKey, str] = field(init=False)
+    ran: Ran = field(default_factory=Ran)
+    _middle: tuple[int, str] = (-1, "")
     _function: Any = None
     _made_for: int = -1
     # Of rows that have an order: the revision of it that was written last, and what was written.
@@ -121,37 +126,34 @@ class RunLoop:
     def __post_init__(self) -> None:
         self.sources = {each.source: f"change{number}" for number, each in enumerate(self.windows)}
 
-    def run(
-        self, given: Sequence[Transaction], timeline: QueryTimeline, version: int, room: int
-    ) -> Ran | None:
+    def run(self, given: Sequence[Transaction], version: int, rows: int) -> Ran | None:
         """Work off the first of some transactions; None when the next is to be worked off by itself.
 
-        ``version`` is that of the dataset, for what is told; ``room`` are the rows that the answer may have
-        more before somebody has to look.
+        ``version`` is that of the dataset, for what is told; ``rows`` are those that the answer has.
         """
-        state, compiled = self.state, self.state.compiled
+        state, ran = self.state, self.ran
+        compiled = state.compiled
         elements = given[0][2] if len(given) == 1 else [*chain.from_iterable([each for *_, each in given])]
         plain = state.terms.coder.encode(elements)
         if plain < len(elements):
             given = [each for each in given if (plain := plain - len(each[2])) >= 0]
-        steps = state.plain_steps(timeline.windows.contents)
-        if not steps or not given:
+        steps = state.plain_steps()
+        if steps <= 0 or not given:
             return None
         if self._made_for != compiled.renewals:
             self.source, self._function = compiled.loop(self)
             self._made_for = compiled.renewals
-        ran, middle = Ran(), f',"version":{version}{self.emission.head}'
+        if self._middle[0] != version:
+            self._middle = version, f',"version":{version}{self.emission.head}'
+        ran.done, ran.instants, ran.error = 0, 0, None
         try:
-            self._function(given, steps, timeline, ran, middle, room)
+            self._function(given, steps, self._middle[1], rows)
         except Exception as failure:
             ran.error = failure
             if isinstance(failure, BudgetError):
                 state.tell_where(failure)
         state.plan.figures.steps += ran.instants
-        timeline.inputs.taken += ran.taken
-        if ran.done == len(given):
-            timeline.instant = max(given[-1][0], timeline.instant or 0)
-        return ran
+        return ran if ran.done or ran.instants or ran.error else None
 
     # --- the generated lines ----------------------------------------------------------------------
 
@@ -159,21 +161,25 @@ class RunLoop:
         """The lines before a step: what leaves and what enters at the next instant."""
         terms = self.state.terms
         out.names.update(keys_of=terms.coder.keys, text=terms.texts)
-        out.names.update(clock=time.monotonic, most=sys.maxsize)
+        out.names.update(clock=time.monotonic, most=sys.maxsize, timeline=self.timeline, ran=self.ran)
+        operators, views = list(self.timeline.windows), list(self.timeline.inputs.views.values())
         streams = {each.stream for each in self.windows}
         out.depth = 1
         out.line("first = entered = last = False; done = taken = worked = told_at = grown = 0")
-        out.line("told, changes, left, heavy = ran.events, ran.changes, steps, budget.limits.bytes or most")
-        out.line("windows, views = [*timeline.windows.operators.values()], [*timeline.inputs.views.values()]")
         for number, each in enumerate(self.windows):
-            out.line(f"live{number} = windows[{number}].live")
+            out.names[f"window{number}"] = operators[number]
+            out.line(f"live{number} = window{number}.live")
             out.line(f"count{number} = live{number}.counts")
+            out.line(f"if live{number}.changes or live{number}.named: return")
             if each.stay is not None:
-                out.line(f"held{number} = windows[{number}].state.elements")
+                out.line(f"held{number} = window{number}.state.elements")
             elif each.triples is not None:
-                out.line(f"newest{number} = windows[{number}].state.newest")
-        for stream in sorted(streams):
-            out.line(f"view{stream} = views[{stream}]")
+                out.line(f"newest{number} = window{number}.state.newest")
+        for stream in streams:
+            out.names[f"view{stream}"] = views[stream]
+        # How many rows it may have more before somebody has to look.
+        out.line("room = (budget.limits.kept or most) - rows")
+        out.line("told, changes, left, heavy = [], [], steps, budget.limits.bytes or most")
         out.line("try:")
         out.depth += 1
         out.line("for at, view, elements in given:")
@@ -300,9 +306,11 @@ class RunLoop:
         out.line("taken += len(elements)")
         out.line("done += 1")
         out.depth -= 2
+        out.line("    if at > timeline.instant: timeline.instant = at")
         out.line("finally:")
-        out.line("    ran.done, ran.instants, ran.taken, ran.at = done, steps - left, taken, worked")
-        out.line("    ran.entered, ran.last, ran.told_at = entered, last, told_at")
+        out.line("    timeline.inputs.taken += taken")
+        out.line("    ran.done, ran.instants, ran.at, ran.told_at = done, steps - left, worked, told_at")
+        out.line("    ran.entered, ran.last, ran.events, ran.changes = entered, last, told, changes")
 
     def _refuse(self, out: Emitter, lines: Sequence[str]) -> None:
         """The lines of an instant are too long."""

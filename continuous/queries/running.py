@@ -35,7 +35,7 @@ from ..plan.plan_state import PlanState
 from ..settings import EngineSettings
 from ..static.static_inputs import StaticInputs
 from ..windows.query_streams import Transaction
-from ..windows.reports import Evaluation, Skipped, Step
+from ..windows.reports import Cause, Evaluation, Skipped, Step
 from ..windows.timeline import QueryTimeline
 from .prepare import PreparedQuery
 from .static_state import StaticState
@@ -130,12 +130,14 @@ class RunningQuery:
 
     def handle(self, event: StreamInput, now_ms: int) -> None:
         """Take one input of a stream."""
-        timeline, memory = self.timeline, self.prepared.registration.memory
-        before = timeline.inputs.taken
+        timeline, prepared = self.timeline, self.prepared
+        memory, before = prepared.registration.memory, timeline.inputs.taken
+        unlimited = memory is None and self.fate is None and self.view is None and prepared.sources is None
         given = timeline.transactions(event)
         if given is None:
             _work_off(self, timeline.handle(event), now_ms)
-        elif memory is None and _looks_nowhere(self):
+        elif unlimited and self.state == "running" and not self.static.stale:
+            # Nothing has to be looked at between two instants.
             while given and (done := _run(self, given, now_ms)) < len(given):
                 # What a run stops at is worked off by itself.
                 _work_off(self, timeline.slide(given[done : done + 1]), now_ms)
@@ -347,12 +349,6 @@ def _read_bound_streams(running: RunningQuery) -> None:
             running.timeline.add_stream(stream)
 
 
-def _looks_nowhere(running: RunningQuery) -> bool:
-    """True when nothing has to be looked at between two instants of a query."""
-    unlimited = running.fate is None and running.view is None and running.prepared.sources is None
-    return unlimited and running.state == "running" and not running.static.stale
-
-
 def _work_off(running: RunningQuery, steps: Iterator[Step], now_ms: int) -> None:
     """Evaluate at each step of the timeline."""
     windows, memory = running.timeline.windows, running.prepared.registration.memory
@@ -376,7 +372,8 @@ def _run(running: RunningQuery, given: Sequence[Transaction], now_ms: int) -> in
         return 0
     ran, answer = found
     if ran.instants:
-        last = Evaluation(ran.at, "elements" if ran.entered else "time")
+        cause: Cause = "elements" if ran.entered else "time"
+        last = tuple.__new__(Evaluation, (ran.at, cause, None, False, False))
         running.evaluations += ran.instants - 1
         running.publish(last, version, ran.events, answer, now_ms, ran.told_at)
         if not ran.last:

@@ -279,9 +279,10 @@ class Router:
         derived = self._acceptor.derived
         while True:
             stream = event.stream
-            for pending in self.pending.values():
-                pending.take(event)
-            for reader in list(self._readers.get(stream, ())):
+            if self.pending:
+                for pending in self.pending.values():
+                    pending.take(event)
+            for reader in tuple(self._readers.get(stream, ())):
                 if isinstance(reader, Group):
                     reader.handle(event, now)
                     self._fail_members(event)
@@ -291,10 +292,9 @@ class Router:
                         reader.handle(event, now)
                     except Exception as error:
                         self.fail(reader, error, event)
-                if reader in self._outputs:
+                if self._outputs and reader in self._outputs:
                     _derive_time(self._acceptor, reader, self._outputs[reader])
-            waiting = self._groups.waiting.get(stream)
-            if waiting:
+            if waiting := self._groups.waiting.get(stream):
                 mark = event.after.watermark()
                 if mark is not None and waiting[0][0] <= mark:
                     self._take_places(self._groups.join(stream, mark))

@@ -256,7 +256,7 @@ class Sequencer:
             StoreUnwritableError: the engine stops, or nobody is ``patient`` or has a thread to wait in.
         """
         outbox, turns = self._outbox, self.turns
-        while outbox.waits:
+        while outbox.feeds or outbox.waits:
             began = time.perf_counter()
             try:
                 outbox.write(turns.needed)

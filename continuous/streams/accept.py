@@ -27,7 +27,8 @@ from .receipts import PushReceipt, Receipts
 
 _FIGURES = "seen floor idle next_seq accepted late dropped refused last_input_ms derived".split()
 _figures_of = attrgetter(*_FIGURES)
-_time_of = attrgetter("at")
+_made = tuple.__new__  # a named tuple without its function of names
+_time_of, _statements_of, _blank_of = attrgetter("at"), attrgetter("statements"), attrgetter("blank")
 
 
 @dataclass(slots=True)
@@ -140,7 +141,7 @@ class StreamState:
         ):
             # The first of a run of movements and the last say all: a silent stream does not fill the memory.
             inputs.pop()
-        inputs.append(LogRecord(order, event, weight))
+        inputs.append(_made(LogRecord, (order, event, weight)))
         floor = None if (seen := event.after.seen) is None else seen - self.retention_ms
         while inputs and (
             self.weight > max(self.most_retained, inputs[0].weight)
@@ -257,16 +258,17 @@ class Acceptor:
             again = self.receipts.find(stream.iri, *key)
             if again is not None:
                 return again, None
-        elements, settings = decoded.elements, self._settings
+        elements, settings, record = decoded.elements, self._settings, stream.record
         number, most = len(elements), settings.push_elements
         if number > most:
             raise LimitError(f"a push of {number} elements is over the limit of {most}", limit=most)
         if not self._turns.waiting.empty():
             self._turns.require_room(number, settings.queue_elements)
         now, watermark, ahead = self._clock.wall_ns() // 1_000_000, stream.watermark, settings.max_future_ms
+        before = _made(StreamTime, (stream.seen, stream.floor, record.lateness_ms))
         times: list[Any] = [*map(_time_of, elements)]
         bad: list[BadElement] = decoded.bad
-        unstamped, stamping, lateness = times.count(None), stream.record.stamping, stream.lateness_ms
+        unstamped, stamping, lateness = times.count(None), record.stamping, stream.lateness_ms
         arrival = max(now, watermark or now, stream.seen or now) if unstamped else now
         if unstamped == number and stamping == "arrival":
             times = [arrival] * number
@@ -277,24 +279,18 @@ class Acceptor:
             or (watermark is not None and min(times) < watermark)
             or max(times) > max(now, watermark or now) + ahead
         ):
-            elements, times, bad = checked(
-                decoded, stream.record, lateness, watermark, now, arrival, ahead, partial
-            )
+            elements, times, bad = checked(decoded, record, lateness, watermark, now, arrival, ahead, partial)
             stream.refused += len(bad) - len(decoded.bad)
         members: dict[str, Any] = {}
         if bad or retried is not None:
             members = stream.dead_letters.keep_unread(bad, retried, self._turns.order + 1, now)
         # What entered, but for late ones that the stream drops.
-        iri, record, before = stream.iri, stream.record, stream.time
-        first, event = stream.next_seq, None
-        made = [
-            Element(
-                with_own_blank_nodes(each.statements, iri, seq) if each.blank else each.statements,
-                at,
-                seq,
-            )
-            for each, at, seq in zip(elements, times, count(first), strict=False)
-        ]
+        iri, first, event = stream.iri, stream.next_seq, None
+        statements: list[Any] = [*map(_statements_of, elements)]
+        for place, each in enumerate(elements) if any(map(_blank_of, elements)) else ():
+            if each.blank:
+                statements[place] = with_own_blank_nodes(each.statements, iri, first + place)
+        made = [*map(Element, statements, times, count(first))]
         entering, late, dropped = stream.take(made, times, watermark)
         if made:
             stream.last_input_ms, stream.last_input_steady = now, self._clock.steady_ns() // 1_000_000
@@ -302,12 +298,12 @@ class Acceptor:
                 self._stamp(stream, "arrival" if elements[0].at is None else "event")
         if entering:
             stream.idle = False
-            event = Arrival(iri, tuple(entering), before, stream.time, record.late == "admit")
+            after = _made(StreamTime, (stream.seen, stream.floor, record.lateness_ms))
+            event = _made(Arrival, (iri, tuple(entering), before, after, record.late == "admit"))
         begin, end = (first, stream.next_seq - 1) if made else (None, None)
         durable, listed = self._journal is not None, tuple(bad) if partial else None
-        receipt = PushReceipt(
-            iri, begin, end, len(made), len(late), durable, listed, len(dropped), decoded.skipped
-        )
+        counted = len(made), len(late), durable, listed, len(dropped), decoded.skipped
+        receipt = _made(PushReceipt, (iri, begin, end, *counted))
         if key is not None:
             self.receipts.keep(iri, *key, receipt)
             members["key"] = [*key, receipt.members()]
