@@ -252,8 +252,9 @@ class _Writer:
                 out.line(f"if {' and '.join(tests)}:")
                 out.depth += 1
             columns = zip(operator.schema.vars, operator.simple, strict=True)
-            # Where no position and no variable is left out no two quads give one row.
-            kept = set(operator.schema.vars) <= set(self._nodes[chain[-1]].schema.vars)
+            # Where no position and, on all the way, no variable is left out no two quads give one row: a name
+            # that is left out may stand for something else behind it.
+            kept = all(set(operator.schema.vars) <= set(self._nodes[each].schema.vars) for each in chain)
             once = kept and len(self._nodes[given].schema.vars) == len(operator.positions)
             slots = {name: f"quad[{column}]" for name, column in columns}
             self._rows.body(chain, slots, "w", "quad", once=once)

@@ -123,6 +123,17 @@ def agree_throughout(query: ContinuousQuery, history: History, **options: Any) -
     native.close()
 
 
+def test_a_name_that_a_sub_query_hides_may_be_bound_again() -> None:
+    """Two quads give one row twice: what the sub-query calls ?b is not what stands behind it."""
+    a, b, p = n.Var("a"), n.Var("b"), r.PREDICATES[0]
+    hidden = n.Project(n.Bgp((n.TriplePattern(a, p, b),)), (a,))
+    again = n.Extend(hidden, b, n.Constant(Literal(1)))
+    held = {Quad(r.NODES[0], p, value, DefaultGraph()): 0 for value in r.NODES[:2]}
+    history: History = [({}, {}, None), ({}, held, None), ({}, dict(list(held.items())[:1]), None)]
+    for query in (merged(again), r.query_of(n.Window(W2, again))):
+        agree_throughout(query, history, window_default_graph="union")
+
+
 @settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(queries, histories, st.sampled_from(["union", "default"]))
 def test_patterns_over_the_merge_agree(query: ContinuousQuery, history: History, graphs: str) -> None:
