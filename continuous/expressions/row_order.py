@@ -65,6 +65,6 @@ def _sort_key(
         out.line(f"elif type({value}) is int: {parts[-1]} = {number}({value} * ONE)")
         out.line(f"else: {parts[-1]} = {by_id}({term_id})")
     # Side by side: of two keys none is the beginning of the other.
-    out.line(f"return ({''.join(f'*{each}, ' for each in parts)}Tie(tie, row))")
+    out.line(f"return ({''.join(f'*{each}, ' for each in parts)}Tie(tie, row),)")
     function: Callable[[Row], Key] = out.build("def sort_key(row):", "sort_key")
     return function
