@@ -20,7 +20,7 @@ from quadrill.store.results import TermTexts, in_fixed_order, solutions
 from quadrill.store.terms import Term
 from quadrill.store.terms import term_text as term_form
 
-from .engines import PREFIX, E, S, reference_evaluator
+from .engines import PREFIX, E, S, bench, reference_evaluator
 
 ROWS = [
     (NamedNode(f"{E}{name}"), None if number % 3 else Literal(number))
@@ -99,3 +99,21 @@ def test_both_engines_tell_the_same_bytes() -> None:
     for name in TEXTS:
         assert native[name] == reference[name], name
         assert any(line.count('"x"') > 2 or line.count("<") > 6 for _, _, line in native[name])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT ?x { STREAM :s [RANGE 3s] { ?x :p ?v } } LIMIT 1",
+        "SELECT ?x { { SELECT ?x { STREAM :s [RANGE 3s] { ?x :p ?v } } LIMIT 1 } ?x :name ?n }",
+    ],
+)
+def test_the_first_rows_without_an_order_are_those_of_the_fixed_one(text: str) -> None:
+    with bench() as b:
+        b.store.update(f'INSERT DATA {{ <{E}a> <{E}name> "A" . <{E}b> <{E}name> "B" }}')
+        b.register("q", text)
+        for at, name in enumerate("ba"):
+            line = f"<{E}{name}> <{E}p> 1 ."
+            b.engine.push(S, line.encode(), "text/turtle", at=1000 + at)
+        (row,) = b.engine.current_answer("q")["results"]["bindings"]
+        assert row["x"]["value"] == E + "a"
