@@ -37,6 +37,7 @@ QUERIES = {
     "texts": "SELECT (CONCAT('what was seen: ', STR(?v)) AS ?n) { STREAM :s [RANGE 4ms] { ?x :seen ?v } } "
     "ORDER BY ?v LIMIT 2",
     "inner": "SELECT ?v {{ SELECT ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } } ORDER BY DESC(?v) LIMIT 3 }}",
+    "some": "SELECT ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } } LIMIT 2",
     "sorted": "SELECT ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } } ORDER BY ?x OFFSET 1",
     "newest": "SELECT ?x ?v { STREAM :s [TRIPLES 3] { ?x :seen ?v } }",
     "meeting": "SELECT ?x ?y { STREAM :s [TRIPLES 1] { ?x :seen ?v } STREAM :s [RANGE 3ms] { ?y :seen ?v } }",
