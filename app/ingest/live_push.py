@@ -142,7 +142,7 @@ class LivePush:
             if message is None:
                 break
             try:
-                answer, number = self._engine.take(
+                answer, _, number = self._engine.take(
                     self._wanted.stream,
                     message.body,
                     message.media_type,

@@ -239,19 +239,34 @@ class StreamService:
         key = None
         if idempotency_key is not None:
             key = idempotency_key, fingerprint_of(body, media_type, at=at, each=each, partial=partial)
-        receipt, turn, number = self._accept(
-            stream_ref, body, media_type, at, each, partial, key, position, retried
+        answer, turn, number = self.take(
+            stream_ref,
+            body,
+            media_type,
+            at=at,
+            each=each,
+            partial=partial,
+            key=key,
+            position=position,
+            retried=retried,
         )
-        self.parts.sequencer.drain()
-        answer, turns = _answer_of(receipt), self.parts.turns
+        turns = self.parts.turns
         if durable or (turns.journal is not None and turns.journal.log.waiting_bytes > _HURRY_BYTES):
             turns.wait_durable(number)
         else:
             answer["durable"] = False
         if wait and turn is not None:
             turns.wait(turn, timeout)
-            self._wait_for_pending(receipt.stream, timeout)
+            self._wait_for_pending(answer["stream"], timeout)
         return answer
+
+    def wait_durable(self, number: int) -> None:
+        """Return when everything up to a number of `take` is in the input log.
+
+        Raises:
+            StoreUnwritableError: not now.
+        """
+        self.parts.turns.wait_durable(number)
 
     def take(
         self,
@@ -262,36 +277,15 @@ class StreamService:
         at: int | str | None = None,
         each: str | None = None,
         partial: bool = False,
-    ) -> tuple[dict[str, Any], int]:
-        """Accept the elements of a body; the answer to give when `wait_durable` has returned for the number.
-
-        Arguments and errors are those of `push`.
-        """
-        receipt, _, number = self._accept(stream_ref, body, media_type, at, each, partial, None, None)
-        self.parts.sequencer.drain()
-        return _answer_of(receipt), number
-
-    def wait_durable(self, number: int) -> None:
-        """Return when everything up to a number of `take` is in the input log.
-
-        Raises:
-            StoreUnwritableError: not now.
-        """
-        self.parts.turns.wait_durable(number)
-
-    def _accept(
-        self,
-        stream_ref: str,
-        body: bytes,
-        media_type: str,
-        at: int | str | None,
-        each: str | None,
-        partial: bool,
-        key: tuple[str, str] | None,
-        position: tuple[str, str] | None,
+        key: tuple[str, str] | None = None,
+        position: tuple[str, str] | None = None,
         retried: DeadLetter | None = None,
-    ) -> tuple[PushReceipt, InputTurn | None, int]:
-        """Accept a push: its receipt, the turn of what entered, and the number of its record."""
+    ) -> tuple[dict[str, Any], InputTurn | None, int]:
+        """Accept the elements of a body: the answer, the turn of what entered, and the number of its record.
+
+        The answer is to be given when `wait_durable` has returned for the number. Arguments and errors are
+        those of `push`; ``key`` is an idempotency key and a digest of all that it stands for.
+        """
         parts = self.parts
         turns, acceptor, known = parts.turns, parts.acceptor, parts.streams.known
         turns.require_ready()
@@ -333,7 +327,9 @@ class StreamService:
                 receipt, turn = acceptor.push(
                     state, decoded, partial=partial, key=key, position=position, retried=retried
                 )
-                return receipt, turn, turns.order
+                number = turns.order
+            parts.sequencer.drain()
+            return _answer_of(receipt), turn, number
 
     def map_records(self, stream_ref: str, body: bytes, media_type: str) -> str:
         """N-Quads of what a body would be by the mapping of a stream; nothing enters.
