@@ -30,6 +30,16 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     return 1 + (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def patterns_of_plain_lines() -> None:
+    """Make what the first reader of lines makes: on a busy machine it takes longer than an example may."""
+    from quadrill.store.documents.statements import LINE_FORMATS, read_statements
+
+    for each in LINE_FORMATS:
+        for subject in ("<urn:s>", "_:s"):
+            read_statements(f"{subject} <urn:p> <urn:o> .\n", each)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Set aside what collecting thousands of tests made."""
     set_aside()
