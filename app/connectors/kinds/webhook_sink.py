@@ -97,7 +97,7 @@ class WebhookSink(Sink):
         tries = self._tried[0] + 1 if self._tried[1] == key else 1
         self._tried = (tries, key)
         if tries >= self.given["tries"]:
-            self._give_up(events, f"{told}, for the {tries}th time")
+            self._give_up(events, f"{told}, in each of {tries} tries")
             return
         if answer is not None and (wait := _retry_after(answer)):
             self.context.figures.state, self.context.figures.error = "waiting", shown_message(told)
