@@ -83,7 +83,7 @@ def _add_tokens(commands: Any) -> None:
         None,
         "make, list and remove bearer tokens of a data folder",
         "token add write --label ada",
-        "token --data ./quadrill list",
+        "token list --data ./quadrill",
         further="From the first one on every request needs one",
     )
     add_data_options(parser)
@@ -93,11 +93,14 @@ def _add_tokens(commands: Any) -> None:
     )
     add.add_argument("role", choices=ROLES, help="what it may do")
     add.add_argument("--label", default="", help="whose it is")
-    add_command(
+    listing = add_command(
         actions, "list", _list_tokens, "list tokens by the first digits of their hashes", "token list"
     )
     remove = add_command(actions, "remove", _remove_token, "remove a token", "token remove 5f0c2a")
     remove.add_argument("hash", help="the first digits of its hash, as listed")
+    for action in (add, listing, remove):
+        # They may stand before the action as well.
+        add_data_options(action, default=argparse.SUPPRESS)
 
 
 def _migrate(options: argparse.Namespace) -> int:

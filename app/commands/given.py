@@ -100,10 +100,12 @@ def add_server_options(parser: argparse.ArgumentParser, default: Any = None) -> 
     )
 
 
-def add_data_options(parser: argparse.ArgumentParser, further: str = "") -> None:
+def add_data_options(parser: argparse.ArgumentParser, further: str = "", default: Any = None) -> None:
     """The options that name a data folder, with something ``further`` in their help."""
-    parser.add_argument("--data", metavar="DIR", help=f"data folder{further}")
-    parser.add_argument("--config", metavar="FILE", type=Path, help=f"TOML file with settings{further}")
+    parser.add_argument("--data", metavar="DIR", default=default, help=f"data folder{further}")
+    parser.add_argument(
+        "--config", metavar="FILE", type=Path, default=default, help=f"TOML file with settings{further}"
+    )
 
 
 def query_path(name: str, what: str = "") -> str:

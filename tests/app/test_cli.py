@@ -370,6 +370,10 @@ def test_tokens_are_made_listed_and_removed(capsys: pytest.CaptureFixture[str], 
     assert main([*at, "remove", digits]) == 0
     assert main([*at, "remove", digits]) == 1
     capsys.readouterr()
+    assert main(["token", "add", "read", *at[1:]]) == 0
+    assert main(["token", "list", *at[1:]]) == main([*at, "list"]) == 0
+    _, first, second = capsys.readouterr().out.splitlines()
+    assert first == second
 
 
 def test_no_server_is_one_clear_sentence(capsys: pytest.CaptureFixture[str]) -> None:
