@@ -12,8 +12,11 @@ from ..config import Settings
 
 _METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, QUERY, OPTIONS"
 _READING = "GET, HEAD, POST, QUERY, OPTIONS"
-_HEADERS = "Accept, Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID"
-_EXPOSED = "ETag, Location, Retry-After, Content-Encoding"
+_HEADERS = (
+    "Accept, Authorization, Content-Encoding, Content-Type, Idempotency-Key, If-Match, If-None-Match, "
+    "Last-Event-ID, Prefer"
+)
+_EXPOSED = "ETag, Location, Retry-After, Content-Encoding, Preference-Applied"
 _MAX_AGE = "3600"
 
 

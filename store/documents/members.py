@@ -54,7 +54,10 @@ def check_iri(iri: str) -> str:
 def last_segment(iri: str) -> str | None:
     """The fragment or last path segment of an IRI as a name, other characters becoming ``-``."""
     parts = urlsplit(iri)
-    segment = parts.fragment or parts.path.rstrip("/").rpartition("/")[2].rpartition(":")[2] or parts.netloc
+    segment = parts.path.rstrip("/").rpartition("/")[2]
+    if not parts.netloc:  # of a URN colons part the name
+        segment = segment.rpartition(":")[2]
+    segment = parts.fragment or segment or parts.netloc
     name = re.sub(r"[^A-Za-z0-9._-]", "-", segment).lstrip("._-")[:128]
     return name or None
 

@@ -91,6 +91,12 @@ def test_a_stream_named_by_a_query_is_declared_by_itself_under_its_last_segment(
     assert bench.client.get("/streams/temp-in").json()["iri"] == iri
 
 
+def test_all_of_the_last_segment_makes_the_name(bench: Bench) -> None:
+    iri = "http://x.example/path/a:b,c/"
+    bench.register(f"SELECT ?s WHERE {{ STREAM <{iri}> [NOW] {{ ?s :p ?o }} }}")
+    assert bench.client.get("/streams/a-b-c").json()["iri"] == iri
+
+
 def test_a_taken_name_gets_a_number(bench: Bench) -> None:
     for host in ("one", "two", "three"):
         assert post(bench, f"http://{host}.example/same", NT % "a", "text/turtle", at=1).status_code == 200
