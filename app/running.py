@@ -96,7 +96,7 @@ def serve(settings: Settings, *, demo: bool = False) -> Iterator[RunningServer]:
 
 
 def _stop(server: Server, found: RunningServer) -> None:
-    found.ended = server.stop(found.services.endpoint.processes.cancel_all)
+    found.ended = server.stop(found.services.cancel)
 
 
 def _close(found: RunningServer) -> None:

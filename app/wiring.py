@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from quadrill.continuous.algebra.columnar import ColumnarEngine
 from quadrill.continuous.clock import Clock
@@ -62,6 +64,7 @@ class Services:
     pushes: PushLoop
     history: History
     closed: bool = False
+    engine_ended: bool | None = None
 
     def start(self) -> None:
         """Have the grammars ready, start the fan-out thread and the engine with the registered queries."""
@@ -74,29 +77,38 @@ class Services:
         if self.engine.settings.threaded:
             self.history.start()
 
+    def cancel(self) -> None:
+        """A stop has waited long enough: evaluations are ended, and who waits for the engine is told."""
+        self.endpoint.processes.cancel_all()
+        self._stop_engine(at_once=True)
+
     def close(self) -> None:
         """Stop what runs, then close what keeps: nothing writes to a closed store."""
         if self.closed:
             return
         self.closed = True
-        for step in (
-            self.history.stop,
-            self.jobs.close,
-            self.connectors.close,
-            self.pushes.close,
-            self.engine.stop,
-            self.changes.close,
-            self.fanout.stop,
-            self.workers.close,
-            self.store.close,
-            self.registry.close,
-        ):
+        self._each(self.history.stop, self.jobs.close, self.connectors.close, self.pushes.close)
+        self._stop_engine(at_once=False)
+        self._each(self.changes.close, self.fanout.stop, self.workers.close)
+        if self.engine_ended:
+            self._each(self.store.close, self.registry.close)
+
+    def _stop_engine(self, *, at_once: bool) -> None:
+        if self.engine_ended is None:
+            self.engine_ended = self._each(partial(self.engine.stop, at_once=at_once))
+
+    @staticmethod
+    def _each(*steps: Callable[[], bool | None]) -> bool:
+        """Do all, whatever goes wrong; False when one says that something is still at work."""
+        ended = True
+        for step in steps:
             try:
-                step()
+                ended &= step() is not False
             except StoreUnwritableError as error:
                 log.error("closing: %s", error.message)
             except Exception:
                 log.exception("closing went wrong in %s", step)
+        return ended
 
 
 def open_services(settings: Settings, *, clock: Clock | None = None, threaded: bool = True) -> Services:

@@ -42,6 +42,8 @@ from .streams.accept import StreamState
 log = logging.getLogger("quadrill.continuous")
 
 
+_LAST_TURN_S = 0.5
+"""So much longer a stop waits for the turn that is at work when its time is over."""
 _RATED_COMMITS = 200
 """How many commits of the change log the rates of graphs begin with at a start."""
 _RATED_GRAPHS = 50
@@ -49,26 +51,16 @@ _RATED_GRAPHS = 50
 
 
 class EngineFigures(NamedTuple):
-    """What an engine holds at a moment, counted without describing anything.
+    """What an engine holds at a moment, counted without describing anything."""
 
-    Attributes:
-        stages: how long the stages of an input take.
-        queue_inputs: inputs that wait for the engine.
-        queue_elements: elements in them, one for each input without any.
-        graphs: the graphs of the store that change most often, by key.
-        static_tables: tables of static parts in memory, and their rows.
-        sources: how many things are fetched from other servers, and how many of them are stale.
-        streams: by name.
-    """
-
-    stages: Stages
-    queue_inputs: int
-    queue_elements: int
+    stages: Stages  # how long the stages of an input take
+    queue_inputs: int  # inputs that wait for the engine
+    queue_elements: int  # elements in them, one for each input without any
     idempotency_keys: int
-    graphs: Mapping[str, Rate]
-    static_tables: tuple[int, int]
-    sources: tuple[int, int]
-    streams: list[StreamState]
+    graphs: Mapping[str, Rate]  # the graphs of the store that change most often, by key
+    static_tables: tuple[int, int]  # tables of static parts in memory, and their rows
+    sources: tuple[int, int]  # how many things are fetched from other servers, and how many are stale
+    streams: list[StreamState]  # by name
 
 
 class Engine(StreamService, QueryService):
@@ -165,11 +157,16 @@ class Engine(StreamService, QueryService):
             log.exception("a tick of the engine failed")
             return 1.0
 
-    def stop(self) -> None:
-        """Work off what was accepted, end every feed's subscribers, stop."""
+    def stop(self, *, at_once: bool = False) -> bool:
+        """Work off what was accepted, for ``stop_wait_ms`` at most, end every feed's subscribers, stop.
+
+        The rest takes its turns at the next start. False where the turn at work does not end: it needs the
+        store until the process ends, and is taken again, as after a crash.
+        """
         parts = self.parts
-        until = time.monotonic() + self.settings.stop_wait_ms / 1000
-        parts.statics.settle(self.settings.stop_wait_ms / 1000)
+        wait_s = 0.0 if at_once else self.settings.stop_wait_ms / 1000
+        until = time.monotonic() + wait_s
+        parts.statics.settle(wait_s)
         parts.turns.open = False
         if self._unsubscribe is not None:
             self._unsubscribe()
@@ -179,9 +176,13 @@ class Engine(StreamService, QueryService):
             pending.call_off()
         wait([each.making for each in waiting if each.making is not None], max(0.1, until - time.monotonic()))
         parts.sources.stop()
-        parts.turns.close()
+        parts.turns.close(until)
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(max(0.0, until - time.monotonic()) + _LAST_TURN_S)
+            if self._thread.is_alive():
+                log.warning("the turn at work is left, too, and taken again at the next start")
+                parts.turns.leave()
+                return False
         parts.views.stop()
         if self.recovery is not None:
             self.recovery.close()
@@ -189,6 +190,7 @@ class Engine(StreamService, QueryService):
         parts.texts.close()
         for entry in parts.catalogue.entries():
             entry.feed.close()
+        return True
 
     @property
     def running(self) -> bool:

@@ -50,7 +50,7 @@ class EngineSettings:
     static_rows_per_query: int = 0  # the same of the static parts of one query
     static_limits: StaticLimits = StaticLimits()  # what they may cost those who wait for them
     templates: bool = True  # queries that differ only in constants are evaluated together
-    stop_wait_ms: int = 3_000  # how long a stop waits for static parts that are being read, all together
+    stop_wait_ms: int = 3_000  # a stop waits so long for turns in line and static parts being read, together
     waiting_elements: int = 1_000_000  # elements kept at most for a query whose static parts are being read
     # what one continuous query may cost, where its registration does not say it
     limits: Limits = Limits(rows=1_000_000, ms=10_000, kept=5_000_000, bytes=256 << 20)

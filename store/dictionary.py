@@ -143,8 +143,7 @@ class TermDictionary:
         with self._lock:
             entries = [term_id for term_id in term_ids if term_id > 0]
             self._pins.update(entries)
-            for term_id in entries:
-                self._young.pop(term_id, None)
+            deque(map(self._young.pop, entries, repeat(None)), maxlen=0)
 
     def unpin(self, term_ids: Iterable[int]) -> None:
         """Undo one `pin` of each id."""

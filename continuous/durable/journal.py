@@ -53,22 +53,15 @@ class JournalRecord:
 
 @dataclass(slots=True, eq=False)
 class Journal:
-    """The durable side of an engine. `note` is called under the ingest lock, so that order is one.
-
-    Attributes:
-        keep_bytes: what is kept for ``start`` beyond what recovery needs, at most.
-        copy_from: quads in windows from which a checkpoint is written by a copy of the process.
-        told: gets the name of each step; for tests of crashes.
-        silent: nothing is written, as the past is replayed.
-    """
+    """The durable side of an engine. `note` is called under the ingest lock, so that order is one."""
 
     folder: Path
     log: SegmentedLog
     results: ResultLog
-    keep_bytes: int
-    copy_from: int
-    told: Callable[[str], None] | None
-    silent: bool = False
+    keep_bytes: int  # what is kept for ``start`` beyond what recovery needs, at most
+    copy_from: int  # quads in windows from which a checkpoint is written by a copy of the process
+    told: Callable[[str], None] | None  # gets the name of each step; for tests of crashes
+    silent: bool = False  # nothing is written, as the past is replayed
 
     @classmethod
     def open(

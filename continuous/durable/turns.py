@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -36,27 +37,16 @@ def weight_of(elements: Sequence[Element]) -> int:
 
 
 class Turn:
-    """Something that moves queries, at its place in the order; this one only has a place.
+    """Something that moves queries, at its place in the order; this one only has a place."""
 
-    Attributes:
-        number: its record in the journal; 0 without a journal.
-        at: the wall clock's time when it got its place: within the turn time stands still.
-        weight: what its elements count for (`weight_of`), 1 for one without any.
-        since: when it came, by the performance counter.
-        done: it was worked off, and what it caused is durable and shown.
-        waiter: set then, for the one who waits for it.
-        result: what working it off gave.
-        error: what it raised.
-    """
-
-    number: int = 0
-    at: int = 0
-    weight: int = 1
-    since: float = 0.0
-    done: bool = False
-    waiter: threading.Event | None = None
-    result: Any = None
-    error: BaseException | None = None
+    number: int = 0  # its record in the journal; 0 without a journal
+    at: int = 0  # by the wall clock when it got its place: within the turn time stands still
+    weight: int = 1  # what its elements count for (`weight_of`), 1 for one without any
+    since: float = 0.0  # when it came, by the performance counter
+    done: bool = False  # it was worked off, and what it caused is durable and shown
+    waiter: threading.Event | None = None  # set then, for the one who waits for it
+    result: Any = None  # what working it off gave
+    error: BaseException | None = None  # what it raised
 
 
 @dataclass(eq=False)
@@ -77,6 +67,7 @@ class TurnQueue:
         order: the number given last.
         open: inputs are accepted.
         closed: nothing is queued any more.
+        until: when it is closed, by the monotonic clock: what is in line then is left to the journal.
         waiting: the turns in line.
         stages: how long turns wait and take.
         number: the record of the turn at work; 0 between turns and without a journal.
@@ -108,6 +99,7 @@ class TurnQueue:
         self._came = 0
         self._taken = 0
         self.closed = False
+        self.until = 0.0
 
     @property
     def weight(self) -> int:
@@ -202,7 +194,9 @@ class TurnQueue:
     # --- for the sequencer ----------------------------------------------------------------------
 
     def take(self, seconds: float = 0.0) -> Turn | None:
-        """The next turn; None when none comes within so many seconds."""
+        """The next turn; None when none comes within so many seconds, or what is in line is left."""
+        if self.closed and time.monotonic() > self.until:
+            self.leave()
         try:
             turn = self.waiting.get(seconds > 0, seconds)
         except Empty:
@@ -210,12 +204,20 @@ class TurnQueue:
         self._taken += turn.weight
         return turn
 
-    def close(self) -> None:
-        """Accept nothing more, and wait for the disk no longer."""
+    def close(self, until: float) -> None:
+        """Accept nothing more, wait for the disk no longer, and from ``until`` on take no more turns."""
         with self.lock:
             if not self.closed:
                 self.put(Turn())  # wakes the engine's thread
-                self.closed = True
+                self.closed, self.until = True, until
+
+    def leave(self) -> None:
+        """Leave what is in line to the next start, which finds it in the journal; who waits is told."""
+        with suppress(Empty):
+            while turn := self.waiting.get_nowait():
+                turn.error, turn.done = EngineStoppedError("the engine is stopped"), True
+                if turn.waiter is not None:
+                    turn.waiter.set()
 
     def wait(self, turn: Turn, timeout: float | None = None) -> Any:
         """Return when a turn is done; its result.

@@ -250,7 +250,7 @@ class NativeEvaluator(Evaluator):
         state = self._start_plan()
         self.content_of = state.content_of
         for part in self.statics.parts:
-            held_because = self._why_held(part, state) if self.statics.follows else None
+            held_because = self._why_held(part, state) if self.statics.may_be_looked_up else None
             self.statics.open_next(held_because)
         state.look_up(self.statics)
         if self.statics.has_own or not self.statics.parts:

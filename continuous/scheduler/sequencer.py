@@ -48,13 +48,7 @@ _NEGLECTED_SECONDS = 0.05
 
 @dataclass(slots=True, eq=False)
 class Sequencer:
-    """Works turns off, in the engine's thread or, without one, in the thread of whoever queues them.
-
-    Attributes:
-        threads: the engine's; without any whoever queues turns works them off.
-        paused: nothing is worked off while somebody holds it to look at a settled state.
-        _worker: the thread that works turns off.
-    """
+    """Works turns off, in the engine's thread or, without one, in the thread of whoever queues them."""
 
     turns: TurnQueue
     _router: Router
@@ -63,8 +57,9 @@ class Sequencer:
     _views: ViewRegistry
     _outbox: Outbox
     threads: Threads
+    # Nothing is worked off while somebody holds it to look at a settled state.
     paused: threading.RLock = field(default_factory=threading.RLock)
-    _worker: int | None = None
+    _worker: int | None = None  # the thread that works turns off
     _missed: float = 0.0
 
     # --- working off ----------------------------------------------------------------------------

@@ -112,6 +112,12 @@ class StaticInputs:
             self.close()
             raise
 
+    @property
+    def may_be_looked_up(self) -> bool:
+        """The next part may be, or somebody asks why it is not."""
+        wish, earlier = self._options.static_tables, self._options.looked_up
+        return self.follows and (wish == "lookup" or earlier is None or len(self.tables) in earlier)
+
     def _open(self, place: int, form: Canonical, held_because: str | None) -> None:
         """The table of a part that follows the store: whether it is looked up is decided here, once."""
         assert self._registry is not None
