@@ -34,6 +34,7 @@ _MOST_NAMES = 20
 """Of queries that are evaluated by one plan at most so many are named."""
 _NOT_RUNNING: dict[str, Any] = {
     "engine": None,
+    "once_per": None,
     "streams": [],
     "windows": [],
     "static_parts": [],
@@ -57,6 +58,7 @@ def describe_prepared(prepared: PreparedQuery) -> dict[str, Any]:
         "report": show_report(prepared.report),
         "non_empty": prepared.non_empty,
         "columns": [variable.name for variable in query.columns],
+        "once_per": None if query.once_per is None else [each.name for each in query.once_per.variables],
         "options": _given(prepared.registration),
         "result_iri": prepared.result_iri,
         "into_graph": None if prepared.into_graph is None else prepared.into_graph.value,

@@ -65,6 +65,14 @@ class TemplateQuad:
 
 
 @dataclass(frozen=True, slots=True)
+class OncePer:
+    """ONCE PER: rows are told whose key has not been told for a while; None: never before."""
+
+    variables: tuple[Var, ...]
+    every_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ContinuousQuery:
     """A parsed continuous query: one algebra for all dialects.
 
@@ -72,6 +80,7 @@ class ContinuousQuery:
     listed in ``columns``. ``output`` is None where the text does not say (the profile then decides).
     ``register_as`` is ``query`` or ``stream`` when a REGISTER clause said so, ``result_iri`` its IRI
     (or, for C-SPARQL's bare names, ``result_name``). ``describe`` lists DESCRIBE's terms.
+    ``emit`` is EMIT as the registration's ``report`` has it: a word or milliseconds.
     ``refresh_every_ms`` is REFRESH EVERY and ``into_graph`` INTO GRAPH. ``report`` holds Kolibrie's
     REPORT word when the text has one. ``parameters`` are the placeholder
     names that were found (bound ones included), ``named_aliases`` the SELECT aliases that stand where
@@ -94,6 +103,8 @@ class ContinuousQuery:
     computed_every_ms: int | None = None
     t0_ms: int | None = None
     report: str | None = None
+    emit: str | int | None = None
+    once_per: OncePer | None = None
     refresh_every_ms: int | None = None
     into_graph: NamedNode | None = None
     prefixes: dict[str, str] = field(default_factory=dict)

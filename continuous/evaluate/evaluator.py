@@ -24,7 +24,8 @@ from ..algebra.static import (
 )
 from ..expressions.construct import Template
 from ..language.analysis import Analysis
-from ..output.emission import ChangedAnswer, Emission
+from ..output.current import Emission
+from ..output.emission import ChangedAnswer
 from ..plan.plan_state import PlanState
 from ..plan.run_loop import Ran
 from ..rows import Budget, IdRow, Solution

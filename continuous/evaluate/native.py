@@ -22,7 +22,7 @@ from ..algebra.static import StaticPattern, is_static
 from ..algebra.triggers import unkeyed
 from ..errors import BudgetError
 from ..language.analysis import Analysis
-from ..output.emission import Emission
+from ..output.current import Emission
 from ..output.subscription import EventKind
 from ..plan.plan_state import Encoded, PlanState
 from ..plan.run_loop import Ran, RunLoop, run_loop

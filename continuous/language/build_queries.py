@@ -13,6 +13,8 @@ from lark import Token, Transformer, v_args
 from . import syntax as s
 from .build_patterns import ExpressionRules, PatternRules, at
 
+_REPORTS = {"CLOSE": "on-window-close", "CHANGE": "on-content-change"}
+
 # ruff: noqa: D102  # each method is named for the grammar rule whose node it makes
 
 
@@ -113,12 +115,12 @@ class QueryRules(Transformer[Token, s.Unit]):
     # --- the whole
 
     def unit(self, *parts: Any) -> s.Unit:
-        declarations, query = parts[0], parts[-1]
-        register = parts[1] if len(parts) == 3 else None
+        declarations, query, endings = parts[0], parts[-2], parts[-1]
+        register = parts[1] if len(parts) == 4 else None
         if register is None:
-            return s.Unit(declarations, None, query)
+            return s.Unit(declarations, None, query, endings)
         clause, more = register
-        return s.Unit(declarations + more, clause, query)
+        return s.Unit(declarations + more, clause, query, endings)
 
     def prologue(self, *declarations: s.Declaration) -> tuple[s.Declaration, ...]:
         return declarations
@@ -152,6 +154,18 @@ class QueryRules(Transformer[Token, s.Unit]):
 
     def computed_every(self, word: Token, every: s.DurationText, starting: s.InstantText | None) -> Any:
         return every, starting
+
+    def endings(self, *clauses: s.OnceClause | s.EmitClause) -> tuple[s.OnceClause | s.EmitClause, ...]:
+        return clauses
+
+    def once_per(self, word: Token, *rest: Any) -> s.OnceClause:
+        return s.OnceClause(rest[:-1], rest[-1], at(word))
+
+    def emit_on(self, word: Token, on: Token, when: Token) -> s.EmitClause:
+        return s.EmitClause(_REPORTS[when.upper()], at(word))
+
+    def emit_every(self, word: Token, every: s.DurationText) -> s.EmitClause:
+        return s.EmitClause(every, at(word))
 
     # --- query forms
 

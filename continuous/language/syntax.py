@@ -317,6 +317,23 @@ class IntoClause:
 
 
 @dataclass(frozen=True, slots=True)
+class OnceClause:
+    """``ONCE PER ?v … [EVERY d]`` behind the query."""
+
+    variables: tuple[Variable, ...]
+    every: DurationText | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class EmitClause:
+    """``EMIT ON CLOSE``, ``EMIT ON CHANGE`` or ``EMIT EVERY d`` behind the query."""
+
+    when: str | DurationText
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
 class TemplateGraph:
     """``GRAPH name { triples }`` in a template, or the triples outside with no name."""
 
@@ -375,3 +392,4 @@ class Unit:
     declarations: tuple[Declaration, ...]
     register: Register | None
     query: Query
+    endings: tuple[OnceClause | EmitClause, ...] = ()

@@ -11,7 +11,15 @@ from pyoxigraph import NamedNode
 from ..algebra import nodes as a
 from ..algebra.build import all_nodes, children
 from ..algebra.nodes import Algebra, TermPattern, TriplePattern, Var
-from ..algebra.query import ContinuousQuery, DatasetClause, Form, Output, TemplateQuad, WindowDeclaration
+from ..algebra.query import (
+    ContinuousQuery,
+    DatasetClause,
+    Form,
+    OncePer,
+    Output,
+    TemplateQuad,
+    WindowDeclaration,
+)
 from ..algebra.variables import Names, Scopes, expression_variables, in_scope, mentioned
 from . import syntax as s
 from .context import Context
@@ -68,6 +76,8 @@ def translate(unit: s.Unit, context: Context) -> ContinuousQuery:
         computed_every_ms=every,
         t0_ms=t0,
         report=windows.report,
+        emit=_emit(unit, context),
+        once_per=_once_per(unit, root, context),
         refresh_every_ms=_refresh_every(query, context),
         into_graph=into_graph,
         prefixes=dict(terms.prefixes),
@@ -115,6 +125,38 @@ def _into_graph(query: s.Query, terms: Terms, context: Context) -> NamedNode | N
             f"INTO GRAPH needs CONSTRUCT, not {query.form.upper()}", clauses[0].at, "Write CONSTRUCT."
         )
     return terms.iri(clauses[0].iri)
+
+
+def _emit(unit: s.Unit, context: Context) -> str | int | None:
+    """EMIT, as the registration's ``report`` has it."""
+    clauses = [clause for clause in unit.endings if isinstance(clause, s.EmitClause)]
+    for clause in clauses[1:]:
+        context.fault("EMIT stands there twice", clause.at, "Keep one of them.")
+    if not clauses:
+        return None
+    when = clauses[0].when
+    return when if isinstance(when, str) else duration_ms(context, when, "EMIT EVERY")
+
+
+def _once_per(unit: s.Unit, root: Algebra, context: Context) -> OncePer | None:
+    """ONCE PER, whose variables the rows of the answer must have."""
+    clauses = [clause for clause in unit.endings if isinstance(clause, s.OnceClause)]
+    for clause in clauses[1:]:
+        context.fault("ONCE PER stands there twice", clause.at, "Name all variables behind one ONCE PER.")
+    if not clauses:
+        return None
+    once = clauses[0]
+    if unit.query.form not in ("select", "construct"):
+        hint = "An ASK query tells its boolean whenever that changes."
+        context.fault(f"ONCE PER needs SELECT or CONSTRUCT, not {unit.query.form.upper()}", once.at, hint)
+        return None
+    told = in_scope(root)
+    for variable in once.variables:
+        if variable.name not in told:
+            where = "SELECT" if unit.query.form == "select" else "the pattern"
+            context.fault(f"?{variable.name} is not in {where}", variable.at, f"Add it to {where}.")
+    every = None if once.every is None else duration_ms(context, once.every, "ONCE PER … EVERY")
+    return OncePer(tuple(Var(each.name) for each in once.variables), every)
 
 
 def _columns(root: Algebra) -> tuple[Var, ...]:

@@ -70,7 +70,7 @@ def _written(query: ContinuousQuery, clauses: int) -> tuple[str, list[NamedNode]
     ]
     if query.base_iri not in (None, _DEFAULT_BASE) and _calls_iri(nodes):
         prologue.insert(0, f"BASE <{query.base_iri}>")
-    return "\n".join([*prologue, *register, *lines]) + "\n", blocks.order
+    return "\n".join([*prologue, *register, *lines, *_endings(query)]) + "\n", blocks.order
 
 
 def _window_variables(query: ContinuousQuery, names: Container[str], clauses: int) -> dict[NamedNode, str]:
@@ -135,6 +135,17 @@ def _register(query: ContinuousQuery, terms: TermPrinter) -> list[str]:
     iri = "" if query.result_iri is None else terms.iri(query.result_iri)
     words = ["REGISTER", kind, iri or query.result_name or "", *every, "AS"]
     return [" ".join(word for word in words if word)]
+
+
+def _endings(query: ContinuousQuery) -> Iterable[str]:
+    once = query.once_per
+    if once is not None:
+        every = "" if once.every_ms is None else f" EVERY {duration_text(once.every_ms, query.dialect)}"
+        yield f"ONCE PER {' '.join(f'?{each.name}' for each in once.variables)}{every}"
+    if isinstance(query.emit, int):
+        yield f"EMIT EVERY {duration_text(query.emit, query.dialect)}"
+    elif query.emit is not None:
+        yield f"EMIT ON {'CLOSE' if query.emit == 'on-window-close' else 'CHANGE'}"
 
 
 def _calls_iri(nodes: object) -> bool:

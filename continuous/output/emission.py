@@ -17,12 +17,10 @@ from pyoxigraph import Quad
 
 from quadrill.store.results import in_fixed_order, one_line, quads_text, rows_text
 
-from ..algebra.query import ContinuousQuery, Output
-from ..algebra.rewrites import has_order
+from ..algebra.query import Output
 from ..errors import BudgetError
-from ..remote.query import QuerySources
 from ..rows import Solution
-from ..windows.reports import Evaluation, Interval
+from ..windows.reports import Interval
 from .subscription import EventKind
 
 T = TypeVar("T", bound=Hashable)
@@ -259,57 +257,3 @@ class ConstructEmission:
     @staticmethod
     def _line(moment: Moment, quads: Sequence[Quad]) -> str:
         return f'{moment.head()},"quads":{one_line(quads_text(quads))}}}'
-
-
-Emission: TypeAlias = SelectEmission | AskEmission | ConstructEmission
-"""The relation-to-stream operator of one query; ``empty`` is its answer before the first evaluation."""
-
-
-@dataclass(slots=True)
-class CurrentAnswer:
-    """The answer after an evaluation at a version; its line is made when somebody asks, and kept.
-
-    ``newer`` gives a later evaluation that may be shown and its version, where one left the answer as it is
-    without telling the query.
-    """
-
-    emission: Emission
-    sources: QuerySources | None
-    newer: Callable[[], tuple[Evaluation, int] | None] | None
-    step: Evaluation | None
-    version: int
-    answer: ChangedAnswer
-    made: tuple[tuple[Evaluation, int], str] | None = None
-
-    def line(self) -> str | None:
-        """The answer at the newest evaluation that left it as it is; None before the first. In any thread."""
-        newer = None if self.newer is None else self.newer()
-        if newer is None:
-            if self.step is None:
-                return None
-            newer = self.step, self.version
-        made = self.made
-        if made is None or made[0] != newer:
-            step, version = newer
-            marks = None if self.sources is None else self.sources.marks()
-            moment = Moment(step.at, version, step.window, None, marks)
-            made = self.made = newer, self.emission.current(moment, self.answer)
-        return made[1]
-
-
-def emission_of(
-    query: ContinuousQuery,
-    output: Output,
-    construct: Construct,
-    non_empty: bool,
-    emit_element: EmitElement | None,
-) -> Emission:
-    """The operator of a query; ``non_empty``: an empty answer is not told."""
-    ordered = has_order(query.root)
-    match query.form:
-        case "ask":
-            return AskEmission()
-        case "construct":
-            return ConstructEmission(output, construct, ordered, non_empty, emit_element)
-        case _:
-            return SelectEmission(output, tuple(each.name for each in query.columns), ordered, non_empty)

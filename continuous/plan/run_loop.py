@@ -22,7 +22,8 @@ from typing import Any
 
 from ..errors import BudgetError
 from ..expressions.compile import Emitter
-from ..output.emission import Emission, Event, SelectEmission, refuse
+from ..output.current import Emission
+from ..output.emission import Event, SelectEmission, refuse
 from ..rows import Delta
 from ..windows.counting import TriplesWindow
 from ..windows.encoded import EncodedContent, Predicates

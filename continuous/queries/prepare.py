@@ -156,6 +156,11 @@ def prepare(
         raise UnsupportedError("DESCRIBE in a continuous query", hint="Use CONSTRUCT")
     profile: Profile = registration.profile or ("cqels" if query.dialect == "sparql" else query.dialect)
     output = registration.output or query.output or _output(query, profile)
+    if query.once_per is not None and output not in ("istream", "changes"):
+        raise InputError(
+            f"ONCE PER is of rows that come, the output is {output}",
+            hint='Register with "output": "istream" or "changes".',
+        )
     if query.form == "construct" and output in ("dstream", "changes") and query.makes_blank_nodes:
         raise UnsupportedError(f"a CONSTRUCT template with blank nodes and output {output}")
     _check_bounds(registration, query)
@@ -185,7 +190,7 @@ def _output(query: ContinuousQuery, profile: Profile) -> Output:
     # A plain SPARQL text that stays open tells its changes, whatever leaves or comes.
     if query.dialect == "sparql" and not query.windows:
         return "changes" if query.form != "construct" or not query.makes_blank_nodes else "istream"
-    return "istream" if profile == "cqels" else "rstream"
+    return "istream" if profile == "cqels" or query.once_per is not None else "rstream"
 
 
 def _check_bounds(registration: Registration, query: ContinuousQuery) -> None:
@@ -224,7 +229,16 @@ def _report(
     # Kolibrie's REPORT words; PERIODIC needs a period, which COMPUTED EVERY or the registration gives.
     words = (query.report or "").lower().replace("_", "-").split()
     non_empty = registration.non_empty or "non-empty-content" in words
-    asked = registration.report or query.computed_every_ms
+    said_when = query.computed_every_ms if query.emit is None else query.emit
+    if None not in (query.emit, registration.report) and query.emit != registration.report:
+        text, option = _shown_report(query.emit), _shown_report(registration.report)
+        raise InputError(
+            f"the report is {text} in the text and {option} in the registration",
+            hint='Leave "report" or EMIT out.',
+        )
+    if None not in (query.emit, query.computed_every_ms) and query.emit != query.computed_every_ms:
+        raise InputError("EMIT and COMPUTED EVERY in the text differ", hint="Leave one of them out.")
+    asked = registration.report or said_when
     if isinstance(asked, int):
         return Report("periodic", asked, t0 or 0, registration.strict), non_empty
     if asked is None and "periodic" in words:
@@ -242,6 +256,10 @@ def _report(
             hint='Give a window a STEP or SLIDE, or register with "report": "on-content-change"',
         )
     return Report(kind, t0_ms=t0 or 0), non_empty  # type: ignore[arg-type]  # one of the two words
+
+
+def _shown_report(report: str | int | None) -> str:
+    return f"every {report} ms" if isinstance(report, int) else str(report)
 
 
 def _warnings(query: ContinuousQuery) -> list[str]:

@@ -19,16 +19,8 @@ from ..durable.turns import TurnQueue
 from ..errors import BudgetError, reason_of
 from ..evaluate.evaluator import CommonSeat, Evaluator, Windows
 from ..inputs import StreamInput
-from ..output.emission import (
-    ChangedAnswer,
-    CurrentAnswer,
-    Emission,
-    EmitElement,
-    Event,
-    Moment,
-    emission_of,
-    refuse,
-)
+from ..output.current import CurrentAnswer, Emission, emission_of
+from ..output.emission import ChangedAnswer, EmitElement, Event, Moment, refuse
 from ..output.feed import Feed
 from ..output.views import View
 from ..plan.plan_state import PlanState
@@ -102,7 +94,13 @@ class RunningQuery:
         self.static = StaticState(self.name, evaluator, turns)
         self.statics = self.static.statics
         self.emission = emission_of(
-            prepared.query, prepared.output, evaluator.construct, prepared.non_empty, emit_element
+            prepared.query,
+            prepared.output,
+            evaluator.construct,
+            prepared.non_empty,
+            emit_element,
+            prepared.analysis.columns,
+            prepared.limits.kept,
         )
 
         def streams_of(window: str) -> list[str] | None:

@@ -11,6 +11,7 @@ from pyoxigraph import Quad
 
 from ..errors import BudgetError
 from ..output.emission import AskEmission, ConstructEmission, EmissionCounts
+from ..output.once import OnceEmission, OnceSnapshot
 from ..rows import Solution
 from ..windows.query_streams import RECORDS as TIMELINE_RECORDS
 from ..windows.query_streams import TimelineSnapshot
@@ -27,6 +28,7 @@ class AnswerSnapshot:
     quads: list[Quad]
     boolean: bool | None
     last_id: int | None
+    once: OnceSnapshot | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ RECORDS = TIMELINE_RECORDS | {
     "AnswerSnapshot": AnswerSnapshot,
     "CountsSnapshot": CountsSnapshot,
     "EmissionCounts": EmissionCounts,
+    "OnceSnapshot": OnceSnapshot,
     "Evaluation": Evaluation,
     "QuerySnapshot": QuerySnapshot,
 }
@@ -82,6 +85,9 @@ def snapshot_of(running: RunningQuery, timelines: dict[QueryTimeline, TimelineSn
     """
     running.settle()
     static, emission = running.static, running.emission
+    once = emission.snapshot() if isinstance(emission, OnceEmission) else None
+    if isinstance(emission, OnceEmission):
+        emission = emission.inner
     if running.timeline not in timelines:
         timelines[running.timeline] = running.timeline.snapshot()
     taken, late, behind = running.counts()
@@ -94,6 +100,7 @@ def snapshot_of(running: RunningQuery, timelines: dict[QueryTimeline, TimelineSn
             list(emission.told) if isinstance(emission, ConstructEmission) else [],
             emission.told if isinstance(emission, AskEmission) else None,
             running.last_answer_id,
+            once,
         ),
         CountsSnapshot(
             running.evaluations,
@@ -122,6 +129,10 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot) -> None:
     static, emission, answer = running.static, running.emission, snapshot.answer
     running.timeline.restore(snapshot.timeline)
     running.state, running.error = snapshot.state, snapshot.error
+    if isinstance(emission, OnceEmission):
+        if answer.once is not None:
+            emission.restore(answer.once)
+        emission = emission.inner
     if isinstance(emission, ConstructEmission):
         emission.told = answer.quads
     elif isinstance(emission, AskEmission):

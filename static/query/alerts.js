@@ -1,4 +1,5 @@
-// Alerts: rows that hold now and rows that held, of a query that tells both; newest first, with since when and how long.
+// Alerts: rows that hold now and rows that held, of a query that tells both, with since when and how long; rows of one that tells
+// each key once. Newest first.
 
 import { el, put } from "../base/dom.js";
 import { counted, duration, instant } from "../base/format.js";
@@ -51,18 +52,27 @@ export class Alerts {
   }
 }
 
-/** Show alerts in `place`, those that `choice` matches. */
-export function drawAlerts(place, alerts, prefixes, choice) {
+/** Show alerts in `place`, those that `choice` matches; `ends`: the feed tells when one is over. */
+export function drawAlerts(place, alerts, prefixes, choice, ends) {
   const chosen = alerts.all.filter(({ row }) => choice.matches(row)).reverse();
   const holding = chosen.filter(({ until }) => until === null);
-  if (chosen.length === 0) return put(place, el("p", { class: "empty" }, "No alert yet. A row that appears is an alert; it is over when the row goes."));
+  if (chosen.length === 0) {
+    const rule = ends ? "A row that appears is an alert; it is over when the row goes." : "A row that is told is an alert.";
+    return put(place, el("p", { class: "empty" }, `No alert yet. ${rule}`));
+  }
   const lines = [...holding, ...chosen.filter(({ until }) => until !== null)].slice(0, MOST_SHOWN);
-  return put(place, el("p", { class: "muted" }, `${counted(holding.length, "alert")} now, ${counted(chosen.length - holding.length, "was", "were")} over before.`),
+  const sum = ends ? `${counted(holding.length, "alert")} now, ${counted(chosen.length - holding.length, "was", "were")} over before.` : `${counted(chosen.length, "alert")}.`;
+  const titles = ends ? ["State", "Since (UTC)", "For"] : ["At (UTC)"];
+  return put(place, el("p", { class: "muted" }, sum),
     el("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Alerts" }, el("table", { class: "data choosable" },
-      el("thead", {}, el("tr", {}, ["State", "Since (UTC)", "For"].map((title) => el("th", { scope: "col" }, title)),
+      el("thead", {}, el("tr", {}, titles.map((title) => el("th", { scope: "col" }, title)),
         alerts.variables.map((name) => el("th", { scope: "col" }, `?${name}`)))),
-      el("tbody", {}, lines.map(({ row, since, until }) => el("tr", { class: until === null ? "alert-now" : "alert-over" },
-        el("td", {}, el("span", { class: `badge badge-${until === null ? "failed" : "done"}` }, until === null ? "now" : "over")),
-        el("td", { class: "stamp", title: until === null ? null : `until ${instant(until)}` }, instant(since)),
-        el("td", { class: "stamp" }, duration((until ?? alerts.newest) - since)), rowCells(alerts.variables, row, prefixes)))))));
+      el("tbody", {}, lines.map((alert) => el("tr", { class: alert.until === null ? "alert-now" : "alert-over" },
+        ends ? lifeOf(alert, alerts.newest) : el("td", { class: "stamp" }, instant(alert.since)), rowCells(alerts.variables, alert.row, prefixes)))))));
+}
+
+function lifeOf({ since, until }, newest) {
+  return [el("td", {}, el("span", { class: `badge badge-${until === null ? "failed" : "done"}` }, until === null ? "now" : "over")),
+    el("td", { class: "stamp", title: until === null ? null : `until ${instant(until)}` }, instant(since)),
+    el("td", { class: "stamp" }, duration((until ?? newest) - since))];
 }

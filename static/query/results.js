@@ -26,6 +26,8 @@ export function showResults(name, query, prefixes) {
   });
   const live = new LiveTable(byId("live"), prefixes, choice);
   const alerts = new Alerts();
+  // Without deletions nothing says when an alert is over.
+  const ends = query.output === "changes";
   const pictures = new Pictures(prefixes, choice);
   const isGraph = () => live.events.some(({ data }) => "quads" in data) || (answer !== null && "quads" in answer);
   let answer = null;
@@ -38,7 +40,7 @@ export function showResults(name, query, prefixes) {
   const drawShown = () => {
     const from = new FeedRows(live.events, answer);
     pictures.fit(from);
-    if (shownTab === "tab-alerts") drawAlerts(byId("alerts"), alerts, prefixes, choice);
+    if (shownTab === "tab-alerts") drawAlerts(byId("alerts"), alerts, prefixes, choice, ends);
     if (shownTab === "tab-chart") pictures.drawChart(from);
     if (shownTab === "tab-map") pictures.drawMap(from);
     drawnAt = performance.now();
@@ -93,7 +95,7 @@ export function showResults(name, query, prefixes) {
     drawSoon();
   };
 
-  byId("tab-alerts").hidden = query.output !== "changes";
+  byId("tab-alerts").hidden = !ends && !query.once_per;
   choice.listen(byId("live"));
   choice.listen(byId("answer"));
   choice.listen(byId("alerts"));

@@ -54,9 +54,11 @@ QUERIES = {
     "times": "REGISTER QUERY times AS PREFIX : <http://example.org/> SELECT ?x ?n (timestamp(?w) AS ?t) "
     "FROM STREAM :s [RANGE 6s STEP 2s] FROM STREAM :made [RANGE 4s STEP 2s] "
     "WHERE { ?x :seen|:again ?v . ?x :seen ?w OPTIONAL { ?x :name ?n } }",
+    "once": "SELECT ?x ?v { STREAM :s [RANGE 3s] { ?x :seen ?v } } ONCE PER ?x EVERY 7s",
+    "onceever": "CONSTRUCT { ?x :first ?v } { STREAM :s [RANGE 3s] { ?x :seen ?v } } ONCE PER ?x ?v",
     "any": "ASK { STREAM :s [RANGE 3s] { :a :seen ?v } }",
 }
-CHANGES = ("last", "named", "again", "times")
+CHANGES = ("last", "named", "again", "times", "once", "onceever")
 OPTIONS: dict[str, dict[str, Any]] = {name: {"output": "changes"} for name in CHANGES}
 
 

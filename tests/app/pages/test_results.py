@@ -209,6 +209,17 @@ def test_changes_are_shown_as_alerts_that_begin_and_end(page: Page, client: http
     assert "ex:s1" in rows[1] and "over" in rows[1] and "1970-01-01 00:00:01" in rows[1]
 
 
+def test_a_key_that_is_told_once_is_an_alert(page: Page, client: httpx.Client) -> None:
+    text = PREFIX + "SELECT ?s ?v WHERE { STREAM ex:readings [NOW] { ?s ex:value ?v } } ONCE PER ?s EVERY 1m"
+    register(client, "once", text)
+    for at in (1000, 5000, 61_000):
+        push(client, f"{PREFIX} ex:s1 ex:value {at} .", at)
+    page.open("/ui/queries/once")
+    page.click("#tab-alerts")
+    page.until_text("#alerts", "2 alerts.")
+    assert [line.split()[-1] for line in page.text("#alerts tbody tr").splitlines()] == ["61000", "1000"]
+
+
 @pytest.mark.parametrize("tab", ["events", "answer", "chart", "map"])
 def test_the_results_have_no_findings_in_any_width_and_scheme(tab: str, flights: Page) -> None:
     flights.until(lambda: flights.one("#tab-map").is_displayed(), "all tabs")

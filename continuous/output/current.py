@@ -1,0 +1,88 @@
+"""The relation-to-stream operator of a query, and the answer that it shows now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..algebra.nodes import Var
+from ..algebra.query import ContinuousQuery, Output
+from ..algebra.rewrites import has_order
+from ..remote.query import QuerySources
+from ..windows.reports import Evaluation
+from .emission import (
+    AskEmission,
+    ChangedAnswer,
+    Construct,
+    ConstructEmission,
+    EmitElement,
+    Moment,
+    SelectEmission,
+)
+from .once import OnceEmission
+
+Emission: TypeAlias = SelectEmission | AskEmission | ConstructEmission | OnceEmission
+"""The relation-to-stream operator of one query; ``empty`` is its answer before the first evaluation."""
+
+
+@dataclass(slots=True)
+class CurrentAnswer:
+    """The answer after an evaluation at a version; its line is made when somebody asks, and kept.
+
+    ``newer`` gives a later evaluation that may be shown and its version, where one left the answer as it is
+    without telling the query.
+    """
+
+    emission: Emission
+    sources: QuerySources | None
+    newer: Callable[[], tuple[Evaluation, int] | None] | None
+    step: Evaluation | None
+    version: int
+    answer: ChangedAnswer
+    made: tuple[tuple[Evaluation, int], str] | None = None
+
+    def line(self) -> str | None:
+        """The answer at the newest evaluation that left it as it is; None before the first. In any thread."""
+        newer = None if self.newer is None else self.newer()
+        if newer is None:
+            if self.step is None:
+                return None
+            newer = self.step, self.version
+        made = self.made
+        if made is None or made[0] != newer:
+            step, version = newer
+            marks = None if self.sources is None else self.sources.marks()
+            moment = Moment(step.at, version, step.window, None, marks)
+            made = self.made = newer, self.emission.current(moment, self.answer)
+        return made[1]
+
+
+def emission_of(
+    query: ContinuousQuery,
+    output: Output,
+    construct: Construct,
+    non_empty: bool,
+    emit_element: EmitElement | None,
+    columns: Sequence[Var],
+    most_kept: int,
+) -> Emission:
+    """The operator of a query with these columns; ``non_empty``: an empty answer is not told.
+
+    ``most_kept`` is how many keys and rows ONCE PER may remember, 0 for any number.
+    """
+    ordered = has_order(query.root)
+    inner: SelectEmission | ConstructEmission
+    match query.form:
+        case "ask":
+            return AskEmission()
+        case "construct":
+            inner = ConstructEmission(output, construct, ordered, non_empty, emit_element)
+        case _:
+            names = tuple(each.name for each in query.columns)
+            inner = SelectEmission(output, names, ordered, non_empty)
+    once = query.once_per
+    if once is None:
+        return inner
+    places = tuple(columns.index(each) for each in once.variables)
+    return OnceEmission(inner, places, once.every_ms, most_kept)
