@@ -84,16 +84,17 @@ class Page:
         )
 
     def click(self, css: str) -> None:
-        """Click an element; one that the page makes anew in this moment is looked for again."""
+        """Click an element."""
+        self.press(lambda: self.one(css), css)
 
-        def clicked() -> bool:
-            try:
-                self.one(css).click()
-            except StaleElementReferenceException:
-                return False
+    def press(self, find: Callable[[], WebElement], hint: str) -> None:
+        """Click what ``find`` gives, and gives again where the page makes it anew in this moment."""
+
+        def pressed() -> bool:
+            find().click()
             return True
 
-        self.until(clicked, f"{css} stays long enough to be clicked")
+        self.until(pressed, f"{hint} stays long enough to be clicked")
 
     def write(self, css: str, text: str) -> None:
         field = self.one(css)
@@ -133,14 +134,18 @@ class Page:
         return [each.text for each in self.editor(css).find_elements(By.CSS_SELECTOR, part)]
 
     def until(self, what: Callable[[], T], hint: str) -> T:
-        """Wait until ``what`` gives something true."""
+        """Wait until ``what`` gives something true; what it looks at may be made anew meanwhile."""
 
         def look(_driver: Any) -> T:
             return what()
 
-        found: T = WebDriverWait(self.driver, PATIENCE_SECONDS, poll_frequency=0.03).until(
-            look, f"{hint}; the page shows: {self.text('main')[:2000]}"
+        waiting = WebDriverWait(
+            self.driver,
+            PATIENCE_SECONDS,
+            poll_frequency=0.03,
+            ignored_exceptions=[StaleElementReferenceException],
         )
+        found: T = waiting.until(look, f"{hint}; the page shows: {self.text('main')[:2000]}")
         return found
 
     def until_text(self, css: str, part: str) -> str:

@@ -60,7 +60,7 @@ def letters(page: Page, css: str) -> list[str]:
 
 def choose(page: Page, css: str, text: str) -> None:
     """Pick an option of a list."""
-    page.one(css).click()
+    page.click(css)
     page.until(lambda: any(text in option.text for option in page.all(f"{css} option")), f"an option {text}")
     page.driver.execute_script(
         "const [css, text] = arguments; const list = document.querySelector(css);"
@@ -72,8 +72,13 @@ def choose(page: Page, css: str, text: str) -> None:
 
 
 def test_numbers_are_rounded_for_the_eye_and_exact_in_the_tooltip(flights: Page) -> None:
-    cell = next(cell for cell in flights.all("#live .number") if cell.text == "12.346")
-    assert cell.get_attribute("title") == '"12.3456789"^^<http://www.w3.org/2001/XMLSchema#decimal>'
+    exact = flights.until(
+        lambda: next(
+            cell.get_attribute("title") for cell in flights.all("#live .number") if cell.text == "12.346"
+        ),
+        "the number",
+    )
+    assert exact == '"12.3456789"^^<http://www.w3.org/2001/XMLSchema#decimal>'
 
 
 def test_the_columns_decide_which_pictures_there_are(flights: Page, client: httpx.Client) -> None:
@@ -101,7 +106,7 @@ def test_rows_are_chosen_by_text_and_by_a_value_that_is_clicked(flights: Page) -
     assert "f2" in flights.text("#live tbody")
     flights.write("#filter", "")
     flights.until_text("#live tbody", "f1")
-    next(term for term in flights.all("#live .literal") if term.text == "UA").click()
+    flights.press(lambda: next(term for term in flights.all("#live .literal") if term.text == "UA"), "UA")
     flights.until(lambda: "f2" not in flights.text("#live tbody"), "only rows of UA")
     assert "?airline = UA" in flights.text("#chosen")
     flights.click("#tab-answer")

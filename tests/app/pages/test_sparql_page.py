@@ -26,7 +26,9 @@ def test_a_text_is_saved_under_a_name_taken_again_and_deleted(page: Page, client
     page.until_text("#saved", "update: one more")
     page.open("/ui/sparql")
     page.until_text("#run", "Run query")
-    page.one("#saved").find_element(By.XPATH, "option[contains(., 'one more')]").click()
+    page.press(
+        lambda: page.one("#saved").find_element(By.XPATH, "option[contains(., 'one more')]"), "the name"
+    )
     page.until_text("#run", "Run update")
     page.until(lambda: "INSERT DATA" in page.one("#text").get_property("value"), "the text is there")
     page.click("#forget")
@@ -76,7 +78,7 @@ def test_an_answer_has_the_pictures_that_fit_its_columns(page: Page, client: htt
     page.until_text("#chart-note", "?c over ?at, a line for each ?room. Times are UTC.")
     assert len(page.all("#lines path.line")) == 2
     assert looks_well(page, "sparql-chart") == []
-    page.one("#chart-kind").find_element(By.XPATH, "option[contains(., 'Bars')]").click()
+    page.press(lambda: page.one("#chart-kind").find_element(By.XPATH, "option[contains(., 'Bars')]"), "Bars")
     page.until_text("#bars", "ex:room0")
     page.write("#text", PREFIX + "SELECT ?x ?lat ?long { ?x ex:lat ?lat; ex:long ?long }")
     page.click("#run")

@@ -48,7 +48,7 @@ def test_the_list_leads_to_a_stream_whose_newest_elements_come_by_themselves(
     push(client, PREFIX + 'ex:s1 ex:value 21 ; ex:note "<b>not bold</b>" .', 1_000)
     page.open("/ui/streams")
     page.until_text("#streams tbody", "readings")
-    page.one("#streams tbody").find_element(By.LINK_TEXT, "readings").click()
+    page.press(lambda: page.one("#streams tbody").find_element(By.LINK_TEXT, "readings"), "the stream")
     page.until_text("#tail tbody", "<b>not bold</b>")
     assert page.text("h1") == "readings"
     assert "1970-01-01 00:00:01" in page.text("#tail tbody")
