@@ -18,7 +18,7 @@ class Remote(Bench):
 
     def __init__(self, far: Endpoint, **remote: int) -> None:
         self.far = far
-        self.settings = RemoteSettings(**{"timeout_ms": 5_000, "every_ms": 60_000, **remote})
+        self.settings = RemoteSettings(**{"timeout_ms": 60_000, "every_ms": 60_000, **remote})
         super().__init__(
             store=QuadStore.open(None, clock_ms=lambda: 0, allowed_hosts=[far.host]), remote=self.settings
         )

@@ -166,7 +166,7 @@ def test_an_endpoint_that_hangs_stalls_nothing(far: Endpoint) -> None:
 
 
 def test_an_endpoint_that_hangs_ends_at_its_time_out_and_is_asked_again(far: Endpoint) -> None:
-    with threaded(far, timeout_ms=1_500, every_ms=50, retry_ms=50, longest_retry_ms=50) as bench:
+    with threaded(far, timeout_ms=2_500, every_ms=50, retry_ms=50, longest_retry_ms=50) as bench:
         register(bench, far)
         begin_to_hang(far)
         await_stale(bench, True)

@@ -18,7 +18,7 @@ from ..test_recovery import Life, comparable
 from .endpoint import Endpoint
 
 SEEN = "STREAM :s [RANGE 10s] { ?x :seen ?v }"
-SETTINGS = RemoteSettings(timeout_ms=5_000, every_ms=60_000)
+SETTINGS = RemoteSettings(timeout_ms=60_000, every_ms=60_000)
 
 
 class FarLife(Life):
