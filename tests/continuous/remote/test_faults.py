@@ -203,7 +203,8 @@ def test_several_sources_of_a_query_take_the_time_of_the_slowest(far: Endpoint) 
 
 @pytest.mark.parametrize("kind", ["hang", "drip"])
 def test_silence_and_a_slow_drip_both_end_at_the_time_out(far: Endpoint, kind: str) -> None:
-    client = RemoteClient(AllowedHosts([far.host]), timeout_s=0.3)
+    # While it drips no silence of a busy machine may be as long as the time-out.
+    client = RemoteClient(AllowedHosts([far.host]), timeout_s=0.3 if kind == "hang" else 2.0)
     far.handle = far.hang if kind == "hang" else far.drip
     # The endpoint goes on for twenty seconds, or for ever.
     began = time.monotonic()
