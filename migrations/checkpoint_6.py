@@ -11,12 +11,12 @@ import pickle
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 from pyoxigraph import Quad
 
-from quadrill.continuous.durable.packing import QuadNumbers, elements_of, numbers_of, tabled
 from quadrill.continuous.inputs import Element, StreamTime
 from quadrill.continuous.output.emission import EmissionCounts
 from quadrill.continuous.queries.snapshot import AnswerSnapshot, CountsSnapshot, QuerySnapshot
@@ -28,6 +28,7 @@ from quadrill.continuous.windows.live import ContentSnapshot, TimesSnapshot
 from quadrill.continuous.windows.operator import RangeState, WindowState
 from quadrill.continuous.windows.query_streams import TimelineSnapshot, View
 from quadrill.continuous.windows.reports import Evaluation, Interval
+from quadrill.store.logs.packing import QuadNumbers, elements_of, numbers_of, tabled
 
 FORMAT = 6
 
@@ -143,7 +144,7 @@ _MADE: dict[str, Callable[..., Any]] = {
     "StreamTime": StreamTime,
     "TriplesWindow": _TriplesWindow,
     "_View": _Object,
-    "_elements": elements_of,
+    "_elements": partial(elements_of, Element),
     "_live": _live,
     "_stored": _stored,
     "_timed": _timed,

@@ -9,8 +9,8 @@ from quadrill.store.documents.own_lines import own_quads
 from quadrill.store.documents.statements import to_lines
 from quadrill.store.errors import StoreFormatError
 from quadrill.store.logs.checkpoint_file import Checkpoint, read_checkpoint, write_checkpoint
+from quadrill.store.logs.packing import pack, unpack
 
-from ..durable.packing import pack, unpack
 from .state import RECORDS, EngineSnapshot
 
 FORMAT = 7

@@ -17,11 +17,11 @@ from weakref import WeakSet
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from quadrill.store.dictionary import TermDictionary
+from quadrill.store.logs.packing import QuadNumbers
 from quadrill.store.results import TermTexts
 from quadrill.store.sweep import SweepPace
 
 from ..algebra.reify import REIFIES
-from ..durable.packing import QuadNumbers
 from ..expressions.values import OrderKeys, ValueTable
 from ..inputs import Element
 from ..rows import EMPTY, Delta, IdRow, add

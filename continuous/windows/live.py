@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from pyoxigraph import Quad
 
-from ..durable.packing import QuadNumbers
+from quadrill.store.logs.packing import QuadNumbers
+
 from ..inputs import Element, WindowContent
 
 

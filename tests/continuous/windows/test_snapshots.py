@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quadrill.continuous.algebra.query import WindowSpec
-from quadrill.continuous.durable.packing import pack, unpack
 from quadrill.continuous.windows.encoded import EncodedContent, EngineTerms
 from quadrill.continuous.windows.live import LiveQuads
 from quadrill.continuous.windows.operator import LiveContent
@@ -17,6 +16,7 @@ from quadrill.continuous.windows.query_streams import RECORDS
 from quadrill.continuous.windows.reports import Report
 from quadrill.continuous.windows.timed import TimedContent
 from quadrill.continuous.windows.timeline import QueryTimeline
+from quadrill.store.logs.packing import pack, unpack
 
 from ..test_timeline import Streams, window
 

@@ -1,4 +1,4 @@
-"""Snapshots as bytes: records of plain values, quads and terms by number, long rows of them as arrays.
+"""The state in a checkpoint as bytes: records of plain values, terms by number, long rows of them as arrays.
 
 A pickler asks Python about every object that it meets, which is slow for millions of quads and numbers. Rows
 of elements and numbers of quads are therefore written as arrays; the quads themselves stand once in a table,
@@ -14,21 +14,25 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeAlias
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 
-from quadrill.store.documents.statements import quads_of, statements_of
+from ..documents.statements import quads_of, statements_of
+from ..terms import Term
 
-from ..inputs import Element
-
-Term: TypeAlias = NamedNode | Literal | BlankNode | Triple
 Records: TypeAlias = Mapping[str, type[Any]]
 """The dataclasses and named tuples that a state is made of, by their names in files.
 
 A field that is added to one has a default; one that is not given at construction is not written.
+"""
+ELEMENT = "Element"
+"""The name of the record that deques are full of.
+
+It has ``statements``, an ``event_time`` and a ``seq``; ``of`` makes it from quads and these.
 """
 
 _TABLED = frozenset((Quad, NamedNode, Literal, BlankNode, Triple))
@@ -74,7 +78,7 @@ class _Writer(pickle.Pickler):
         self.quads: list[Quad] = []
         self._numbers: dict[Quad | Term, int] = {}
         self._names = {made: name for name, made in _makers(records).items()}
-        self._values = {record: _values_of(record) for record in records.values()}
+        self._values = {record: _values_of(name, record) for name, record in records.items()}
 
     def persistent_id(self, item: Any) -> int | str | None:
         kind = type(item)
@@ -117,8 +121,9 @@ class _Reader(pickle.Unpickler):
         super().__init__(file)
         self._quads = quads
         self._makers = _makers(records)
-        for name in [name for name, record in records.items() if record is Element]:
-            self._makers[name] = Element.of
+        if ELEMENT in records:
+            element = records[ELEMENT]
+            self._makers |= {ELEMENT: element.of, "elements": partial(elements_of, element)}
 
     def persistent_load(self, number: int | str) -> Any:
         return self._makers[number] if isinstance(number, str) else tabled(self._quads, number)
@@ -131,11 +136,11 @@ def _makers(records: Records) -> dict[str, Callable[..., Any]]:
     return {**records, "elements": elements_of, "numbers": numbers_of}
 
 
-def _values_of(record: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
+def _values_of(name: str, record: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
     """Gives the values that an object of this class is made from."""
     if not is_dataclass(record):
         return tuple
-    if record is Element:
+    if name == ELEMENT:
         return attrgetter("quads", "event_time", "seq")
     names = [each.name for each in fields(record) if each.init]
     values = attrgetter(*names)
@@ -158,14 +163,16 @@ def numbers_of(quads: list[Quad], numbers: bytes, values: bytes) -> QuadNumbers:
     return QuadNumbers(zip(_found(quads, numbers), array("q", values), strict=True))
 
 
-def elements_of(quads: list[Quad], numbers: bytes, sizes: bytes, times: bytes, seqs: bytes) -> deque[Element]:
+def elements_of(
+    element: type[Any], quads: list[Quad], numbers: bytes, sizes: bytes, times: bytes, seqs: bytes
+) -> deque[Any]:
     """Elements from the arrays of their quads, how many each has, event times and seqs."""
     found = statements_of(_found(quads, numbers))
-    elements: deque[Element] = deque()
+    elements: deque[Any] = deque()
     place = 0
     rows = zip(array("q", sizes), array("q", times), array("q", seqs), strict=True)
     for size, event_time, seq in rows:
-        elements.append(Element(found[place : place + size], event_time, seq))
+        elements.append(element(found[place : place + size], event_time, seq))
         place += size
     return elements
 
