@@ -10,6 +10,7 @@ from quadrill.continuous.errors import BackPressureError
 from quadrill.continuous.output.subscription import Subscription
 from quadrill.store.errors import NotFoundError, QuadrillError
 
+from ..feeds.dead_letters import watch_dead_letters
 from ..feeds.events import EventStream, event_form, written_as
 from ..feeds.sources import Write
 from ..http import negotiation
@@ -32,7 +33,7 @@ def get_dead_letters(name: str) -> Response:
     if form is None:
         return incoming.json_response({"letters": services().engine.dead_letters(name)})
     return EventStream(
-        _Letters(services().engine.watch_dead_letters(name), written_as(form)),
+        _Letters(watch_dead_letters(services().engine, name), written_as(form)),
         services().fanout,
         form,
         retry_ms=services().settings.sse_retry_ms,

@@ -10,6 +10,7 @@ from quadrill.continuous.language.mapping.declaration import read_declaration
 from quadrill.continuous.language.mapping.decode import decode_mapped, of_records, sample
 from quadrill.continuous.language.mapping.mapping import compiled
 from quadrill.store.documents.statements import lines_of
+from quadrill.store.errors import InputError
 from quadrill.store.pushes.decode import DecodeOptions
 from quadrill.store.pushes.records import of_values, read_document
 
@@ -214,8 +215,7 @@ def _push(name: str | None) -> Response:
 
 def _map(name: str | None) -> Response:
     incoming.known_parameters({"iri"} if name is None else ())
-    engine, limit = services().engine, services().settings.max_push_bytes
-    stream = name or request.args.get("iri")
+    limit, stream = services().settings.max_push_bytes, name or request.args.get("iri")
     if stream is None:
         text = incoming.body_text(limit, "a mapping with records")
         members = incoming.json_object(text, "a mapping with records") if text.strip() else {}
@@ -234,8 +234,19 @@ def _map(name: str | None) -> Response:
         lines = _tried(text)
     else:
         body = incoming.body_bytes(limit, "a sample")
-        lines = engine.map_records(stream, body, request.headers.get("Content-Type", "application/json"))
+        lines = _mapped(stream, body, request.headers.get("Content-Type", "application/json"))
     return Response(lines, content_type=N_QUADS)
+
+
+def _mapped(name_or_iri: str, body: bytes, media_type: str) -> str:
+    """N-Quads of what a body would be by the mapping of a stream."""
+    engine = services().engine
+    record = engine.look_at_stream(name_or_iri, lambda stream, _: stream.record)
+    if record.mapping is None:
+        raise InputError(f"stream {record.name} has no mapping", hint="PUT /streams/{name} declares one")
+    base_iri = engine.settings.base_iri
+    options = DecodeOptions(base_iri=base_iri, at=0)
+    return sample(decode_mapped(body, media_type, compiled(record.mapping, base_iri), options), record.iri)
 
 
 def _tried(text: str) -> str:

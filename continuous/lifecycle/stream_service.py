@@ -8,20 +8,18 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from quadrill.store.documents.times import GREATEST_MS, LEAST_MS, instant_ms
-from quadrill.store.errors import ConflictError, InputError, NotFoundError, QuadrillError
+from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
 from quadrill.store.pushes.decode import DecodeOptions, decode, decode_line
 from quadrill.store.pushes.records import type_of_record
-from quadrill.store.results import one_line
 
 from ..durable.turns import InputTurn, Turn
 from ..inputs import Element
-from ..language.mapping.decode import decode_mapped, sample
+from ..language.mapping.decode import decode_mapped
 from ..language.mapping.mapping import compiled
-from ..output.subscription import FeedEvent, Subscription
 from ..queries.catalogue import Entry, is_awaited
 from ..settings import EngineSettings
 from ..streams.accept import StreamState
-from ..streams.dead_letters import Change, DeadLetter
+from ..streams.dead_letters import DeadLetter
 from ..streams.receipts import PushReceipt, fingerprint_of
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
@@ -30,8 +28,6 @@ T = TypeVar("T")
 
 _HURRY_BYTES = 8 * 1024 * 1024
 """A push that does not want to wait for the log does so when this much is not written yet."""
-_WATCHED_LETTERS = 10_000
-"""Dead letters that may wait for one who watches them."""
 _LOOK_S = 0.01
 """Between two looks whether static parts are read by now."""
 
@@ -128,21 +124,6 @@ class StreamService:
         state = self.parts.streams.get(name_or_iri)
         with self.parts.turns.lock:
             return [letter.to_json() for letter in state.dead_letters]
-
-    def watch_dead_letters(self, name_or_iri: str) -> Subscription:
-        """Follow the dead letters of a stream, beginning with those that are kept."""
-        letters = self.parts.streams.get(name_or_iri).dead_letters
-
-        def tell(change: Change, letter: DeadLetter) -> None:
-            if not watcher.offer([FeedEvent(None, change, one_line(letter.to_json()))]):
-                watcher.close()
-
-        watcher = Subscription(lambda _: letters.watchers.discard(tell), _WATCHED_LETTERS)
-        with self.parts.turns.lock:
-            kept = [FeedEvent(None, "insert", one_line(letter.to_json())) for letter in letters]
-            watcher.welcome(None, kept, False)
-            letters.watchers.add(tell)
-        return watcher
 
     def retry_dead_letter(self, name_or_iri: str, letter_id: str) -> dict[str, Any]:
         """Try a dead letter once more.
@@ -330,18 +311,6 @@ class StreamService:
                 number = turns.order
             parts.sequencer.drain()
             return _answer_of(receipt), turn, number
-
-    def map_records(self, stream_ref: str, body: bytes, media_type: str) -> str:
-        """N-Quads of what a body would be by the mapping of a stream; nothing enters.
-
-        Raises: as `push`; NotFoundError, InputError without a stream or a mapping.
-        """
-        state = self.parts.streams.get(stream_ref)
-        if state.record.mapping is None:
-            raise InputError(f"stream {state.name} has no mapping", hint="PUT /streams/{name} declares one")
-        mapping = compiled(state.record.mapping, self.settings.base_iri)
-        options = DecodeOptions(base_iri=self.settings.base_iri, at=0)
-        return sample(decode_mapped(body, media_type, mapping, options), state.iri)
 
     def source_position(self, stream_ref: str, source: str) -> str | None:
         """Where a source was at its last push to a stream that the journal has; None before the first."""

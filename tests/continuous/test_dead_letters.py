@@ -11,6 +11,7 @@ import pytest
 
 from quadrill.app.describing.queries import describe
 from quadrill.app.describing.streams import describe_stream
+from quadrill.app.feeds.dead_letters import watch_dead_letters
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.queries import running as running_query
 from quadrill.continuous.queries.running import RunningQuery
@@ -251,7 +252,7 @@ def test_only_so_many_letters_are_kept_and_a_watcher_sees_what_comes_and_goes(tm
     life = Life(tmp_path / "d", ManualClock(1_000_000), dead_letters=2)
     life.push(5_000, "a")
     life.push(1_000, "b")
-    watcher = life.engine.watch_dead_letters(S)
+    watcher = watch_dead_letters(life.engine, S)
     for at in (2_000, 3_000):
         life.push(at, "b")
     assert [at for _, _, _, at, _ in letters(life)] == [2_000, 3_000]
