@@ -186,6 +186,9 @@ class Settings:
     max_waiting_elements: int = _setting(
         1_000_000, "elements", "Elements kept at most for a query whose static parts are being read."
     )
+    max_static_time: str = _setting(
+        "10m", "duration", "Longest evaluation of a static part that a worker process takes."
+    )
     max_evaluation_rows: int = _setting(
         1_000_000,
         "rows",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from quadrill.continuous.algebra.columnar import ColumnarEngine
+from quadrill.continuous.algebra.columnar import ColumnarEngine, StaticEngines
 from quadrill.continuous.clock import Clock
 from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.engine import Engine
@@ -28,6 +28,7 @@ from .config import Settings
 from .connectors.service import Connectors
 from .data_folder import open_registry, open_store
 from .evaluation.endpoint import SparqlEndpoint
+from .evaluation.static_parts import PartLimits, StaticParts
 from .evaluation.workers import WorkerPool, remove_leftovers
 from .feeds.change_feed import ChangeFeed
 from .feeds.fanout import Fanout
@@ -128,11 +129,13 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
         journal = open_journal(settings)
         if journal is not None:
             undo.callback(journal.close)
+        workers = open_workers(store, settings)
+        engines = StaticEngines(_columnar(settings), _bounded(store, workers, settings))
         engine = Engine(
             store,
             registry,
             clock=clock,
-            settings=engine_settings(settings, threaded=threaded),
+            settings=engine_settings(settings, engines, threaded=threaded),
             journal=journal,
         )
         fanout = Fanout(
@@ -140,7 +143,6 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             buffer_bytes=settings.sse_buffer_bytes,
             max_clients=settings.max_subscribers,
         )
-        workers = open_workers(store, settings)
         prefixes = PrefixTable(registry)
         endpoint = SparqlEndpoint(store, settings, prefixes, workers)
         metrics = RequestMetrics()
@@ -204,8 +206,8 @@ def open_workers(store: QuadStore, settings: Settings) -> WorkerPool:
     )
 
 
-def engine_settings(settings: Settings, *, threaded: bool = True) -> EngineSettings:
-    """The engine's part of the settings."""
+def engine_settings(settings: Settings, engines: StaticEngines, *, threaded: bool = True) -> EngineSettings:
+    """The engine's part of the settings; ``engines`` evaluate static parts beside the store."""
     return EngineSettings(
         base_iri=settings.base_iri,
         lateness_ms=duration_ms(settings.lateness, "the setting lateness"),
@@ -240,9 +242,20 @@ def engine_settings(settings: Settings, *, threaded: bool = True) -> EngineSetti
             max_bytes=settings.remote_max_bytes,
             max_rows=settings.remote_max_rows,
         ),
-        columnar=_columnar(settings),
+        engines=engines,
         threaded=threaded,
     )
+
+
+def _bounded(store: QuadStore, workers: WorkerPool, settings: Settings) -> StaticParts:
+    """What takes static parts that may hold many rows back."""
+    limits = PartLimits(
+        duration_ms(settings.max_static_time, "the setting max_static_time", positive=True) / 1000,
+        settings.max_result_bytes,
+        settings.max_text_length,
+        settings.max_evaluation_bytes,
+    )
+    return StaticParts(store, workers, limits)
 
 
 def _columnar(settings: Settings) -> ColumnarEngine | None:

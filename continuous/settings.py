@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .algebra.columnar import ColumnarEngine
+from .algebra.columnar import StaticEngines
 from .remote.settings import RemoteSettings
 from .rows import Limits
 
@@ -18,6 +18,7 @@ class StaticLimits:
     keys: int = 2_000  # a commit that may change rows with more keys than this has the tables read anew
     rows: int = 20_000  # so has one whose keys reach more rows than this
     quick_s: float = 0.01  # what no key tells of is evaluated whole at the commit if that took no longer
+    keyed_s: float = 0.5  # where much may be held back no key is looked up again once that took longer
     keys_at_once: int = 500  # keys in one text
     rows_each: int = 1_000  # rows read between two looks at whether there is room for them
     remembered: int = 100_000  # rows and keys that the cache of one query and part has at most
@@ -58,5 +59,5 @@ class EngineSettings:
     tick_ms: int = 1_000  # how often, at least, clock-driven streams are moved
     checkpoint_ms: int = 30_000  # how often the state is written, with a journal and if something happened
     remote: RemoteSettings = RemoteSettings()  # limits and defaults of what is fetched from elsewhere
-    columnar: ColumnarEngine | None = None  # for static parts that are too large for the store
+    engines: StaticEngines = StaticEngines()  # for static parts that are too large for the store
     threaded: bool = True  # False processes everything in the calling thread (tests, offline runs)

@@ -105,7 +105,7 @@ def _run(
     timer.start()
     try:
         with entered(progress):
-            evaluator = EvaluatorChoice()(bounded, store, frozenset())
+            evaluator = EvaluatorChoice(engines=engine.settings.engines)(bounded, store, frozenset())
             trial = engine.trial(bounded, evaluator, events)
             try:
                 taken, stopped = _take(trial, inputs, end)

@@ -30,11 +30,12 @@ FOR_UPDATES = f"{__name__}:as_updated"
 
 
 class Extended(NamedTuple):
-    """A query text with what it calls, as the store takes them."""
+    """A query text with what it calls, as the store takes them; ``check`` is that of `QueryRequest`."""
 
     text: str
     functions: Mapping[NamedNode, Callable[..., Any]] | None = None
     aggregates: Mapping[NamedNode, Callable[[], Any]] | None = None
+    check: Callable[[], None] | None = None
 
 
 def is_extended(text: str) -> bool:

@@ -30,20 +30,25 @@ _UNKNOWN = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What the WHERE parts of an update may take within the server; ``quads`` counts those of the store."""
+    """What may be held back within the server; ``quads`` counts those of the store.
+
+    ``rows`` of several patterns, or ``scanned`` rows of one.
+    """
 
     quads: Callable[[], int]
     rows: int = MOST_ROWS
+    scanned: int = MAX_SCANNED_QUADS
 
     def admit(self, where: str, pending: int) -> None:
         """Raise HeldBackError when a part may hold back too much, with so many changes made before it."""
         shape = where_shape(template_of(where))
-        held = shape.held if shape.streams else shape.patterns
-        if not held:
-            return
-        most = max(self.rows, MAX_SCANNED_QUADS) if held == 1 else self.rows
-        if held >= _UNKNOWN or max(self.quads() + pending, 2) ** held > most:
+        if not self.has(shape.held if shape.streams else shape.patterns, pending):
             raise HeldBackError("a WHERE part of the update may hold back too many rows")
+
+    def has(self, held: int, pending: int = 0) -> bool:
+        """True when the rows of so many triple patterns together may be held back."""
+        most = max(self.rows, self.scanned) if held == 1 else self.rows
+        return not held or (held < _UNKNOWN and max(self.quads() + pending, 2) ** held <= most)
 
     def take(self, rows: int) -> None:
         """Raise HeldBackError when a part gives too many rows."""

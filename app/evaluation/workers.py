@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import shutil
 import socket
 import subprocess
@@ -38,7 +39,7 @@ from quadrill.store.sparql.query_worker import (
 from quadrill.store.sparql.update_worker import UpdateTask, change_of
 
 from .answer import Sink, timeout_error
-from .processes import Process
+from .processes import CancelledError, Process
 
 MAX_DUMPED_QUADS = 500_000
 """A store in memory has no checkpoint: it is dumped for the workers, up to this size."""
@@ -57,7 +58,9 @@ class WorkerLostError(StoreError):
 
 
 @dataclass(eq=False, slots=True)
-class _StoreCopy:
+class StoreCopy:
+    """A copy of the dataset at a version, in a folder, for those who use it."""
+
     folder: Path
     version: int
     users: int = 0
@@ -125,13 +128,27 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._copying = threading.Lock()
         self._idle: list[_Worker] = []
-        self._copies: list[_StoreCopy] = []
+        self._copies: list[StoreCopy] = []
         self._folder: Path | None = None
         self._closed = False
 
+    @property
+    def evaluates(self) -> bool:
+        """False where everything is evaluated in the server."""
+        return self._size > 0 and not self._closed
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory of one process at most, 0 for no limit."""
+        return self._memory
+
+    def spool(self, in_memory_bytes: int) -> tempfile.SpooledTemporaryFile[bytes]:
+        """A file for an answer, beside the copies; small ones stay in memory."""
+        return tempfile.SpooledTemporaryFile(in_memory_bytes, dir=str(self._copies_folder()))
+
     def takes(self, quads: int) -> bool:
         """True when a store of that size can be queried by workers."""
-        return self._size > 0 and not self._closed and (self._parent is not None or quads <= MAX_DUMPED_QUADS)
+        return self.evaluates and (self._parent is not None or quads <= MAX_DUMPED_QUADS)
 
     def run(
         self,
@@ -164,9 +181,38 @@ class WorkerPool:
             try:
                 self._run_on(copy, request, sink, begin, process, deadline, seconds)
             finally:
-                self._release(copy)
+                self.release(copy)
         finally:
             self._slots.release()
+
+    def present_copy(self) -> StoreCopy:
+        """The dataset as it is now, until `release`; waits for no writer, which may wait for who asks."""
+        if self._parent is None:
+            return self._used(self._present() or self._make_copy())
+        with self._store.snapshot_read():
+            return self._used(self._present() or self._make_copy(in_commit=True))
+
+    def run_beside(
+        self,
+        copy: StoreCopy,
+        request: WorkerRequest,
+        sink: Sink,
+        process: Process,
+        seconds: float,
+        look: Callable[[], None],
+    ) -> None:
+        """Evaluate a query on a copy in a process beside those that requests wait for.
+
+        ``look`` is called again and again, and may raise. Raises what `run` raises.
+        """
+
+        def looked() -> None:
+            if self._closed:
+                raise CancelledError(f"the {process.kind} was stopped because the server stops")
+            look()
+
+        deadline = time.monotonic() + seconds
+        self._run_on(copy, request, sink, _no_head, process, deadline, seconds, looked)
 
     def work_out(self, task: UpdateTask, process: Process, seconds: float) -> Commit:
         """Make an update whose change is worked out in a worker, on a copy of its own.
@@ -198,7 +244,7 @@ class WorkerPool:
 
         # Updates have one slot at most, for they wait for each other; the others are for queries. The slot is
         # taken before the writer, which is not held up while others use the workers.
-        with _taken(self._updating, look), _taken(self._slots, look):
+        with taken(self._updating, look), taken(self._slots, look):
             return self._store.update_elsewhere(change)
 
     def close(self) -> None:
@@ -213,13 +259,14 @@ class WorkerPool:
 
     def _run_on(
         self,
-        copy: _StoreCopy,
+        copy: StoreCopy,
         request: WorkerRequest | UpdateTask,
         sink: Sink,
         begin: Callable[[dict[str, Any]], None],
         process: Process,
         deadline: float,
         seconds: float,
+        look: Callable[[], None] | None = None,
     ) -> None:
         worker = self._take_worker()
         good = False
@@ -230,7 +277,7 @@ class WorkerPool:
                 raise process.error
             full = replace(request, copy=str(copy.folder), version=copy.version, height=self._max_nesting)
             send_frame(worker.socket, b"Q", full.encode())
-            refused = _relay(worker.socket, sink, begin, deadline)
+            refused = _relay(worker.socket, sink, begin, deadline, look)
             good = True
             if refused is not None:
                 raise refused
@@ -247,7 +294,7 @@ class WorkerPool:
         finally:
             process.stop = None
             with self._lock:
-                kept = good and not self._closed
+                kept = good and not self._closed and len(self._idle) < self._size
                 if kept:
                     self._idle.append(worker)
             if not kept:
@@ -259,7 +306,7 @@ class WorkerPool:
                 return self._idle.pop()
         return _Worker(self._memory)
 
-    def _newest_copy(self) -> _StoreCopy:
+    def _newest_copy(self) -> StoreCopy:
         """A copy that shows every commit acknowledged so far."""
         with self._copying:
             version = self._store.version
@@ -267,29 +314,42 @@ class WorkerPool:
                 if self._copies and self._copies[-1].version >= version:
                     self._copies[-1].users += 1
                     return self._copies[-1]
-            copy = self._make_copy()
-            with self._lock:
-                copy.users = 1
+            return self._used(self._make_copy())
+
+    def _present(self) -> StoreCopy | None:
+        with self._lock:
+            newest = self._copies[-1] if self._copies else None
+            return newest if newest is not None and newest.version == self._store.version else None
+
+    def _used(self, copy: StoreCopy) -> StoreCopy:
+        with self._lock:
+            copy.users += 1
+            if copy not in self._copies:
                 self._copies.append(copy)
+                self._copies.sort(key=lambda each: each.version)
         self._remove_unused()
         return copy
 
-    def _make_copy(self, *, in_commit: bool = False) -> _StoreCopy:
-        with self._lock:
-            if self._folder is None:
-                # Beside the database: hard links do not cross file systems.
-                self._folder = Path(tempfile.mkdtemp(prefix="checkpoints-", dir=self._parent))
-        folder = Path(tempfile.mkdtemp(dir=self._folder))
+    def _make_copy(self, *, in_commit: bool = False) -> StoreCopy:
+        folder = Path(tempfile.mkdtemp(dir=self._copies_folder()))
         if self._parent is not None:
             target = folder / "quads"
-            return _StoreCopy(target, self._store.checkpoint_quads(target, in_commit=in_commit))
+            return StoreCopy(target, self._store.checkpoint_quads(target, in_commit=in_commit))
         names = [name.value for name in self._store.graph_names() if isinstance(name, NamedNode)]
         (folder / GRAPHS_FILE).write_text(json.dumps(names), encoding="utf-8")
         with open(folder / DUMP_FILE, "wb") as file:
             version = self._store.dump(file, RdfFormat.N_QUADS)
-        return _StoreCopy(folder, version)
+        return StoreCopy(folder, version)
 
-    def _release(self, copy: _StoreCopy) -> None:
+    def _copies_folder(self) -> Path:
+        with self._lock:
+            if self._folder is None:
+                # Beside the database: hard links do not cross file systems.
+                self._folder = Path(tempfile.mkdtemp(prefix="checkpoints-", dir=self._parent))
+            return self._folder
+
+    def release(self, copy: StoreCopy) -> None:
+        """One user less."""
         with self._lock:
             copy.users -= 1
         self._remove_unused()
@@ -330,7 +390,7 @@ class _Collected:
 
 
 @contextlib.contextmanager
-def _taken(lock: threading.Lock | threading.Semaphore, look: Callable[[], None]) -> Iterator[None]:
+def taken(lock: threading.Lock | threading.Semaphore, look: Callable[[], None]) -> Iterator[None]:
     """Hold ``lock``; while it is waited for, ``look`` is called again and again and may raise."""
     look()
     while not lock.acquire(timeout=_LOOK_EVERY_S):
@@ -352,7 +412,11 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def _relay(
-    connection: socket.socket, sink: Sink, begin: Callable[[dict[str, Any]], None], deadline: float
+    connection: socket.socket,
+    sink: Sink,
+    begin: Callable[[dict[str, Any]], None],
+    deadline: float,
+    look: Callable[[], None] | None = None,
 ) -> QuadrillError | None:
     """Pass a worker's answer on to its end; the error that the query itself gave, if any.
 
@@ -362,6 +426,12 @@ def _relay(
         left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
+        if look is not None:
+            look()
+            waiting = select.poll()
+            waiting.register(connection, select.POLLIN)
+            if not waiting.poll(1000 * min(left, _LOOK_EVERY_S)):
+                continue
         connection.settimeout(left if left < _LONGEST_WAIT_S else None)
         frame = read_frame(connection)
         if frame is None:

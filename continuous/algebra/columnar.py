@@ -1,11 +1,12 @@
-"""The seam of a columnar engine beside the store, which evaluates static parts.
+"""The seams of those who evaluate static parts beside the store.
 
-An engine says of a pattern whether it is the one to ask and gives its rows at one version of the store.
+A columnar engine says of a pattern whether it is the one to ask and gives its rows at one version of the
+store. A bounded one takes what may need more memory than there is, in processes of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -13,6 +14,7 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode
 
 from quadrill.store.quads.quad_store import QuadStore
 
+from .graphs import Dataset
 from .nodes import Algebra, Term, Var
 
 Row: TypeAlias = tuple[Term | None, ...]
@@ -78,3 +80,34 @@ class ColumnarEngine(Protocol):
                 long; the message says which.
         """
         ...
+
+
+class BoundedEngine(Protocol):
+    """Evaluates static parts that may hold many rows back, where that harms nobody else."""
+
+    def is_heavy(self, held: int) -> bool:
+        """True when so many patterns (`held_back`) may have more rows in the store than there is room for."""
+        ...
+
+    def rows(
+        self,
+        pattern: Algebra,
+        columns: Sequence[Var],
+        base_iri: str | None,
+        dataset: Dataset,
+        check: Callable[[], None],
+    ) -> Generator[Row]:
+        """The rows of a pattern, in their order, over the store as it is at this call.
+
+        ``check`` is called again and again while they are computed, and may raise. Raises QuadrillError, with
+        the first row, for a part that needs more than it may.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StaticEngines:
+    """Who evaluates static parts beside the store, where there is somebody."""
+
+    columnar: ColumnarEngine | None = None
+    bounded: BoundedEngine | None = None

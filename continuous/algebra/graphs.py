@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode
 
@@ -79,14 +80,18 @@ def expand(node: Algebra, graphs: Callable[[], Iterable[NamedNode]]) -> Algebra:
     nothing in P hides or aggregates over ?g. The rest (sub-queries, inline data alone, MINUS without a sure
     common variable, OPTIONAL or FILTER over ?g itself) is written out.
     """
+    return _expanded(node, graphs) if any(isinstance(each, Graph) for each in all_nodes(node)) else node
+
+
+def _expanded(node: Algebra, graphs: Callable[[], Iterable[NamedNode]]) -> Algebra:
     if (
         isinstance(node, Graph)
         and isinstance(node.name, Var)
         and not evaluates_by_graph(node.input, node.name)
     ):
-        variable, inner = node.name, expand(node.input, graphs)
+        variable, inner = node.name, _expanded(node.input, graphs)
         return union(join(Graph(name, inner), Values((variable,), ((name,),))) for name in graphs())
-    return with_operands(node, [expand(each, graphs) for each in operands(node)])
+    return with_operands(node, [_expanded(each, graphs) for each in operands(node)])
 
 
 def only_matches(node: Algebra) -> bool:
@@ -226,6 +231,11 @@ def _links(path: PathExpr) -> frozenset[NamedNode] | None:
             return None
 
 
+Flow: TypeAlias = tuple[str, str]
+"""``stream`` or ``graph``, and its IRI: what one query makes and another one reads."""
+EVERY_GRAPH: Flow = ("graph", "*")
+
+
 # --- the dataset clause -------------------------------------------------------------------------------
 
 
@@ -248,6 +258,11 @@ class Reads:
     graphs: frozenset[str]
     every: bool
     default_graph: bool
+
+    def flows(self) -> set[Flow]:
+        """The streams and graphs, every graph being one of its own."""
+        found = {("stream", iri) for iri in self.streams} | {("graph", iri) for iri in self.graphs}
+        return found | {EVERY_GRAPH} if self.every else found
 
 
 def is_lenient(query: ContinuousQuery, *, strict: bool) -> bool:

@@ -194,7 +194,7 @@ class QueryLifecycle:
     def make(self, entry: Entry, pending: Pending) -> None:
         """A replay has found a query that still waits: its static parts are read again."""
         maker, reset = self.evaluator_maker(pending.prepared), entry.feed.events > 0
-        pending.making = making = Making(maker, self.parts.threads)
+        pending.making = making = Making(maker, self.parts.threads, limited=True)
         making.add_done_callback(lambda made: self._made(entry, pending, made, reset=reset))
 
     def _made(self, entry: Entry, pending: Pending, made: Future[Evaluator], *, reset: bool) -> None:

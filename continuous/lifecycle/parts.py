@@ -80,7 +80,7 @@ class EngineParts:
         budget = StaticBudget(settings.static_rows, settings.static_rows_per_query)
         self.statics = TableRegistry(store, terms, self.turns, budget, kept, settings.static_limits, threads)
         self.make_evaluator: MakeEvaluator = make_evaluator or EvaluatorChoice(
-            self.statics, settings.columnar
+            self.statics, settings.engines
         )
         client = RemoteClient(
             store.allowed_hosts, timeout_s=remote.timeout_ms / 1000, max_bytes=remote.max_bytes

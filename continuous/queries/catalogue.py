@@ -32,6 +32,8 @@ from quadrill.store.registry import Registry
 from quadrill.store.registry.records import QueryRecord, QueryState
 from quadrill.store.threads import Threads
 
+from ..algebra.flows import circle, is_read
+from ..algebra.graphs import Flow
 from ..clock import Clock
 from ..durable.turns import weight_of
 from ..evaluate.evaluator import Evaluator
@@ -42,6 +44,9 @@ from ..static.reading import Progress, entered
 from .prepare import PreparedQuery
 from .registration import Registration
 from .running import RunningQuery
+
+_MOST_GONE = 1_000
+"""Queries that are gone are forgotten when there are more of them, and more than of the others."""
 
 
 class Making(Future[Evaluator]):
@@ -176,10 +181,11 @@ class QueryCatalogue:
         self._clock = clock
         self._settings = settings
         self._entries: dict[str, Entry] = {}
-        self._dropped: set[str] = set()
-        # The names that queries have had for what they make, and what they have read.
+        self._dropped: set[str] = set()  # where no registry knows them
+        # The names that queries have for what they make, and what they read; of some that are gone, too.
         self._result_iris: set[str] = set()
-        self._read: set[Made] = set()
+        self._read: set[Flow] = set()
+        self._gone = 0
         self._lock = threading.Lock()
         # The names of registrations under way, and the last number of a generated one.
         self._claims = threading.Condition()
@@ -262,7 +268,7 @@ class QueryCatalogue:
         """A query is about to run, or to wait: what it makes has a name, and what it reads has a reader."""
         if prepared.result_iri is not None:
             self._result_iris.add(prepared.result_iri)
-        self._read |= _read_by(prepared)
+        self._read |= prepared.reads().flows()
 
     def refuse_solution_streams(self, prepared: PreparedQuery) -> None:
         """Raises QueryTextError when a window reads the feed of a SELECT."""
@@ -279,27 +285,21 @@ class QueryCatalogue:
 
     def refuse_cycles(self, prepared: PreparedQuery) -> None:
         """Raises InputError when a query would, over others perhaps, read a stream or graph that it makes."""
-        own = _read_by(prepared)
+        own = prepared.reads().flows()
         # What nobody has ever read leads nowhere: the others are not looked at.
-        made = [each for each in _made_by(prepared) if _is_read(each, own) or _is_read(each, self._read)]
+        made = [each for each in _made_by(prepared) if is_read(each, own) or is_read(each, self._read)]
         if not made:
             return
         others = [entry.prepared for entry in self.entries() if entry.name != prepared.name]
-        edges = [(_read_by(other), makes) for other in others if other and (makes := _made_by(other))]
-        for start in made:
-            reached = [start]
-            for node in reached:
-                if _is_read(node, own):
-                    raise InputError(
-                        f"the query would read its own output: <{start[1]}> leads to <{node[1]}>",
-                        code="cycle",
-                        hint=None
-                        if node[0] == "stream"
-                        else "GRAPH ?g reads every graph; FROM NAMED names them",
-                    )
-                for reads, makes in edges:
-                    if _is_read(node, reads):
-                        reached += [each for each in makes if each not in reached]
+        edges = [(other.reads().flows(), makes) for other in others if other and (makes := _made_by(other))]
+        if (found := circle(made, own, edges)) is not None:
+            (_, made_iri), (kind, read_iri) = found
+            hint = "GRAPH ?g reads every graph; FROM NAMED names them"
+            raise InputError(
+                f"the query would read its own output: <{made_iri}> leads to <{read_iri}>",
+                code="cycle",
+                hint=None if kind == "stream" else hint,
+            )
 
     def changed(self, entry: Entry, changes: dict[str, Any]) -> tuple[QueryState | None, Registration]:
         """The state asked for and the registration with changed settings.
@@ -377,7 +377,14 @@ class QueryCatalogue:
         """Forget a query that the registry has no more."""
         with self._lock:
             self._entries.pop(entry.name, None)
-            self._dropped.add(entry.name)
+            if self._registry is None:
+                self._dropped.add(entry.name)
+            self._gone += 1
+        if self._gone > max(_MOST_GONE, len(self._entries)):
+            self._gone, self._result_iris, self._read = 0, set(), set()
+            for prepared in [each.prepared for each in self.entries()]:
+                if prepared is not None:
+                    self.note_result(prepared)
 
     def stored(self) -> list[QueryRecord]:
         """What the registry holds, in the order of registration."""
@@ -399,25 +406,8 @@ class QueryCatalogue:
         return entry
 
 
-Made = tuple[str, str]
-"""``stream`` or ``graph``, and its IRI."""
-_EVERY_GRAPH: Made = ("graph", "*")
-
-
-def _made_by(prepared: PreparedQuery) -> list[Made]:
+def _made_by(prepared: PreparedQuery) -> list[Flow]:
     """The stream and the graph that a query makes."""
     stream, graph = prepared.made_stream, prepared.into_graph
     found = [] if stream is None else [("stream", stream)]
     return found if graph is None else [*found, ("graph", graph.value)]
-
-
-def _read_by(prepared: PreparedQuery) -> set[Made]:
-    """The streams and graphs that a query reads, every graph being one of its own."""
-    reads = prepared.reads()
-    found = {("stream", iri) for iri in reads.streams} | {("graph", iri) for iri in reads.graphs}
-    return found | {_EVERY_GRAPH} if reads.every else found
-
-
-def _is_read(made: Made, read: set[Made]) -> bool:
-    """True when what is made there can change the answer of a query that reads this."""
-    return made in read or (made[0] == "graph" and _EVERY_GRAPH in read)

@@ -11,7 +11,7 @@ from quadrill.store.documents.members import last_segment
 from quadrill.store.errors import InputError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 
-from ..algebra.columnar import ColumnarEngine
+from ..algebra.columnar import StaticEngines
 from ..algebra.graphs import Reads, is_lenient, reads_of
 from ..algebra.query import ContinuousQuery, Output
 from ..evaluate.evaluator import Evaluator
@@ -107,7 +107,7 @@ class PreparedQuery:
         return reads_of(self.query, lenient=is_lenient(self.query, strict=self.registration.strict_dataset))
 
     def options(
-        self, quoted_asserted: frozenset[NamedNode], columnar: ColumnarEngine | None = None
+        self, quoted_asserted: frozenset[NamedNode], engines: StaticEngines | None = None
     ) -> EvaluationOptions:
         """How its evaluator works; ``quoted_asserted`` are the streams with that option."""
         asked = self.registration
@@ -118,7 +118,7 @@ class PreparedQuery:
             quoted_asserted=quoted_asserted,
             base_iri=self.query.base_iri,
             sources=self.sources,
-            columnar=columnar,
+            engines=engines or StaticEngines(),
             static_engine=asked.static_engine,
             static_tables=asked.static_tables,
             looked_up=self.looked_up,
@@ -279,12 +279,12 @@ class EvaluatorChoice:
     """Makes the evaluators of one engine: the native one where it can serve, else the one by definition.
 
     A query that falls back says so: the word for its engine is ``reference (<the construct>)``. Without
-    ``statics`` each reads its static parts itself and has terms of its own. ``columnar`` evaluates static
-    parts that are too large for the store.
+    ``statics`` each reads its static parts itself and has terms of its own. ``engines`` evaluate static parts
+    that are too large for the store.
     """
 
     statics: TableRegistry | None = None
-    columnar: ColumnarEngine | None = None
+    engines: StaticEngines = StaticEngines()
 
     def __call__(
         self, prepared: PreparedQuery, store: QuadStore, quoted_asserted: frozenset[NamedNode]
@@ -294,7 +294,7 @@ class EvaluatorChoice:
         Raises QueryTextError or UnsupportedError for what neither evaluates.
         """
         query, sources = prepared.query, prepared.sources
-        options = prepared.options(quoted_asserted, self.columnar)
+        options = prepared.options(quoted_asserted, self.engines)
         # Parts that look into fetched graphs and the store at once are read anew when either changes.
         tables = self.statics if sources is None or not sources.remote_graphs else None
         terms = None if self.statics is None else self.statics.terms

@@ -1,29 +1,32 @@
-"""A dataset of which some graphs are remote: a throw-away store of what one static part may look into.
+"""The dataset that a static part is evaluated over, as a reader shows it, and one with remote graphs.
 
-The remote graphs are there whole; of the store's graphs come the quads with the predicates that the part can
-match, so that the evaluation there is the evaluation over the dataset.
+That is a throw-away store of what one part may look into. The remote graphs are there whole; of the store's
+graphs come the quads with the predicates that the part can match, so that the evaluation there is the
+evaluation over the dataset.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias, Union
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
-from quadrill.store.errors import LimitError
+from quadrill.store.errors import LimitError, UnsupportedError
 from quadrill.store.hosts import AllowedHosts
+from quadrill.store.quads.frozen import FrozenReader
 from quadrill.store.quads.reading import StoreReads
 from quadrill.store.sparql.guard import TextLimits
 from quadrill.store.sparql.query import Querier, QueryRequest, QueryResult
 
 from ..algebra.build import all_nodes
-from ..algebra.graphs import graphs_read, predicates_of
+from ..algebra.graphs import Dataset, graphs_read, predicates_of
 from ..algebra.nodes import Algebra
 from .query import QuerySources
 
 Name = NamedNode | BlankNode | DefaultGraph
 _MOST = 2_000_000
+_ALL_GRAPHS = "SELECT ?g WHERE { GRAPH ?g { } }"
 
 
 class ScratchReader:
@@ -38,19 +41,40 @@ class ScratchReader:
         return self._querier.evaluate(QueryRequest(text, **parameters), self.version)
 
 
-def reads_remote(
-    pattern: Algebra, sources: QuerySources, default: Sequence[Name], named: Sequence[Name]
-) -> bool:
-    """True when a pattern looks into a remote graph of a dataset."""
-    return not sources.remote_graphs.isdisjoint(_looked_into(pattern, default, named))
+Reader: TypeAlias = Union["StoreReads", "ScratchReader", "FrozenReader"]
+"""The store as it is, one version of it, one with remote graphs beside it, or a copy."""
+
+
+def graphs_of(reader: Reader, dataset: Dataset) -> list[NamedNode | BlankNode]:
+    """The named graphs that GRAPH ranges over."""
+    with reader.query(_ALL_GRAPHS, default_graphs=dataset.default, named_graphs=dataset.named) as result:
+        rows = list(result.rows())
+    return sorted((row[0] for row in rows if isinstance(row[0], (NamedNode, BlankNode))), key=str)
+
+
+def nameable(reader: Reader, dataset: Dataset) -> list[NamedNode]:
+    """The named graphs for a text that lists them, which it can only by IRI."""
+    names: list[NamedNode] = []
+    for name in graphs_of(reader, dataset):
+        if isinstance(name, BlankNode):
+            raise UnsupportedError(
+                "a sub-query inside GRAPH ?variable over graphs with blank names",
+                hint="give the graphs IRIs, or name the graph in the query",
+            )
+        names.append(name)
+    return names
+
+
+def reads_remote(pattern: Algebra, sources: QuerySources, dataset: Dataset) -> bool:
+    """True when a pattern looks into a graph of a dataset that is fetched."""
+    remote = sources.remote_graphs
+    return bool(remote) and not remote.isdisjoint(
+        _looked_into(pattern, dataset.default or (), dataset.named or ())
+    )
 
 
 def with_remote(
-    snapshot: StoreReads,
-    pattern: Algebra,
-    sources: QuerySources,
-    default: Sequence[Name],
-    named: Sequence[Name],
+    snapshot: StoreReads, pattern: Algebra, sources: QuerySources, dataset: Dataset
 ) -> ScratchReader:
     """The dataset of one static part.
 
@@ -58,13 +82,12 @@ def with_remote(
         snapshot: the store at one version.
         pattern: the part.
         sources: the remote graphs' contents.
-        default: the graphs of the dataset's default graph.
-        named: the dataset's named graphs.
+        dataset: the graphs of the query.
 
     Raises:
         LimitError: too many quads of the store would have to be copied.
     """
-    store = Store()
+    store, default, named = Store(), dataset.default or (), dataset.named or ()
     graphs = _looked_into(pattern, default, named)
     store.extend(sources.quads(graphs))
     for name in named:

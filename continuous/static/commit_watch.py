@@ -159,6 +159,9 @@ class CommitWatch:
     def _before(self, group: TableGroup, touched: Touched, version: int) -> Affected:
         """The rows of a group before a commit."""
         limits, held, limited = self._limits, group.first.is_held, self._is_limited(group)
+        if limited and held and group.first.background.is_heavy(group.part):
+            if touched.whole or touched.size > _FEW_KEYS or group.keyed_s > limits.keyed_s:
+                return _too_many(group, f"at version {version} its evaluation may hold many rows back")
         if touched.whole:
             if held and (not limited or group.took_s <= limits.quick_s):
                 return "all"
@@ -197,6 +200,7 @@ class CommitWatch:
     def _rows(self, group: TableGroup, touched: Touched) -> Affected:
         limits, evaluator = self._limits, group.first.background
         most = limits.rows if self._is_limited(group) else None
+        began = time.perf_counter()
         try:
             return rows_with(self._store, evaluator, group.part, touched.keys, most, limits.keys_at_once)
         except TooManyRowsError:
@@ -205,6 +209,8 @@ class CommitWatch:
             names = [each.name for each in group.tables]
             log.warning("the static parts of %s are read anew: %s", names, error)
             return "too many"
+        finally:
+            group.keyed_s = time.perf_counter() - began
 
     def _all_rows(self, table: Table) -> list[Solution] | None:
         """All rows of a table; None where they are to be read anew."""

@@ -17,8 +17,9 @@ from ..algebra.canonical import restrict
 from ..algebra.nodes import Term, Values, Var
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import Key, can_be_named
+from ..remote.dataset import Reader
 from ..rows import Solution
-from .static_evaluator import Reader, StaticEvaluator
+from .static_evaluator import StaticEvaluator
 
 KeyValues = Mapping[Key, set[tuple[Term, ...]]]
 """For each set of variables the values that changed rows may have there."""

@@ -25,9 +25,9 @@ from quadrill.store.quads.frozen import FrozenReader
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..operators.arrangement import Arrangement, Key, key_of
+from ..remote.dataset import Reader
 from ..rows import Delta, IdRow, Solution, add
 from .keyed_rows import TermKey, rows_of
-from .static_evaluator import Reader
 from .table import Change, Table
 
 

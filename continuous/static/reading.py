@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 
 from quadrill.store.errors import ConflictError, LimitError, QuadrillError
@@ -205,8 +206,7 @@ class Recomputer:
             while piece := list(islice(waiting, self.rows_each)):
                 number += len(piece)
                 progress.rows += len(piece)
-                if table.users <= 1:
-                    progress.check()
+                _check_wanted(table)
                 if limited:
                     self._check(table, number)
                 if fresh.listed is None:
@@ -238,7 +238,7 @@ class Recomputer:
                 if any(asked):
                     version, at_ms = snapshot.version, self.order.made_at
                     for each, (table, evaluator) in zip(asked, both, strict=True):
-                        others += [] if each else [evaluator.whole(snapshot, table.part)]
+                        others += [] if each else [self._whole(table, evaluator)]
                         table.blind = False
             # What was asked keeps its snapshot: commits go on from here.
             rest = iter(others)
@@ -261,7 +261,7 @@ class Recomputer:
         for _ in range(_TRIES):
             with self.order.lock:
                 before = self.store.version
-            found = [evaluator.whole(self.store, table.part) for table, evaluator in both]
+            found = [self._whole(table, evaluator) for table, evaluator in both]
             with self.order.lock:
                 if self.store.version == before:
                     for table in tables:
@@ -270,10 +270,13 @@ class Recomputer:
             for each in found:
                 each.close()
         with self.order.lock, self.store.snapshot_read() as snapshot:
-            found = [evaluator.whole(snapshot, table.part) for table, evaluator in both]
+            found = [self._whole(table, evaluator) for table, evaluator in both]
             for table in tables:
                 table.blind = False
             return found, snapshot.version, self.order.made_at
+
+    def _whole(self, table: Table, evaluator: StaticEvaluator) -> Generator[Solution]:
+        return evaluator.whole(self.store, table.part, partial(_check_wanted, table))
 
     def _attempt(self, asked: Sequence[Table]) -> None:
         """Read those that were not read meanwhile, with all that their queries need at the same version.
@@ -311,6 +314,12 @@ class Recomputer:
         failures = self._failures[table] = self._failures.get(table, 0) + 1
         wait_s = min(_RETRY_MOST_S, _RETRY_FIRST_S * 2 ** (failures - 1))
         self._background.do_later(wait_s, self._attempt, [table])
+
+
+def _check_wanted(table: Table) -> None:
+    """Raise ConflictError when the making was called off and nobody else wants the table."""
+    if table.users <= 1:
+        active().check()
 
 
 # --- again, after a crash -----------------------------------------------------------------------

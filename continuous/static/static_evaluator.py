@@ -7,28 +7,26 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Literal as OneOf
-from typing import TypeAlias, Union
 
-from pyoxigraph import BlankNode, DefaultGraph, NamedNode
+from pyoxigraph import DefaultGraph, NamedNode
 
 from quadrill.store.changes.commit import Commit
-from quadrill.store.errors import GoneError, QuadrillError, UnsupportedError
-from quadrill.store.quads.frozen import FrozenReader
+from quadrill.store.errors import GoneError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.reading import StoreReads
 from quadrill.store.sparql.guard import AlikeTexts
 from quadrill.store.sparql.query import QueryResult
 
-from ..algebra.build import all_nodes
-from ..algebra.columnar import Choice, ColumnarEngine, Graphs
+from ..algebra.columnar import Choice, Graphs, StaticEngines
 from ..algebra.graphs import Dataset, dataset_of, expand, is_lenient, may_change
-from ..algebra.nodes import Graph, Service, Term
+from ..algebra.held_rows import held_back
+from ..algebra.nodes import Service, Term
 from ..algebra.printer import row_text
 from ..algebra.query import ContinuousQuery, WindowDeclaration
 from ..algebra.static import MERGED_PART, StaticPattern
 from ..algebra.text import static_text
 from ..expressions.choices import Functions, may_grow
-from ..remote.dataset import ScratchReader, reads_remote, with_remote
+from ..remote.dataset import Reader, graphs_of, nameable, reads_remote, with_remote
 from ..remote.query import NO_SOURCES, QuerySources
 from ..rows import Budget, Limits, Solution
 from ..uncertainty import custom_functions
@@ -36,11 +34,8 @@ from ..windows.encoded import WindowKey
 
 log = logging.getLogger("quadrill.continuous")
 
-Reader: TypeAlias = Union["StoreReads", "ScratchReader", "FrozenReader"]
-"""The store as it is, one version of it, one with remote graphs beside it, or a copy."""
-
-_ALL_GRAPHS = "SELECT ?g WHERE { GRAPH ?g { } }"
 _COMMITS_READ = 1000
+_BY_A_WORKER = Choice("oxigraph", "in a worker process: it may hold many rows back")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +47,7 @@ class EvaluationOptions:
     of its elements, or their ``default`` graph (Definition 16.5 of the RSP-QL* paper). ``strict_dataset``
     gives CQELS-QL SPARQL's own rule for FROM NAMED without FROM. ``quoted_asserted``: annotated triples
     count as asserted, on all streams or on those listed. ``sources`` are what the query reads from elsewhere,
-    ``columnar`` evaluates static parts that are too large for the store, ``static_engine`` is whom the query
+    ``engines`` evaluate static parts that are too large for the store, ``static_engine`` is whom the query
     asks for; None leaves it to the former. ``static_tables``: static parts are held, or looked up where they
     can be; None leaves it to the limits of the memory. ``looked_up`` are the places of those that were looked
     up before a restart, with the reason where nobody asked for it; None without a restart. ``limits`` are
@@ -65,7 +60,7 @@ class EvaluationOptions:
     quoted_asserted: bool | frozenset[NamedNode] = False
     base_iri: str | None = None
     sources: QuerySources | None = None
-    columnar: ColumnarEngine | None = None
+    engines: StaticEngines = StaticEngines()
     static_engine: str | None = None
     static_tables: OneOf["table", "lookup", "own"] | None = None
     looked_up: Mapping[int, str | None] | None = None
@@ -93,7 +88,8 @@ class StaticEvaluator:
         self._store = store
         self._base = query.base_iri
         self._made_from = query, options
-        self._columnar = options.columnar
+        self._engines = options.engines
+        self._held: dict[str, int] = {}
         self._wish = options.static_engine
         self._sources = options.sources or NO_SOURCES
         self._texts = AlikeTexts(store.limits)
@@ -119,12 +115,16 @@ class StaticEvaluator:
     # --- at one version -------------------------------------------------------------------------
 
     def evaluate(
-        self, parts: Sequence[StaticPattern], since: int = -1, at: int | None = None
+        self,
+        parts: Sequence[StaticPattern],
+        since: int = -1,
+        at: int | None = None,
+        check: Callable[[], None] = lambda: None,
     ) -> tuple[int, list[list[Solution] | None]]:
         """The version read and the rows of each part, in ORDER BY order where it has one.
 
         None stands for a part that no commit after ``since`` can have touched. A replay says the version to
-        read, ``at``, to which a store that was rewound goes forward.
+        read, ``at``, to which a store that was rewound goes forward. ``check`` is that of `whole`.
         """
         if at is not None:
             self._store.forward(at)
@@ -135,7 +135,7 @@ class StaticEvaluator:
             for part in parts:
                 dataset = self._dataset(snapshot, part)
                 changed = self._may_differ(part, dataset, commits, fetched)
-                found.append(self._rows(snapshot, part, dataset) if changed else None)
+                found.append(self._rows(snapshot, part, dataset, check) if changed else None)
             return snapshot.version, found
 
     def _may_differ(
@@ -146,12 +146,8 @@ class StaticEvaluator:
             return True
         if isinstance(part.pattern, Service):
             return self._sources.of(part.pattern).key in fetched
-        return may_change(part.pattern, commits) or (bool(fetched) and self._is_remote(part, dataset))
-
-    def _is_remote(self, part: StaticPattern, dataset: Dataset) -> bool:
-        """True when a part looks into a graph that is fetched."""
-        return bool(self._sources.remote_graphs) and reads_remote(
-            part.pattern, self._sources, dataset.default or (), dataset.named or ()
+        return may_change(part.pattern, commits) or (
+            bool(fetched) and reads_remote(part.pattern, self._sources, dataset)
         )
 
     def _commits(self, since: int, version: int) -> list[Commit] | None:
@@ -166,15 +162,16 @@ class StaticEvaluator:
             return None
         return commits if commits and commits[-1].version == version else None
 
-    def _rows(self, snapshot: StoreReads, part: StaticPattern, dataset: Dataset) -> list[Solution]:
+    def _rows(
+        self, snapshot: StoreReads, part: StaticPattern, dataset: Dataset, check: Callable[[], None]
+    ) -> list[Solution]:
         if isinstance(part.pattern, Service):
             return self._sources.rows(part.pattern, part.vars)
-        if self._is_remote(part, dataset):
-            default, named = dataset.default or (), dataset.named or ()
-            reader = with_remote(snapshot, part.pattern, self._sources, default, named)
+        if reads_remote(part.pattern, self._sources, dataset):
+            reader = with_remote(snapshot, part.pattern, self._sources, dataset)
             return list(_drained(self._start(reader, part, dataset), len(part.vars)))
         found = asked() if (asked := self.columnar(snapshot, part)) else None
-        return list(self.whole(snapshot, part)) if found is None else found
+        return list(self.whole(snapshot, part, check)) if found is None else found
 
     def columnar(
         self, snapshot: StoreReads, part: StaticPattern
@@ -184,11 +181,11 @@ class StaticEvaluator:
         The snapshot is not needed any more when the rows are read; without rows the engine was not able to:
         a query never depends on it.
         """
-        engine = self._columnar
+        engine = self._engines.columnar
         if engine is None:
             return None
         dataset = self._dataset(snapshot, part)
-        if self._is_remote(part, dataset):
+        if self._sources.remote_graphs and reads_remote(part.pattern, self._sources, dataset):
             return None
         try:
             choice = engine.choose(part.pattern, self._wish)
@@ -197,7 +194,7 @@ class StaticEvaluator:
         self.choices[part.name] = choice
         if choice.engine == "oxigraph":
             return None
-        pattern = expand(part.pattern, partial(self._nameable, snapshot, dataset))
+        pattern = expand(part.pattern, partial(nameable, snapshot, dataset))
         graphs = Graphs.of(dataset.default, dataset.named)
         version, store, base = snapshot.version, self._store, self._base
 
@@ -213,12 +210,31 @@ class StaticEvaluator:
 
     # --- by the store ---------------------------------------------------------------------------
 
-    def whole(self, reader: Reader, part: StaticPattern) -> Generator[Solution]:
+    def is_heavy(self, part: StaticPattern) -> bool:
+        """True when evaluating a part may hold back more rows than there is room for beside others."""
+        bounded = self._engines.bounded
+        if bounded is None:
+            return False
+        held = self._held.get(part.name)
+        if held is None:
+            held = self._held[part.name] = held_back(part.pattern)
+        return held > 0 and bounded.is_heavy(held)
+
+    def whole(
+        self, reader: Reader, part: StaticPattern, check: Callable[[], None] = lambda: None
+    ) -> Generator[Solution]:
         """All rows of a part by the store alone, to be drained in this thread.
 
-        The query begins now: commits may become visible while the rows are read.
+        The query begins now: commits may become visible while the rows are read. ``check`` is called
+        while others compute them, and may raise.
         """
-        return _drained(self.start(reader, part), len(part.vars))
+        bounded = self._engines.bounded
+        if bounded is None or not isinstance(reader, StoreReads) or not self.is_heavy(part):
+            return _drained(self.start(reader, part), len(part.vars))
+        self.choices[part.name] = _BY_A_WORKER
+        dataset = self._dataset(reader, part)
+        pattern = expand(part.pattern, partial(nameable, reader, dataset))
+        return bounded.rows(pattern, part.vars, self._base, dataset, check)
 
     def start(self, reader: Reader, part: StaticPattern, rows: Sequence[Sequence[Term]] = ()) -> QueryResult:
         """The rows of one part as the store is now, to be drained in this thread.
@@ -231,9 +247,7 @@ class StaticEvaluator:
     def _start(
         self, reader: Reader, part: StaticPattern, dataset: Dataset, rows: Sequence[Sequence[Term]] = ()
     ) -> QueryResult:
-        pattern = part.pattern
-        if any(isinstance(each, Graph) for each in all_nodes(pattern)):
-            pattern = expand(pattern, lambda: self._nameable(reader, dataset))
+        pattern = expand(part.pattern, partial(nameable, reader, dataset))
         text = static_text(pattern, part.vars, self._functions, self._base)
         return reader.query(
             text,
@@ -251,20 +265,8 @@ class StaticEvaluator:
             return Dataset(None, None)
         scope = self.scope(part)
         if scope.named is None:
-            return Dataset(scope.default, tuple(_graphs(reader, Dataset(None, None))))
+            return Dataset(scope.default, tuple(graphs_of(reader, Dataset(None, None))))
         return scope
-
-    def _nameable(self, reader: Reader, dataset: Dataset) -> list[NamedNode]:
-        """The named graphs for a text that lists them, which it can only by IRI."""
-        names: list[NamedNode] = []
-        for name in _graphs(reader, dataset):
-            if isinstance(name, BlankNode):
-                raise UnsupportedError(
-                    "a sub-query inside GRAPH ?variable over graphs with blank names",
-                    hint="give the graphs IRIs, or name the graph in the query",
-                )
-            names.append(name)
-        return names
 
 
 def _not_able(error: QuadrillError) -> Choice:
@@ -275,10 +277,3 @@ def _drained(result: QueryResult, width: int) -> Generator[Solution]:
     with result:
         for row in result.rows():
             yield row[:width]
-
-
-def _graphs(reader: Reader, dataset: Dataset) -> list[NamedNode | BlankNode]:
-    """The named graphs that GRAPH ranges over."""
-    with reader.query(_ALL_GRAPHS, default_graphs=dataset.default, named_graphs=dataset.named) as result:
-        rows = list(result.rows())
-    return sorted((row[0] for row in rows if isinstance(row[0], (NamedNode, BlankNode))), key=str)

@@ -123,6 +123,8 @@ class StaticInputs:
         assert self._registry is not None
         wish, earlier = self._options.static_tables, self._options.looked_up
         part, background = self.parts[place], self._new_background
+        if held_because is None and self.background.is_heavy(part):
+            held_because = "its evaluation may hold many rows back"
         asked = wish == "lookup" if earlier is None else place in earlier
         if asked and held_because is None:
             self.looked_up[place] = (earlier or {}).get(place)
@@ -279,7 +281,8 @@ class StaticInputs:
             return {}
         own = [self.tables[place] for place in places]
         since = min((table.version for table in own), default=-1)
-        version, results = self.background.evaluate([self.parts[place] for place in places], since, at)
+        parts, check = [self.parts[place] for place in places], active().check
+        version, results = self.background.evaluate(parts, since, at, check)
         changes: dict[int, TableChange] = {}
         for place, table, rows in zip(places, own, results, strict=True):
             change = None if rows is None else table.replace(rows)

@@ -35,12 +35,14 @@ class TableGroup:
         tables: those in it.
         part: their pattern, the constants in which they differ as further columns behind theirs.
         triggers: where a quad can match that.
+        keyed_s: how long it took to evaluate the rows that a commit may change the last time.
     """
 
     def __init__(self, first: Table) -> None:
         self.tables: dict[Table, None] = {first: None}
         self.part: StaticPattern = first.part
         self.triggers: Sequence[Trigger] = first.triggers
+        self.keyed_s = 0.0
         # The places of the constants in which they differ.
         self._places: tuple[int, ...] = ()
         # The tables by their constants at these places, and the constants by the names of their columns.

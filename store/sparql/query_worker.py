@@ -30,6 +30,7 @@ from typing import Any, TypeAlias
 
 from pyoxigraph import NamedNode, QueryResultsFormat, RdfFormat, Store
 
+from ..changes.commit import graph_of_key
 from ..documents.own_lines import own_quads_of_file
 from ..errors import (
     LimitError,
@@ -49,7 +50,12 @@ HEADER = struct.Struct(">cI")
 BLOCK_BYTES = 1 << 16
 Extension: TypeAlias = Callable[
     [str, str],
-    tuple[str, Mapping[NamedNode, Callable[..., Any]] | None, Mapping[NamedNode, Callable[[], Any]] | None],
+    tuple[
+        str,
+        Mapping[NamedNode, Callable[..., Any]] | None,
+        Mapping[NamedNode, Callable[[], Any]] | None,
+        Callable[[], None] | None,
+    ],
 ]
 DUMP_FILE, GRAPHS_FILE = "quads.nq", "graphs.json"
 
@@ -81,7 +87,7 @@ class WorkerRequest:
         text: SPARQL Query.
         results_format: short name of the format of solutions and booleans, None when none is acceptable.
         graph_format: short name of the format of graphs, None when none is acceptable.
-        base_iri, default_graphs, named_graphs, union: as in `sparql.QueryRequest`, IRIs as texts.
+        base_iri, default_graphs, named_graphs, union: as in `sparql.QueryRequest`, graphs by `graph_key`.
         prefixes: what graphs are written with, where the format has prefixes.
         extension: ``module:function`` that gives, for a text and its base IRI, the text that the store takes
             and the functions and aggregates that it calls; None for a text that is evaluated as it stands.
@@ -185,8 +191,8 @@ def _evaluate(connection: socket.socket, querier: Querier, message: dict[str, An
         message["text"],
         message["base_iri"],
         None,
-        _nodes(message["default_graphs"]),
-        _nodes(message["named_graphs"]),
+        _graphs(message["default_graphs"]),
+        _graphs(message["named_graphs"]),
         message["union"],
     )
     if message["extension"] is not None:
@@ -210,8 +216,8 @@ def _extended(request: QueryRequest, extension: str) -> QueryRequest:
     """The request with what its text calls; that is not the store's own, so it is looked up by name."""
     module, _, name = extension.partition(":")
     extend: Extension = getattr(import_module(module), name)
-    text, functions, aggregates = extend(request.text, request.base_iri or "")
-    return request._replace(text=text, custom_functions=functions, custom_aggregates=aggregates)
+    text, functions, aggregates, check = extend(request.text, request.base_iri or "")
+    return request._replace(text=text, custom_functions=functions, custom_aggregates=aggregates, check=check)
 
 
 class _Blocks:
@@ -279,8 +285,8 @@ def _described(error: QuadrillError) -> dict[str, Any]:
     return known
 
 
-def _nodes(names: Sequence[str] | None) -> list[NamedNode] | None:
-    return None if names is None else [NamedNode(name) for name in names]
+def _graphs(names: Sequence[str] | None) -> list[Any] | None:
+    return None if names is None else list(map(graph_of_key, names))
 
 
 def _read(connection: socket.socket, size: int) -> bytes | None:

@@ -13,7 +13,7 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 from quadrill.app.describing.plan_text import explain_text
 from quadrill.app.describing.queries import describe, explain
 from quadrill.app.describing.static_parts import describe_static
-from quadrill.continuous.algebra.columnar import Choice, Graphs
+from quadrill.continuous.algebra.columnar import Choice, Graphs, StaticEngines
 from quadrill.continuous.algebra.nodes import Algebra, Var
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.language import parse
@@ -65,7 +65,7 @@ def rows_of_the_part(engine: Engine, wish: str | None = None) -> tuple[int, Choi
         "INSERT DATA { GRAPH <http://x/g> { <urn:a> <http://x/name> 1 . <urn:b> <http://x/name> 2 } }"
     )
     query = parse(TEXT, dialect="cqels")
-    options = EvaluationOptions(name="q", columnar=engine, static_engine=wish)
+    options = EvaluationOptions(name="q", engines=StaticEngines(engine), static_engine=wish)
     evaluator = NativeEvaluator(query, store, options)
     refresh(evaluator)
     (facts,) = describe_static(query, evaluator, None, 0)
@@ -123,7 +123,7 @@ def test_a_description_tells_who_read_a_static_part_and_why() -> None:
         (Engine(refuses=True), "oxigraph", "spark was not able to: a test is not supported"),
         (Engine(engine="oxigraph"), "oxigraph", "so the test says"),
     ):
-        with bench(columnar=engine) as one:
+        with bench(engines=StaticEngines(engine)) as one:
             one.register("q", TEXT)
             (part,) = describe(one.engine, "q")["static_parts"]
             assert (part["engine"], part["engine_reason"]) == (who, why)
@@ -133,7 +133,7 @@ def test_a_description_tells_who_read_a_static_part_and_why() -> None:
 
 def test_a_part_that_is_read_anew_is_asked_for_again_at_the_version_of_its_turn() -> None:
     engine = Engine()
-    with bench(columnar=engine, static_limits=NEVER_QUICK) as one:
+    with bench(engines=StaticEngines(engine), static_limits=NEVER_QUICK) as one:
         one.register("q", TEXT)
         # A bulk load has only counts, so the rows are read whole.
         graph = NamedNode("http://x/g")
@@ -155,7 +155,7 @@ def test_while_a_part_is_read_anew_the_old_rows_serve_under_their_version() -> N
             return super().rows(store, version, *given)
 
     graph = NamedNode("http://x/g")
-    with bench(columnar=Slow(), threaded=True, static_limits=NEVER_QUICK) as one:
+    with bench(engines=StaticEngines(Slow()), threaded=True, static_limits=NEVER_QUICK) as one:
         one.register("q", TEXT)
         one.store.bulk_extend([Quad(NamedNode("urn:a"), NamedNode("http://x/name"), Literal("1"), graph)])
         assert begun.wait(30)
@@ -204,7 +204,9 @@ def test_queries_begin_although_large_commits_come_all_the_time(texts: list[str]
                 add=[Quad(x, NamedNode(f"http://x/{p}"), x) for x in names for p in ("label", "kind")]
             )
 
-    with bench(columnar=Reading(), threaded=True, static_limits=StaticLimits(keys=3, quick_s=0)) as one:
+    with bench(
+        engines=StaticEngines(Reading()), threaded=True, static_limits=StaticLimits(keys=3, quick_s=0)
+    ) as one:
         writer = threading.Thread(target=write, args=(one.store,))
         writer.start()
         threading.Timer(20, ended.set).start()

@@ -226,9 +226,9 @@ def test_commits_do_not_wait_for_rows_that_oxigraph_groups_first(monkeypatch: py
     begin = StaticEvaluator.whole
     tries: list[int] = []
 
-    def slow(self: StaticEvaluator, reader: Any, part: Any) -> Any:
+    def slow(self: StaticEvaluator, reader: Any, part: Any, *check: Any) -> Any:
         """While the query begins another thread writes, and is done before the query has begun."""
-        found = begin(self, reader, part)
+        found = begin(self, reader, part, *check)
         tries.append(store.version)
         if len(tries) < 3:
             writer = threading.Thread(target=lambda: store.apply(add=[quad("b", str(len(tries)))]))

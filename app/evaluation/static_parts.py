@@ -1,0 +1,211 @@
+"""Static parts of continuous queries that may hold many rows back: a worker evaluates them.
+
+part -> pickled, as the text of a request -> `as_evaluated`, in the worker: SPARQL and what it calls
+-> rows, into a file -> the table that asked
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pyoxigraph import (
+    QueryResultsFormat,
+    QuerySolutions,
+    parse_query_results,
+)
+
+from quadrill.continuous.algebra.columnar import Row
+from quadrill.continuous.algebra.graphs import Dataset
+from quadrill.continuous.algebra.nodes import Algebra, Var
+from quadrill.continuous.algebra.text import static_text
+from quadrill.continuous.expressions.choices import Functions
+from quadrill.continuous.rows import Budget, Limits
+from quadrill.continuous.uncertainty import custom_functions
+from quadrill.store.changes.commit import GraphName, graph_key
+from quadrill.store.errors import QuadrillError
+from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.query_worker import WorkerRequest
+
+from .admission import MAX_SCANNED_QUADS
+from .answer import QueryTimeoutError
+from .extensions import Extended
+from .held_rows import MOST_ROWS, Room
+from .processes import Process
+from .workers import StoreCopy, WorkerLostError, WorkerPool, taken
+
+IN_WORKERS = f"{__name__}:as_evaluated"
+"""Where worker processes find `as_evaluated`."""
+_LONGEST_TEXT = 300
+_SPOOLED_BYTES = 1 << 20
+
+
+class HeavyPartError(QuadrillError):
+    """A static part of a query needs more than it may."""
+
+    code = "static-part-too-heavy"
+
+
+@dataclass(frozen=True, slots=True)
+class PartLimits:
+    """What one static part may need in a worker; 0 is no limit but for the time.
+
+    Attributes:
+        seconds: of evaluation.
+        max_bytes: of its rows, as JSON.
+        text: characters of one value that its expressions make.
+        texts: of all such values.
+        rows: that may be held back within the server, of several patterns,
+        scanned: or of one.
+    """
+
+    seconds: float = 600.0
+    max_bytes: int = 0
+    text: int = 0
+    texts: int = 0
+    rows: int = MOST_ROWS
+    scanned: int = MAX_SCANNED_QUADS
+
+
+class StaticParts:
+    """The `BoundedEngine` of a server: one part at a time, in a process beside those for requests."""
+
+    def __init__(self, store: QuadStore, workers: WorkerPool, limits: PartLimits) -> None:
+        """Parts over ``store``, evaluated by ``workers``; where there are none, heavy ones are refused."""
+        self._store = store
+        self._workers = workers
+        self._limits = limits
+        self._room = Room(lambda: store.quad_count, limits.rows, limits.scanned)
+        self._one = threading.Lock()
+
+    def is_heavy(self, held: int) -> bool:
+        """True when so many patterns may have more rows than may be held back within the server."""
+        return not self._room.has(held)
+
+    def rows(
+        self,
+        pattern: Algebra,
+        columns: Sequence[Var],
+        base_iri: str | None,
+        dataset: Dataset,
+        check: Callable[[], None],
+    ) -> Generator[Row]:
+        """The rows of a pattern; see `BoundedEngine`."""
+        limits = self._limits
+        task = _Task(pattern, tuple(columns), base_iri, limits.text, limits.texts)
+        if not self._workers.evaluates:
+            raise task.error(
+                f"may hold back more than {limits.rows} rows, and there is no worker for that (workers is 0)",
+                "set workers to 1 or more",
+            )
+        request = WorkerRequest(
+            copy="",
+            version=0,
+            text=base64.b64encode(pickle.dumps(task)).decode(),
+            results_format="json",
+            graph_format=None,
+            default_graphs=_keys(dataset.default),
+            named_graphs=_keys(dataset.named),
+            extension=IN_WORKERS,
+        )
+        found = self._begun(self._workers.present_copy(), task, request, check)
+        next(found)
+        return found
+
+    def _begun(
+        self, copy: StoreCopy, task: _Task, request: WorkerRequest, check: Callable[[], None]
+    ) -> Generator[Row]:
+        """Gives one row before the first, and lets the copy go however it ends."""
+        released = False
+        try:
+            yield ()
+            with self._workers.spool(_SPOOLED_BYTES) as spool:
+                with taken(self._one, check):
+                    self._evaluate(copy, task, request, _Limited(spool, self._limits.max_bytes), check)
+                released = True
+                self._workers.release(copy)
+                spool.seek(0)
+                solutions = parse_query_results(spool, QueryResultsFormat.JSON)
+                assert isinstance(solutions, QuerySolutions)
+                for solution in solutions:
+                    yield tuple(solution)
+        finally:
+            if not released:
+                self._workers.release(copy)
+
+    def _evaluate(
+        self, copy: StoreCopy, task: _Task, request: WorkerRequest, sink: _Limited, check: Callable[[], None]
+    ) -> None:
+        limits, memory = self._limits, self._workers.memory_bytes
+        process = Process(0, "static part", "", "", time.monotonic())
+        try:
+            self._workers.run_beside(copy, request, sink, process, limits.seconds, check)
+        except WorkerLostError as error:
+            raise task.error(
+                f"most likely needs more memory than a worker may have (worker_memory_bytes, {memory} bytes)",
+                "raise the setting worker_memory_bytes",
+            ) from error
+        except QueryTimeoutError as error:
+            raise task.error(
+                f"took longer than {limits.seconds:g} s (max_static_time)",
+                "raise the setting max_static_time",
+            ) from error
+        except _TooLargeError as error:
+            raise task.error(
+                f"has rows of more than {limits.max_bytes} bytes (max_result_bytes)",
+                "raise the setting max_result_bytes",
+            ) from error
+
+
+class _Task(NamedTuple):
+    """A part on its way to a worker; ``text`` and ``texts`` are those of `PartLimits`."""
+
+    pattern: Algebra
+    columns: tuple[Var, ...]
+    base_iri: str | None
+    text: int
+    texts: int
+
+    def error(self, what: str, advice: str) -> HeavyPartError:
+        """Says what is wrong with the part, and what can be done."""
+        text = " ".join(static_text(self.pattern, self.columns, None).split())
+        told = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} …"
+        return HeavyPartError(f"the static part {told} {what}", hint=f"Make the part narrower, or {advice}.")
+
+
+def as_evaluated(text: str, base_iri: str) -> Extended:
+    """In a worker: the text that the store takes of a part, with what it calls."""
+    task: _Task = pickle.loads(base64.b64decode(text))
+    limits = Limits(text=task.text, bytes=task.texts)
+    functions = Functions("", custom_functions(), Budget(limits))
+    written = static_text(task.pattern, task.columns, functions, task.base_iri)
+    return Extended(written, functions.functions, functions.aggregates, functions.limited.begun())
+
+
+def _keys(graphs: Sequence[GraphName] | None) -> tuple[str, ...] | None:
+    return None if graphs is None else tuple(map(graph_key, graphs))
+
+
+class _TooLargeError(Exception):
+    """More was written than may be."""
+
+
+class _Limited:
+    """Passes on what is written, up to a size; 0 is no limit."""
+
+    def __init__(self, target: Any, most_bytes: int) -> None:
+        self._target = target
+        self._most = most_bytes
+        self._size = 0
+
+    def write(self, data: bytes) -> int:
+        self._size += len(data)
+        if self._most and self._size > self._most:
+            raise _TooLargeError
+        self._target.write(data)
+        return len(data)
