@@ -113,7 +113,7 @@ class Settings:
     workers: int = _setting(
         2,
         "processes",
-        "Processes for heavy queries and updates, which can be killed; 0 evaluates everything in the server.",
+        "Processes for heavy queries and updates, which can be killed; 0: such queries in the server.",
     )
     worker_memory_bytes: int = _setting(
         1 << 32, "bytes", "Memory that one such process may take; 0 for no limit."
@@ -178,7 +178,7 @@ class Settings:
         0, "rows", "Most rows of static parts in memory, shared ones counted once; 0 for no limit."
     )
     max_query_static_rows: int = _setting(
-        0, "rows", "Most rows of the static parts of one continuous query; 0 for no limit."
+        10_000_000, "rows", "Most rows of the static parts of one continuous query; 0 for no limit."
     )
     templates: bool = _setting(
         True, "", "Queries that differ only in constants are evaluated together by one plan."

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
+from quadrill.continuous.algebra.columnar import StaticEngines
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.errors import reason_of
 from quadrill.continuous.inputs import NEVER, Arrival, Element, StreamInput
@@ -91,6 +92,8 @@ def _run(
         ),
         default_limits=replace(given, kept=limits.rows, bytes=limits.bytes),
     )
+    heavy = engine.settings.engines.bounded
+    engines = StaticEngines(bounded=None if heavy is None else heavy.within(limits.ms / 1000))
     progress = Progress(limited=True)
     evaluator = None
 
@@ -105,7 +108,7 @@ def _run(
     timer.start()
     try:
         with entered(progress):
-            evaluator = EvaluatorChoice(engines=engine.settings.engines)(bounded, store, frozenset())
+            evaluator = EvaluatorChoice(engines=engines)(bounded, store, frozenset())
             trial = engine.trial(bounded, evaluator, events)
             try:
                 taken, stopped = _take(trial, inputs, end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any
 
@@ -182,11 +183,8 @@ class SparqlEndpoint:
                 check_text=check_text,
                 cause="update",
             )
-            try:
-                return update(room=Room(self.quads) if self._workers.takes(0) else None)
-            except HeldBackError:
-                if not self._workers.takes(self.quads()):
-                    return update()
+            with suppress(HeldBackError):
+                return update(room=Room(self.quads))
             task = UpdateTask(
                 text,
                 quads=self.store.limits.quads,

@@ -11,7 +11,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from pyoxigraph import (
@@ -33,7 +33,7 @@ from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.query_worker import WorkerRequest
 
 from .admission import MAX_SCANNED_QUADS
-from .answer import QueryTimeoutError
+from .answer import QueryTimeoutError, timeout_error
 from .extensions import Extended
 from .held_rows import MOST_ROWS, Room
 from .processes import Process
@@ -75,17 +75,23 @@ class PartLimits:
 class StaticParts:
     """The `BoundedEngine` of a server: one part at a time, in a process beside those for requests."""
 
-    def __init__(self, store: QuadStore, workers: WorkerPool, limits: PartLimits) -> None:
-        """Parts over ``store``, evaluated by ``workers``; where there are none, heavy ones are refused."""
+    def __init__(
+        self, store: QuadStore, workers: WorkerPool, limits: PartLimits, one: threading.Lock | None = None
+    ) -> None:
+        """Parts over ``store``, evaluated by ``workers`` one at a time, as ``one`` says where it is given."""
         self._store = store
         self._workers = workers
         self._limits = limits
         self._room = Room(lambda: store.quad_count, limits.rows, limits.scanned)
-        self._one = threading.Lock()
+        self._one = one or threading.Lock()
 
     def is_heavy(self, held: int) -> bool:
         """True when so many patterns may have more rows than may be held back within the server."""
         return not self._room.has(held)
+
+    def within(self, seconds: float) -> StaticParts:
+        """The same with less time for a part."""
+        return StaticParts(self._store, self._workers, replace(self._limits, seconds=seconds), self._one)
 
     def rows(
         self,
@@ -98,11 +104,6 @@ class StaticParts:
         """The rows of a pattern; see `BoundedEngine`."""
         limits = self._limits
         task = _Task(pattern, tuple(columns), base_iri, limits.text, limits.texts)
-        if not self._workers.evaluates:
-            raise task.error(
-                f"may hold back more than {limits.rows} rows, and there is no worker for that (workers is 0)",
-                "set workers to 1 or more",
-            )
         request = WorkerRequest(
             copy="",
             version=0,
@@ -125,8 +126,7 @@ class StaticParts:
         try:
             yield ()
             with self._workers.spool(_SPOOLED_BYTES) as spool:
-                with taken(self._one, check):
-                    self._evaluate(copy, task, request, _Limited(spool, self._limits.max_bytes), check)
+                self._evaluate(copy, task, request, _Limited(spool, self._limits.max_bytes), check)
                 released = True
                 self._workers.release(copy)
                 spool.seek(0)
@@ -143,8 +143,16 @@ class StaticParts:
     ) -> None:
         limits, memory = self._limits, self._workers.memory_bytes
         process = Process(0, "static part", "", "", time.monotonic())
+        until = process.started + limits.seconds
+
+        def look() -> None:
+            check()
+            if time.monotonic() > until:
+                raise timeout_error(limits.seconds, process.kind)
+
         try:
-            self._workers.run_beside(copy, request, sink, process, limits.seconds, check)
+            with taken(self._one, look):
+                self._workers.run_beside(copy, request, sink, process, until - time.monotonic(), check)
         except WorkerLostError as error:
             raise task.error(
                 f"most likely needs more memory than a worker may have (worker_memory_bytes, {memory} bytes)",

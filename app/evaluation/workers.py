@@ -114,7 +114,7 @@ class WorkerPool:
         Args:
             store: what to evaluate on.
             folder: the data folder, on whose disk copies cost nothing; None for a store in memory.
-            size: processes at most; 0 evaluates everything in the server.
+            size: processes for queries at most; 0 evaluates these in the server.
             memory_bytes: memory of one process at most, 0 for no limit.
             max_nesting: the limit on texts.
         """
@@ -133,11 +133,6 @@ class WorkerPool:
         self._closed = False
 
     @property
-    def evaluates(self) -> bool:
-        """False where everything is evaluated in the server."""
-        return self._size > 0 and not self._closed
-
-    @property
     def memory_bytes(self) -> int:
         """Memory of one process at most, 0 for no limit."""
         return self._memory
@@ -148,7 +143,7 @@ class WorkerPool:
 
     def takes(self, quads: int) -> bool:
         """True when a store of that size can be queried by workers."""
-        return self.evaluates and (self._parent is not None or quads <= MAX_DUMPED_QUADS)
+        return self._size > 0 and not self._closed and (self._parent is not None or quads <= MAX_DUMPED_QUADS)
 
     def run(
         self,
@@ -294,7 +289,7 @@ class WorkerPool:
         finally:
             process.stop = None
             with self._lock:
-                kept = good and not self._closed and len(self._idle) < self._size
+                kept = good and not self._closed and len(self._idle) < max(self._size, 1)
                 if kept:
                     self._idle.append(worker)
             if not kept:

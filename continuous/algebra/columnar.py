@@ -89,6 +89,10 @@ class BoundedEngine(Protocol):
         """True when so many patterns (`held_back`) may have more rows in the store than there is room for."""
         ...
 
+    def within(self, seconds: float) -> BoundedEngine:
+        """The same with less time for a part."""
+        ...
+
     def rows(
         self,
         pattern: Algebra,

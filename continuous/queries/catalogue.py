@@ -45,9 +45,7 @@ from .prepare import PreparedQuery
 from .registration import Registration
 from .running import RunningQuery
 
-_MOST_GONE = 1_000
-"""Queries that are gone are forgotten when there are more of them, and more than of the others."""
-
+_FORGOTTEN_AT_ONCE = 1_000
 
 class Making(Future[Evaluator]):
     """An evaluator that is being made, which takes as long as its static parts are read.
@@ -380,7 +378,7 @@ class QueryCatalogue:
             if self._registry is None:
                 self._dropped.add(entry.name)
             self._gone += 1
-        if self._gone > max(_MOST_GONE, len(self._entries)):
+        if self._gone > max(_FORGOTTEN_AT_ONCE, len(self._entries)):
             self._gone, self._result_iris, self._read = 0, set(), set()
             for prepared in [each.prepared for each in self.entries()]:
                 if prepared is not None:

@@ -115,16 +115,12 @@ class StaticEvaluator:
     # --- at one version -------------------------------------------------------------------------
 
     def evaluate(
-        self,
-        parts: Sequence[StaticPattern],
-        since: int = -1,
-        at: int | None = None,
-        check: Callable[[], None] = lambda: None,
+        self, parts: Sequence[StaticPattern], since: int = -1, at: int | None = None
     ) -> tuple[int, list[list[Solution] | None]]:
         """The version read and the rows of each part, in ORDER BY order where it has one.
 
         None stands for a part that no commit after ``since`` can have touched. A replay says the version to
-        read, ``at``, to which a store that was rewound goes forward. ``check`` is that of `whole`.
+        read, ``at``, to which a store that was rewound goes forward.
         """
         if at is not None:
             self._store.forward(at)
@@ -135,7 +131,7 @@ class StaticEvaluator:
             for part in parts:
                 dataset = self._dataset(snapshot, part)
                 changed = self._may_differ(part, dataset, commits, fetched)
-                found.append(self._rows(snapshot, part, dataset, check) if changed else None)
+                found.append(self._rows(snapshot, part, dataset) if changed else None)
             return snapshot.version, found
 
     def _may_differ(
@@ -162,16 +158,14 @@ class StaticEvaluator:
             return None
         return commits if commits and commits[-1].version == version else None
 
-    def _rows(
-        self, snapshot: StoreReads, part: StaticPattern, dataset: Dataset, check: Callable[[], None]
-    ) -> list[Solution]:
+    def _rows(self, snapshot: StoreReads, part: StaticPattern, dataset: Dataset) -> list[Solution]:
         if isinstance(part.pattern, Service):
             return self._sources.rows(part.pattern, part.vars)
         if reads_remote(part.pattern, self._sources, dataset):
             reader = with_remote(snapshot, part.pattern, self._sources, dataset)
             return list(_drained(self._start(reader, part, dataset), len(part.vars)))
         found = asked() if (asked := self.columnar(snapshot, part)) else None
-        return list(self.whole(snapshot, part, check)) if found is None else found
+        return list(self.whole(snapshot, part)) if found is None else found
 
     def columnar(
         self, snapshot: StoreReads, part: StaticPattern

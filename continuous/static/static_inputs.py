@@ -281,8 +281,7 @@ class StaticInputs:
             return {}
         own = [self.tables[place] for place in places]
         since = min((table.version for table in own), default=-1)
-        parts, check = [self.parts[place] for place in places], active().check
-        version, results = self.background.evaluate(parts, since, at, check)
+        version, results = self.background.evaluate([self.parts[place] for place in places], since, at)
         changes: dict[int, TableChange] = {}
         for place, table, rows in zip(places, own, results, strict=True):
             change = None if rows is None else table.replace(rows)

@@ -56,7 +56,7 @@ def test_an_update_that_holds_much_back_ends_its_worker_alone(
     start_server: Start, tmp_path: Path, shape: str, place: str
 ) -> None:
     settings: dict[str, Any] = {"data": str(tmp_path)} if place == "folder" else {}
-    server = start_server(workers=1, worker_memory_bytes=MEMORY, **settings)
+    server = start_server(workers=int(shape != "minus"), worker_memory_bytes=MEMORY, **settings)
     server.client.timeout = 150
     before = f"{data(100)} ; " if place == "behind other operations" else ""
     if not before:

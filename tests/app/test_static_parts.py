@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from quadrill.app import running
+from quadrill.app.config import Settings
 from quadrill.app.evaluation.static_parts import PartLimits, StaticParts
 from quadrill.app.evaluation.workers import WorkerPool
 from quadrill.continuous.algebra.columnar import StaticEngines
@@ -20,12 +22,12 @@ from quadrill.continuous.algebra.static import StaticPattern, split_static
 from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.language import parse
 from quadrill.continuous.rows import Solution
-from quadrill.continuous.static.reading import Progress, entered
+from quadrill.continuous.static.reading import Progress
 from quadrill.continuous.static.static_evaluator import EvaluationOptions, StaticEvaluator
 from quadrill.store.errors import ConflictError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
 
-from .conftest import LiveServer, Start, problem_of
+from .conftest import LiveServer, Start
 from .test_held_rows import MEMORY, THREE, UPDATE, data
 from .test_server import eventually
 
@@ -60,27 +62,17 @@ def settled(server: LiveServer, name: str) -> dict[str, Any]:
     raise AssertionError("it is still materialising")
 
 
-@pytest.mark.parametrize(("shape", "place"), [("order", "folder"), ("minus", "folder"), ("group", "memory")])
+@pytest.mark.parametrize(("shape", "place"), [("minus", "folder"), ("group", "memory")])
 def test_a_query_with_a_part_that_holds_much_back_fails_alone(
     start_server: Start, tmp_path: Path, shape: str, place: str
 ) -> None:
     folder = {"data": str(tmp_path)} if place == "folder" else {}
-    server = start_server(workers=1, worker_memory_bytes=MEMORY, **folder)
+    server = start_server(workers=0, worker_memory_bytes=MEMORY, **folder)
     server.client.post("/update", content=data(200), headers=UPDATE).raise_for_status()
     found = registered(server, "heavy", SHAPES[shape])
     said = found.get("error") or found["detail"]
     assert "<urn:p>" in said and f"(worker_memory_bytes, {MEMORY} bytes)" in said
     assert registered(server, "light", "?a <urn:p> ?x")["state"] == "running"
-
-
-def test_without_workers_such_a_query_is_refused(start_server: Start) -> None:
-    server = start_server(workers=0)
-    server.client.post("/update", content=data(200), headers=UPDATE).raise_for_status()
-    answer = server.client.post("/queries", json={"name": "heavy", "query": query(SHAPES["order"])})
-    problem = problem_of(answer, 400)
-    assert problem["code"] == "static-part-too-heavy"
-    assert "500000 rows" in problem["detail"] and "workers is 0" in problem["detail"]
-    assert "workers" in problem["hint"]
 
 
 DATA = """
@@ -175,11 +167,11 @@ def test_a_part_of_a_registration_that_was_called_off_ends(parts: Parts) -> None
     progress, found = Progress(), list[Exception]()
 
     def make() -> None:
-        with entered(progress):
-            try:
-                parts.rows(LONG, PartLimits(rows=0, scanned=0))
-            except ConflictError as error:
-                found.append(error)
+        evaluator, part = parts.evaluator(LONG, PartLimits(rows=0, scanned=0))
+        try:
+            list(evaluator.whole(parts.store, part, progress.check))
+        except ConflictError as error:
+            found.append(error)
 
     thread = threading.Thread(target=make)
     thread.start()
@@ -188,6 +180,38 @@ def test_a_part_of_a_registration_that_was_called_off_ends(parts: Parts) -> None
     progress.called_off = True
     thread.join(10)
     assert len(found) == 1
+
+
+def test_less_time_may_be_given(parts: Parts) -> None:
+    bounded = StaticParts(parts.store, parts.pool, PartLimits(rows=0, scanned=0)).within(0.3)
+    asked = parse(f"SELECT * {LONG}", dialect="sparql")
+    evaluator = StaticEvaluator(asked, parts.store, EvaluationOptions(engines=StaticEngines(bounded=bounded)))
+    (part,) = split_static(asked.root, in_scope(asked.root))[1]
+    with pytest.raises(QuadrillError, match=r"took longer than 0.3 s"):
+        evaluator.evaluate([part])
+
+
+def test_after_a_restart_such_a_query_fails_alone_again(tmp_path: Path) -> None:
+    settings = Settings(data=str(tmp_path), port=0, worker_memory_bytes=MEMORY)
+    with running.serve(settings) as first:
+        server = LiveServer(first)
+        server.client.post("/update", content=data(20), headers=UPDATE).raise_for_status()
+        assert registered(server, "heavy", SHAPES["group"])["state"] == "running"
+        server.client.post("/update", content=data(220), headers=UPDATE).raise_for_status()
+
+        def problem() -> Any:
+            return server.client.get("/queries/heavy").json()["static_parts"][0]["problem"]
+
+        until = time.monotonic() + 60
+        while problem() is None and time.monotonic() < until:
+            time.sleep(0.1)
+        assert "worker_memory_bytes" in problem()
+        server.client.close()
+    with running.serve(settings) as second:
+        server = LiveServer(second)
+        assert server.client.get("/health/ready").status_code == 200
+        found = settled(server, "heavy")
+        assert found["state"] == "failed" and "worker_memory_bytes" in found["error"]
 
 
 def test_what_follows_commits_is_read_anew_by_a_worker_where_many_keys_change(start_server: Start) -> None:
