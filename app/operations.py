@@ -387,7 +387,7 @@ OPERATIONS: tuple[ApiCall, ...] = (
         answers=(*EVENTS, *RESULT_TYPES),
     ),
     ApiCall("post", "/loads", "load a file below the load folders as a job", (202,), (), JSON, JSON, "write"),
-    ApiCall("get", "/jobs", "all jobs", (200,), answers=JSON),
+    ApiCall("get", "/jobs", "all jobs, or their progress as events", (200,), answers=(*JSON, *EVENTS)),
     ApiCall("get", "/jobs/{job_id}", "one job, or its progress as events", (200,), answers=(*JSON, *EVENTS)),
     ApiCall("delete", "/jobs/{job_id}", "cancel a load", (202,), answers=JSON, role="write"),
     ApiCall(

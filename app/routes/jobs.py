@@ -36,8 +36,11 @@ def load() -> Response:
 
 @blueprint.get("/jobs")
 def list_jobs() -> Response:
-    """All jobs."""
-    return incoming.json_response({"jobs": [describe(record) for record in services().jobs.list()]})
+    """All jobs; as events, also while they go on."""
+    form = event_form(request.headers.get("Accept"), (negotiation.JSON_RESULTS,))
+    if form is None:
+        return incoming.json_response({"jobs": [describe(record) for record in services().jobs.list()]})
+    return _events(form, None)
 
 
 @blueprint.get("/jobs/<job_id>")
@@ -45,8 +48,10 @@ def get_job(job_id: str) -> Response:
     """One job; as events while it goes on."""
     record = services().jobs.get(job_id)
     form = event_form(request.headers.get("Accept"), (negotiation.JSON_RESULTS,))
-    if form is None:
-        return incoming.json_response(describe(record))
+    return incoming.json_response(describe(record)) if form is None else _events(form, job_id)
+
+
+def _events(form: str, job_id: str | None) -> Response:
     return EventStream(
         JobSource(services().jobs, job_id, written_as(form)),
         services().fanout,
@@ -83,27 +88,32 @@ def make_backup() -> Response:
 
 
 class JobSource:
-    """A job's progress as events; a thread of its own waits, since jobs are few."""
+    """The progress of a job, or of all, as events; a thread of its own waits, since jobs are few."""
 
     more = False
 
-    def __init__(self, jobs: JobQueue, job_id: str, write: Write) -> None:
+    def __init__(self, jobs: JobQueue, job_id: str | None, write: Write) -> None:
         self.finished = False
         self._jobs = jobs
         self._job_id = job_id
         self._write = write
-        self._last = b""
+        self._last: dict[str, bytes] = {}
         self._closed = False
 
     def take(self) -> list[bytes]:
-        """The job's state when it is another than the one sent last."""
-        record = self._jobs.get(self._job_id)
-        self.finished = record.state in _FINAL
-        shown = self._write("progress", json.dumps(describe(record), ensure_ascii=False), None)
-        if shown == self._last:
-            return []
-        self._last = shown
-        return [shown]
+        """The states of jobs that are others than those sent last."""
+        if self._job_id is None:
+            records = self._jobs.list()
+        else:
+            records = [self._jobs.get(self._job_id)]
+            self.finished = records[0].state in _FINAL
+        told = []
+        for record in records:
+            shown = self._write("progress", json.dumps(describe(record), ensure_ascii=False), None)
+            if shown != self._last.get(record.id):
+                self._last[record.id] = shown
+                told.append(shown)
+        return told
 
     def listen(self, wake: Callable[[], None]) -> None:
         """Call ``wake`` at each change."""

@@ -65,6 +65,19 @@ def test_a_file_below_a_load_folder_is_loaded(fresh: LiveServer, folder: Path) -
     assert finished(fresh, absolute.json()["id"])["state"] == "done"
 
 
+def test_the_progress_of_all_jobs_is_followed_at_once(fresh: LiveServer) -> None:
+    first = fresh.client.post("/loads", json={"source": "a.nt"}).json()["id"]
+    finished(fresh, first)
+    with EventReader(fresh, "/jobs") as feed:
+        (before,) = feed.take(1)
+        assert (before.kind, json.loads(before.data)["id"]) == ("progress", first)
+        second = fresh.client.post("/loads", json={"source": "b.nt.gz"}).json()["id"]
+        told: dict[str, str] = {}
+        while told.get("state") != "done":
+            told = json.loads(feed.take(1)[0].data)
+        assert told["id"] == second
+
+
 def test_a_bad_line_fails_a_strict_job_with_its_place_and_loads_nothing(fresh: LiveServer) -> None:
     strict = {"source": "bad.nt", "strict": True}
     failed = finished(fresh, fresh.client.post("/loads", json=strict).json()["id"])
