@@ -73,7 +73,7 @@ class Replay:
                 case "input" if record.number <= processed or not usable:
                     self._input(record, counted=record.number <= last)
                 case "unstream" if record.number <= processed or not usable:
-                    self._drop_stream(members)
+                    self._drop_stream(members, counted=record.number <= last)
                 case _ if record.number > processed:
                     if record.kind == "swap":
                         self.past.swaps.update(_tables_of(members))
@@ -165,7 +165,7 @@ class Replay:
             case "stream":
                 return kinds.StreamTurn(members["stream"])
             case "unstream":
-                self._drop_stream(members)
+                self._drop_stream(members, counted=counted)
             case "epoch":
                 return self._epoch_turn(members["epoch"])
             case "source":
@@ -265,12 +265,16 @@ class Replay:
         running.dropped_before = members.get("dropped_before")
         return kinds.AttachTurn(running, members["reset"], members.get("from"))
 
-    def _drop_stream(self, members: Mapping[str, Any]) -> None:
-        """A stream was dropped; the one of that IRI now, if any, was declared later."""
-        self._parts.acceptor.receipts.forget(members["stream"])
+    def _drop_stream(self, members: Mapping[str, Any], *, counted: bool) -> None:
+        """A stream was dropped; the one of that IRI now, if any, was declared later.
+
+        ``counted``: its figures and receipts are those of a checkpoint from after that.
+        """
         stream = self._parts.streams.find(members["stream"])
+        if not counted:
+            self._parts.acceptor.receipts.forget(members["stream"])
         if stream is not None:
-            stream.begin_anew()
+            stream.begin_anew(counted=counted)
 
 
 def registration_of(members: Mapping[str, Any]) -> Registration:

@@ -187,10 +187,11 @@ class StreamState:
         for name, value in zip(_FIGURES, [*figures, 0], strict=False):
             setattr(self, name, value)
 
-    def begin_anew(self) -> None:
-        """A stream of this IRI was dropped: nothing has come to this one yet."""
-        self.restore_figures([None, None, False, 1, 0, 0, 0, 0, None, 0])
-        self.dead_letters.restore(())
+    def begin_anew(self, *, counted: bool) -> None:
+        """A stream of this IRI was dropped: what it retained goes, and what it counted unless that is ours."""
+        if not counted:
+            self.restore_figures([None, None, False, 1, 0, 0, 0, 0, None, 0])
+            self.dead_letters.restore(())
         self.inputs.clear()
         self.retained = self.weight = 0
 

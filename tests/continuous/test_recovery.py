@@ -292,6 +292,31 @@ def test_a_crash_does_not_bring_back_the_keys_of_a_dropped_stream(tmp_path: Path
     life.stop()
 
 
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_a_stream_in_the_place_of_a_dropped_one_goes_on_after_a_crash(
+    tmp_path: Path, checkpointed: bool
+) -> None:
+    life = Life(tmp_path / "d", ManualClock(1_000_000))
+    for at in (1_000, 2_000, 3_000):
+        life.push(at, "before")
+    life.engine.drop_stream(E + "s")
+    life.engine.declare_stream(E + "s")
+    first = life.push(5_000, "a", idempotency_key="k", position=("source", "1"))
+    life.push(4_000, "late")
+    if checkpointed:
+        life.checkpoint()
+    for seq in (3, 4):
+        life = life.crash()
+        assert life.push(5_000, "a", idempotency_key="k") == first
+        assert life.engine.source_position(E + "s", "source") == "1"
+        assert [letter["seq"] for letter in life.engine.dead_letters(E + "s")] == [2]
+        assert life.push(5_000 + seq, "b")["first_seq"] == seq
+        kept = life.engine.newest_elements(E + "s", 10)
+        assert [each.seq for each in kept] == [each for each in (4, 3, 1) if each <= seq]
+    assert describe_stream(life.engine, E + "s")["accepted"] == 4
+    life.stop()
+
+
 def test_a_dropped_query_stays_dropped_and_its_name_begins_anew(tmp_path: Path) -> None:
     life = Life(tmp_path / "d", ManualClock(1_000_000))
     life.register("seen")
