@@ -188,7 +188,7 @@ class StreamState:
             setattr(self, name, value)
 
     def begin_anew(self, *, counted: bool) -> None:
-        """A stream of this IRI was dropped: what it retained goes, and what it counted unless that is ours."""
+        """A stream of this IRI was dropped: what it retained goes, its counts too unless they are ours."""
         if not counted:
             self.restore_figures([None, None, False, 1, 0, 0, 0, 0, None, 0])
             self.dead_letters.restore(())
