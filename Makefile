@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN ?= $(VENV)/bin
+CLIENTS = $(or $(QUADRILL_TEST_CLIENTS),$(HOME)/.cache/quadrill/clients)
 
-.PHONY: help dev check types imports test test-fast test-all kafka bench bench-peers targets chaos soak links vendor lock
+.PHONY: help dev check types imports test test-fast test-all kafka clients bench bench-peers targets chaos soak links vendor lock
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -45,6 +46,10 @@ tutorial: ## follow docs/tutorial.md in a fresh copy and a fresh environment, wi
 kafka: ## the jars of a real Kafka broker for its tests, into ~/.cache/quadrill/kafka; needs Java and Maven
 	mvn -q -B -f .ci/kafka/pom.xml dependency:copy-dependencies -DincludeScope=runtime \
 	  -DoutputDirectory=$(or $(QUADRILL_TEST_KAFKA),$(HOME)/.cache/quadrill/kafka)
+
+clients: ## YASGUI and Comunica for their tests, into ~/.cache/quadrill/clients; needs npm
+	mkdir -p $(CLIENTS) && cp .ci/clients/package*.json $(CLIENTS)
+	cd $(CLIENTS) && npm ci --no-audit --no-fund --ignore-scripts
 
 chaos: ## 320 kills, damage of every file, hostile clients beside a probe; half an hour
 	$(BIN)/python -m pytest -m chaos tests
