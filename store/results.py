@@ -79,7 +79,7 @@ def _text_as_written(written: str) -> str | None:
     if written[:1] == '"' and "\\" not in written:
         value, typed, datatype = written.rpartition("^^<")
         if typed and value[-1] == '"':
-            return _literal_text(value, datatype[:-1])
+            return f'{{"type":"literal","value":{value}{_datatype_text(datatype[:-1])}'
         if written[-1] == '"':
             return _literal_text(written, XSD_STRING)
     return None

@@ -30,9 +30,10 @@ def weight_of(elements: Sequence[Element]) -> int:
 
     A quad takes its text and 256 bytes, roughly.
     """
-    one = (number := len(elements)) == 1
-    quads = elements[0].statements if one else [quad for each in elements for quad in each.statements]
-    kibibytes = (256 * len(quads) + sum(map(len, map("".join, quads)))) >> 10
+    number, first = len(elements), elements[0].statements
+    texts: Sequence[str] = first[0] if number == len(first) == 1 else ()
+    texts = texts or [text for each in elements for quad in each.statements for text in quad]
+    kibibytes = (256 // 4 * len(texts) + len("".join(texts))) >> 10
     return kibibytes if kibibytes > number else number
 
 

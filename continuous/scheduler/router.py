@@ -282,7 +282,7 @@ class Router:
             if self.pending:
                 for pending in self.pending.values():
                     pending.take(event)
-            for reader in tuple(self._readers.get(stream, ())):
+            for reader in list(self._readers.get(stream, ())):
                 if isinstance(reader, Group):
                     reader.handle(event, now)
                     self._fail_members(event)

@@ -425,7 +425,7 @@ class Acceptor:
         if self._journal is None:
             self._turns.order += 1
         else:
-            members = {"stream": stream.iri, **(members or {}), "figures": stream.figures(), "now": now}
+            members = {"stream": stream.iri, **(members or {}), "figures": [*_figures_of(stream)], "now": now}
             self._turns.order = self._journal.note_input("input", event, elements, members)
 
     def _log(

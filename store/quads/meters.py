@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field, fields, replace
+from itertools import repeat
 from typing import ClassVar
 
 
@@ -69,12 +70,11 @@ class Histogram:
 
     def count_noted(self) -> None:
         """Count the times that were noted since the last call."""
-        noted, counts = self.noted, self._counts
         with self._lock:
-            for _ in range(len(noted)):
-                seconds = noted.popleft()
-                counts[bisect_left(self.BOUNDS_S, seconds)] += 1
-                self._sum += seconds
+            taken = [self.noted.popleft() for _ in range(len(self.noted))]
+            self._sum += sum(taken)
+            for place, number in Counter(map(bisect_left, repeat(self.BOUNDS_S), taken)).items():
+                self._counts[place] += number
 
     def buckets(self) -> tuple[list[tuple[str, int]], float]:
         """(upper bound, how often it took no longer) as Prometheus writes them, and the sum in seconds."""

@@ -56,7 +56,7 @@ def test_a_push_of_one_element_goes_down_a_short_walk(services: Services) -> Non
     walk = follow(lambda: push(services, 11))
     assert services.engine.feed("warm-rooms").last_id > events, "the push that was followed gave a row"
     assert not walk.climbs
-    within(walk, modules=20, calls=73, depth=14)
+    within(walk, modules=20, calls=61, depth=14)
 
 
 def test_a_registration_passes_few_modules(services: Services) -> None:
