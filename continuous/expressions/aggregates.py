@@ -15,6 +15,7 @@ from typing import Any
 
 from pyoxigraph import Literal, NamedNode
 
+from quadrill.store.dictionary import integer_id
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.terms import Term
 
@@ -100,6 +101,10 @@ class Count(Accumulator):
     def result(self) -> Maybe:
         """The number of values."""
         return self._count
+
+    def result_id(self, values: ValueTable) -> int:
+        """The id of the number."""
+        return integer_id(self._count) or values.id_of(self._count)
 
 
 class Sum(Accumulator):

@@ -190,6 +190,9 @@ class Emitter:
                 number: Any = self.names.get(local)
                 if type(number) in (int, Decimal18) and abs(number) < DECIMAL_ONE:
                     return self._assign(self._compared(locals_, place, sign, number, call))
+            left, right = locals_
+            exact = self.name_of(_EXACT_KINDS, "exact")
+            call = f"{left} {sign} {right} if type({left}) is type({right}) in {exact} else {call}"
         return self._assign(call)
 
     def _compared(self, locals_: list[str], place: int, sign: str, number: int, call: str) -> str:
@@ -377,4 +380,5 @@ _COMPARISONS: dict[Callable[..., Maybe], str] = {
     numeric.greater_or_equal: ">=",
 }
 """What gives the same as these for two numbers of one exact kind."""
+_EXACT_KINDS = frozenset((int, Decimal18))
 _BOOLEAN = frozenset({"=", "!=", "<", "<=", ">", ">=", "||", "&&", "!", "BOUND", "IN", "NOT IN"})

@@ -57,12 +57,13 @@ def _sort_key(
     parts = []
     for each in conditions:
         by_id = out.name_of(keys.falling if each.descending else keys.value, "key")
-        number = out.name_of(falling_number_key if each.descending else number_key, "number")
+        sign, head = ("-", falling_number_key(0)) if each.descending else ("", number_key(0))
+        begin = ", ".join(map(str, head[:-1]))
         value = out.value(each.expr, slots)
         term_id = slots.get(each.expr.name, "0") if isinstance(each.expr, Var) else f"id_of({value})"
         parts.append(out.fresh("k"))
-        out.line(f"if type({value}) is Decimal18: {parts[-1]} = {number}({value})")
-        out.line(f"elif type({value}) is int: {parts[-1]} = {number}({value} * ONE)")
+        out.line(f"if type({value}) is Decimal18: {parts[-1]} = ({begin}, {sign}{value})")
+        out.line(f"elif type({value}) is int: {parts[-1]} = ({begin}, {sign}{value} * ONE)")
         out.line(f"else: {parts[-1]} = {by_id}({term_id})")
     # Side by side: of two keys none is the beginning of the other.
     out.line(f"return ({''.join(f'*{each}, ' for each in parts)}Tie(tie, row),)")

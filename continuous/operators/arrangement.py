@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -20,10 +21,9 @@ _RECENT = 32
 
 def enter(index: Index, columns: tuple[int, ...], change: Mapping[IdRow, int]) -> int:
     """Add a change to an index by some columns; how many rows it has more than before."""
-    grown = 0
-    single = columns[0] if len(columns) == 1 else None
+    grown, of = 0, key_getter(columns)
     for row, weight in change.items():
-        key: Key = row[single] if single is not None else tuple([row[column] for column in columns])
+        key = of(row)
         bucket = index.get(key)
         if bucket is None:
             index[key] = {row: weight}
@@ -70,8 +70,9 @@ class Arrangement:
         found = self.indexes.get(key)
         if found is None:
             found = {}
+            of = key_getter(key)
             for row, weight in self.rows():
-                found.setdefault(key_of(row, key), {})[row] = weight
+                found.setdefault(of(row), {})[row] = weight
             self.indexes[key] = found
             if self.flat is not None:
                 self._count, self.flat = len(self.flat), None
@@ -146,14 +147,20 @@ class Arrangement:
 
 def estimated(sample: Sequence[IdRow], key: tuple[int, ...], count: int) -> float:
     """How many of so many rows a value of a key has on average, by a sample of them."""
-    values = len({key_of(row, key) for row in sample})
+    values = len(set(map(key_getter(key), sample)))
     # Few values in the sample are likely all there are; many go on in proportion.
     return len(sample) / values if values > len(sample) / 2 else count / max(1, values)
 
 
+@lru_cache(maxsize=1024)
+def key_getter(columns: tuple[int, ...]) -> Callable[[Sequence[int]], Key]:
+    """Gives the value of a key in a row."""
+    return itemgetter(*columns) if columns else lambda row: ()
+
+
 def key_of(row: Sequence[int], columns: tuple[int, ...]) -> Key:
     """The value of a key in a row."""
-    return row[columns[0]] if len(columns) == 1 else tuple([row[column] for column in columns])
+    return key_getter(columns)(row)
 
 
 def picker(columns: tuple[int, ...]) -> Callable[[IdRow], IdRow]:

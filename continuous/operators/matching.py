@@ -7,12 +7,12 @@ All keep match *counts*: when one of two matches leaves, the other is still ther
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Literal as OneOf
 
 from ..rows import EMPTY, Delta, IdRow, Schema, add
-from .arrangement import Arrangement, Key, key_of, picker
+from .arrangement import Arrangement, Key, key_getter, picker
 from .linear import Operator
 
 Mode = OneOf["left", "minus", "semi", "anti", "mark"]
@@ -114,22 +114,25 @@ class Match(Operator):
 
     def _step_left(self, change: Delta, out: Delta) -> None:
         lefts, rights = self._left.index(self._left_key), self._right.index(self._right_key)
+        left_of, pick, by_key, merges = key_getter(self._left_key), self._pick, self._by_key, self._merges
         made, look = 0, self.budget.look
         for row, weight in change.items():
-            key = key_of(row, self._left_key)
+            key = left_of(row)
             bucket = rights.get(key, EMPTY)
-            if self._by_key and not self._merges:
+            if by_key and not merges:
                 self._give(row, weight, bool(bucket), out)
                 continue
             if (made := made + len(bucket)) > look:
                 look = self.budget.check(made, self)
             matches = 0
-            for merged, count in self._matches(row, bucket.items()):
-                matches += count
-                if self._merges:
-                    add(out, merged, weight * count)
+            for other, count in bucket.items():
+                merged = row + pick(other) if by_key else self._merged(row, other)
+                if merged is not None:
+                    matches += count
+                    if merges:
+                        add(out, merged, weight * count)
             self._give(row, weight, matches > 0, out)
-            if self._by_key:
+            if by_key:
                 continue
             if lefts.get(key, EMPTY).get(row, 0) + weight:
                 self._counts[row] = matches
@@ -138,27 +141,30 @@ class Match(Operator):
 
     def _step_right(self, change: Delta, out: Delta) -> None:
         lefts, rights = self._left.index(self._left_key), self._right.index(self._right_key)
+        right_of, pick, by_key, merges = key_getter(self._right_key), self._pick, self._by_key, self._merges
         counts = self._counts
         # By key: whether there was a match before.
         touched: dict[Key, bool] = {}
         made, look = 0, self.budget.look
         for other, count in change.items():
-            key = key_of(other, self._right_key)
-            if self._by_key:
+            key = right_of(other)
+            if by_key:
                 touched.setdefault(key, key in rights)
-                if not self._merges:
+                if not merges:
                     continue
             bucket = lefts.get(key, EMPTY)
             if (made := made + len(bucket)) > look:
                 look = self.budget.check(made, self)
             for row, weight in bucket.items():
-                for merged, _ in self._matches(row, ((other, count),)):
-                    if self._merges:
-                        add(out, merged, weight * count)
-                    if not self._by_key:
-                        known = counts[row]
-                        counts[row] = known + count
-                        self._turn(row, weight, known > 0, known + count > 0, out)
+                merged = row + pick(other) if by_key else self._merged(row, other)
+                if merged is None:
+                    continue
+                if merges:
+                    add(out, merged, weight * count)
+                if not by_key:
+                    known = counts[row]
+                    counts[row] = known + count
+                    self._turn(row, weight, known > 0, known + count > 0, out)
         self._right.update(change)
         rights = self._right.index(self._right_key)
         for key, before in touched.items():
@@ -167,15 +173,13 @@ class Match(Operator):
                 for row, weight in lefts.get(key, EMPTY).items():
                     self._turn(row, weight, before, after, out)
 
-    def _matches(self, row: IdRow, others: Iterable[tuple[IdRow, int]]) -> Iterator[tuple[IdRow, int]]:
-        """The merged rows of the right rows that match ``row``."""
-        pick, residual = self._pick, self._residual
-        for other, count in others:
-            cells = row if not self._loose else self._agreed(row, other)
-            if cells is not None:
-                merged = cells + pick(other)
-                if residual is None or residual(merged):
-                    yield merged, count
+    def _merged(self, row: IdRow, other: IdRow) -> IdRow | None:
+        """The merged row of a left and a right row with equal keys; None when they do not match."""
+        cells = self._agreed(row, other) if self._loose else row
+        if cells is None:
+            return None
+        merged = cells + self._pick(other)
+        return merged if self._residual is None or self._residual(merged) else None
 
     def _agreed(self, row: IdRow, other: IdRow) -> IdRow | None:
         """The left row with what the right row binds of it; None when they are not compatible."""

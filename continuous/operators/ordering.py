@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from typing import Any
 
 from ..rows import EMPTY, Delta, IdRow, Schema, add
@@ -17,9 +18,10 @@ SortKey = tuple[Any, ...]
 class _Group:
     """The rows of one group.
 
-    ``sorted`` are the keys of all rows; ``forms`` has the shown form of each row that is shown, ``listed``
-    these in order and how often each is there, ``shown`` each of them with its least key and how often it is
-    there in all; ``bar`` is the key at the last place shown, None while there is room behind it.
+    ``sorted`` are the keys of its first rows, up to ``floor``, of all where that is None. ``forms`` has the
+    shown form of each row that is shown, ``listed`` these in order and how often each is there, ``shown``
+    each of them with its least key and how often it is there in all. ``bar`` is the key at the last place
+    shown, None while there is room behind it.
     """
 
     sorted: list[SortKey] = field(default_factory=list)
@@ -27,6 +29,7 @@ class _Group:
     listed: list[tuple[IdRow, int]] = field(default_factory=list)
     shown: dict[IdRow, tuple[SortKey, int]] = field(default_factory=dict)
     bar: SortKey | None = None
+    floor: SortKey | None = None
 
 
 _ABSENT: tuple[SortKey, int] = ((), 0)
@@ -36,8 +39,9 @@ class TopK(Operator):
     """The rows at the places ``offset`` to ``offset + limit`` of the input in order.
 
     ``form`` gives the columns that are shown of an input row, ``sort_key`` its key, total over these columns:
-    rows that tie are equal there. All keys are kept in sorted lists, with the row as their last part; the
-    rows shown are read again only when a change falls before their end. With ``by``, the rows with equal
+    rows that tie are equal there. Keys are kept in sorted lists, with the row as their last part; the
+    rows shown are read again only when a change falls before their end. Rows far behind that end are in no
+    list until so many before them have gone that they may be shown. With ``by``, the rows with equal
     values in these columns are a group, which is ordered and cut on its own: LIMIT in a block that is
     evaluated graph by graph. The first of each group is what DISTINCT keeps of equal rows: a row stands where
     the least of its keys puts it.
@@ -54,8 +58,12 @@ class TopK(Operator):
         offset: int,
         limit: int | None,
         by: Sequence[int] = (),
+        spare: int = 64,
     ) -> None:
-        """``by``: places in the input. What is shown of the rows of two groups must differ."""
+        """``by``: places in the input. What is shown of the rows of two groups must differ.
+
+        ``spare``: how many rows behind those shown are listed when too many or too few are; one at least.
+        """
         self.schema = schema
         self.by = tuple(by)
         self._form = form
@@ -63,6 +71,8 @@ class TopK(Operator):
         self._offset = offset
         self._end = None if limit is None else offset + limit
         self._shows_all = limit is None and not offset
+        # One group's rows are found again among all rows; more than so many are not listed.
+        self._listed = None if self._end is None or by else self._end + spare
         # Each row of the input with its key and how often it is there.
         self.kept: dict[IdRow, tuple[SortKey, int]] = {}
         self._groups: dict[IdRow, _Group] = {}
@@ -124,14 +134,19 @@ class TopK(Operator):
         if known is None:
             key = (*self._sort_key(row), row)
             self.kept[row] = (key, weight)
-            insort(group.sorted, key)
+            if group.floor is None or not group.floor < key:
+                insort(group.sorted, key)
+                if self._listed is not None and len(group.sorted) > 2 * self._listed:
+                    del group.sorted[self._listed :]
+                    group.floor = group.sorted[-1]
             return key
         key = known[0]
         if known[1] + weight:
             self.kept[row] = (key, known[1] + weight)
         else:
             del self.kept[row]
-            del group.sorted[bisect_left(group.sorted, key)]
+            if group.floor is None or not group.floor < key:
+                del group.sorted[bisect_left(group.sorted, key)]
         return key
 
     def _show(self, group: _Group, told: dict[IdRow, SortKey], out: Delta) -> bool:
@@ -139,6 +154,9 @@ class TopK(Operator):
 
         The bar is set at the last place. False when it is the same in the same order.
         """
+        if group.floor is not None and len(group.sorted) <= (self._end or 0):
+            group.sorted = nsmallest(self._listed or 0, [key for key, _ in self.kept.values()])
+            group.floor = group.sorted[-1] if len(group.sorted) < len(self.kept) else None
         before, listed, forms = group.shown, group.listed, group.forms
         shown: dict[IdRow, tuple[SortKey, int]] = {}
         group.shown, group.listed, group.forms, group.bar = shown, [], {}, None

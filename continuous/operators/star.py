@@ -7,7 +7,7 @@ from itertools import product
 from math import prod
 from typing import Any, TypeAlias
 
-from ..rows import Delta, IdRow, Schema, add
+from ..rows import Delta, IdRow, Schema
 from .linear import Operator
 
 Slot: TypeAlias = int | set[int] | None
@@ -32,74 +32,95 @@ class Star(Operator):
         head = (subject,) if graph is None else (subject, graph)
         names = (*head, *(name for _, _, name in slots if name is not None))
         self.schema = Schema(names, frozenset(names))
-        self.shown = tuple(place for place, (_, _, name) in enumerate(slots) if name is not None)
-        self.places: dict[int, tuple[int, ...]] = {}
-        for place, (predicate, _, _) in enumerate(slots):
-            self.places[predicate] = (*self.places.get(predicate, ()), place)
-        self.entries: dict[IdRow, list[Slot]] = {}
+        self._shown = tuple(place for place, (_, _, name) in enumerate(slots) if name is not None)
+        # By predicate its places, each with the object that it asks for.
+        self.places: dict[int, list[tuple[int, int | None]]] = {}
+        for place, (predicate, wanted, _) in enumerate(slots):
+            self.places.setdefault(predicate, []).append((place, wanted))
+        # By subject, or by subject and graph; in ``_several`` those that have a slot of several objects.
+        self.entries: dict[Any, list[Slot]] = {}
+        self._several: set[Any] = set()
         # Rows that products have made in this step, and where to look at the budget.
         self._made, self._look = 0, 0
 
     def step(self, *changes: Delta) -> Delta:
         """Rows of the entries that changed, new against old."""
-        places, slots, entries = self.places, self.slots, self.entries
+        places, entries, width = self.places, self.entries, len(self.slots)
         quads = self.graph is not None
         self._made, self._look = 0, self.budget.look
         out: Delta = {}
-        touched: dict[IdRow, list[Slot]] = {}
+        touched: dict[Any, list[Slot]] = {}
         for triple, weight in changes[0].items():
             found = places.get(triple[1])
             if found is None:
                 continue
             object_ = triple[2]
-            key: IdRow = (triple[0], triple[3]) if quads else (triple[0],)
-            for place in found:
-                wanted = slots[place][1]
+            key: Any = (triple[0], triple[3]) if quads else triple[0]
+            for place, wanted in found:
                 if wanted is not None and wanted != object_:
                     continue
                 entry = touched.get(key)
                 if entry is None:
-                    entry = touched[key] = self._entry(key, out)
-                before = entry[place]
-                if before is None:
+                    entry = entries.get(key)
+                    if entry is None:
+                        entry = entries[key] = [None] * width
+                    elif None not in entry:
+                        # It is about to change: its rows go.
+                        for row in self.rows(key, entry):
+                            out[row] = -1
+                    touched[key] = entry
+                if entry[place] is None:
                     entry[place] = object_ if weight > 0 else None
                 else:
-                    entry[place] = _changed(before, object_, weight)
+                    self._change(key, entry, place, object_, weight)
         for key, entry in touched.items():
-            for row in self.rows(key, entry):
-                add(out, row, 1)
-            if entry.count(None) == len(entry):
+            missing = entry.count(None)
+            if missing == width:
                 del entries[key]
+            elif not missing:
+                for row in self.rows(key, entry):
+                    if row in out:
+                        del out[row]
+                    else:
+                        out[row] = 1
         return out
 
-    def _entry(self, key: IdRow, out: Delta) -> list[Slot]:
-        """The entry of a subject that is about to change: its rows go."""
-        entry = self.entries.get(key)
-        if entry is None:
-            entry = self.entries[key] = [None] * len(self.slots)
-            return entry
-        for row in self.rows(key, entry):
-            out[row] = -1
-        return entry
+    def _change(self, key: Any, entry: list[Slot], place: int, object_: int, weight: int) -> None:
+        """An object came to a slot that holds something, or went from it."""
+        slot = entry[place]
+        if type(slot) is int:
+            entry[place] = {slot, object_} if weight > 0 else None
+            if weight > 0:
+                self._several.add(key)
+            return
+        assert isinstance(slot, set)
+        if weight > 0:
+            slot.add(object_)
+            return
+        slot.discard(object_)
+        if len(slot) == 1:
+            entry[place] = slot.pop()
+            if set not in map(type, entry):
+                self._several.discard(key)
 
-    def rows(self, key: IdRow, entry: list[Slot]) -> list[IdRow]:
-        """The rows of one entry."""
-        if None in entry:
-            return []
-        if set not in map(type, entry):
-            objects: Any = [entry[place] for place in self.shown]
-            return [(*key, *objects)]
-        shown = [entry[place] for place in self.shown]
-        choices: Any = [slot if isinstance(slot, set) else (slot,) for slot in shown]
+    def rows(self, key: Any, entry: list[Slot]) -> list[IdRow]:
+        """The rows of one entry without empty slots."""
+        head: IdRow = key if self.graph is not None else (key,)
+        objects: list[Any] = entry
+        if len(self._shown) < len(entry):
+            objects = [entry[place] for place in self._shown]
+        if key not in self._several:
+            return [(*head, *objects)]
+        choices: Any = [slot if isinstance(slot, set) else (slot,) for slot in objects]
         self._made += prod(map(len, choices))
         if self._made > self._look:
             self._look = self.budget.check(self._made, self)
-        return [(*key, *objects) for objects in product(*choices)]
+        return [(*head, *objects) for objects in product(*choices)]
 
     def held(self) -> Iterator[IdRow]:
         """Keys and objects of all entries."""
         for key, entry in list(self.entries.items()):
-            yield key
+            yield key if self.graph is not None else (key,)
             for slot in entry:
                 if slot is not None:
                     yield tuple(slot) if isinstance(slot, set) else (slot,)
@@ -107,15 +128,3 @@ class Star(Operator):
     def size(self) -> int:
         """How many entries are there."""
         return len(self.entries)
-
-
-def _changed(slot: int | set[int], object_: int, weight: int) -> Slot:
-    """A slot that holds something, after an object came or went."""
-    if type(slot) is int:
-        return {slot, object_} if weight > 0 else None
-    assert isinstance(slot, set)
-    if weight > 0:
-        slot.add(object_)
-        return slot
-    slot.discard(object_)
-    return slot.pop() if len(slot) == 1 else slot

@@ -28,6 +28,8 @@ Memos: TypeAlias = dict[int, dict[IdRow, tuple[Any, ...] | None]]
 
 _COSTLY_CALLS = 4
 """Fewer operations than this are quicker done again than remembered."""
+_CALLS_OF_AN_ID = 2
+"""To find the id of a value that was computed costs as much as so many of them."""
 
 
 class RowBody:
@@ -79,8 +81,11 @@ class RowBody:
 
         Of a row that some filter dropped it is not remembered which, so one filter alone can count its rows.
         """
-        exprs = [expr for place in chain for expr in self._nodes[place].exprs if expr]
-        return len(self._counted(chain)) < 2 and sum(map(_calls, exprs)) >= _COSTLY_CALLS
+        nodes = [self._nodes[place] for place in chain]
+        exprs = [expr for node in nodes for expr in node.exprs if expr]
+        columns = [node for node in nodes if isinstance(node.operator, linear.Extend) and _calls(_only(node))]
+        calls = sum(map(_calls, exprs)) + _CALLS_OF_AN_ID * len(columns)
+        return len(self._counted(chain)) < 2 and calls >= _COSTLY_CALLS
 
     def _counted(self, chain: list[int]) -> list[int]:
         """The filters on the way, which count the rows that they let pass."""

@@ -252,17 +252,18 @@ class _Writer:
                 out.line(f"if {' and '.join(tests)}:")
                 out.depth += 1
             columns = zip(operator.schema.vars, operator.simple, strict=True)
-            # Where no position and, on all the way, no variable is left out no two quads give one row: a name
-            # that is left out may stand for something else behind it.
-            kept = all(set(operator.schema.vars) <= set(self._nodes[each].schema.vars) for each in chain)
-            once = kept and len(self._nodes[given].schema.vars) == len(operator.positions)
             slots = {name: f"quad[{column}]" for name, column in columns}
-            self._rows.body(chain, slots, "w", "quad", once=once)
+            whole = len(self._nodes[given].schema.vars) == len(operator.positions)
+            remembered = "quad"
         else:
             out.line(f"for row, w in d{given}.items():")
             out.depth += 1
             slots = {name: f"row[{column}]" for column, name in enumerate(self._nodes[given].schema.vars)}
-            self._rows.body(chain, slots, "w", "" if self._nodes[given].static else "row")
+            whole, remembered = True, "" if self._nodes[given].static else "row"
+        # Where no position and, on all the way, no variable is left out no two rows give one: a name that is
+        # left out may stand for something else behind it.
+        once = whole and all(slots.keys() <= set(self._nodes[each].schema.vars) for each in chain)
+        self._rows.body(chain, slots, "w", remembered, once=once)
         out.depth = depth
         self._close_sink(chain)
 

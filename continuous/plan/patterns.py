@@ -8,6 +8,8 @@ EXISTS, GROUP BY, LIMIT), rows that hold for every graph are joined with the gra
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from typing import Any
 
 from pyoxigraph import NamedNode
 
@@ -45,6 +47,8 @@ class Patterns:
 
     def __init__(self, builder: PlanBuilder) -> None:
         self._builder = builder
+        # By their input and what they ask of it, whatever its variables are called.
+        self._stars: dict[tuple[int, tuple[Any, ...]], Built] = {}
 
     def basic(self, patterns: Sequence[TriplePattern], scope: Scope) -> list[Built]:
         """One member per star of two or more patterns, and per other pattern."""
@@ -164,10 +168,23 @@ class Patterns:
                 slots.append((predicate, None, each.object.name))
             else:
                 slots.append((predicate, self._builder.pinned(each.object), None))
-        extra = scope.columns
+        extra, builder = scope.columns, self._builder
         operator = Star(subject.name, slots, extra[0].name if extra else None)
+        source, key = self._triples(scope), tuple([(each[:2], each[2] is None) for each in slots])
+        known = self._stars.get((source.place, key))
+        if known is not None:
+            # The same under other names, as in a condition on absence.
+            new = [
+                pair
+                for pair in zip(operator.schema.vars, known.schema.vars, strict=True)
+                if pair[0] != pair[1]
+            ]
+            if known.schema.certain.isdisjoint(name for name, _ in new):
+                named = reduce(lambda built, pair: builder.extend(built, pair[0], Var(pair[1])), new, known)
+                return builder.project(named, operator.schema.vars)
         objects = "; ".join(f"{each.predicate} {_shown(each.object)}" for each in patterns)
-        return self._builder.add("star", operator, [self._triples(scope)], f"{_shown(subject)} {objects}")
+        built = builder.add("star", operator, [source], f"{_shown(subject)} {objects}")
+        return self._stars.setdefault((source.place, key), built)
 
     def _scan(
         self,

@@ -362,8 +362,13 @@ def test_star_inside_graphs(states: list[tuple[Delta, ...]]) -> None:
 
 
 @settings(deadline=None)
-@given(histories(bags([True, False, True])), st.integers(0, 3), st.one_of(st.none(), st.integers(0, 4)))
-def test_top_k(states: list[tuple[Delta, ...]], offset: int, limit: int | None) -> None:
+@given(
+    histories(bags([True, False, True])),
+    st.integers(0, 3),
+    st.one_of(st.none(), st.integers(0, 4)),
+    st.sampled_from([1, 64]),
+)
+def test_top_k(states: list[tuple[Delta, ...]], offset: int, limit: int | None, spare: int) -> None:
     def key(row: IdRow) -> tuple[object, ...]:
         return (Descending(row[2]), row[0], row[1])
 
@@ -372,7 +377,24 @@ def test_top_k(states: list[tuple[Delta, ...]], offset: int, limit: int | None) 
         shown = ordered[offset:] if limit is None else ordered[offset : offset + limit]
         return dict(Counter((row[0], row[1]) for row in shown))
 
-    obeys_its_law(lambda: TopK(AB, FIRST_TWO, key, offset, limit), whole, states)
+    obeys_its_law(lambda: TopK(AB, FIRST_TWO, key, offset, limit, spare=spare), whole, states)
+
+
+@given(st.integers(0, 2), st.lists(st.tuples(st.integers(1, 40), st.booleans()), max_size=120))
+def test_rows_far_behind_those_shown_come_back(limit: int, changes: list[tuple[int, bool]]) -> None:
+    top = TopK(AB, FIRST_TWO, lambda row: (row[2], row[0], row[1]), 0, limit, spare=1)
+    first = {(each, each, each): 1 for each in range(1, 41)}
+    shown, there = Counter(top.step(first)), dict(first)
+    for number, comes in changes:
+        row = (number, number, number)
+        if comes != (row in there):
+            for each, weight in top.step({row: 1 if comes else -1}).items():
+                shown[each] += weight
+            if comes:
+                there[row] = 1
+            else:
+                del there[row]
+        assert +shown == Counter(each[:2] for each in sorted(there)[:limit])
 
 
 @pytest.mark.parametrize("limit", [None, 2])
