@@ -25,7 +25,6 @@ from .nodes import (
     OrderCondition,
     Path,
     Project,
-    Reduced,
     Slice,
     Table,
     Union,
@@ -243,7 +242,7 @@ def all_nodes(node: Algebra) -> Iterator[Algebra]:
 
 def is_modifier(node: Algebra) -> bool:
     """True for the nodes that SPARQL writes as a SELECT."""
-    return isinstance(node, (Project, Distinct, Reduced, Slice, OrderBy, Group))
+    return isinstance(node, (Project, Distinct, Slice, OrderBy, Group))
 
 
 CHAIN = 32

@@ -232,7 +232,7 @@ def _restrict(node: Algebra, values: Values, names: Names) -> Algebra:
             return n.Union(_restrict(left, values, names), _restrict(right, values, names))
         case n.LeftJoin(left, _, _) | n.Minus(left, _) if names <= certain(left):
             return replace(node, left=_restrict(left, values, names))
-        case n.Filter(_, inner) | n.Distinct(inner) | n.Reduced(inner) if names <= certain(inner):
+        case n.Filter(_, inner) | n.Distinct(inner) if names <= certain(inner):
             return replace(node, input=_restrict(inner, values, names))
         case n.Extend(inner, var, _) if var.name not in names and names <= certain(inner):
             return replace(node, input=_restrict(inner, values, names))

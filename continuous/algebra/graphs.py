@@ -43,7 +43,6 @@ from .nodes import (
     Path,
     PathExpr,
     Project,
-    Reduced,
     Sequence,
     Service,
     Slice,
@@ -108,7 +107,7 @@ def only_matches(node: Algebra) -> bool:
 def _pure(node: Algebra) -> bool:
     """True when no operator of the pattern would mix the graphs."""
     match node:
-        case Project() | Group() | Distinct() | Reduced() | Slice() | OrderBy() | Window() | Table():
+        case Project() | Group() | Distinct() | Slice() | OrderBy() | Window() | Table():
             return False
         case Minus(left, right) if not certain(left) & certain(right):
             return False

@@ -333,13 +333,6 @@ class Distinct:
 
 
 @dataclass(frozen=True, slots=True)
-class Reduced:
-    """Reduced(input); we keep all duplicates, which the specification allows."""
-
-    input: Algebra
-
-
-@dataclass(frozen=True, slots=True)
 class Slice:
     """Slice(input, offset, limit); ``limit`` None means all."""
 
@@ -377,7 +370,6 @@ Algebra: TypeAlias = (
     | OrderBy
     | Project
     | Distinct
-    | Reduced
     | Slice
     | Table
 )

@@ -43,7 +43,6 @@ from .nodes import (
     OrderBy,
     Path,
     Project,
-    Reduced,
     Slice,
     Table,
     Values,
@@ -301,7 +300,7 @@ def has_order(root: Algebra) -> bool:
     """True when the query itself has ORDER BY, LIMIT or OFFSET; those of a sub-query order nothing here."""
     if isinstance(root, Slice):
         return True
-    inner = root.input if isinstance(root, Distinct | Reduced) else root
+    inner = root.input if isinstance(root, Distinct) else root
     inner = inner.input if isinstance(inner, Project) else inner
     return isinstance(inner, OrderBy)
 
@@ -333,12 +332,12 @@ def lift_modifiers(node: Algebra) -> Algebra:
     ``Project(Window(w, P), columns)``. Safe because a window changes only the dataset of patterns.
     """
     match node:
-        case Window(NamedNode(), Project() | Distinct() | Reduced() | Slice() | OrderBy() as inner, None):
+        case Window(NamedNode(), Project() | Distinct() | Slice() | OrderBy() as inner, None):
             inside = lift_modifiers(replace(node, input=inner.input))
             lifted: Algebra = replace(inner, input=inside)
             patterns = [each for expr in expressions(lifted) for each in patterns_of(expr)]
             return with_patterns(lifted, [replace(node, input=each) for each in patterns])
-        case Project() | Distinct() | Reduced() | Slice() | OrderBy():
+        case Project() | Distinct() | Slice() | OrderBy():
             return with_children(node, [lift_modifiers(each) for each in children(node)])
         case _:
             return node
@@ -346,7 +345,7 @@ def lift_modifiers(node: Algebra) -> Algebra:
 
 def with_projection(node: Algebra) -> Algebra:
     """The query with an explicit Project of its visible variables below its modifiers."""
-    if isinstance(node, (Slice, Distinct, Reduced)):
+    if isinstance(node, (Slice, Distinct)):
         return with_children(node, [with_projection(each) for each in children(node)])
     if isinstance(node, Project):
         return node

@@ -33,9 +33,8 @@ def select_parts(node: Algebra, *, projected: bool) -> SelectParts:
     if isinstance(node, n.Slice):
         parts.offset, parts.limit, node = node.offset, node.limit, node.input
     if projected:
-        if isinstance(node, (n.Distinct, n.Reduced)):
-            parts.mode = "DISTINCT " if isinstance(node, n.Distinct) else "REDUCED "
-            node = node.input
+        if isinstance(node, n.Distinct):
+            parts.mode, node = "DISTINCT ", node.input
         if isinstance(node, n.Project):
             parts.columns, node = node.vars, node.input
     if isinstance(node, n.OrderBy):

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .build import has_exists
-from .nodes import Algebra, Distinct, Extend, OrderBy, OrderCondition, Project, Reduced, Slice
+from .nodes import Algebra, Distinct, Extend, OrderBy, OrderCondition, Project, Slice
 from .variables import NO_NAMES, expression_variables, in_scope
 
 
@@ -55,7 +55,7 @@ def sliced(node: Algebra) -> Sliced:
     if isinstance(node, Slice):
         offset, limit, node = node.offset, node.limit, node.input
     distinct = isinstance(node, Distinct)
-    if isinstance(node, Distinct | Reduced):
+    if isinstance(node, Distinct):
         node = node.input
     shown: Sequence[str] | None = None
     if isinstance(node, Project):

@@ -57,7 +57,6 @@ from .nodes import (
     OrderBy,
     Path,
     Project,
-    Reduced,
     Service,
     Slice,
     Table,
@@ -308,7 +307,7 @@ def needed_tables(rest: Algebra) -> frozenset[str]:
             return needed_tables(left)
         case Group(pattern, keys):
             return needed_tables(pattern) if keys else frozenset()
-        case Filter() | Extend() | Graph() | Project() | Distinct() | Reduced() | OrderBy() | Slice():
+        case Filter() | Extend() | Graph() | Project() | Distinct() | OrderBy() | Slice():
             return needed_tables(rest.input)
     return frozenset()
 
@@ -337,7 +336,7 @@ def _joins(node: Algebra, outer: Names) -> bool:
             return True
         case Join(left, right) | Union(left, right):
             return _joins(left, outer) and _joins(right, outer)
-        case Graph(_, inner) | Window(_, inner, _) | Distinct(inner) | Reduced(inner):
+        case Graph(_, inner) | Window(_, inner, _) | Distinct(inner):
             return _joins(inner, outer)
         case Filter(condition, inner):
             return (
@@ -382,7 +381,7 @@ def merged_background(root: Algebra) -> StaticPattern:
 
 def projected(node: Algebra) -> tuple[Var, ...]:
     """The columns of a SELECT, in its order; of another pattern its visible variables by name."""
-    while isinstance(node, (Distinct, Reduced, Slice, OrderBy)):
+    while isinstance(node, (Distinct, Slice, OrderBy)):
         node = node.input
     if isinstance(node, Project):
         return node.vars

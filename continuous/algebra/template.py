@@ -49,7 +49,6 @@ from .nodes import (
     LeftJoin,
     Minus,
     Project,
-    Reduced,
     Table,
     Term,
     TermPattern,
@@ -158,7 +157,7 @@ class _Holes:
                 # COUNT(DISTINCT *) looks at every column.
                 whole = any(each.expr is None and each.distinct for _, each in aggregates)
                 return node if whole or not keys else replace(node, input=self.visit(node.input))
-            case Project() | Distinct() | Reduced() | Window():
+            case Project() | Distinct() | Window():
                 return replace(node, input=self.visit(node.input))
             case _:
                 return node
@@ -202,7 +201,7 @@ class _Labels:
         match node:
             case Project(inner, names):
                 return Project(self.label(inner), (*names, *self._columns))
-            case Distinct() | Reduced() | Extend() | Filter():
+            case Distinct() | Extend() | Filter():
                 return replace(node, input=self.label(node.input))
             case Group(inner, keys, _):
                 return replace(node, input=self.label(inner), keys=(*keys, *self._columns))

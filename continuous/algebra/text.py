@@ -99,7 +99,7 @@ class SparqlText:
         }
         """
         node = self._root
-        if not isinstance(node, (n.Project, n.Slice, n.Distinct, n.Reduced)):
+        if not isinstance(node, (n.Project, n.Slice, n.Distinct)):
             node = n.Project(node, _visible(node) if columns is None else tuple(map(Var, columns)))
         parts = select_parts(self._rewrite(node), projected=True)
         return self._base + "\n".join(self._printer.select(parts))
@@ -132,7 +132,7 @@ class SparqlText:
                 )
             case n.Group():
                 return self._group(node)
-            case n.Slice() | n.Distinct() | n.Reduced() | n.Project() | n.OrderBy():
+            case n.Slice() | n.Distinct() | n.Project() | n.OrderBy():
                 return self._select(node)
             case n.LeftJoin(_, n.Filter(), None):
                 # Oxigraph reads a group of nothing but a group with a FILTER as if it had the FILTER.
@@ -154,7 +154,7 @@ class SparqlText:
         limits = distinct = conditions = None
         if isinstance(node, n.Slice):
             limits, node = node, node.input
-        if isinstance(node, (n.Distinct, n.Reduced)):
+        if isinstance(node, n.Distinct):
             distinct, node = node, node.input
         if isinstance(node, n.Project):
             columns, node = node.vars, node.input
@@ -253,8 +253,6 @@ def static_text(
     base_iri: str | None = None,
 ) -> str:
     """The text that the store evaluates for a static part; without choices, the plain SPARQL of it."""
-    if tuple(columns) != projected(pattern) or not isinstance(
-        pattern, (n.Project, n.Distinct, n.Reduced, n.Slice)
-    ):
+    if tuple(columns) != projected(pattern) or not isinstance(pattern, (n.Project, n.Distinct, n.Slice)):
         pattern = n.Project(pattern, tuple(columns))
     return SparqlText(pattern, choices=choices, base_iri=base_iri).select()

@@ -107,7 +107,7 @@ def _found(node: Algebra, graph: NamedNode | Var | None) -> Iterator[Trigger]:
                 yield _keep(found, sure)
         case n.Graph(name, inner):
             yield from _of_graph(name, inner)
-        case n.Filter(_, inner) | n.Extend(inner, _, _) | n.Distinct(inner) | n.Reduced(inner):
+        case n.Filter(_, inner) | n.Extend(inner, _, _) | n.Distinct(inner):
             yield from _found(inner, graph)
         case n.OrderBy(inner, _):
             yield from _found(inner, graph)
@@ -203,7 +203,7 @@ def _needs_quads(node: Algebra) -> bool:
             return _needs_quads(left)
         case n.Group(inner, keys, _):
             return bool(keys) and _needs_quads(inner)
-        case n.Filter() | n.Extend() | n.Project() | n.Distinct() | n.Reduced() | n.Slice() | n.OrderBy():
+        case n.Filter() | n.Extend() | n.Project() | n.Distinct() | n.Slice() | n.OrderBy():
             return _needs_quads(node.input)
         case _:
             return False
@@ -238,7 +238,7 @@ def unkeyed(pattern: Algebra) -> str | None:
     A row must not depend on which others are read with it, and the key of a changed row must be known.
     """
     for each in all_nodes(pattern):
-        if isinstance(each, n.Slice | n.Reduced | n.Group):
+        if isinstance(each, n.Slice | n.Group):
             return f"it has {_NAMES[type(each)]}"
         if isinstance(each, n.Path) and "ZeroOr" in repr(each.path):
             return "it has a path of zero steps"
@@ -250,4 +250,4 @@ def unkeyed(pattern: Algebra) -> str | None:
     return None
 
 
-_NAMES = {n.Slice: "LIMIT or OFFSET", n.Reduced: "REDUCED", n.Group: "GROUP BY"}
+_NAMES = {n.Slice: "LIMIT or OFFSET", n.Group: "GROUP BY"}

@@ -26,7 +26,6 @@ from .nodes import (
     OrderBy,
     Path,
     Project,
-    Reduced,
     Service,
     Slice,
     Table,
@@ -106,7 +105,7 @@ def in_scope(node: Algebra) -> Names:
             return _names(variables)
         case Group(_, keys, aggregates):
             return _names(keys) | {var.name for var, _ in aggregates}
-        case Filter(_, inner) | OrderBy(inner, _) | Distinct(inner) | Reduced(inner) | Slice(inner, _, _):
+        case Filter(_, inner) | OrderBy(inner, _) | Distinct(inner) | Slice(inner, _, _):
             return in_scope(inner)
 
 
@@ -142,7 +141,7 @@ def certain(node: Algebra) -> Names:
         case Group(inner, keys, aggregates):
             counts = {var.name for var, aggregate in aggregates if aggregate.name == "COUNT"}
             return (certain(inner) & _names(keys)) | counts
-        case Filter(_, inner) | OrderBy(inner, _) | Distinct(inner) | Reduced(inner) | Slice(inner, _, _):
+        case Filter(_, inner) | OrderBy(inner, _) | Distinct(inner) | Slice(inner, _, _):
             return certain(inner)
 
 
@@ -207,7 +206,7 @@ def mentioned(node: Algebra) -> Names:
     return frozenset(names)
 
 
-_WITHOUT_OWN = (Join, Union, LeftJoin, Minus, Filter, OrderBy, Distinct, Reduced, Slice)
+_WITHOUT_OWN = (Join, Union, LeftJoin, Minus, Filter, OrderBy, Distinct, Slice)
 """Nodes whose variables are those of their operands and expressions."""
 
 
@@ -250,7 +249,7 @@ class Scopes:
                 return dict.fromkeys((*keys, *(var for var, _ in aggregates)))
             case Project(_, vars_):
                 return dict.fromkeys(vars_)
-            case Filter(_, inner) | OrderBy(inner) | Distinct(inner) | Reduced(inner) | Slice(inner):
+            case Filter(_, inner) | OrderBy(inner) | Distinct(inner) | Slice(inner):
                 return self.of(inner)
 
 

@@ -39,7 +39,6 @@ from .nodes import (
     OrderBy,
     Path,
     Project,
-    Reduced,
     Slice,
     Table,
     TermPattern,
@@ -221,7 +220,7 @@ def _with_columns_of(original: Algebra, node: Algebra) -> Algebra:
     match original, node:
         case (Project(_, columns), Project(inner, _)):
             return Project(inner, columns)
-        case (Distinct() | Reduced() | Slice(), Distinct() | Reduced() | Slice()):
+        case (Distinct() | Slice(), Distinct() | Slice()):
             return replace(node, input=_with_columns_of(original.input, node.input))
         case _:
             return node

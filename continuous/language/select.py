@@ -203,10 +203,9 @@ class _Modification:
         node = self.node
         if self.select is not None:
             node = a.Project(node, tuple(columns))
-            if self.select.mode == "DISTINCT":
+            # REDUCED may keep any number of duplicates (SPARQL 1.1 section 15.3): none, wherever it is evaluated.
+            if self.select.mode is not None:
                 node = a.Distinct(node)
-            elif self.select.mode == "REDUCED":
-                node = a.Reduced(node)
         limit, offset = (
             self._whole(self.modifiers.limit, "LIMIT"),
             self._whole(self.modifiers.offset, "OFFSET"),

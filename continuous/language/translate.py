@@ -162,7 +162,7 @@ def _once_per(unit: s.Unit, root: Algebra, context: Context) -> OncePer | None:
 def _columns(root: Algebra) -> tuple[Var, ...]:
     node = root
     while not isinstance(node, a.Project):
-        assert isinstance(node, (a.Slice, a.Distinct, a.Reduced))
+        assert isinstance(node, (a.Slice, a.Distinct))
         node = node.input
     return node.vars
 
@@ -344,7 +344,7 @@ def _parts(node: Algebra, streams: Streams) -> Iterator[Names]:
                 yield part | own if part else part
         case a.Values(_, rows) if len(rows) < 2:
             return
-        case a.OrderBy(inner) | a.Distinct(inner) | a.Reduced(inner) | a.Slice(inner):
+        case a.OrderBy(inner) | a.Distinct(inner) | a.Slice(inner):
             yield from _parts(inner, streams)
         case a.Project(_, variables):
             yield frozenset(var.name for var in variables)

@@ -37,7 +37,6 @@ from ..algebra.nodes import (
     OrderBy,
     Path,
     Project,
-    Reduced,
     Service,
     Slice,
     Table,
@@ -127,7 +126,7 @@ class _Planner:
                 return builder.project(built, [*names, *hidden])
             case Distinct(inner):
                 return builder.distinct(self.build(inner, scope))
-            case Reduced(inner) | OrderBy(inner, _):
+            case OrderBy(inner, _):
                 return self.build(inner, scope)
             case Slice():
                 return self.top_k(node, scope)

@@ -16,7 +16,6 @@ from ..algebra.nodes import (
     OrderBy,
     Path,
     Project,
-    Reduced,
     Service,
     Slice,
     TriplePattern,
@@ -75,7 +74,7 @@ def refused(pattern: Algebra) -> str | None:
     if isinstance(root, (OrderBy, Slice)):
         return "the order of a part's rows"
     for node in all_nodes(pattern):
-        if isinstance(node, (Reduced, Service)):
+        if isinstance(node, Service):
             return type(node).__name__.upper()
         if isinstance(node, Bgp) and any(
             isinstance(term, TripleTerm) for each in node.patterns for term in (each.subject, each.object)

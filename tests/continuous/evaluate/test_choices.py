@@ -41,6 +41,16 @@ def test_limit_in_a_static_sub_query_is_fixed_too() -> None:
     assert table(answer(text, ":a :v 1 .", data=':p :name "Zoe" . :q :name "Ann" .')) == rows("a Ann")
 
 
+@pytest.mark.parametrize("block", [STREAM, ""])
+def test_reduced_is_distinct_over_a_window_and_over_the_store(block: str) -> None:
+    reduced = f"SELECT REDUCED ?x {{ {block} {{ ?x :v ?v }} }}"
+    counted = f"SELECT ?x (COUNT(*) AS ?n) {{ {{ {reduced} }} }} GROUP BY ?x"
+    text = f"SELECT ?x ?n {{ STREAM :t [NOW] {{ ?x :ok true }} {{ {counted} }} }}"
+    values = ":a :v 1 , 2 . :b :v 1 . :a :v 3 ."
+    contents = (":a :ok true .", *([values] if block else []))
+    assert table(answer(text, *contents, data="" if block else values)) == rows("a 1")
+
+
 def test_unbound_sorts_first_then_blank_nodes_iris_literals() -> None:
     text = f"SELECT ?v {{ {STREAM} {{ ?x :v ?n OPTIONAL {{ ?x :w ?v }} }} }} ORDER BY ?v"
     data = ':a :v 1 . :b :v 1 ; :w "text" . :c :v 1 ; :w 7 . :d :v 1 ; :w :iri .'

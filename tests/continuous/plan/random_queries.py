@@ -262,7 +262,7 @@ def reads_a_window(node: Algebra) -> bool:
 
 def query_of(root: Algebra) -> ContinuousQuery:
     inner = root
-    while isinstance(inner, n.Slice | n.Distinct | n.Reduced | n.OrderBy):
+    while isinstance(inner, n.Slice | n.Distinct | n.OrderBy):
         inner = inner.input
     if not isinstance(inner, n.Project):
         columns = tuple(map(Var, visible(root)))

@@ -234,7 +234,6 @@ def test_the_graphs_of_a_query_are_those_of_its_dataset_clause(
         (bgp(n.TriplePattern(A, PREDICATES[0], n.TripleTerm(B, C, D))), "a triple term with variables"),
         (n.Graph(n.Var("g"), n.Slice(ANY, limit=1)), "a sub-query, MINUS or inline data in GRAPH"),
         (n.Graph(GRAPHS[0], n.Bgp()), "GRAPH around an empty pattern"),
-        (n.Reduced(ANY), "REDUCED"),
         (n.Service(NODES[0], ANY), "SERVICE"),
         (n.Extend(ANY, C, n.Call("RAND", ())), "RAND"),
         (n.Filter(n.Exists(n.Slice(ANY, limit=1)), ANY), "EXISTS over a pattern"),

@@ -31,7 +31,6 @@ REFUSED = {
     "GRAPH around an empty pattern on the mirror": 3,  # the mirror knows no empty graphs
     "EXISTS over a pattern in which the outer row is used below OPTIONAL, MINUS or BIND": 2,
     "FROM several graphs on the mirror": 1,  # of the triples in more than one the store gives all
-    "REDUCED on the mirror": 2,  # how many duplicates stay is the store's choice
 }
 """What is refused, and how many cases need it."""
 
