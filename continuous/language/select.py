@@ -203,7 +203,7 @@ class _Modification:
         node = self.node
         if self.select is not None:
             node = a.Project(node, tuple(columns))
-            # REDUCED may keep any number of duplicates (SPARQL 1.1 section 15.3): none, wherever it is evaluated.
+            # REDUCED may keep any number of duplicates (SPARQL 1.1 section 15.3); here it keeps none.
             if self.select.mode is not None:
                 node = a.Distinct(node)
         limit, offset = (
