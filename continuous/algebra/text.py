@@ -189,6 +189,12 @@ class SparqlText:
         aggregates = [(var, self._aggregate(each)) for var, each in node.aggregates]
         if any(each.name == "COUNT" and each.distinct and each.expr is None for _, each in aggregates):
             inner = n.Project(inner, _visible(inner))
+        for place, (var, each) in enumerate(node.aggregates):
+            if each.name == "COUNT" and each.expr is not None and not isinstance(each.expr, Var):
+                # Oxigraph gives no count at all where one expression fails, but leaves out what is unbound.
+                counted = self._hidden()
+                inner = n.Extend(inner, counted, each.expr)
+                aggregates[place] = var, replace(each, expr=counted)
         if not node.keys and not aggregates:
             aggregates = [(self._hidden(), n.Aggregate("COUNT", None))]
         return n.Join(UNIT, n.Group(self._rewrite(inner), node.keys, tuple(aggregates)))

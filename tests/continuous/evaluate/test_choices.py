@@ -137,6 +137,18 @@ def test_an_error_makes_sum_and_min_unbound_but_count_and_sample_pass_over_it() 
         assert lines(answer(text.format(call), data)) == [expected], call
 
 
+@pytest.mark.parametrize("block", [STREAM, "GRAPH :g", f"{STREAM} {{ GRAPH ?h", ""])
+@pytest.mark.parametrize("call", ["COUNT(?w + 1)", "COUNT(DISTINCT 1 / (?v - 1))", "COUNT(STR(?u)) + 1"])
+def test_a_count_passes_over_expressions_that_fail_wherever_it_is_evaluated(block: str, call: str) -> None:
+    values = ":a :v 1 ; :w 5 . :b :v 2 ; :w 'text' . :c :v 1 ."
+    ends = "} " * block.count("{")
+    counted = f"SELECT ({call} AS ?n) {{ {block} {{ ?x :v ?v OPTIONAL {{ ?x :w ?w }} }} {ends} }}"
+    text = f"SELECT ?n {{ STREAM :t [NOW] {{ :ok :ok :ok }} {{ {counted} }} }}"
+    contents = [f":h {{ {values} }}" if ends else values] if "STREAM" in block else []
+    data = "" if contents else f":g {{ {values} }}" if block else values
+    assert table(answer(text, ":ok :ok :ok .", *contents, data=data)) == rows("1")
+
+
 def test_aggregates_of_sub_queries_and_static_parts_are_fixed_too() -> None:
     medians = "SELECT ?g (MEDIAN(?c) AS ?m) { ?y :in ?g ; :cost ?c } GROUP BY ?g"
     text = f"SELECT ?x ?m {{ {STREAM} {{ ?x :of ?g }} {{ {medians} }} }}"

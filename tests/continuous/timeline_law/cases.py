@@ -50,8 +50,9 @@ Happening: TypeAlias = Push | Beat | Commit | Silence
 
 @dataclass(frozen=True)
 class Window:
-    """A window on a stream: ``size`` is a width or a number, ``step`` a slide or a number."""
+    """A window by its place in the text: ``size`` is a width or a count, ``step`` a slide or a count."""
 
+    number: int
     stream: str
     kind: str
     size: int = 0
@@ -95,7 +96,8 @@ class Query:
     def text(self) -> str:
         """The text in its dialect."""
         text, clauses = self.body, ""
-        for number, window in enumerate(self.windows, 1):
+        for window in self.windows:
+            number = window.number
             match self.dialect:
                 case "cqels":
                     block = f"STREAM :{window.stream} {window.text()} {{"
@@ -237,7 +239,8 @@ def _query(chance: random.Random, streams: list[str], begin: int) -> Query:
     pick = chance.choice
     dialect = pick(["cqels", "cqels", "rspql", "csparql"])
     windows = tuple(
-        _window(chance, pick(streams), pick(KINDS[dialect]), begin) for _ in range(pick([1, 2, 2]))
+        _window(chance, Window(number, pick(streams), pick(KINDS[dialect])), begin)
+        for number in range(1, pick([2, 3, 3]))
     )
     closing = any(each.kind in ("grid", *COUNTING) for each in windows)
     changes, closes = "on-content-change", "on-window-close"
@@ -254,9 +257,9 @@ def _query(chance: random.Random, streams: list[str], begin: int) -> Query:
     )
 
 
-def _window(chance: random.Random, stream: str, kind: str, begin: int) -> Window:
-    pick = chance.choice
-    made = Window(stream, kind, lateness=pick([0, 0, 0, 0, 2, 5]))
+def _window(chance: random.Random, made: Window, begin: int) -> Window:
+    pick, kind = chance.choice, made.kind
+    made = replace(made, lateness=pick([0, 0, 0, 0, 2, 5]))
     if kind in ("now", "all"):
         return made
     if kind != "grid":

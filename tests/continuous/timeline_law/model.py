@@ -125,10 +125,10 @@ class Model:
     def _gamma(self, at: int) -> Counter[str] | bool:
         query, text, store = self.query, self.query.body, Store()
         store.extend([Quad(*each, DefaultGraph()) for each in self.world.stored])
-        for number, window in enumerate(query.windows, 1):
+        for window in query.windows:
             merged = query.dialect == "csparql"
-            graph = NamedNode(f"urn:w{number}")
-            text = text.replace(f"{{{number}", "{" if merged else f"GRAPH {graph} {{")
+            graph = NamedNode(f"urn:w{window.number}")
+            text = text.replace(f"{{{window.number}", "{" if merged else f"GRAPH {graph} {{")
             content = self._content(window, at)
             store.extend([Quad(*each, DefaultGraph() if merged else graph) for each in content])
         now = datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")
