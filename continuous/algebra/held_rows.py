@@ -57,7 +57,7 @@ def _rows(node: Algebra) -> _Rows:
         case n.Union():
             left, right = _rows(node.left), _rows(node.right)
             return _Rows(max(left.given, right.given), max(left.held, right.held))
-        case n.Group() | n.OrderBy() | n.Distinct() | n.Reduced():
+        case n.Group() | n.OrderBy() | n.Distinct():
             below = _rows(node.input)
             return _Rows(below.given, max(below.held, below.given))
         case _:
