@@ -135,9 +135,11 @@ class Sum(Accumulator):
             return
         self._counts[kind] += weight
         if kind is int or kind is Decimal18:
-            scaled = _scaled(value)
+            scaled, numbers = value * DECIMAL_ONE if kind is int else int(value), self._numbers
             self._scaled += scaled * weight
-            add(self._numbers, scaled, weight)
+            numbers[scaled] = number = numbers.get(scaled, 0) + weight
+            if not number:
+                del numbers[scaled]
         elif math.isfinite(value):
             self._bits += _bits(value) * weight
         else:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from quadrill.store.documents.times import GREATEST_MS, LEAST_MS, instant_ms
 from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
-from quadrill.store.pushes.decode import DecodeOptions, decode, decode_line
+from quadrill.store.pushes.decode import DecodeOptions, decode, decode_lines
 from quadrill.store.pushes.records import type_of_record
 
 from ..durable.turns import InputTurn, Turn
@@ -284,7 +284,7 @@ class StreamService:
             began = time.perf_counter()
             mapping, decoded = state.record.mapping, None
             if mapping is None:
-                decoded = decode_line(body, media_type, instant, state.timestamp_property)
+                decoded = decode_lines(body, media_type, instant, state.timestamp_property, each is None)
             if decoded is None:
                 options = DecodeOptions(
                     base_iri=self.settings.base_iri,

@@ -69,8 +69,7 @@ class Arrangement:
         """The index under a key; it is made when there is none yet, and kept up to date from then on."""
         found = self.indexes.get(key)
         if found is None:
-            found = {}
-            of = key_getter(key)
+            found, of = {}, key_getter(key)
             for row, weight in self.rows():
                 found.setdefault(of(row), {})[row] = weight
             self.indexes[key] = found
@@ -156,11 +155,6 @@ def estimated(sample: Sequence[IdRow], key: tuple[int, ...], count: int) -> floa
 def key_getter(columns: tuple[int, ...]) -> Callable[[Sequence[int]], Key]:
     """Gives the value of a key in a row."""
     return itemgetter(*columns) if columns else lambda row: ()
-
-
-def key_of(row: Sequence[int], columns: tuple[int, ...]) -> Key:
-    """The value of a key in a row."""
-    return key_getter(columns)(row)
 
 
 def picker(columns: tuple[int, ...]) -> Callable[[IdRow], IdRow]:

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from ..rows import EMPTY, Delta, IdRow, Schema, add
-from .arrangement import Arrangement, key_of
+from .arrangement import Arrangement, key_getter
 from .linear import Operator
 from .thresholds import Bound, NumberOf, Passing
 
@@ -169,7 +169,7 @@ class Join(Operator):
                 key_from = self.schema.positions(each.given for each in probe.bounds)
             given, found, made, look = found, [], 0, self.budget.look
             for result, weight in given:
-                key = [result[place] for place in key_from] if probe.bounds else key_of(result, key_from)
+                key = [result[place] for place in key_from] if probe.bounds else key_getter(key_from)(result)
                 bucket = index.get(key, EMPTY)
                 if (made := made + len(bucket)) > look:
                     look = self.budget.check(made, self)
@@ -198,7 +198,7 @@ class Join(Operator):
             index = target.index(key) if self.static[place] else target.indexes.get(key)
             columns = first.positions(keyed)
             if index:
-                found = sum(len(index.get(key_of(row, columns), EMPTY)) for row in recent)
+                found = sum(len(index.get(key, EMPTY)) for key in map(key_getter(columns), recent))
                 return (round(found / len(recent), 1), -len(keyed))
         return (round(target.fan_out(key), 1), -len(keyed))
 

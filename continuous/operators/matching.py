@@ -119,21 +119,22 @@ class Match(Operator):
         for row, weight in change.items():
             key = left_of(row)
             bucket = rights.get(key, EMPTY)
-            if by_key and not merges:
+            if (merges or not by_key) and (made := made + len(bucket)) > look:
+                look = self.budget.check(made, self)
+            if by_key:
+                # Left rows differ, and so do right rows of one key: no merged row is made twice.
+                for other, count in bucket.items() if merges else ():
+                    out[row + pick(other)] = weight * count
                 self._give(row, weight, bool(bucket), out)
                 continue
-            if (made := made + len(bucket)) > look:
-                look = self.budget.check(made, self)
             matches = 0
             for other, count in bucket.items():
-                merged = row + pick(other) if by_key else self._merged(row, other)
+                merged = self._merged(row, other)
                 if merged is not None:
                     matches += count
                     if merges:
                         add(out, merged, weight * count)
             self._give(row, weight, matches > 0, out)
-            if by_key:
-                continue
             if lefts.get(key, EMPTY).get(row, 0) + weight:
                 self._counts[row] = matches
             else:

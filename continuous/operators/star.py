@@ -26,9 +26,7 @@ class Star(Operator):
         self, subject: str, slots: Sequence[tuple[int, int | None, str | None]], graph: str | None = None
     ) -> None:
         """``slots``: (predicate id, object id or None, object variable or None)."""
-        self.slots = tuple(slots)
-        self.subject = subject
-        self.graph = graph
+        self.graph, self._width = graph, len(slots)
         head = (subject,) if graph is None else (subject, graph)
         names = (*head, *(name for _, _, name in slots if name is not None))
         self.schema = Schema(names, frozenset(names))
@@ -45,7 +43,7 @@ class Star(Operator):
 
     def step(self, *changes: Delta) -> Delta:
         """Rows of the entries that changed, new against old."""
-        places, entries, width = self.places, self.entries, len(self.slots)
+        places, entries, width = self.places, self.entries, self._width
         quads = self.graph is not None
         self._made, self._look = 0, self.budget.look
         out: Delta = {}

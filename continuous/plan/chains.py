@@ -76,6 +76,19 @@ class RowBody:
             out.line(f"else: del d{last}[{made[0]}]")
         out.known = known
 
+    def renames(self, chain: list[int], given: Sequence[str]) -> bool:
+        """True where columns get other names alone: rows of these columns stay as they are."""
+        columns: dict[str, int] = {name: place for place, name in enumerate(given)}
+        for node in [self._nodes[place] for place in chain]:
+            if isinstance(node.operator, linear.Extend):
+                expr = _only(node)
+                if not isinstance(expr, Var) or expr.name not in columns:
+                    return False
+                columns[node.schema.vars[-1]] = columns[expr.name]
+            elif not isinstance(node.operator, linear.Project):
+                return False
+        return [columns.get(name) for name in self._nodes[chain[-1]].schema.vars] == [*range(len(given))]
+
     def _pays(self, chain: list[int]) -> bool:
         """True where a row costs more than remembering what was made of it.
 

@@ -241,6 +241,10 @@ class _Writer:
         out, operator = self._out, node.operator
         (given,) = node.inputs
         chain = self._chain(place)
+        if self._rows.renames(chain, self._nodes[given].schema.vars):
+            out.line(f"d{chain[-1]} = d{given}  # under other names")
+            self._count(chain[-1])
+            return
         self._open_sink(chain)
         depth = out.depth
         if isinstance(operator, Scan):

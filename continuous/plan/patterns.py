@@ -173,14 +173,11 @@ class Patterns:
         source, key = self._triples(scope), tuple([(each[:2], each[2] is None) for each in slots])
         known = self._stars.get((source.place, key))
         if known is not None:
-            # The same under other names, as in a condition on absence.
-            new = [
-                pair
-                for pair in zip(operator.schema.vars, known.schema.vars, strict=True)
-                if pair[0] != pair[1]
-            ]
-            if known.schema.certain.isdisjoint(name for name, _ in new):
-                named = reduce(lambda built, pair: builder.extend(built, pair[0], Var(pair[1])), new, known)
+            pairs = zip(operator.schema.vars, known.schema.vars, strict=True)
+            new = {name: Var(old) for name, old in pairs if name != old}
+            if known.schema.certain.isdisjoint(new):
+                # The same under other names, as in a condition on absence.
+                named = reduce(lambda built, name: builder.extend(built, name, new[name]), new, known)
                 return builder.project(named, operator.schema.vars)
         objects = "; ".join(f"{each.predicate} {_shown(each.object)}" for each in patterns)
         built = builder.add("star", operator, [source], f"{_shown(subject)} {objects}")

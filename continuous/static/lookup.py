@@ -24,7 +24,7 @@ from quadrill.store.errors import ConflictError
 from quadrill.store.quads.frozen import FrozenReader
 from quadrill.store.quads.quad_store import QuadStore
 
-from ..operators.arrangement import Arrangement, Key, key_of
+from ..operators.arrangement import Arrangement, Key, key_getter
 from ..remote.dataset import Reader
 from ..rows import Delta, IdRow, Solution, add
 from .keyed_rows import TermKey, rows_of
@@ -78,7 +78,7 @@ class KeyCache:
     def update(self, change: Delta) -> None:
         """Take a change into what is remembered."""
         for row, weight in change.items():
-            bucket = self.buckets.get(key_of(row, self.columns))
+            bucket = self.buckets.get(key_getter(self.columns)(row))
             if bucket is not None:
                 self.size -= len(bucket)
                 add(bucket, row, weight)

@@ -27,7 +27,15 @@ from pyoxigraph import RdfFormat
 from ..documents.contents import WHOLE, Content, Part, guard_nesting, read_content
 from ..documents.messages import MessageText, split_json_messages, split_messages
 from ..documents.own_lines import literal_parts
-from ..documents.statements import LINE_FORMATS, PLAIN_LINE, Statement, Statements, term_of
+from ..documents.statements import (
+    LINE_FORMATS,
+    PLAIN_LINE,
+    Statement,
+    Statements,
+    may_have_blank,
+    read_statements,
+    term_of,
+)
 from ..documents.timed_lines import read_timed_lines
 from ..documents.times import GREATEST_MS, INSTANT_HINT, LEAST_MS, instant_ms, parse_instant
 from ..errors import InputError, LimitError, MediaTypeError, QuadrillError, RdfSyntaxError
@@ -49,6 +57,8 @@ _JSON_MESSAGES = "application/x-ld+ndjson"
 _FLAT = (RdfFormat.N_TRIPLES, RdfFormat.TURTLE)
 """Formats without graphs."""
 _MEMBERS = {"at", "data", "jsonld"}
+_SHORT = 65_536
+"""Bytes of a body that has few quads for sure."""
 _TOGETHER = 100
 """Lines of NDJSON that are read at once, and one by one only if one of them is odd."""
 _MESSAGES = re.compile(r"1\.[12](?:-basic)?-messages\Z")
@@ -121,20 +131,34 @@ class Decoded:
     records: dict[str, Record] = field(default_factory=dict)
 
 
-def decode_line(body: bytes, media_type: str, at: int | None, timestamp_property: str) -> Decoded | None:
-    """The element of a body that is one line of the plainest form, as most are; else None, see `decode`."""
+def decode_lines(
+    body: bytes, media_type: str, at: int | None, timestamp_property: str, whole: bool
+) -> Decoded | None:
+    """The element of a body that is one line of the plainest form, as most are; else None, see `decode`.
+
+    Several triples are one as well where the body is taken as a ``whole`` and has its time from outside.
+    """
     rdf_format = _BY_LINES.get(media_type)
+    if rdf_format is None:
+        return None
     try:
-        found = None if rdf_format is None else PLAIN_LINE[rdf_format].fullmatch(body.decode())
+        text = body.decode()
     except UnicodeDecodeError:
         return None
-    if found is None:
+    found = PLAIN_LINE[rdf_format].fullmatch(text)
+    if found is not None:
+        statement: Any = found.groups("")
+        if at is None and statement[1] == f"<{timestamp_property}>":
+            return None
+        place = f"graph {statement[3]}" if statement[3] else "the body"
+        return Decoded([made_element(((statement,), at, place, None, False))])
+    if at is None or not whole or rdf_format is not RdfFormat.N_TRIPLES or len(body) > _SHORT:
         return None
-    statement: Any = found.groups("")
-    if at is None and statement[1] == f"<{timestamp_property}>":
+    several = read_statements(text.strip(" \t\r\n"), rdf_format)
+    if several is None:
         return None
-    place = f"graph {statement[3]}" if statement[3] else "the body"
-    return Decoded([made_element(((statement,), at, place, None, False))])
+    unique = tuple(dict.fromkeys(several))
+    return Decoded([made_element((unique, at, "the body", None, may_have_blank(text)))])
 
 
 def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:

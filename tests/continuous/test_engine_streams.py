@@ -149,7 +149,7 @@ def test_a_push_whose_stream_is_dropped_meanwhile_enters_the_stream_that_comes_n
 ) -> None:
     with bench() as b:
         b.push(1_000, "a")
-        in_between(monkeypatch, "decode_line", lambda: b.engine.drop_stream("s"))
+        in_between(monkeypatch, "decode_lines", lambda: b.engine.drop_stream("s"))
         assert b.push(500, "b") == {
             "stream": S, "first_seq": 1, "last_seq": 1, "accepted": 1, "late": 0, "dropped": 0,
             "durable": False,
@@ -167,7 +167,7 @@ def test_a_push_whose_stream_is_made_by_a_query_meanwhile_is_refused(monkeypatch
     )
     with bench() as b:
         b.engine.declare_stream(S)
-        in_between(monkeypatch, "decode_line", lambda: b.register("q", text))
+        in_between(monkeypatch, "decode_lines", lambda: b.register("q", text))
         with pytest.raises(ConflictError, match="is made by the query q"):
             b.push(500, "b")
         assert describe_stream(b.engine, "s")["accepted"] == 0

@@ -14,6 +14,7 @@ from quadrill.store.dictionary import (
     inline_decimal,
     inline_id,
     inline_term,
+    inline_text_id,
     integer_id,
 )
 from quadrill.store.sweep import SweepPace
@@ -92,6 +93,18 @@ def test_every_decimal_has_one_id_whether_made_from_text_or_number(mantissa: int
     assert term_id == inline_id(typed(text, "decimal"))
     if term_id:
         assert inline_decimal(term_id) == (mantissa, scale)
+
+
+@given(
+    st.sampled_from(
+        ["0", "-0", "7", "-7", "07", "+7", "1.5", "-0.0", "0.10", "1.", ".5", "", "9" * 17, "9" * 20]
+    )
+    | st.from_regex(r"-?[0-9]{1,18}(\.[0-9]{1,18})?", fullmatch=True),
+    st.sampled_from(["integer", "decimal", "int"]),
+)
+def test_a_number_has_the_id_of_its_term_when_only_its_text_is_known(text: str, name: str) -> None:
+    term = typed(text, name)
+    assert inline_text_id(str(term)) == inline_id(term)
 
 
 def test_only_decimals_are_read_back_as_decimals() -> None:
