@@ -23,6 +23,7 @@ PUSH_TYPES = (
 )
 EVENTS = ("text/event-stream", "application/x-ndjson")
 FORM = ("application/x-www-form-urlencoded",)
+UPDATE_TEXTS = ("application/sparql-update", *FORM)
 
 PARAMETERS: dict[str, tuple[str, str]] = {
     # name: (JSON type, meaning)
@@ -111,14 +112,7 @@ OPERATIONS: tuple[ApiCall, ...] = (
         RESULT_TYPES,
     ),
     ApiCall(
-        "post",
-        "/update",
-        "SPARQL update",
-        (200, 204),
-        (*_USING, "timeout"),
-        ("application/sparql-update", *FORM),
-        JSON,
-        role="write",
+        "post", "/update", "SPARQL update", (200, 204), (*_USING, "timeout"), UPDATE_TEXTS, JSON, "write"
     ),
     ApiCall(
         "get",
@@ -147,6 +141,8 @@ OPERATIONS: tuple[ApiCall, ...] = (
         SPARQL_TEXTS,
         RESULT_TYPES,
     ),
+    ApiCall("post", "/query:validate", "the faults of a query", (200,), (), (*SPARQL_TEXTS, *FORM), JSON),
+    ApiCall("post", "/update:validate", "the faults of an update", (200,), (), UPDATE_TEXTS, JSON),
     ApiCall("get", "/store", "a graph, or the whole dataset", (200,), GRAPH, answers=GRAPH_TYPES),
     ApiCall(
         "put", "/store", "replace a graph, or the whole dataset", (201, 204), GRAPH, RDF_TYPES, role="write"

@@ -6,7 +6,9 @@ from flask import Blueprint, Response, request
 from pyoxigraph import serialize
 
 from .. import description
+from ..evaluation.text_check import faults_of_query, faults_of_update
 from ..http import negotiation, protocol
+from ..http.bodies import too_large
 from ..http.errors import HttpError
 from ..http.protocol import QUERY, UPDATE, SparqlCall, fields_of
 from ..security import needs
@@ -52,6 +54,26 @@ def post_sparql() -> Response:
         services().security.authorise("write", request, "", again=True)
         return _update(call)
     return _query(call)
+
+
+@blueprint.post("/query:validate")
+@needs("read")
+def validate_query() -> Response:
+    """The faults of a query, which is not evaluated."""
+    settings = services().settings
+    text = protocol.query_text(_posted(QUERY), settings)
+    return incoming.json_response({"faults": faults_of_query(text, settings.base_iri)})
+
+
+@blueprint.post("/update:validate")
+@needs("read")
+def validate_update() -> Response:
+    """The faults of an update, which is not evaluated."""
+    settings = services().settings
+    text = protocol.update_text(_posted(UPDATE), settings)
+    if len(text) > settings.max_query_bytes:
+        raise too_large("the update", settings.max_query_bytes, len(text))
+    return incoming.json_response({"faults": faults_of_update(text, settings.base_iri, services().store)})
 
 
 def service_description() -> Response:

@@ -7,7 +7,7 @@ import { Editor } from "../editor/editor.js";
 import { EXAMPLES } from "../editor/examples.js";
 import { staticList, windowsList } from "../query/parts.js";
 import { rememberBefore } from "../query/undo.js";
-import { LiveCheck } from "../register/check.js";
+import { LiveCheck } from "../editor/check.js";
 import { fillForm, listenToChoices, registrationOf } from "../register/form.js";
 import { showParameters } from "../register/parameters.js";
 import { showPreview } from "../register/preview.js";
@@ -22,7 +22,16 @@ const problemPlace = byId("problem");
 const outcome = byId("outcome");
 const registration = () => registrationOf(editor.text);
 const editor = new Editor(byId("editor"), { onRun: () => validate(), onChange: changed, complete: completion(() => byId("dialect").value || null) });
-const check = new LiveCheck(editor, byId("live-check"), registration);
+const check = new LiveCheck(editor, byId("live-check"), async (signal) => {
+  try {
+    const { data } = await call("POST", "/queries:validate", { json: registration(), signal });
+    return { faults: [], warnings: data.warnings, good: `No fault found: ${data.dialect}, ${data.output}.` };
+  } catch (problem) {
+    // Its static parts are read elsewhere, and tell nothing of the text.
+    if (problem.name === "AbortError" || problem.members?.code === "materialising") return null;
+    return { faults: problem.faults.length > 0 ? problem.faults : [problem], warnings: [], good: null };
+  }
+});
 /** What a query that is edited was before. */
 let before = null;
 

@@ -2,6 +2,7 @@
 
 import { call } from "../base/api.js";
 import { announce, byId, el, put, setText } from "../base/dom.js";
+import { LiveCheck } from "../editor/check.js";
 import { completion } from "../editor/completion.js";
 import { codeBlock } from "../editor/coloured.js";
 import { Editor } from "../editor/editor.js";
@@ -21,14 +22,24 @@ const START = {
 };
 const ACCEPT = "application/sparql-results+json, text/turtle;q=0.9";
 let mode = "query";
-const editor = new Editor(byId("editor"), { onRun: () => run(), onChange: () => sessionStorage.setItem(KEPT[mode], editor.text),
+const editor = new Editor(byId("editor"), { onRun: () => run(), onChange: changed,
   complete: completion(() => (mode === "query" ? "sparql" : "update")) });
+const check = new LiveCheck(editor, byId("live-check"), async (signal) => {
+  const { data } = await call("POST", `/${mode}:validate`, { body: editor.text, type: `application/sparql-${mode}`, signal });
+  return { faults: data.faults, warnings: [], good: "No fault found." };
+});
 let abort = null;
 let view = null;
+
+function changed() {
+  sessionStorage.setItem(KEPT[mode], editor.text);
+  check.soon();
+}
 
 async function run() {
   const text = editor.text;
   clearProblem(byId("problem"), editor);
+  check.stop();
   byId("result-panel").hidden = true;
   remember({ mode, text });
   showHistory();
@@ -142,6 +153,7 @@ function switchTo(wanted, text = null) {
   mode = wanted;
   editor.text = text ?? sessionStorage.getItem(KEPT[mode]) ?? START[mode];
   clearProblem(byId("problem"), editor);
+  check.soon();
   setText(byId("run"), mode === "query" ? "Run query" : "Run update");
   document.querySelectorAll("[data-query]").forEach((node) => (node.hidden = mode !== "query"));
 }

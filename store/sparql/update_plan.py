@@ -122,6 +122,11 @@ def check_syntax(plan: UpdatePlan) -> None:
     """
     if len(plan.operations) == 1 and isinstance(plan.operations[0].action, Data):
         return  # evaluated in a scratch store at once, which says the same
+    parse_all(plan)
+
+
+def parse_all(plan: UpdatePlan) -> None:
+    """Let Oxigraph parse each operation; raises QueryTextError as `check_syntax` does."""
     engine = UpdateEngine(plan.request, Store())
     for operation in plan.operations:
         engine.parse(operation)

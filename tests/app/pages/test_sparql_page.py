@@ -94,6 +94,20 @@ def test_an_answer_has_the_pictures_that_fit_its_columns(page: Page, client: htt
     assert page.one("#answer-pane").is_displayed()
 
 
+def test_a_text_is_checked_while_it_is_written(page: Page, client: httpx.Client) -> None:
+    """Queries and updates, without running them."""
+    page.open("/ui/sparql")
+    page.until_text("#live-check", "No fault found.")
+    page.write("#text", "SELECT * {\n ?s ?p }")
+    page.until_text("#live-check", "Line 2: ")
+    page.until(lambda: page.marked("#text", ".cm-lintRange-error"), "it is marked at its place")
+    page.click("#mode-update")
+    page.until_text("#live-check", "No fault found.")
+    page.write("#text", "CLEAR ALL ; DROP")
+    page.until_text("#live-check", "Line 1: ")
+    assert not page.one("#result-panel").is_displayed()
+
+
 def test_a_running_query_is_shown_and_stopped(page: Page, base: str, client: httpx.Client) -> None:
     """One that somebody else has begun."""
     update(client, PREFIX + "INSERT DATA {" + "".join(f"ex:s{n} ex:p {n} ." for n in range(300)) + "}")

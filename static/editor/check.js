@@ -1,15 +1,16 @@
 // Looks at the text while one types: the server's parser tells faults and warnings, which are marked at their place.
 
-import { call } from "../base/api.js";
 import { el, put } from "../base/dom.js";
 
 const WAIT_MS = 400;
-const INTERNAL = ["materialising"];
 
-/** Checks what `registration()` gives a while after the last `soon()`; `place` gets one sentence. */
+/**
+ * Checks the text a while after the last `soon()`; `place` gets one sentence. `ask(signal)` gives what the server says:
+ * { faults, warnings, good }, or null where it does not judge.
+ */
 export class LiveCheck {
-  constructor(editor, place, registration) {
-    Object.assign(this, { editor, place, registration, timer: null, abort: null });
+  constructor(editor, place, ask) {
+    Object.assign(this, { editor, place, ask, timer: null, abort: null });
   }
 
   /** Called at every change. */
@@ -32,12 +33,12 @@ export class LiveCheck {
     this.abort = new AbortController();
     const { signal } = this.abort;
     const { text } = this.editor;
-    try {
-      const { data } = await call("POST", "/queries:validate", { json: this.registration(), signal });
-      if (!signal.aborted) this.show(warningsAt(data.warnings, text), data.warnings, `No fault found: ${data.dialect}, ${data.output}.`);
-    } catch (problem) {
-      if (signal.aborted || problem.name === "AbortError" || INTERNAL.includes(problem.members?.code)) return;
-      const faults = problem.faults.length > 0 ? problem.faults : [problem];
+    const found = await this.ask(signal).catch(() => null);
+    if (found === null || signal.aborted) return;
+    const { faults, warnings, good } = found;
+    if (faults.length === 0) {
+      this.show(warningsAt(warnings, text), warnings, good);
+    } else {
       this.show(faults.filter(({ line }) => line).map(({ line, column, detail, message, hint }) => ({ line, column, detail: detail || message, hint })),
         faults.map((fault) => [fault.line ? `Line ${fault.line}: ` : "", fault.detail || fault.message].join("")), null);
     }

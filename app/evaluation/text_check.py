@@ -1,0 +1,45 @@
+"""The faults of a SPARQL text, found without evaluating any of it: for whoever is writing it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadrill.continuous.language.parser import parse
+from quadrill.store.errors import QuadrillError, QueryTextError
+from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.update_plan import UpdateRequest, parse_all, plan_update
+
+from .extensions import functions_of
+from .query_faults import refuse_unchecked
+
+
+def faults_of_query(text: str, base_iri: str) -> list[dict[str, Any]]:
+    """What is wrong with a query, each fault with its place; none where our parser does not judge it."""
+    try:
+        refuse_unchecked(text, base_iri)
+        parse(text, dialect="sparql", base_iri=base_iri)
+    except QueryTextError as error:
+        # Longer texts than continuous queries may have are the store's to read.
+        return _shown(error) if error.code == QueryTextError.code else []
+    except QuadrillError:
+        pass
+    return []
+
+
+def faults_of_update(text: str, base_iri: str, store: QuadStore) -> list[dict[str, Any]]:
+    """What is wrong with an update, with its place where that is known."""
+    request = UpdateRequest(text, base_iri, custom_functions=functions_of(text))
+    try:
+        parse_all(plan_update(request, store.limits, store.allowed_hosts))
+    except QueryTextError as error:
+        return _shown(error)
+    except QuadrillError as error:
+        return [{"message": error.message, "hint": error.hint}]
+    return []
+
+
+def _shown(error: QueryTextError) -> list[dict[str, Any]]:
+    if error.faults:
+        return list(error.faults)
+    members = {"message": error.message, "line": error.line, "column": error.column, "hint": error.hint}
+    return [{name: value for name, value in members.items() if value is not None}]
