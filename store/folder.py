@@ -167,6 +167,11 @@ def looked_at(path: Path) -> Iterator[None]:
         yield
 
 
+_FORMAT_LOST = (
+    f"it is one line, {_NAME} and a number: copy the file of a backup of this folder, or restore that"
+)
+
+
 def format_of(path: Path) -> int:
     """The version of a folder's format.
 
@@ -177,10 +182,12 @@ def format_of(path: Path) -> int:
     try:
         text = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise StoreFormatError(f"{file} cannot be read: {error}") from error
+        raise StoreFormatError(f"{file} cannot be read: {error}", hint=_FORMAT_LOST) from error
     name, _, number = text.partition(" ")
     if name != _NAME or not number.isdigit():
-        raise StoreFormatError(f"{file} says {text[:60]!r}, which is no format of Quadrill")
+        raise StoreFormatError(
+            f"{file} says {text[:60]!r}, which is no format of Quadrill", hint=_FORMAT_LOST
+        )
     return int(number)
 
 

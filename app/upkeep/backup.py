@@ -202,7 +202,22 @@ def restore(backup: Path, folder: Path) -> None:
             shutil.copy(source / "FORMAT", folder / "FORMAT.new")
             os.replace(folder / "FORMAT.new", folder / "FORMAT")
     except (OSError, shutil.Error) as error:
-        raise StoreUnwritableError(f"the data folder {folder} cannot be written: {error}") from error
+        # It was empty: what has been copied in vain goes, so that the next try finds it so.
+        for each in list(folder.iterdir()) if folder.is_dir() else ():
+            if each.is_dir():
+                shutil.rmtree(each, ignore_errors=True)
+            else:
+                each.unlink(missing_ok=True)
+        raise StoreUnwritableError(
+            f"the data folder {folder} cannot be written: {_first_reason(error)}",
+            hint="Make space, or restore to another place: nothing of this try is left.",
+        ) from error
+
+
+def _first_reason(error: OSError) -> str:
+    """Why the first of some files could not be copied; shutil tells of all that follow, too."""
+    several = error.args[0] if isinstance(error, shutil.Error) and error.args else None
+    return str(several[0][-1]) if isinstance(several, list) and several else str(error)
 
 
 @contextlib.contextmanager

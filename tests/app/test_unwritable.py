@@ -59,3 +59,16 @@ def test_a_folder_that_cannot_be_written_is_told_also_with_read_only(tmp_path: P
 @pytest.mark.parametrize("most_bytes", [0, 2_000, 30_000])
 def test_a_full_disk_at_the_start_is_told(tmp_path: Path, most_bytes: int) -> None:
     refused([*SERVE, "--data", str(tmp_path / "data")], most_bytes)
+
+
+@pytest.mark.parametrize("most_bytes", [10, 3_000])
+def test_a_restore_into_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, most_bytes: int) -> None:
+    data, saved, new = tmp_path / "data", tmp_path / "saved", tmp_path / "new"
+    (tmp_path / "a.nq").write_text("<urn:a> <urn:p> <urn:b> .\n" * 2)
+    assert main(["load", "--data", str(data), str(tmp_path / "a.nq")]) == 0
+    assert main(["backup", "--data", str(data), str(saved)]) == 0
+    command = [sys.executable, "-m", "quadrill.app.cli", "restore", "--data", str(new), str(saved)]
+    told = refused(command, most_bytes)
+    assert "cannot be written: [Errno 27] File too large" in told and len(told.splitlines()) == 2
+    assert list(new.iterdir()) == []
+    assert main(["restore", "--data", str(new), str(saved)]) == 0

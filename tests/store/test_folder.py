@@ -38,8 +38,9 @@ def test_a_folder_with_other_files_may_become_a_data_folder(tmp_path: Path) -> N
 def test_an_unknown_format_is_refused_and_left_alone(tmp_path: Path, text: str, match: str) -> None:
     QuadStore.open(tmp_path).close()
     (tmp_path / "FORMAT").write_text(text)
-    with pytest.raises(StoreFormatError, match=match):
+    with pytest.raises(StoreFormatError, match=match) as caught:
         QuadStore.open(tmp_path)
+    assert caught.value.hint, "the way out"
     assert (tmp_path / "FORMAT").read_text() == text
 
 
