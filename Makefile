@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN ?= $(VENV)/bin
-CLIENTS = $(or $(QUADRILL_TEST_CLIENTS),$(HOME)/.cache/quadrill/clients)
+CLIENTS = $(or $(TEST_QUADRILL_CLIENTS),$(HOME)/.cache/quadrill/clients)
 
 .PHONY: help dev check types imports test test-fast test-all kafka clients bench bench-peers targets chaos soak links vendor lock
 
@@ -35,7 +35,7 @@ test-fast: ## laws, oracles and units, under three minutes on two cores: no serv
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "not (slow or chaos or process or postgres or spark)" tests/continuous tests/store
 
 test-all: ## everything, the slow sweeps and all examples of the laws too
-	QUADRILL_TEST_EXAMPLES=all $(BIN)/python -m pytest -m "slow or not slow"
+	TEST_QUADRILL_EXAMPLES=all $(BIN)/python -m pytest -m "slow or not slow"
 
 docs: ## the site of the documents, into build/site, with every link looked at
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
@@ -45,7 +45,7 @@ tutorial: ## follow docs/tutorial.md in a fresh copy and a fresh environment, wi
 
 kafka: ## the jars of a real Kafka broker for its tests, into ~/.cache/quadrill/kafka; needs Java and Maven
 	mvn -q -B -f .ci/kafka/pom.xml dependency:copy-dependencies -DincludeScope=runtime \
-	  -DoutputDirectory=$(or $(QUADRILL_TEST_KAFKA),$(HOME)/.cache/quadrill/kafka)
+	  -DoutputDirectory=$(or $(TEST_QUADRILL_KAFKA),$(HOME)/.cache/quadrill/kafka)
 
 clients: ## YASGUI and Comunica for their tests, into ~/.cache/quadrill/clients; needs npm
 	mkdir -p $(CLIENTS) && cp .ci/clients/package*.json $(CLIENTS)

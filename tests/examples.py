@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-ALL = os.environ.get("QUADRILL_TEST_EXAMPLES") == "all"
+ALL = os.environ.get("TEST_QUADRILL_EXAMPLES") == "all"
 """Set by ``make test-all``."""
 
 

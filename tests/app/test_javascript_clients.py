@@ -18,7 +18,7 @@ import pytest
 from .pages.browser import NEEDS_BROWSER, Page, chromium
 from .pages.conftest import served, update
 
-CLIENTS = Path(os.environ.get("QUADRILL_TEST_CLIENTS", Path.home() / ".cache" / "quadrill" / "clients"))
+CLIENTS = Path(os.environ.get("TEST_QUADRILL_CLIENTS", Path.home() / ".cache" / "quadrill" / "clients"))
 COMUNICA = CLIENTS / "node_modules" / "@comunica" / "query-sparql" / "bin" / "query.js"
 YASGUI = CLIENTS / "node_modules" / "@triply" / "yasgui" / "build"
 DATA = 'PREFIX : <http://e/> INSERT DATA { :a :p 1, "zwei"@de . :c :p "<b>&" . GRAPH :g { :b :p 2 } }'

@@ -17,12 +17,12 @@ from confluent_kafka.admin import AdminClient
 HOST = "127.0.0.1"
 PARTITIONS = 4
 USER, PASSWORD = "ann", "x1y2z3"
-JARS = Path(os.environ.get("QUADRILL_TEST_KAFKA", "~/.cache/quadrill/kafka")).expanduser()
+JARS = Path(os.environ.get("TEST_QUADRILL_KAFKA", "~/.cache/quadrill/kafka")).expanduser()
 """The folder with the broker's jars; `make kafka` fills it."""
 MISSING = (
     "needs Java"
     if shutil.which("java") is None
-    else f"needs the jars of a Kafka broker in {JARS} (make kafka, or QUADRILL_TEST_KAFKA names a folder)"
+    else f"needs the jars of a Kafka broker in {JARS} (make kafka, or TEST_QUADRILL_KAFKA names a folder)"
     if not list(JARS.glob("kafka_*.jar"))
     else None
 )

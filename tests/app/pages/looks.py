@@ -12,7 +12,7 @@ from axe_core_python.base import AXE_SCRIPT as AXE
 from .browser import Page
 
 # Pictures are kept here where the variable is set; CI does, and a person looks at them.
-PICTURES = os.environ.get("QUADRILL_SCREENSHOTS")
+PICTURES = os.environ.get("TEST_QUADRILL_SCREENSHOTS")
 WIDE, NARROW = 1360, 390
 HEIGHT = 1000
 # The dark scheme has the elements of the light one: what else axe looks at is the same.
