@@ -1,4 +1,4 @@
-"""What can be asked of an engine about queries: register, describe, change, drop, and their feeds."""
+"""What can be asked of an engine about queries: register, look at, change, drop, and their feeds."""
 
 from __future__ import annotations
 
