@@ -12,8 +12,8 @@ from ..errors import GoneError, UnsupportedError
 from .change_faults import gone
 from .change_log import Retention
 
-# What one quad of a kept commit costs in memory, roughly.
-_QUAD_BYTES = 200
+# What one quad of a kept commit costs in memory, roughly, beside the texts of its subject and object.
+_QUAD_BYTES = 350
 
 
 class MemoryChangeLog:
@@ -25,6 +25,7 @@ class MemoryChangeLog:
     def __init__(self, retention: Retention) -> None:
         self._retention = retention
         self._commits: deque[Commit] = deque()
+        self._sizes: deque[int] = deque()
         self._bytes = 0
         self._counts: dict[str, int] = {}
         self.version = 0
@@ -44,7 +45,8 @@ class MemoryChangeLog:
                 self._counts[graph] = count
         for commit in commits:
             self._commits.append(commit)
-            self._bytes += _size(commit)
+            self._sizes.append(_size(commit))
+            self._bytes += self._sizes[-1]
         self.version = commits[-1].version
 
     def after(self, version: int, limit: int | None = None, *, listed: bool = True) -> Iterator[Commit]:
@@ -66,7 +68,8 @@ class MemoryChangeLog:
         oldest = now_ms - self._retention.max_age_ms
         commits = self._commits
         while len(commits) > 1 and (self._bytes > self._retention.max_bytes or commits[0].at_ms < oldest):
-            self._bytes -= _size(commits.popleft())
+            commits.popleft()
+            self._bytes -= self._sizes.popleft()
 
     def mark_checkpoint(self, version: int) -> None:
         """Nothing to note."""
@@ -101,4 +104,8 @@ class MemoryChangeLog:
 
 
 def _size(commit: Commit) -> int:
-    return _QUAD_BYTES * (1 + len(commit.added) + len(commit.removed))
+    size = _QUAD_BYTES
+    for quads in (commit.added, commit.removed):
+        for quad in quads:
+            size += _QUAD_BYTES + len(str(quad.subject)) + len(str(quad.object))
+    return size

@@ -30,6 +30,16 @@ def fill(store: QuadStore, count: int) -> None:
         store.apply(add=[quad(number)])
 
 
+def test_the_size_of_a_history_in_memory_counts_the_texts() -> None:
+    with QuadStore.open(None, retention=Retention(max_bytes=1_000_000)) as store:
+        for number in range(20):
+            store.apply(add=[quad(f"{number} {'long ' * 20_000}")])
+            store.apply(remove=list(store.quads_for_pattern()))
+        with pytest.raises(GoneError) as gone:
+            list(store.commits_after(0))
+        assert store.version - 12 < gone.value.details["earliest"] <= store.version - 8
+
+
 @pytest.mark.parametrize("folder", [None, "data"], ids=["memory", "disk"])
 def test_history_is_trimmed_by_size_and_a_reader_behind_it_is_told_where_it_begins(
     tmp_path: Path, folder: str | None
