@@ -130,7 +130,7 @@ class KeptAnalyses:
         self._background = background or Background(None)
         self._at_start = {} if self._file is None else self._file.values
         self._living: weakref.WeakValueDictionary[bytes, Analysis] = weakref.WeakValueDictionary()
-        self._new: deque[Analysis] = deque()
+        self._new: deque[weakref.ref[Analysis]] = deque()
 
     def analyse(
         self, text: str, dialect: Dialect | None, base_iri: str, parameters: Mapping[str, Any]
@@ -152,7 +152,7 @@ class KeptAnalyses:
     def keep(self, analysis: Analysis) -> None:
         """A query runs: its analysis will be asked for at the next start."""
         if self._file is not None and analysis.key is not None and analysis.key not in self._file.known:
-            self._new.append(analysis)
+            self._new.append(weakref.ref(analysis))
 
     def forget(self) -> None:
         """The start is over: what was kept for queries that are gone is not needed."""
@@ -172,9 +172,10 @@ class KeptAnalyses:
 
     def _write(self) -> None:
         while self._file is not None and self._new:
-            analysis = self._new.popleft()
+            analysis = self._new.popleft()()
             try:
-                if analysis.key is not None and analysis.key not in self._file.known:
+                # None by now: its query is gone.
+                if analysis is not None and analysis.key is not None and analysis.key not in self._file.known:
                     self._file.add(analysis.key, _pickled(analysis))
             except (UnsupportedError, pickle.PicklingError, RecursionError):
                 continue  # it is evaluated in another way, or nested too deeply: it is read anew

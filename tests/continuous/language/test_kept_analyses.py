@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ def all_texts() -> list[str]:
 def test_every_text_means_the_same_after_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "analyses"
     before = {}
+    living = []
     texts = KeptAnalyses(path)
     for text in all_texts():
         try:
@@ -57,6 +59,7 @@ def test_every_text_means_the_same_after_a_restart(tmp_path: Path) -> None:
             before[text] = steps(found)
         except (UnsupportedError, QueryTextError):
             continue
+        living.append(found)
         texts.keep(found)
     texts.write()
     assert len(before) > 100
@@ -77,13 +80,22 @@ def test_what_else_decides_the_meaning_tells_texts_apart(tmp_path: Path) -> None
     text = 'SELECT ?x { STREAM <s> [NOW] { ?x <p> "$word$" } }'
     given = [(None, BASE, {"word": 1}), (None, BASE, {"word": "1"}), (None, "http://other/", {"word": 1})]
     given.append(("cqels", BASE, {"word": 1}))
-    for some in given:
-        texts.keep(texts.analyse(text, *some))  # type: ignore[arg-type]
+    living = [texts.analyse(text, *some) for some in given]  # type: ignore[arg-type]
+    for each in living:
+        texts.keep(each)
     texts.write()
     again = KeptAnalyses(path)
     for some in given:
         found = again.analyse(text, *some).query  # type: ignore[arg-type]
         assert found == texts.analyse(text, *some).query == read_anew(text, *some)
+
+
+def test_what_queries_meant_that_are_gone_is_not_held(tmp_path: Path) -> None:
+    texts = KeptAnalyses(tmp_path / "analyses")
+    texts.keep(texts.analyse("ASK { ?x <p> ?y }", None, BASE, {}))
+    gc.collect()
+    texts.write()
+    assert not (tmp_path / "analyses").exists()
 
 
 def read_anew(text: str, dialect: Any, base: str, parameters: dict[str, Any]) -> Any:
@@ -138,9 +150,10 @@ def test_a_pattern_that_is_nested_too_deeply_is_not_kept(tmp_path: Path) -> None
     deep: n.Algebra = found.query.root
     for _ in range(100_000):
         deep = n.Graph(NamedNode("urn:g"), deep)
-    texts.keep(
-        Analysis.of_steps(found.key or b"", found.query, {"root": deep, "split": (deep, ()), "arranged": {}})
+    nested = Analysis.of_steps(
+        found.key or b"", found.query, {"root": deep, "split": (deep, ()), "arranged": {}}
     )
+    texts.keep(nested)
     texts.write()
     assert not (tmp_path / "analyses").exists()
     while isinstance(deep, n.Graph):
