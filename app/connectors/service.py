@@ -25,7 +25,7 @@ from .declaration import read_members, shown_members, shown_message, with_secret
 from .figures import Figures
 from .runner import Runner, run_sink, run_source
 from .sink import SINK_MEMBERS, Sink, SinkContext
-from .source import SOURCE_MEMBERS, Source, SourceContext
+from .source import N_QUADS, SOURCE_MEMBERS, Source, SourceContext
 
 log = logging.getLogger("quadrill.connectors")
 
@@ -94,7 +94,7 @@ class Connectors:
         """Declare a source or a sink, or change it; its description, and whether it is new.
 
         What is declared alike goes on as it is; otherwise it is stopped, and begins with the new declaration
-        where it was.
+        where it was, a source of another kind anew.
 
         Raises:
             InputError: a wrong member.
@@ -117,6 +117,8 @@ class Connectors:
                 self._end(before)
                 self._require_ended(role, name, before.runner)
                 record = replace(before.record, members=members, wanted=True)
+            if before is None or before.record.members["kind"] != members["kind"]:
+                self._forget_place(record)
             self._registry.put_connector(record)
             made = self._all[role, name] = _Connector(record)
             self._begin(made)
@@ -245,6 +247,13 @@ class Connectors:
         else:
             sink_kind(given["kind"]).check(values, self._hosts, self._sink_folder)
         return values
+
+    def _forget_place(self, record: ConnectorRecord) -> None:
+        """A new source begins anew: the place of one that had its name, or of another kind, is not its own."""
+        if record.role == "source":
+            stream, name = record.members["stream"], record.name
+            if self._engine.source_position(stream, name) is not None:
+                self._engine.push(stream, b"", N_QUADS, position=(name, ""))
 
     def _begin(self, made: _Connector) -> None:
         """Make the parts of one and start its thread."""

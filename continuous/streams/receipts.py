@@ -78,9 +78,11 @@ class Receipts:
         return [*kept, *((*place, position, None) for place, position in self.positions.items())]
 
     def restore(self, stream: str, key: str, fingerprint: str, members: Sequence[Any] | None = None) -> None:
-        """A receipt of `figures` or of a record again, or the position of a source."""
+        """A receipt of `figures` or of a record again, or the position of a source; an empty one is none."""
         if members is None:
             self.positions[stream, key] = fingerprint
+            if not fingerprint:
+                del self.positions[stream, key]
             return
         receipt = PushReceipt(*members)
         if receipt.bad is not None:

@@ -132,6 +132,26 @@ def test_the_files_of_a_folder_enter_once_in_their_order(start_server: Start, tm
     assert subjects(again)[-1] == 6
 
 
+def test_a_source_that_was_deleted_or_is_of_another_kind_begins_anew(
+    start_server: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "a.nt").write_text(line(1) + line(2))
+    server = start_server(source_folders=(str(tmp_path),), remote_hosts=("127.0.0.1",))
+    file = {"kind": "file", "path": str(tmp_path / "a.nt")}
+    put(server, **file)
+    until(lambda: accepted(server) == 2)
+    put(server, **file, batch=7)
+    server.client.delete("/sources/it")
+    put(server, **file)
+    until(lambda: accepted(server) == 4)
+    with web(lambda handler: reply(handler, 200, line(3).encode(), Content_Type="text/turtle")) as url:
+        put(server, kind="poll", url=url, every="1h")
+        until(lambda: accepted(server) == 5)
+    put(server, **file)
+    until(lambda: accepted(server) == 7)
+    assert subjects(server) == [1, 2, 1, 2, 3, 1, 2]
+
+
 def test_a_source_may_begin_at_the_end(start_server: Start, tmp_path: Path) -> None:
     server = start_server(source_folders=(str(tmp_path),))
     server.client.put("/streams", params={"iri": S}, json={"retention": "1h"})
