@@ -249,7 +249,7 @@ class Connectors:
         return values
 
     def _forget_place(self, record: ConnectorRecord) -> None:
-        """A new source begins anew: the place of one that had its name, or of another kind, is not its own."""
+        """A new source begins anew: the place of another that had its name, or of another kind, is gone."""
         if record.role == "source":
             stream, name = record.members["stream"], record.name
             if self._engine.source_position(stream, name) is not None:
