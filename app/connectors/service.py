@@ -118,7 +118,7 @@ class Connectors:
                 self._require_ended(role, name, before.runner)
                 record = replace(before.record, members=members, wanted=True)
             if before is None or before.record.members["kind"] != members["kind"]:
-                self._forget_place(record)
+                _forget_place(self._engine, record)
             self._registry.put_connector(record)
             made = self._all[role, name] = _Connector(record)
             self._begin(made)
@@ -248,13 +248,6 @@ class Connectors:
             sink_kind(given["kind"]).check(values, self._hosts, self._sink_folder)
         return values
 
-    def _forget_place(self, record: ConnectorRecord) -> None:
-        """A new source begins anew: the place of another that had its name, or of another kind, is gone."""
-        if record.role == "source":
-            stream, name = record.members["stream"], record.name
-            if self._engine.source_position(stream, name) is not None:
-                self._engine.push(stream, b"", N_QUADS, position=(name, ""))
-
     def _begin(self, made: _Connector) -> None:
         """Make the parts of one and start its thread."""
         record = made.record
@@ -359,3 +352,11 @@ def _read_place(place: str | None) -> tuple[int | None, int | None]:
     """What `_place` was made of."""
     position, _, place_of = (place or "").partition("@")
     return int(position) if position else None, int(place_of) if place_of else None
+
+
+def _forget_place(engine: Engine, record: ConnectorRecord) -> None:
+    """A new source begins anew: the place of another that had its name, or of another kind, is gone."""
+    if record.role == "source":
+        stream, name = record.members["stream"], record.name
+        if engine.source_position(stream, name) is not None:
+            engine.push(stream, b"", N_QUADS, position=(name, ""))
