@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,9 @@ from typing import TypeVar
 
 import pytest
 
+from quadrill.app.config import Settings
+from quadrill.app.wiring import open_services
+from quadrill.continuous.errors import EngineStoppedError
 from tests.app.conftest import LiveServer, Start
 
 Found = TypeVar("Found")
@@ -244,3 +248,32 @@ def test_running_queries_are_listed_and_can_be_stopped(server: LiveServer) -> No
                 pass
     assert server.client.get("/processes").json() == {"processes": []}
     assert server.client.delete("/processes/999").status_code == 404
+
+
+def test_a_stop_that_has_waited_long_enough_tells_who_waits_for_the_engine(tmp_path: Path) -> None:
+    services = open_services(Settings(data=str(tmp_path), port=0))
+    services.start()
+    engine = services.engine
+    found: list[int] = []
+
+    def push(at: int, *, wait: bool) -> None:
+        line = b"<urn:a> <urn:b> <urn:c> .\n"
+        try:
+            engine.push("urn:s", line, "application/n-triples", at=at, wait=wait)
+        except EngineStoppedError:
+            found.append(at)
+
+    with engine.parts.sequencer.paused:  # the first turn does not get on, the others stand in line
+        push(1, wait=False)
+        before = engine.parts.turns.order
+        waiting = threading.Thread(target=push, args=(2,), kwargs={"wait": True})
+        waiting.start()
+        while engine.parts.turns.order == before:
+            time.sleep(0.01)
+        services.cancel()
+        waiting.join(5)
+        assert found == [2] and services.engine_ended is False
+        services.close()
+        assert services.store.quad_count == 0, "the store is open as long as the turn is at work"
+    services.store.close()
+    services.registry.close()
