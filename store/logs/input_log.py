@@ -33,7 +33,7 @@ log = logging.getLogger("quadrill.store")
 Sync = OneOf["always", "interval", "off"]
 SYNCS: tuple[Sync, ...] = ("always", "interval", "off")
 
-SPACE = "Make space on the disk; nothing else has to be done"
+SPACE = "Make space on the disk, or mend what made it read-only; nothing else has to be done"
 
 
 class SegmentedLog:
