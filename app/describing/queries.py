@@ -72,7 +72,8 @@ def _plan_of(
     plan = query.explained
     if plan is None:
         return query.prepared, {"operators": [], "steps": 0, "timed_steps": 0}
-    return query.prepared, {"plan": plan.explain(analyze=analyze), "code": plan.code, **plan.measured()}
+    shown = {"plan": plan.plan.explain(analyze=analyze), "code": plan.compiled.text}
+    return query.prepared, shown | plan.measured()
 
 
 def _texts_of(prepared: PreparedQuery) -> dict[str, str]:
@@ -91,8 +92,8 @@ def validate(engine: Engine, registration: Registration, *, code: bool = False) 
         document[member] = shown[member]
     plan = trial.explained
     document |= _texts_of(trial.prepared)
-    document["plan"] = None if plan is None else plan.explain()
+    document["plan"] = None if plan is None else plan.plan.explain()
     if code:
-        document["code"] = None if plan is None else plan.code
+        document["code"] = None if plan is None else plan.compiled.text
     trial.evaluator.close()
     return document

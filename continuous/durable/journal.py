@@ -118,13 +118,10 @@ class Journal:
         """
         head: dict[str, Any] = {"kind": kind}
         if event is not None:
-            after = event.after
             head["stream"], head["event"] = event.stream, _WORDS[type(event)]
-            head["after"] = [after.seen, after.floor, after.lateness]
+            head["after"] = [*event.after]
             if type(event) is Arrival:
-                before = event.before
-                head["before"] = [before.seen, before.floor, before.lateness]
-                head["admit"] = event.admit_late
+                head["before"], head["admit"] = [*event.before], event.admit_late
                 if elements is None:
                     elements = event.elements
         elements = elements or ()

@@ -18,7 +18,7 @@ from ..output.feed import Outbox
 from ..plan.plan_state import Encoded, PlanState
 from ..queries.running import RunningQuery
 from ..rows import EMPTY, Budget, Delta, IdRow, negate
-from ..static.table import Changes, StaticStep, TableChange
+from ..static.table import Changes, StaticStep
 from ..windows.reports import Evaluation
 from .members import Failures, Record, label_of, native_of, tables_of
 
@@ -319,8 +319,11 @@ class CommonPlan:
 
     def take_steps(self, steps: Mapping[Seat, StaticStep], at: int | None, now_ms: int) -> None:
         """Static parts of some members move to one version; no use any more when this fails."""
+        read = [self.state.reads(name) for name in self._names]
         changed = [
-            seat for seat, step in steps.items() if any(self._matters(*each) for each in step.changes.items())
+            seat
+            for seat, step in steps.items()
+            if any([change.delta and read[place] for place, change in step.changes.items()])
         ]
         if not changed:
             return
@@ -373,10 +376,6 @@ class CommonPlan:
     def _answer(self, label: int, delta: Delta = EMPTY) -> AnswerChange:
         """The answer of a member, behind a step that changed it so."""
         return self._answers[label].step(delta)
-
-    def _matters(self, place: int, change: TableChange) -> bool:
-        """True when a change of a static part can make a difference."""
-        return self.state.reads(self._names[place]) and bool(change.delta)
 
     def _take_unseen(self) -> None:
         """Take what has changed in static parts into the next step."""

@@ -146,18 +146,12 @@ class Feed:
         self.incomplete = False
         self._held.append(_reset_event(self._assigned + 1))
         self._next = None
-        self._wait()
+        self.publish([])
 
     def begin_epoch(self, epoch: int) -> None:
         """Ids go on behind ``epoch``: those between may be given by a server that has gone another way."""
         self._skipped += max(0, epoch - self._assigned)
         self._assigned = max(self._assigned, epoch)
-
-    def _wait(self) -> None:
-        if self._waiting is None:
-            self.release()
-        else:
-            self._waiting[self] = None
 
     def unwritten(self) -> tuple[list[EventRow], list[tuple[int, int]]]:
         """What waits, as rows for the result log, and (feed, place) up to which rows are out of history."""

@@ -268,19 +268,10 @@ class PlanState:
             [terms[row[place]] if place >= 0 and row[place] else None for place in places]
         )
 
-    def explain(self, *, analyze: bool = False) -> str:
-        """The operators with the rows that they keep; with ``analyze`` also what they did."""
-        return self.plan.explain(analyze=analyze)
-
     def measured(self) -> dict[str, Any]:
         """Live figures: ``operators`` as in `Plan.measured`, ``steps`` taken and ``timed_steps`` of them."""
         steps, timed_steps = self.plan.figures.steps, self.plan.figures.timed_steps
         return {"operators": self.plan.measured(), "steps": steps, "timed_steps": timed_steps}
-
-    @property
-    def code(self) -> str:
-        """The generated function that runs the plan now, as text."""
-        return self.compiled.text
 
 
 def _union_of(predicates: Sequence[Predicates]) -> Predicates:

@@ -24,7 +24,7 @@ def _plan(late: bool) -> str:
     query = Driver(TEXT.replace("THRESHOLD", "0.5"), STORE).query
     made = NativeEvaluator(with_late_filters(query) if late else query, STORE, EvaluationOptions())
     assert made.state is not None
-    return made.state.explain()
+    return made.state.plan.explain()
 
 
 def test_a_filter_with_an_uncertainty_function_comes_early_or_behind_the_join() -> None:

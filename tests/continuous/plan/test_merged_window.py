@@ -260,6 +260,6 @@ def test_the_merge_follows_the_store_and_says_that_it_is_native() -> None:
     assert answer_of(native, 9, {one: {seen: 7}, two: {named: 8}}).rows == [
         (x, name, Literal("8", datatype=number.datatype))
     ]
-    assert native.engine == "native" and "merge of times" in native.state.explain()  # type: ignore[union-attr]
+    assert native.engine == "native" and "merge of times" in native.state.plan.explain()  # type: ignore[union-attr]
     native.close()
     catalogue.close()

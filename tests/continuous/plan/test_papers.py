@@ -25,8 +25,8 @@ def test_no_query_of_the_papers_falls_back(path: Path) -> None:
     query = parse(path.read_text(encoding="utf-8"), parameters={"Name": "Ada", "Person": "Ada"})
     evaluator = NativeEvaluator(query, QuadStore.open(None), EvaluationOptions())
     plan = evaluator.state
-    assert plan is not None and plan.explain()
-    assert plan.code is not None and plan.code.startswith("def step(")
+    assert plan is not None and plan.plan.explain()
+    assert plan.compiled.text.startswith("def step(")
 
 
 def cell(distance: Decimal, step: str) -> int:

@@ -58,7 +58,7 @@ def test_answers_and_counts_are_those_of_operators_and_of_a_recomputation(
         assert sorted(map(str, answer_of(plain, at, contents).rows)) == expected
         told = [[each["rows_out"] for each in one.state.measured()["operators"]] for one in (fast, plain)]
         assert told[0] == told[1]
-    assert "memo" in fast.state.code
+    assert "memo" in fast.state.compiled.text
     assert not list(fast.state.compiled.held())  # what left is forgotten
 
 

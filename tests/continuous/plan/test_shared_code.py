@@ -33,7 +33,7 @@ def test_instances_have_one_code_and_their_own_constants() -> None:
         state = evaluator.state
         assert state is not None
         # The function is made for the second step or for who asks for it; what is shown tells the constants.
-        assert place in state.code
+        assert place in state.compiled.text
         codes.append(state.compiled._step.__code__)
     assert answers == [["<http://e/a>"], ["<http://e/a>", "<http://e/b>"], ["<http://e/c>"]]
     assert codes[0] is codes[1] is codes[2]
