@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.logs import input_log
 from tests.app.conftest import LiveServer, Start, problem_of
 from tests.app.events import EventReader
@@ -71,3 +72,19 @@ def test_a_server_without_space_is_read_only_until_there_is_some(
         assert push(server, "b", **{"Idempotency-Key": "b"}).json()["first_seq"] == 2
         assert push(server, "d").json()["first_seq"] == 3
         assert [event.id for event in events.take(2)] == ["2", "3"], "nothing is missing, nothing comes twice"
+
+
+def test_a_server_that_refuses_updates_alone_is_ready_for_all_else(
+    start_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start_server(data=str(tmp_path / "d"))
+
+    def refuse(*_: object) -> None:
+        raise StoreUnwritableError("the change log cannot be written: No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(server.services.store._log, "append", refuse)
+        problem_of(server.update("INSERT DATA { <urn:a> <urn:p> 1 }"), 507)
+        assert push(server, "a").status_code == 200
+        assert ready(server) == 200
+    assert server.update("INSERT DATA { <urn:a> <urn:p> 1 }").status_code == 204
