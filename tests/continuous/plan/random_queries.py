@@ -5,7 +5,7 @@ from itertools import product
 from typing import Any
 
 from hypothesis import strategies as st
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.build import all_nodes, sub_expressions
@@ -37,6 +37,21 @@ VALUES: list[Any] = [
     number("1", "double"),
     Literal("a"),
 ]
+ODD_VALUES: list[Any] = [
+    *(number(text, "double") for text in ("NaN", "-0", "0", "INF")),
+    number("NaN", "float"),
+    number("0"),
+    number("x"),
+    *(number(f"2020-01-01T0{hour}", "dateTime") for hour in ("0:00:00Z", "1:00:00+01:00", "0:00:00")),
+    number("true", "boolean"),
+    Literal(""),
+    Literal("a", language="en"),
+    Literal("a", language="fr"),
+    Literal("a", datatype=NamedNode(E + "type")),
+    Triple(NODES[0], PREDICATES[0], number("1")),
+    Triple(NODES[1], PREDICATES[1], Triple(NODES[0], PREDICATES[0], NODES[0])),
+]
+"""Terms that are equal, ordered or joined otherwise than they look."""
 GRAPHS: list[Any] = [NamedNode(E + "g1"), NamedNode(E + "g2")]
 NAMES = ["a", "b", "c", "d"]
 
@@ -46,8 +61,14 @@ predicates = st.one_of(
     st.sampled_from(PREDICATES), st.sampled_from(PREDICATES), st.sampled_from(PREDICATES), variables
 )
 objects = st.one_of(variables, variables, variables, st.sampled_from(VALUES))
+quoted = st.builds(
+    n.TripleTerm, variables, st.sampled_from(PREDICATES), st.one_of(variables, st.sampled_from(VALUES))
+)
 triples = st.builds(n.TriplePattern, subjects, predicates, objects)
 basic = st.lists(triples, min_size=1, max_size=3).map(lambda each: n.Bgp(tuple(each)))
+annotated = st.builds(
+    lambda *each: n.Bgp(each), triples, st.builds(n.TriplePattern, subjects, predicates, quoted)
+)
 
 
 @cache
@@ -97,12 +118,24 @@ def expressions(patterns: st.SearchStrategy[Algebra] | None) -> st.SearchStrateg
     )
     compared = st.builds(
         lambda name, a, b: n.Call(name, (a, b)),
-        st.sampled_from(["=", "!=", "<", ">", "<=", "+", "SAMETERM"]),
+        st.sampled_from(["=", "!=", "<", ">", "<=", "+", "-", "*", "/", "SAMETERM", "CONCAT"]),
         leaves,
         leaves,
     )
     bound = variables.map(lambda var: n.Call("BOUND", (var,)))
-    simple: st.SearchStrategy[Expr] = st.one_of(compared, bound, leaves)
+    of_one = st.builds(
+        lambda name, a: n.Call(name, (a,)),
+        st.sampled_from(["STR", "LANG", "DATATYPE", "ISIRI", "ISNUMERIC", "UNARY-", "ABS", "STRLEN", "YEAR"]),
+        leaves,
+    )
+    of_three = st.builds(
+        lambda name, *args: n.Call(name, args),
+        st.sampled_from(["IF", "IN", "NOT IN"]),
+        leaves,
+        leaves,
+        leaves,
+    )
+    simple: st.SearchStrategy[Expr] = st.one_of(compared, compared, bound, leaves, of_one, of_three)
     if patterns is not None:
         simple = st.one_of(simple, st.builds(n.Exists, patterns, st.booleans()))
     return st.one_of(
@@ -117,7 +150,7 @@ def expressions(patterns: st.SearchStrategy[Algebra] | None) -> st.SearchStrateg
 @cache
 def blocks(depth: int) -> st.SearchStrategy[Algebra]:
     """What stands inside a window."""
-    leaves: st.SearchStrategy[Algebra] = st.one_of(basic, basic, path_patterns, values)
+    leaves: st.SearchStrategy[Algebra] = st.one_of(basic, basic, annotated, path_patterns, values)
     if not depth:
         return leaves
     inner = blocks(depth - 1)
@@ -160,9 +193,31 @@ aggregates = st.lists(
         st.builds(n.Aggregate, st.just("COUNT"), st.none(), st.booleans()),
         st.builds(
             n.Aggregate,
-            st.sampled_from(["COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "MEDIAN", "GROUP_CONCAT"]),
+            st.sampled_from(
+                [
+                    "COUNT",
+                    "SUM",
+                    "AVG",
+                    "MIN",
+                    "MAX",
+                    "SAMPLE",
+                    "MEDIAN",
+                    "GROUP_CONCAT",
+                    "STDDEV",
+                    "VARIANCE",
+                ]
+            ),
+            st.one_of(variables, variables, expressions(None)),
+            st.booleans(),
+        ),
+        st.builds(n.Aggregate, st.just("GROUP_CONCAT"), variables, st.booleans(), st.sampled_from(["", ","])),
+        st.builds(
+            lambda expr, distinct, share: n.Aggregate(
+                "PERCENTILE", expr, distinct, None, n.Constant(number(share))
+            ),
             variables,
             st.booleans(),
+            st.sampled_from(["0", "25", "99"]),
         ),
     ),
     min_size=1,
@@ -231,7 +286,13 @@ def project(node: Algebra, kept: list[str], conditions: list[n.OrderCondition]) 
 @cache
 def patterns(depth: int) -> st.SearchStrategy[Algebra]:
     """A group graph pattern with windows and static parts."""
-    leaves: st.SearchStrategy[Algebra] = st.one_of(windows(1), windows(1), windows(0), basic, values)
+    stored = st.builds(
+        n.Graph,
+        st.one_of(st.sampled_from(GRAPHS), st.sampled_from(["g", "a"]).map(Var)),
+        st.one_of(basic, path_patterns, values, basic.flatmap(grouped), basic.flatmap(projected)),
+    )
+    background: st.SearchStrategy[Algebra] = st.one_of(basic, annotated, path_patterns, values, stored)
+    leaves: st.SearchStrategy[Algebra] = st.one_of(windows(1), windows(1), windows(0), background)
     if not depth:
         return leaves
     inner = patterns(depth - 1)
@@ -279,7 +340,7 @@ quads = st.sampled_from(
         for each in product(
             [*NODES, BlankNode("b1")],
             PREDICATES,
-            [*VALUES, NODES[2], BlankNode("b1")],
+            [*VALUES, *VALUES, *ODD_VALUES, NODES[2], BlankNode("b1")],
             [DefaultGraph(), DefaultGraph(), *GRAPHS],
         )
     ]
@@ -288,7 +349,14 @@ contents = st.sets(quads, max_size=7)
 """What a window holds at an instant."""
 
 static_quads = st.sets(
-    st.sampled_from([Quad(*each) for each in product(NODES, PREDICATES, VALUES, [DefaultGraph()])]),
+    st.sampled_from(
+        [
+            Quad(*each)
+            for each in product(
+                NODES, PREDICATES, [*VALUES, *ODD_VALUES], [DefaultGraph(), DefaultGraph(), *GRAPHS]
+            )
+        ]
+    ),
     max_size=5,
 )
 histories = st.lists(
