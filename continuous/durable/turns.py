@@ -210,7 +210,8 @@ class TurnQueue:
         with self.lock:
             if not self.closed:
                 self.put(Turn())  # wakes the engine's thread
-                self.closed, self.until = True, until
+                # Read without the lock: the time is there when it is closed.
+                self.until, self.closed = until, True
 
     def leave(self) -> None:
         """Leave what is in line to the next start, which finds it in the journal; who waits is told."""

@@ -24,12 +24,17 @@ from .subscription import EventKind
 
 @dataclass(frozen=True, slots=True)
 class ToldAnswer:
-    """What is told of an answer: ``rows`` are those that were told and stand."""
+    """What is told of an answer: ``standing`` are the rows that were told and stand."""
 
     deleted: Sequence[Solution]
     inserted: Sequence[Solution]
-    rows: Sequence[Solution]
+    standing: Counter[Solution]
     boolean: bool | None = None
+
+    @property
+    def rows(self) -> Sequence[Solution]:
+        """Those that stand; most outputs need not ask."""
+        return tuple(self.standing.elements())
 
     def listed(self, kind: EventKind) -> None:
         """Rows are terms here."""
@@ -85,7 +90,7 @@ class OnceEmission:
                 f"the limit is {self.most} (max_answer_rows); say EVERY with a shorter time",
                 limit=self.most,
             )
-        return self.inner.events(moment, ToldAnswer(deleted, inserted, tuple(self.standing.elements())))
+        return self.inner.events(moment, ToldAnswer(deleted, inserted, self.standing))
 
     def current(self, moment: Moment, answer: ChangedAnswer) -> str:
         """All rows of the answer, told or not."""
