@@ -16,7 +16,7 @@ import pyoxigraph
 
 from quadrill import store
 
-_OURS = ("algebra", "expressions", "language", "uncertainty", "errors.py", "times.py")
+_OURS = ("algebra", "expressions", "language", "uncertainty", "errors.py")
 _STORE = ("documents", "sparql", "errors.py", "terms.py")
 
 
