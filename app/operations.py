@@ -20,6 +20,8 @@ PUSH_TYPES = (
     *(each for each in READ_TYPES if each != "application/rdf+xml"),
     *RECORD_TYPES,
     "application/x-ld+ndjson",
+    "application/rdfm+yaml",
+    "application/rdfm+xml",
 )
 EVENTS = ("text/event-stream", "application/x-ndjson")
 FORM = ("application/x-www-form-urlencoded",)

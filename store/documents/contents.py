@@ -13,6 +13,7 @@ from quadrill.store.errors import LimitError, RdfSyntaxError
 from .nesting import deep_line_of_json, deep_line_of_turtle
 from .own_lines import term_too_long
 from .own_terms import as_stored
+from .rdf_xml import XmlLimits, check_rdf_xml
 from .statements import LINE_FORMATS, Statements, may_have_blank, read_statements, statements_of
 
 
@@ -94,6 +95,8 @@ def read_content(
             return Content(plain, may_have_blank(text), plain)
     if rdf_format is RdfFormat.JSON_LD or "<<" in text:
         guard_nesting(text, max_nesting, json_text=rdf_format is RdfFormat.JSON_LD)
+    if rdf_format is RdfFormat.RDF_XML:
+        check_rdf_xml(text.encode(), XmlLimits(), part.first_line)
     try:
         found = parse(text.encode(), rdf_format, base_iri=None if lines else base_iri)
         # Short texts cannot have too many.

@@ -107,6 +107,12 @@ def split_json_messages(text: str) -> list[MessageText]:
     return found
 
 
+def split_xml_messages(text: str) -> list[MessageText]:
+    """Cut documents of RDF/XML at the ends of their lines, each of which is a message."""
+    lines = enumerate(text.split("\n"), start=1)
+    return [MessageText(line, number, 0) for number, line in lines if line and not line.isspace()]
+
+
 class _Splitter:
     def __init__(self, text: str) -> None:
         self._text = text

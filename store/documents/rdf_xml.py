@@ -64,8 +64,8 @@ class XmlLimits:
     entity_growth: int = 10
 
 
-def check_rdf_xml(body: bytes, limits: XmlLimits) -> None:
-    """Refuse a document that its parser could not read in linear time.
+def check_rdf_xml(body: bytes, limits: XmlLimits, first_line: int = 1) -> None:
+    """Refuse a document, which begins in this line, that its parser could not read in linear time.
 
     Raises:
         LimitError: it is one.
@@ -78,7 +78,7 @@ def check_rdf_xml(body: bytes, limits: XmlLimits) -> None:
             )
     odd = _ODD.search(body)
     if odd is not None:
-        line = body.count(b"\n", 0, odd.start()) + 1
+        line = body.count(b"\n", 0, odd.start()) + first_line
         raise RdfSyntaxError(
             f"malformed RDF/XML: a comment or instruction is not closed, at line {line}", line=line
         )

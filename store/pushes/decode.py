@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from pyoxigraph import RdfFormat
 
 from ..documents.contents import WHOLE, Content, Part, guard_nesting, read_content
-from ..documents.messages import MessageText, split_json_messages, split_messages
+from ..documents.messages import MessageText, split_json_messages, split_messages, split_xml_messages
 from ..documents.own_lines import literal_parts
 from ..documents.statements import (
     LINE_FORMATS,
@@ -38,6 +38,7 @@ from ..documents.statements import (
 )
 from ..documents.timed_lines import read_timed_lines
 from ..documents.times import GREATEST_MS, INSTANT_HINT, LEAST_MS, instant_ms, parse_instant
+from ..documents.yaml_messages import split_yaml_messages
 from ..errors import InputError, LimitError, MediaTypeError, QuadrillError, RdfSyntaxError
 from ..formats import RDF_TYPES, split_media_type
 from .records import MEDIA_TYPES, Record
@@ -52,8 +53,12 @@ _FORMATS = {
 } | {"text/plain": RdfFormat.N_TRIPLES, "application/turtle": RdfFormat.TURTLE}
 _BY_LINES = {name: rdf_format for name, rdf_format in _FORMATS.items() if rdf_format in LINE_FORMATS}
 _NDJSON = tuple(name for name, kind in MEDIA_TYPES.items() if kind == "ndjson")
-_JSON_MESSAGES = "application/x-ld+ndjson"
-"""JSON-LD messages, one a line."""
+_MESSAGE_TYPES = {
+    "application/x-ld+ndjson": (split_json_messages, RdfFormat.JSON_LD),
+    "application/rdfm+yaml": (split_yaml_messages, RdfFormat.JSON_LD),
+    "application/rdfm+xml": (split_xml_messages, RdfFormat.RDF_XML),
+}
+"""Media types that are always of RDF Messages: what cuts a body, and of what format each message is then."""
 _FLAT = (RdfFormat.N_TRIPLES, RdfFormat.TURTLE)
 """Formats without graphs."""
 _MEMBERS = {"at", "data", "jsonld"}
@@ -178,10 +183,11 @@ def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
         rdf_format = _FORMATS.get(name)
     text = body_text(body, parameters.get("charset", "utf-8").lower())
     if rdf_format is None:
-        if name == _JSON_MESSAGES:
-            return _of_messages(split_json_messages(text), RdfFormat.JSON_LD, options)
+        if name in _MESSAGE_TYPES:
+            cut, cut_format = _MESSAGE_TYPES[name]
+            return _of_messages(cut(text), cut_format, options)
         if name not in _NDJSON:
-            known = ", ".join(sorted({*_FORMATS, _NDJSON[0], _JSON_MESSAGES}))
+            known = ", ".join(sorted({*_FORMATS, _NDJSON[0], *_MESSAGE_TYPES}))
             given = name or "(none)"
             hint = f"Send one of {known}"
             if name in MEDIA_TYPES:

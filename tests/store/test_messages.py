@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import tracemalloc
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from quadrill.store.documents import messages as cutting
 from quadrill.store.documents.messages import split_messages
 from quadrill.store.documents.statements import quads_of
+from quadrill.store.documents.yaml_messages import split_yaml_messages
 from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
 from quadrill.store.pushes.decode import DecodeOptions, decode
 
@@ -207,3 +209,92 @@ def test_a_wrong_json_ld_message_is_told_with_its_line(line: str, number: int) -
     with pytest.raises(RdfSyntaxError) as told:
         messages(f'{{"@context": {{"p": "http://e.org/b"}}}}\n{line}\n', JSON_LINES)
     assert told.value.line == number
+
+
+YAML = "application/rdfm+yaml"
+
+
+def test_yaml_ld_messages_are_the_documents_of_a_stream() -> None:
+    text = (
+        "'@context': {b: {'@id': 'http://e.org/b', '@type': '@id'}}\n'@id': http://e.org/a\nb: http://e.org/c\n"
+        "---\n---\n{}\n---\n'@id': http://e.org/c\nhttp://e.org/b:\n- '@id': http://e.org/a\n- 1\n"
+    )
+    two = [f"{C} {B} {A}", f'{C} {B} "1"^^<http://www.w3.org/2001/XMLSchema#integer>']
+    assert messages(text, YAML) == [[f"{A} {B} {C}"], [], [], two]
+
+
+@pytest.mark.parametrize(
+    ("scalar", "value"),
+    [
+        ("yes", "yes"),
+        ("2026-01-01", "2026-01-01"),
+        ("1:30", "1:30"),
+        ("'1'", "1"),
+        ("!!str 1", "1"),
+        (".inf", ".inf"),
+        ("True", True),
+        ("0x1F", 31),
+        ("+007", 7),
+        ("1.50", 1.5),
+        ("-.5e1", -5.0),
+        ("~", None),
+        ('"a\\n\\u00e9"', "a\né"),
+    ],
+)
+def test_yaml_scalars_are_those_of_its_core_schema(scalar: str, value: object) -> None:
+    (message,) = split_yaml_messages(f"a: {scalar}\n")
+    assert json.loads(message.text) == {"a": value}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a: &x 1\n---\nb: *x\n", 3),
+        ("a: 1\n---\n[a]: 1\n", 3),
+        ("a: !!binary x\n", 1),
+        ("a: 1\nb: [\n", 3),
+        ("'@id': http://e.org/a\n---\n'@type': [[1]]\n", 2),
+    ],
+)
+def test_a_wrong_yaml_ld_message_is_told_with_its_line(text: str, line: int) -> None:
+    with pytest.raises(RdfSyntaxError) as told:
+        messages(text, YAML)
+    assert told.value.line == line
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["%TAG !a! b:\n" * 100_000 + "--- a\n", "[" * 100_000 + "]" * 100_000, "x" * 5_000_000, "a: \x00"],
+    ids=["directives", "nesting", "length", "control character"],
+)
+def test_yaml_that_would_be_read_for_long_is_refused(text: str) -> None:
+    with pytest.raises(QuadrillError):
+        messages(text, YAML)
+
+
+XML = "application/rdfm+xml"
+XML_LINE = (
+    '<?xml version="1.0"?><r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://e.org/">'
+    '<r:Description r:about="http://e.org/{}"><e:b r:resource="http://e.org/c"/></r:Description></r:RDF>\n'
+)
+
+
+def test_rdf_xml_messages_are_lines() -> None:
+    text = XML_LINE.format("a") + XML_LINE.format("c")
+    assert messages(text, XML) == [[f"{A} {B} {C}"], [f"{C} {B} {C}"]]
+
+
+@pytest.mark.parametrize("line", [XML_LINE.format('"'), XML_LINE.format("<"), "<?x>", "nonsense"])
+def test_a_wrong_rdf_xml_message_is_told_with_its_line(line: str) -> None:
+    with pytest.raises(RdfSyntaxError) as told:
+        messages(XML_LINE.format("a") + line, XML)
+    assert told.value.line == 2
+
+
+def test_entities_of_an_rdf_xml_message_expand_within_limits() -> None:
+    entities = '<!ENTITY a "aaaaaaaaaa">' + "".join(
+        f'<!ENTITY {name} "{f"&{before};" * 50}">' for before, name in zip("abcde", "bcdef", strict=True)
+    )
+    line = XML_LINE.format("&f;").replace("?>", f"?><!DOCTYPE r:RDF [{entities}]>")
+    with pytest.raises(LimitError, match="expand"):
+        messages(line, XML)
