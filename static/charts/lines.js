@@ -3,8 +3,8 @@
 import { el, svg } from "../base/dom.js";
 import { duration, rate } from "../base/format.js";
 import { redraw } from "../base/redraw.js";
+import { drawnAgain, widthOf } from "./scale.js";
 
-const WIDTH = 640;
 const HEIGHT = 150;
 const LEFT = 46;
 const BOTTOM = 20;
@@ -69,24 +69,26 @@ export class Rates {
 /** Draw rates with a scale and a legend; `labels` names each line. */
 export function drawChart(place, rates, labels) {
   const { samples } = rates;
+  const width = widthOf(place);
   const top = niceTop(Math.max(0, ...samples.flatMap(({ values }) => values.filter(Number.isFinite))));
   const newest = samples.length > 0 ? samples[samples.length - 1].atMs : 0;
   const spanMs = Math.max(60_000, samples.length > 0 ? newest - samples[0].atMs : 0);
-  const x = (atMs) => LEFT + (WIDTH - LEFT - 6) * (1 - (newest - atMs) / spanMs);
+  const x = (atMs) => LEFT + (width - LEFT - 6) * (1 - (newest - atMs) / spanMs);
   const y = (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / top);
   const latest = rates.latest();
   const summary = labels.map((label, i) => `${label} ${rate(latest[i])} per second`).join(", ");
   redraw(place,
-    svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": summary, class: "chart" },
+    svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": summary, class: "chart" },
       [0, 0.5, 1].map((share) => [
-        svg("line", { class: "grid", x1: LEFT, x2: WIDTH - 6, y1: y(top * share), y2: y(top * share) }),
+        svg("line", { class: "grid", x1: LEFT, x2: width - 6, y1: y(top * share), y2: y(top * share) }),
         svg("text", { class: "scale", x: LEFT - 6, y: y(top * share) + 4, "text-anchor": "end" }, rate(top * share)),
       ]),
       svg("text", { class: "scale", x: LEFT, y: HEIGHT - 5 }, `${duration(Math.round(spanMs / 1000) * 1000)} ago`),
-      svg("text", { class: "scale", x: WIDTH - 6, y: HEIGHT - 5, "text-anchor": "end" }, "now"),
+      svg("text", { class: "scale", x: width - 6, y: HEIGHT - 5, "text-anchor": "end" }, "now"),
       labels.map((_, i) => svg("path", { class: `line line-${i}`, d: path(samples, i, x, y) }))),
     el("p", { class: "legend" }, labels.map((label, i) =>
       el("span", {}, el("span", { class: `swatch swatch-${i}`, "aria-hidden": "true" }), `${label} `, el("strong", {}, rate(latest[i])), " /s"))));
+  drawnAgain(place, () => drawChart(place, rates, labels));
 }
 
 function path(samples, index, x, y) {

@@ -64,7 +64,13 @@ def picture(page: Page, name: str) -> None:
     """Keep a picture of the whole view as `name`.png, where a folder for pictures is set."""
     if PICTURES is None:
         return
-    shot = page.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
+    # The width of the window, with the bar that scrolls: without a clip the picture is narrower than what it shows.
+    clip = page.driver.execute_script(
+        "return {x: 0, y: 0, scale: 1, width: innerWidth, height: document.documentElement.scrollHeight};"
+    )
+    shot = page.driver.execute_cdp_cmd(
+        "Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip}
+    )
     folder = Path(PICTURES)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.png").write_bytes(base64.b64decode(shot["data"]))

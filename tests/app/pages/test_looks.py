@@ -7,7 +7,7 @@ import pytest
 
 from .browser import NEEDS_BROWSER, Page
 from .conftest import PREFIX, push, register, update
-from .looks import looks_well
+from .looks import NARROW, looks_well, show_as
 
 pytestmark = NEEDS_BROWSER
 VIEWS = {
@@ -58,3 +58,26 @@ def test_a_view_without_anything_to_show_says_how_to_begin(
     page.until_text(".empty", "curl" if name != "streams" else "stream")
     found = looks_well(page, f"empty-{name}")
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("name", ["queries", "streams"])
+def test_a_list_hides_nothing_where_it_is_narrow(name: str, filled: httpx.Client, page: Page) -> None:
+    show_as(page, width=NARROW)
+    page.open(VIEWS[name])
+    page.until_text("main table", "in-rooms" if name == "queries" else "readings")
+    hidden = page.driver.execute_script(
+        "const box = document.querySelector('main .scroll'); return box.scrollWidth - box.clientWidth;"
+    )
+    show_as(page)
+    assert hidden == 0
+
+
+def test_letters_of_rates_have_their_size_where_it_is_narrow(filled: httpx.Client, page: Page) -> None:
+    page.open(VIEWS["query"])
+    page.until(lambda: page.all("#chart text"), "the scale")
+    show_as(page, width=NARROW)
+    tall = "return document.querySelector('#chart text').getBoundingClientRect().height"
+    try:
+        page.until(lambda: page.driver.execute_script(tall) > 10, "letters of 11 px")
+    finally:
+        show_as(page)
