@@ -64,7 +64,7 @@ def picture(page: Page, name: str) -> None:
     """Keep a picture of the whole view as `name`.png, where a folder for pictures is set."""
     if PICTURES is None:
         return
-    # The width of the window, with the bar that scrolls: without a clip the picture is narrower than what it shows.
+    # The whole width, scroll bar included: without a clip the picture is narrower than what it shows.
     clip = page.driver.execute_script(
         "return {x: 0, y: 0, scale: 1, width: innerWidth, height: document.documentElement.scrollHeight};"
     )
