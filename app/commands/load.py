@@ -11,7 +11,7 @@ from typing import IO, Any, cast
 from . import output
 from .connection import ServerConnection, ServerError, connect
 from .given import OfflineError, UsageError, add_client_command, media_type_of
-from .progress import followed
+from .progress import ProgressLine, followed
 
 ENGINES = ("auto", "oxigraph", "spark")
 BAD_LINES = 1
@@ -76,8 +76,15 @@ def _upload(server: ServerConnection, file: Path, options: argparse.Namespace) -
     headers = {"Content-Type": media_type} | output.PREFERRED
     if packed is _as_it_is:
         headers["Content-Encoding"] = "gzip"
-    with (packed or _as_it_is)(file) as stream:
-        answer = server.call("POST", "store", params=parameters, content=_blocks(stream), headers=headers)
+    # What is unpacked here is of no known length.
+    total = file.stat().st_size if packed in (None, _as_it_is) else None
+    line = ProgressLine()
+    try:
+        with (packed or _as_it_is)(file) as stream:
+            content = _blocks(stream, line, total)
+            answer = server.call("POST", "store", params=parameters, content=content, headers=headers)
+    finally:
+        line.end()
     change = answer.json()
     output.tell(options, f"loaded {file}: {output.change_text(change)}", {"file": str(file)} | change)
 
@@ -102,9 +109,14 @@ _PACKED = {".gz": _as_it_is, ".bz2": _unpacked_bz2, ".zst": _unpacked_zst}
 """How packed files are read: servers unpack gzip."""
 
 
-def _blocks(stream: Any) -> Iterator[bytes]:
+def _blocks(stream: Any, line: ProgressLine, total: int | None) -> Iterator[bytes]:
+    """The blocks of a file, shown on the line from the second one on."""
+    sent = 0
     while block := stream.read(1 << 20):
+        if sent:
+            line.show_sent(sent, total)
         yield block
+        sent += len(block)
 
 
 def _load_there(server: ServerConnection, file: Path, options: argparse.Namespace) -> int | None:

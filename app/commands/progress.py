@@ -25,23 +25,28 @@ class ProgressLine:
 
     def show(self, progress: Mapping[str, Any]) -> None:
         """Show a job's progress; before its first there is nothing to show."""
-        now = time.monotonic()
-        if not progress or not self._on or now - self._last <= _EVERY_SECONDS:
+        if not progress:
             return
-        self._last = now
-        if self._live is None:
-            self._live = _begun()
         text = f"{progress['rows']:,} quads, {progress['rate']:,}/s"
         if "bad_lines" in progress:
             text += f", {progress['bad_lines']:,} bad lines"
         # Only of parsing it is known how much there is.
         total = (progress.get("total_bytes") or None) if progress["stage"] == "parse" else None
+        self._write(progress["stage"], progress["read_bytes"] if total else 0, total, text)
+
+    def show_sent(self, sent: int, total: int | None) -> None:
+        """Show how many bytes a server has been sent; ``total`` where it is known."""
+        self._write("sent", sent, total, f"{sent / 1e6:,.0f} MB")
+
+    def _write(self, what: str, completed: int, total: int | None, text: str) -> None:
+        now = time.monotonic()
+        if not self._on or now - self._last <= _EVERY_SECONDS:
+            return
+        self._last = now
+        if self._live is None:
+            self._live = _begun()
         self._live.update(
-            self._live.task_ids[0],
-            description=progress["stage"],
-            total=total,
-            completed=progress["read_bytes"] if total else 0,
-            text=text,
+            self._live.task_ids[0], description=what, total=total, completed=completed, text=text
         )
 
     def end(self) -> None:

@@ -160,14 +160,22 @@ def test_a_terminal_gets_what_fits_it(server: LiveServer, tmp_path: Path, line: 
     assert not plain or shown.startswith("+  1970-01-01T00:00:01Z")
 
 
-def on_terminal(arguments: list[str], **environment: str) -> str:
-    """What a command prints on a terminal of 80 columns."""
+def test_a_terminal_is_told_how_much_of_a_file_was_sent(server: LiveServer, tmp_path: Path) -> None:
+    line = "<http://e/s> <http://e/p> <http://e/o> .\n"
+    (tmp_path / "large.nt").write_text(line * (3 * 2**20 // len(line)))
+    shown = on_terminal(["load", "large.nt"], errors=True)
+    assert "sent" in shown and "MB" in shown
+    assert "loaded large.nt: 1 quad added, 0 removed, version 1" in shown
+
+
+def on_terminal(arguments: list[str], *, errors: bool = False, **environment: str) -> str:
+    """What a command prints on a terminal of 80 columns, on standard error too where ``errors`` says so."""
     ours, theirs = pty.openpty()
     fixed = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
     process = subprocess.Popen(
         [sys.executable, "-m", "quadrill.app.cli", *arguments],
         stdout=theirs,
-        stderr=subprocess.DEVNULL,
+        stderr=theirs if errors else subprocess.DEVNULL,
         env=fixed | {"COLUMNS": "80", "LINES": "24", "TERM": "xterm"} | environment,
     )
     os.close(theirs)
