@@ -71,6 +71,8 @@ class FileSource(Source):
         super().__init__(given, context)
         # By name: inode, size and whether a file came behind it when it was read to its end the last time.
         self._seen: dict[str, tuple[int, int, bool]] = {}
+        # Inode and size of the files that are behind the place, as of the last look; None before the first.
+        self._passed: dict[str, tuple[int, int]] | None = None
 
     def run(self) -> None:
         """Read on and on."""
@@ -81,6 +83,7 @@ class FileSource(Source):
             if not names and place is None:
                 raise ConnectorError(f"there is no file {self.given['path']}")
             context.connected()
+            self._tell_passed([] if place is None else [name for name in names if name < place.name])
             for place_of, name in enumerate(names):
                 last = place_of + 1 == len(names)
                 state = (_inode(name), _size(name), not last)
@@ -98,6 +101,18 @@ class FileSource(Source):
         path = self.given["path"]
         found = glob.glob(path) if glob.has_magic(path) else [path]
         return sorted(each for each in found if os.path.isfile(each))
+
+    def _tell_passed(self, names: Sequence[str]) -> None:
+        """Tell what has come since the last look into files of these names, which are read no more."""
+        before, now = self._passed, {name: (_inode(name), _size(name)) for name in names}
+        self._passed = now
+        if before is None:
+            return
+        for name, state in now.items():
+            came = before[name] != state if name in before else name not in self._seen
+            if came and state[1]:
+                told = "what was written here is not read: the source is at a file whose name comes later"
+                self.context.refuse(name.encode(), told)
 
     # --- one file -------------------------------------------------------------------------------
 

@@ -132,6 +132,24 @@ def test_the_files_of_a_folder_enter_once_in_their_order(start_server: Start, tm
     assert subjects(again)[-1] == 6
 
 
+def test_what_is_written_behind_the_place_is_told(start_server: Start, tmp_path: Path) -> None:
+    server = start_server(source_folders=(str(tmp_path),))
+    (tmp_path / "1.nt").write_text(line(1))
+    (tmp_path / "3.nt").write_text(line(2))
+    put(server, kind="file", path=f"{tmp_path}/*.nt", every="20ms")
+    until(lambda: accepted(server) == 2)
+    time.sleep(0.1)  # it has looked once more
+    (tmp_path / "2.nt").write_text(line(3))
+    until(lambda: state(server)["refused"] == 1)
+    with (tmp_path / "1.nt").open("a") as file:
+        file.write(line(4))
+    until(lambda: state(server)["refused"] == 2)
+    (tmp_path / "4.nt").write_text(line(5))
+    until(lambda: accepted(server) == 3)
+    letters = server.client.get("/sources/it/dead-letters").json()["letters"]
+    assert sorted(Path(each["record"]).name for each in letters) == ["1.nt", "2.nt"]
+
+
 def test_a_source_that_was_deleted_or_is_of_another_kind_begins_anew(
     start_server: Start, tmp_path: Path
 ) -> None:
