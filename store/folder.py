@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -70,7 +70,10 @@ class DataFolder:
             _take(lock, path)
             _check_format(path, version, upgrades)
         except BaseException:
-            lock.close()
+            with suppress(
+                OSError
+            ):  # on a full disk closing tries once more to write what could not be written
+                lock.close()
             raise
         return cls(path, lock)
 

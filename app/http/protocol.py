@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
@@ -107,8 +108,21 @@ def query_text(call: SparqlCall, settings: Settings) -> str:
 
 
 def update_text(call: SparqlCall, settings: Settings) -> str:
-    """The text of an update; errors as for `query_text`."""
-    return _text(call, "update", "the update", settings.max_body_bytes)
+    """The text of an update; errors as for `query_text`, and 413 when it takes too much memory as a text.
+
+    One character beyond U+00FF makes every character take two bytes, one beyond U+FFFF four, which the parser
+    takes several times. Half as much again as the limit leaves whatever is of such characters alone.
+    """
+    limit = settings.max_body_bytes
+    text = _text(call, "update", "the update", limit)
+    if not text.isascii() and sys.getsizeof(text) - sys.getsizeof("") > limit * 3 // 2:
+        raise HttpError(
+            413,
+            f"the update takes more than {limit * 3 // 2} bytes of memory as a text",
+            code="body-too-large",
+            hint="One character beyond U+00FF makes all take 2 bytes, one beyond U+FFFF 4: send these apart.",
+        )
+    return text
 
 
 def _text(call: SparqlCall, parameter: str, what: str, limit: int) -> str:

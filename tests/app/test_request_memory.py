@@ -8,8 +8,9 @@ from urllib.parse import parse_qsl
 
 import pytest
 
+from quadrill.app.config import Settings
 from quadrill.app.http import protocol
-from quadrill.app.http.errors import problem_response
+from quadrill.app.http.errors import HttpError, problem_response
 from quadrill.store.errors import LimitError
 from quadrill.store.sparql.update_text import split_update
 
@@ -38,18 +39,51 @@ print("within")
     ("prepared", "run"),
     [
         ("t = \"INSERT DATA { <urn:a> <urn:h> '\" + 'x' * size + \"' }\"", "store.update(t)"),
+        (
+            "t = \"INSERT DATA { <urn:a> <urn:h> '\\u4e2d\" + 'x' * (size * 3 // 4) + \"' }\"",
+            "store.update(t)",
+        ),
+        (
+            "t = \"INSERT DATA { <urn:a> <urn:h> '\\U0001f600\" + 'x' * (size * 3 // 8) + \"' }\"",
+            "store.update(t)",
+        ),
         ('t = "INSERT DATA { <urn:a> <urn:h> \'" + chr(92) * size + "\' }"', "store.update(t)"),
         ("t = 'CLEAR ALL #' + 'x' * size", "store.update(t)"),
         ("t = ' ' * size + 'CLEAR ALL'", "store.update(t)"),
         ("t = b'update=' + b'%20' * (size // 3)", "fields_of(t)"),
     ],
-    ids=["a literal", "escapes", "a comment", "white space", "a form"],
+    ids=["a literal", "a wide literal", "a wider literal", "escapes", "a comment", "white space", "a form"],
 )
 def test_a_text_takes_at_most_eight_times_its_size(prepared: str, run: str) -> None:
     child = subprocess.run(
         [sys.executable, "-c", PEAK % (prepared, run)], capture_output=True, text=True, timeout=200
     )
     assert child.stdout == "within\n", (child.returncode, child.stderr[-500:])
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [
+        ("x" * 1000, True),
+        ("\u00e9" + "x" * 900, True),
+        ("\u4e2d" * 333, True),  # 3 bytes of UTF-8 each
+        ("\u4e2d" + "x" * 700, True),
+        ("\u4e2d" + "x" * 760, False),
+        ("\U0001f600" * 250, True),  # 4 bytes of UTF-8 each
+        ("\U0001f600" + "x" * 350, True),
+        ("\U0001f600" + "x" * 390, False),
+    ],
+)
+def test_an_update_is_limited_by_the_memory_of_its_text(text: str, taken: bool) -> None:
+    """One character beyond U+00FF makes all take two bytes in memory, one beyond U+FFFF four."""
+    settings = Settings(max_body_bytes=1000)
+    call = protocol.SparqlCall((), text, protocol.UPDATE)
+    if taken:
+        assert protocol.update_text(call, settings) == text
+    else:
+        with pytest.raises(HttpError) as caught:
+            protocol.update_text(call, settings)
+        assert (caught.value.status, caught.value.code) == (413, "body-too-large")
 
 
 @pytest.mark.parametrize("piece_bytes", [3, 4, 5, 7, 64])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from functools import partial
@@ -133,6 +134,18 @@ def test_a_folder_that_cannot_be_made_is_refused_with_a_hint(tmp_path: Path) -> 
     with pytest.raises(StoreUnwritableError, match="cannot be written") as caught:
         QuadStore.open(tmp_path / "file" / "data")
     assert "permissions" in str(caught.value.hint)
+
+
+def test_a_new_folder_on_a_full_disk_is_refused_with_a_hint(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # as a full disk: files are made, nothing is written
+    try:
+        with pytest.raises(StoreUnwritableError, match=f"{tmp_path} cannot be written: File") as caught:
+            DataFolder.open(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert caught.value.hint
+    DataFolder.open(tmp_path).close()
 
 
 def test_a_damaged_database_is_refused_and_lets_the_folder_go(tmp_path: Path) -> None:
