@@ -94,7 +94,7 @@ TRIG = Offer(
 )
 GRAPH_OFFERS = (TURTLE, N_TRIPLES, RDF_XML, JSON_LD, N_QUADS, TRIG)
 _DATASET_OFFERS = (N_QUADS, TRIG, JSON_LD)
-MOST_CONVERTED = 64 << 20
+MOST_CONVERTED = 40 << 20
 # What Oxigraph does not write, by name: TriX and HexTuples (codecs.py), and formats from outside.
 _registered: dict[str, Offer] = {}
 

@@ -9,6 +9,7 @@ from pyoxigraph import CanonicalizationAlgorithm, Dataset, Literal, RdfFormat, p
 
 from quadrill.app.http.codecs import read, write
 from quadrill.app.http.errors import HttpError
+from quadrill.app.http.negotiation import MOST_CONVERTED
 from quadrill.store.errors import RdfSyntaxError
 from tests.app.conftest import LiveServer, problem_of
 
@@ -147,3 +148,10 @@ def test_every_kind_of_term_and_graph_comes_back(codec: str) -> None:
 def test_what_is_no_document_is_refused_with_a_reason(codec: str, body: str) -> None:
     with pytest.raises(RdfSyntaxError, match="malformed"):
         read(body.encode(), codec)
+
+
+@pytest.mark.parametrize("media_type", ["application/trix", "application/hex+x-ndjson"])
+def test_what_takes_much_memory_may_only_be_small(server: LiveServer, media_type: str) -> None:
+    body = b" " * (MOST_CONVERTED + 1)
+    answer = server.client.post("/store?default", content=body, headers={"Content-Type": media_type})
+    assert problem_of(answer, 400)["code"] == "limit"
