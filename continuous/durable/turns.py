@@ -30,6 +30,8 @@ def weight_of(elements: Sequence[Element]) -> int:
 
     A quad takes its text and 256 bytes, roughly.
     """
+    if not elements:
+        return 0
     number, first = len(elements), elements[0].statements
     texts: Sequence[str] = first[0] if number == len(first) == 1 else ()
     texts = texts or [text for each in elements for quad in each.statements for text in quad]

@@ -212,6 +212,7 @@ def test_after_a_restart_such_a_query_fails_alone_again(tmp_path: Path) -> None:
         assert server.client.get("/health/ready").status_code == 200
         found = settled(server, "heavy")
         assert found["state"] == "failed" and "worker_memory_bytes" in found["error"]
+        server.client.close()
 
 
 def test_what_follows_commits_is_read_anew_by_a_worker_where_many_keys_change(start_server: Start) -> None:

@@ -14,8 +14,8 @@ from quadrill.continuous.errors import EngineStoppedError
 
 from .test_recovery import Life, comparable
 
-SLOW = "SELECT (COUNT(*) AS ?n) WHERE { STREAM :s [RANGE 1m] { ?a :seen ?x . ?b :seen ?y . ?c :seen ?z } }"
-"""A push of n elements takes n to the third."""
+SLOW = "SELECT ?a ?b ?c WHERE { STREAM :s [RANGE 1m] { ?a :seen ?x . ?b :seen ?y . ?c :seen ?z } }"
+"""A push of n triples tells n to the third rows."""
 
 
 def pushes(life: Life, number: int) -> None:
@@ -50,7 +50,7 @@ def test_a_stop_leaves_a_long_backlog_to_the_next_start(tmp_path: Path) -> None:
 def test_who_waits_for_a_turn_that_is_left_is_told(tmp_path: Path) -> None:
     life = Life(tmp_path / "data", ManualClock(0), threaded=True, stop_wait_ms=100, max_future_ms=10**12)
     life.register("slow", SLOW)
-    pushes(life, 20)
+    pushes(life, 40)
     found: list[BaseException] = []
 
     def wait() -> None:

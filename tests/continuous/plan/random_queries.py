@@ -61,8 +61,12 @@ predicates = st.one_of(
     st.sampled_from(PREDICATES), st.sampled_from(PREDICATES), st.sampled_from(PREDICATES), variables
 )
 objects = st.one_of(variables, variables, variables, st.sampled_from(VALUES))
+# Oxigraph 0.5 fails where a variable in the subject of a triple term is bound to a literal.
 quoted = st.builds(
-    n.TripleTerm, variables, st.sampled_from(PREDICATES), st.one_of(variables, st.sampled_from(VALUES))
+    n.TripleTerm,
+    st.sampled_from(NODES),
+    st.sampled_from(PREDICATES),
+    st.one_of(variables, st.sampled_from(VALUES)),
 )
 triples = st.builds(n.TriplePattern, subjects, predicates, objects)
 basic = st.lists(triples, min_size=1, max_size=3).map(lambda each: n.Bgp(tuple(each)))
