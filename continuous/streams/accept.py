@@ -195,15 +195,13 @@ class StreamState:
         self.inputs.clear()
         self.retained = self.weight = 0
 
-    def is_news(self, at: int) -> bool:
-        """True when the watermark is not there yet."""
+    def guarantee(self, at: int) -> bool:
+        """Nothing before ``at`` will come any more; True when that is news."""
         watermark = self.watermark
-        return watermark is None or at > watermark
-
-    def guarantee(self, at: int) -> None:
-        """Nothing before ``at`` will come any more, however long a later reader waits."""
-        if self.floor is None or at > self.floor:
-            self.floor = at
+        if watermark is not None and at <= watermark:
+            return False
+        self.floor = at
+        return True
 
 
 def _is_before(event: StreamInput, floor: int) -> bool:
@@ -360,8 +358,7 @@ class Acceptor:
     def derive_time(self, stream: StreamState, watermark: int) -> None:
         """In a turn: the watermark of a derived stream follows its query's."""
         with self._lock:
-            if stream.is_news(watermark):
-                stream.guarantee(watermark)
+            if stream.guarantee(watermark):
                 self._log_derived(stream, Advance(stream.iri, stream.time))
 
     def _log_derived(self, stream: StreamState, event: Arrival | Advance) -> None:
@@ -403,8 +400,7 @@ class Acceptor:
             if stream.derived_from is not None:
                 return
             if stream.record.stamping == "arrival":
-                if stream.is_news(now - stream.lateness_ms):
-                    stream.guarantee(now - stream.lateness_ms)
+                if stream.guarantee(now - stream.lateness_ms):
                     self._log(stream, Advance(stream.iri, stream.time), now)
                 return
             left = stream.idle_in(self._clock)

@@ -345,23 +345,6 @@ def test_lateness_of_a_text_spares_its_stream_from_dropping() -> None:
         assert b.told("q") == [("insert", 9000, "b"), ("insert", 10_000, "a")]
 
 
-@pytest.mark.parametrize("silent", [False, True])
-def test_what_a_heartbeat_or_silence_has_ended_is_late_for_a_later_reader_that_waits(silent: bool) -> None:
-    with bench() as b:
-        b.engine.declare_stream(S, idle_timeout="5s")
-        b.push(5_000, "a")
-        if silent:
-            b.clock.advance(5_000)
-            tick(b.engine)
-        else:
-            b.engine.heartbeat(S, 5_000)
-        b.register("q", "SELECT ?x WHERE { STREAM :s [RANGE 10s LATENESS 2s] { ?x :seen ?v } }")
-        assert b.push(4_000, "b")["late"] == 1
-        b.push(9_000, "c")
-        b.engine.heartbeat(S, 9_000)
-        assert b.told("q") == [("insert", 9_000, "c")]
-
-
 def test_a_stream_waits_as_long_as_the_most_patient_window_of_a_query() -> None:
     first = "STREAM :s [RANGE 10s LATENESS 5s] { ?x :seen ?v }"
     second = "STREAM :s [RANGE 20s LATENESS 1s] { ?x :seen ?w }"
