@@ -86,14 +86,16 @@ def validate(engine: Engine, registration: Registration, *, code: bool = False) 
     With ``code`` also the generated source of the plan, None where there is none.
     """
     trial = engine.validate(registration)
-    document = describe_prepared(trial.prepared)
-    shown = describe_running(trial, engine.find_stream, engine.clock.now_ms())
-    for member in ("engine", "streams", "windows", "version", "static_parts"):
-        document[member] = shown[member]
-    plan = trial.explained
-    document |= _texts_of(trial.prepared)
-    document["plan"] = None if plan is None else plan.plan.explain()
-    if code:
-        document["code"] = None if plan is None else plan.compiled.text
-    trial.evaluator.close()
+    try:
+        document = describe_prepared(trial.prepared)
+        shown = describe_running(trial, engine.find_stream, engine.clock.now_ms())
+        for member in ("engine", "streams", "windows", "version", "static_parts"):
+            document[member] = shown[member]
+        plan = trial.explained
+        document |= _texts_of(trial.prepared)
+        document["plan"] = None if plan is None else plan.plan.explain()
+        if code:
+            document["code"] = None if plan is None else plan.compiled.text
+    finally:
+        trial.evaluator.close()
     return document

@@ -34,12 +34,15 @@ def faults_of_update(text: str, base_iri: str, store: QuadStore) -> list[dict[st
     except QueryTextError as error:
         return _shown(error)
     except QuadrillError as error:
-        return [{"message": error.message, "hint": error.hint}]
+        return [_without_none(message=error.message, hint=error.hint)]
     return []
 
 
 def _shown(error: QueryTextError) -> list[dict[str, Any]]:
     if error.faults:
         return list(error.faults)
-    members = {"message": error.message, "line": error.line, "column": error.column, "hint": error.hint}
-    return [{name: value for name, value in members.items() if value is not None}]
+    return [_without_none(message=error.message, line=error.line, column=error.column, hint=error.hint)]
+
+
+def _without_none(**members: Any) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}

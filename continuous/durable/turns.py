@@ -35,6 +35,7 @@ def weight_of(elements: Sequence[Element]) -> int:
     number, first = len(elements), elements[0].statements
     texts: Sequence[str] = first[0] if number == len(first) == 1 else ()
     texts = texts or [text for each in elements for quad in each.statements for text in quad]
+    # A statement is four texts.
     kibibytes = (256 // 4 * len(texts) + len("".join(texts))) >> 10
     return kibibytes if kibibytes > number else number
 

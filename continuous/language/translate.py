@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Literal as OneOf
-from typing import cast
+from typing import TypeVar, cast
 
 from pyoxigraph import NamedNode
 
@@ -28,6 +28,7 @@ from .terms import Terms
 from .triples import TripleTranslator
 from .windows import Windows, duration_ms
 
+C = TypeVar("C", s.RefreshClause, s.IntoClause, s.OnceClause, s.EmitClause)
 _OUTPUTS: dict[str, Output] = {"ISTREAM": "istream", "DSTREAM": "dstream", "RSTREAM": "rstream"}
 
 
@@ -105,47 +106,45 @@ def _dataset(query: s.Query, terms: Terms, windows: Windows) -> DatasetClause:
     return DatasetClause(tuple(default), tuple(named))
 
 
+def _only(clauses: Iterable[object], kind: type[C], context: Context, words: str, hint: str) -> C | None:
+    """The clause of a kind, if there is one; more of them are faults."""
+    found = [clause for clause in clauses if isinstance(clause, kind)]
+    for clause in found[1:]:
+        context.fault(f"{words} stands there twice", clause.at, hint)
+    return found[0] if found else None
+
+
 def _refresh_every(query: s.Query, context: Context) -> int | None:
     """REFRESH EVERY, in milliseconds."""
-    clauses = [clause for clause in query.datasets if isinstance(clause, s.RefreshClause)]
-    for clause in clauses[1:]:
-        context.fault("REFRESH EVERY stands there twice", clause.at, "Keep one of them.")
-    return duration_ms(context, clauses[0].every, "REFRESH EVERY") if clauses else None
+    clause = _only(query.datasets, s.RefreshClause, context, "REFRESH EVERY", "Keep one of them.")
+    return None if clause is None else duration_ms(context, clause.every, "REFRESH EVERY")
 
 
 def _into_graph(query: s.Query, terms: Terms, context: Context) -> NamedNode | None:
     """INTO GRAPH: only triples without a graph of their own can go there."""
-    clauses = [clause for clause in query.datasets if isinstance(clause, s.IntoClause)]
-    for clause in clauses[1:]:
-        context.fault("INTO GRAPH stands there twice", clause.at, "Register a query for each graph.")
-    if not clauses:
+    clause = _only(query.datasets, s.IntoClause, context, "INTO GRAPH", "Register a query for each graph.")
+    if clause is None:
         return None
     if query.form != "construct":
-        context.fault(
-            f"INTO GRAPH needs CONSTRUCT, not {query.form.upper()}", clauses[0].at, "Write CONSTRUCT."
-        )
-    return terms.iri(clauses[0].iri)
+        context.fault(f"INTO GRAPH needs CONSTRUCT, not {query.form.upper()}", clause.at, "Write CONSTRUCT.")
+    return terms.iri(clause.iri)
 
 
 def _emit(unit: s.Unit, context: Context) -> str | int | None:
     """EMIT, as the registration's ``report`` has it."""
-    clauses = [clause for clause in unit.endings if isinstance(clause, s.EmitClause)]
-    for clause in clauses[1:]:
-        context.fault("EMIT stands there twice", clause.at, "Keep one of them.")
-    if not clauses:
+    clause = _only(unit.endings, s.EmitClause, context, "EMIT", "Keep one of them.")
+    if clause is None:
         return None
-    when = clauses[0].when
+    when = clause.when
     return when if isinstance(when, str) else duration_ms(context, when, "EMIT EVERY")
 
 
 def _once_per(unit: s.Unit, root: Algebra, context: Context) -> OncePer | None:
     """ONCE PER, whose variables the rows of the answer must have."""
-    clauses = [clause for clause in unit.endings if isinstance(clause, s.OnceClause)]
-    for clause in clauses[1:]:
-        context.fault("ONCE PER stands there twice", clause.at, "Name all variables behind one ONCE PER.")
-    if not clauses:
+    hint = "Name all variables behind one ONCE PER."
+    once = _only(unit.endings, s.OnceClause, context, "ONCE PER", hint)
+    if once is None:
         return None
-    once = clauses[0]
     if unit.query.form not in ("select", "construct"):
         hint = "An ASK query tells its boolean whenever that changes."
         context.fault(f"ONCE PER needs SELECT or CONSTRUCT, not {unit.query.form.upper()}", once.at, hint)
