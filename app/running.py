@@ -69,6 +69,7 @@ def serve(settings: Settings, *, demo: bool = False) -> Iterator[RunningServer]:
         stack.callback(_close, found)
         services.security.check_address()
         stack.callback(_log_access(settings))
+        quick = (QueryShortcut(services), PushShortcut(services))
         server = Server(
             create_app(settings, services=services, demo=demo),
             host=settings.host,
@@ -82,7 +83,8 @@ def serve(settings: Settings, *, demo: bool = False) -> Iterator[RunningServer]:
                 settings.max_unfinished_per_address,
             ),
             shutdown_timeout=settings.shutdown_timeout,
-            shortcuts=(QueryShortcut(services), PushShortcut(services), UpdateShortcut(services)),
+            shortcuts=(*quick, UpdateShortcut(services)),
+            quick=quick,
             observer=RequestObserver(services.metrics),
             background=services.endpoint.large_answers,
         )

@@ -10,7 +10,6 @@ from functools import partial
 
 from quadrill.continuous.algebra.columnar import ColumnarEngine, StaticEngines
 from quadrill.continuous.clock import Clock
-from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.language import warm_up
 from quadrill.continuous.remote.settings import RemoteSettings
@@ -21,6 +20,7 @@ from quadrill.store.bulk.load import MIRROR
 from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.logs.input_log import SYNCS
+from quadrill.store.logs.journal import Journal
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry
 

@@ -24,7 +24,7 @@ from quadrill.app.config import MEMORY, Settings
 from quadrill.app.upkeep.garbage import YoungCollections
 from quadrill.app.wiring import open_services
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.language.registration import Registration
 from quadrill.store.pushes.decode import DecodeOptions, decode
 
 from . import conference, debs, taxi

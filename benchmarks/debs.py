@@ -22,7 +22,7 @@ from quadrill.app.config import MEMORY, Settings
 from quadrill.app.upkeep.garbage import YoungCollections
 from quadrill.app.wiring import open_services
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.language.registration import Registration
 from quadrill.store.quads.quad_store import QuadStore
 
 from . import taxi

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from quadrill.app.config import Settings
 from quadrill.app.wiring import Services, open_services
-from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.language.registration import Registration
 
 from .results import keep
 from .soak import TRIPLES, Client, server

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from quadrill.continuous.clock import Clock
-from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.store.logs.journal import Journal
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry, default_url
 

@@ -34,8 +34,8 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from quadrill.app.upkeep.garbage import YoungCollections
 from quadrill.continuous.clock import Clock
-from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.store.logs.journal import Journal
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry, default_url
 
@@ -243,7 +243,7 @@ def restart(people: int) -> None:
         began = time.perf_counter()
         engine.parts.sequencer.call(lambda: statics.keep({}))
         paused = time.perf_counter() - began
-        statics.kept.wait()
+        statics.kept.rows.wait()
         written = time.perf_counter() - began
         engine.stop()
         size = lives.tables.stat().st_size

@@ -17,7 +17,7 @@ import tracemalloc
 from quadrill.app.config import MEMORY, Settings
 from quadrill.app.wiring import Services, open_services
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.language.registration import Registration
 
 from .results import keep
 

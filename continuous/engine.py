@@ -21,19 +21,19 @@ from typing import Any, NamedTuple
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import GoneError
 from quadrill.store.logs.held import HeldFiles
+from quadrill.store.logs.journal import Journal
 from quadrill.store.quads.meters import Stages
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.rates import Rate
 from quadrill.store.registry import Registry
 
 from .clock import Clock
-from .durable.journal import Journal
 from .errors import EngineStoppedError
+from .language.registration import Registration
 from .lifecycle.lifecycle import QueryLifecycle
 from .lifecycle.parts import EngineParts, MakeEvaluator
 from .lifecycle.query_service import QueryService
 from .lifecycle.stream_service import StreamService
-from .queries.registration import Registration
 from .recovery.recovery import Recovery
 from .scheduler.turn_kinds import CommitTurn
 from .settings import EngineSettings
@@ -230,7 +230,7 @@ class Engine(StreamService, QueryService):
             "waiting_bytes": journal.log.waiting_bytes,
             "result_bytes": journal.results.size(),
             "checkpoint_bytes": checkpoints.size,
-            "tables_bytes": 0 if kept is None else kept.bytes,
+            "tables_bytes": 0 if kept is None else kept.rows.shelf.size,
             "checkpoint_age_seconds": checkpoints.age_s,
             "earliest": journal.log.earliest,
             "waiting": journal.log.last - journal.log.durable,

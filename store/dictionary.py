@@ -1,13 +1,11 @@
 """The term dictionary: RDF terms as integers while they are joined, grouped and compared.
 
-An id is an integer. 0 is *unbound*. Negative ids carry their term inside, the sign bit is the flag of
-section 4.2 of the first CQELS paper (ISWC 2011): five bits of type, the rest is the value. Positive ids are
-entries of the dictionary, counted up and never given twice, so that a cache that still holds an id of a
-forgotten term can be stale but never wrong.
+An id is an integer. 0 is *unbound*. Negative ids carry their term inside, as in 4.2 of the first CQELS
+paper: five bits of type, a value of 58 bits, more for decimals. Positive ids are entries, counted up and
+never given twice, so that a cache that still holds an id of a forgotten term can be stale but never wrong.
 
-Terms must be in the store's own forms (an in-memory Oxigraph store gives them back in these forms): equal
-terms then have equal ids whether they came from a stream, a table or an expression. What cannot be rebuilt
-exactly from the bits goes to the dictionary.
+Terms must be in the store's own forms (those that Oxigraph gives): equal terms then have equal ids wherever
+they came from. What cannot be rebuilt exactly from the bits goes to the dictionary.
 """
 
 from __future__ import annotations
@@ -23,6 +21,7 @@ from typing import Any
 from pyoxigraph import Literal, NamedNode, Triple
 
 from .documents.statements import term_of
+from .settled import SettledTexts, TextsById
 from .sweep import Holder, Sweep, SweepPace
 from .terms import Term, term_text
 
@@ -30,21 +29,20 @@ UNBOUND = 0
 TYPE_BITS = 5
 VALUE_BITS = 58
 _TYPE_MASK = (1 << TYPE_BITS) - 1
-_MOST = (1 << (VALUE_BITS - 1)) - 1
-_LEAST = -(1 << (VALUE_BITS - 1))
+_MOST, _LEAST = (1 << (VALUE_BITS - 1)) - 1, -(1 << (VALUE_BITS - 1))
 _SCALE_BITS = 5
-_DECIMAL_MOST = (1 << (VALUE_BITS - 1 - _SCALE_BITS)) - 1
-_SCALE_MOST = 16
-_DECIMAL_TEXT = re.compile(r"(-?(?:0|[1-9][0-9]{0,15}))(?:\.([0-9]{1,16}))?\Z").match
+_SCALE_MOST = 18
+# The least number, by its scale, that is too large to be inside: values in whole 10^-18 have room for more.
+_DECIMAL_ENDS = [10 ** (16 + scale) for scale in range(_SCALE_MOST + 1)]
+_DECIMAL_TEXT = re.compile(r"(-?(?:0|[1-9][0-9]{0,15}))(?:\.([0-9]{1,18}))?\Z").match
 
 _INTEGER, _DECIMAL, _BOOLEAN, _STRING = range(4)
 _STRING_BYTES = 6
 
 _XSD = "http://www.w3.org/2001/XMLSchema#"
-XSD_INTEGER = NamedNode(_XSD + "integer")
-XSD_DECIMAL = NamedNode(_XSD + "decimal")
-XSD_BOOLEAN = NamedNode(_XSD + "boolean")
-XSD_STRING = NamedNode(_XSD + "string")
+XSD_INTEGER, XSD_DECIMAL = _XSD + "integer", _XSD + "decimal"
+XSD_BOOLEAN, XSD_STRING = _XSD + "boolean", _XSD + "string"
+_NODES = {each: NamedNode(each) for each in (XSD_INTEGER, XSD_DECIMAL, XSD_BOOLEAN, XSD_STRING)}
 
 
 class _TermsById(dict[int, Term]):
@@ -55,7 +53,7 @@ class _TermsById(dict[int, Term]):
 
     def __init__(self, dictionary: TermDictionary, most: int) -> None:
         super().__init__()
-        self.texts: dict[int, str] = {}
+        self.texts: dict[int, str] = TextsById(dictionary.settled)
         self.inline: list[int] = []
         self._dictionary = dictionary
         self.most = most
@@ -67,10 +65,7 @@ class _TermsById(dict[int, Term]):
             term = inline_term(term_id)
             self.inline.append(term_id)
         else:
-            text = self.texts.get(term_id)
-            if text is None:
-                raise KeyError(f"term id {term_id} is unbound or was forgotten")
-            term = term_of(text)
+            term = term_of(self.texts[term_id])
         self[term_id] = term
         return term
 
@@ -84,14 +79,15 @@ class TermDictionary:
     names.
 
     Whoever keeps ids across calls is a *holder* (`sweep.Holder`), registered with `hold`; holders whose ids
-    others copy come first. Ids that must not be looked at again at each sweep (static tables) are pinned
-    instead. A sweep drops the entries that no holder names: `sweep_slice` goes on with one, and begins one
-    when what is not pinned has doubled, so that its cost per new term is constant; `sweep` makes a whole one.
+    others copy come first. Ids that must not be looked at again at each sweep (static tables) are pinned. A
+    sweep drops entries that no holder names: `sweep_slice` goes on with one, and begins one when what is not
+    pinned has doubled, so that it costs the same for each new term; `sweep` makes a whole one.
     """
 
     def __init__(self, pace: SweepPace | None = None, most: int = 262_144) -> None:
         """Make an empty one; ``most`` terms are remembered as such."""
         self.pace = pace or SweepPace()
+        self.settled = SettledTexts()
         self._by_id = _TermsById(self, most)
         self.terms: dict[int, Term] = self._by_id
         self.text_of: dict[int, str] = self._by_id.texts
@@ -109,7 +105,7 @@ class TermDictionary:
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
-        return len(self.texts)
+        return len(self.texts) + len(self.settled)
 
     def encode(self, term: Term | None) -> int:
         """The id of a term in the store's form; None (unbound) is 0."""
@@ -138,12 +134,14 @@ class TermDictionary:
         with self._lock:
             return list(self._holders)
 
-    def pin(self, term_ids: Iterable[int]) -> None:
-        """Keep these ids until they are unpinned as often as they were pinned."""
+    def pin(self, term_ids: Iterable[int], *, settled: bool = False) -> None:
+        """Keep these ids until they are unpinned as often; ``settled``: they are of a large table."""
         with self._lock:
             entries = [term_id for term_id in term_ids if term_id > 0]
             self._pins.update(entries)
             deque(map(self._young.pop, entries, repeat(None)), maxlen=0)
+            if settled:
+                self.settled.take(entries, self.texts, self.text_of)
 
     def unpin(self, term_ids: Iterable[int]) -> None:
         """Undo one `pin` of each id."""
@@ -154,6 +152,7 @@ class TermDictionary:
                     if not self._pins[term_id]:
                         del self._pins[term_id]
                         self._young[term_id] = True
+                        self.settled.give_back(term_id, self.texts, self.text_of)
                         if self._sweep is not None:
                             self._sweep.marked.add(term_id)
 
@@ -293,7 +292,7 @@ class _IdsByTerm(dict[Term, int]):
 
 
 class _IdsByText(dict[str, int]):
-    """Ids by the text of the term; one that is missing is entered, by one of two threads at once."""
+    """Ids by the text of the term; one that is neither here nor settled is entered."""
 
     def __init__(self, dictionary: TermDictionary) -> None:
         super().__init__()
@@ -303,19 +302,20 @@ class _IdsByText(dict[str, int]):
 
     def __missing__(self, text: str) -> int:
         dictionary = self._dictionary
+        if (known := dictionary.settled.ids.get(text)) is not None:
+            return known
         term_id = inline_text_id(text) if text[0] == '"' else 0
         if term_id:
             dictionary._by_id.inline.append(term_id)
             dictionary.text_of[term_id] = text
             self[text] = term_id
             return term_id
-        term_id = next(self._numbers)
-        dictionary.text_of[term_id] = text
-        dictionary._young[term_id] = True
-        known = self.setdefault(text, term_id)
-        if known != term_id:
-            del dictionary.text_of[term_id], dictionary._young[term_id]
-        return known
+        with dictionary._lock:
+            if (known := self.get(text) or dictionary.settled.ids.get(text)) is None:
+                known = self[text] = next(self._numbers)
+                dictionary.text_of[known] = text
+                dictionary._young[known] = True
+            return known
 
 
 class _MarkingIdsByText(_IdsByText):
@@ -339,7 +339,7 @@ def inline_text_id(text: str) -> int:
 
 
 def inline_id(term: Term) -> int:
-    """The negative id that holds the term, or 0 when the term cannot be rebuilt exactly from 58 bits."""
+    """The negative id that holds the term, or 0 when the term cannot be rebuilt exactly from its bits."""
     if type(term) is not Literal:
         return 0
     inline = _INLINE.get(term.datatype.value)
@@ -349,10 +349,10 @@ def inline_id(term: Term) -> int:
 def inline_term(term_id: int) -> Term:
     """The term inside a negative id."""
     text, datatype = inline_text(term_id)
-    return Literal(text, datatype=datatype)
+    return Literal(text, datatype=_NODES[datatype])
 
 
-def inline_text(term_id: int) -> tuple[str, NamedNode]:
+def inline_text(term_id: int) -> tuple[str, str]:
     """The text of the literal inside a negative id, which is ASCII, and its datatype."""
     value, kind = ~term_id >> TYPE_BITS, ~term_id & _TYPE_MASK
     if kind == _INTEGER:
@@ -362,6 +362,12 @@ def inline_text(term_id: int) -> tuple[str, NamedNode]:
     if kind == _BOOLEAN:
         return ("false", "true")[value], XSD_BOOLEAN
     return (value >> 3).to_bytes(value & 7, "big").decode("ascii"), XSD_STRING
+
+
+def inline_written(term_id: int) -> str:
+    """How N-Quads writes the literal inside a negative id."""
+    text, datatype = inline_text(term_id)
+    return str(Literal(text)) if datatype is XSD_STRING else f'"{text}"^^<{datatype}>'
 
 
 def integer_id(value: int) -> int:
@@ -382,14 +388,12 @@ def _integer_id(text: str) -> int:
 
 
 def decimal_id(mantissa: int, scale: int) -> int:
-    """The id of the xsd:decimal ``mantissa`` / 10^``scale``, or 0 when it does not fit in 58 bits.
+    """The id of the xsd:decimal ``mantissa`` / 10^``scale``, or 0 when it is too large or too long.
 
     The term has ``scale`` digits behind the point: in the store's form the least that it needs.
     """
-    most = _SCALE_MOST if mantissa >= 0 else _SCALE_MOST - 1
-    if scale > most or not -_DECIMAL_MOST <= mantissa <= _DECIMAL_MOST:
+    if scale > _SCALE_MOST or not -_DECIMAL_ENDS[scale] < mantissa < _DECIMAL_ENDS[scale]:
         return 0
-    # Signed to unsigned, small magnitudes first, and `_pack`, written out: numbers of streams come this way.
     folded = mantissa << 1 if mantissa >= 0 else ((-mantissa) << 1) - 1
     return ~((((folded << _SCALE_BITS) | scale) << TYPE_BITS) | _DECIMAL)
 
@@ -407,7 +411,7 @@ def inline_integer(term_id: int) -> int | None:
 
 def _decimal_id(text: str) -> int:
     """Text that `_decimal_text` gives back: no plus sign, no zeros in front, no negative zero."""
-    if len(text) > 20 or (match := _DECIMAL_TEXT(text)) is None:  # no longer one fits
+    if (match := _DECIMAL_TEXT(text)) is None:
         return 0
     whole, fraction = match.groups("")
     mantissa = int(whole + fraction)
@@ -417,11 +421,12 @@ def _decimal_id(text: str) -> int:
 def _string_id(text: str) -> int:
     if len(text) > _STRING_BYTES or not text.isascii():
         return 0
-    return _pack(_STRING, (int.from_bytes(text.encode("ascii"), "big") << 3) | len(text))
+    value = int.from_bytes(text.encode("ascii"), "big") << 3 | len(text)
+    return ~(value << TYPE_BITS | _STRING)
 
 
 def _boolean_id(text: str) -> int:
-    return _pack(_BOOLEAN, ("false", "true").index(text)) if text in ("false", "true") else 0
+    return ~(("false", "true").index(text) << TYPE_BITS | _BOOLEAN) if text in ("false", "true") else 0
 
 
 def _decimal_text(mantissa: int, scale: int) -> str:
@@ -432,18 +437,14 @@ def _decimal_text(mantissa: int, scale: int) -> str:
     return f"{'-' * (mantissa < 0)}{digits[:-scale]}.{digits[-scale:]}"
 
 
-def _pack(kind: int, value: int) -> int:
-    return ~((value << TYPE_BITS) | kind)
-
-
 def _unfold(value: int) -> int:
     return value >> 1 if not value & 1 else -((value + 1) >> 1)
 
 
 _INLINE = {
-    _XSD + "integer": _integer_id,
-    _XSD + "decimal": _decimal_id,
-    _XSD + "boolean": _boolean_id,
-    _XSD + "string": _string_id,
+    XSD_INTEGER: _integer_id,
+    XSD_DECIMAL: _decimal_id,
+    XSD_BOOLEAN: _boolean_id,
+    XSD_STRING: _string_id,
 }
 _INLINE_WRITTEN = {f"{datatype}>": inline for datatype, inline in _INLINE.items()}

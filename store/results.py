@@ -14,10 +14,9 @@ from typing import Any
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, serialize
 
-from .dictionary import TermDictionary, inline_text
+from .dictionary import XSD_STRING, TermDictionary, inline_text, inline_written
+from .documents.statements import term_of
 from .terms import Solution, Term
-
-XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 
 one_line = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """A JSON document, or a value in one, on one line (JSON escapes every line break inside strings)."""
@@ -73,15 +72,15 @@ def _datatype_text(datatype: str) -> str:
 
 def _text_as_written(written: str) -> str | None:
     """`term_text` of a term by how N-Quads writes it; None where that is not plain."""
-    if written[:5] == "<http":
-        return f'{{"type":"uri","value":{_quoted(written[1:-1])}}}'
+    if written[0] == "<":
+        return f'{{"type":"uri","value":{_quoted(written[1:-1])}}}' if written[:5] == "<http" else None
     # Without escapes a string of N-Quads is one of JSON.
-    if written[:1] == '"' and "\\" not in written:
-        value, typed, datatype = written.rpartition("^^<")
-        if typed and value[-1] == '"':
-            return f'{{"type":"literal","value":{value}{_datatype_text(datatype[:-1])}'
+    if written[0] == '"' and "\\" not in written:
+        value, typed, datatype = written.rpartition('"^^<')
+        if typed:
+            return f'{{"type":"literal","value":{value}"{_datatype_text(datatype[:-1])}'
         if written[-1] == '"':
-            return _literal_text(written, XSD_STRING)
+            return f'{{"type":"literal","value":{written}}}'
     return None
 
 
@@ -94,13 +93,15 @@ class TermTexts(dict[int, str]):
         dictionary.forget_with(self)
 
     def __missing__(self, term_id: int) -> str:
-        written = self._texts.get(term_id)
-        if term_id < 0 and written is None:
+        written = self._texts[term_id] if term_id > 0 else self._texts.get(term_id)
+        if written is not None:
+            text = _text_as_written(written) or term_text(self._terms[term_id])
+        elif term_id < 0:
             value, datatype = inline_text(term_id)
-            text = _literal_text(_quoted(value), datatype.value)
+            text = _literal_text(_quoted(value) if datatype is XSD_STRING else f'"{value}"', datatype)
             self._met(term_id)
         else:
-            text = (written and _text_as_written(written)) or term_text(self._terms[term_id])
+            text = term_text(self._terms[term_id])
         self[term_id] = text
         return text
 
@@ -121,11 +122,14 @@ class TermTexts(dict[int, str]):
         keys = [f"{_quoted(name)}:" for name, _ in columns]
         ids = [[row[place] for row in rows] for _, place in columns]
         written = []
-        for column in ids:
+        for column in () if ordered else ids:
             texts = [*map(self._texts.get, column)]
             if None in texts or "\n<<" in "\n" + "\n".join(texts):  # type: ignore[arg-type]  # no None in it
                 # Unbound, a value that a query has made, or a triple term.
-                texts = ["" if each == 0 else str(self._terms[each]) for each in column]
+                terms = self._terms
+                texts = [
+                    inline_written(each) if each < 0 else str(terms[each]) if each else "" for each in column
+                ]
             written.append(texts)
         if not columns:
             lines = [""] * len(rows)
@@ -133,12 +137,25 @@ class TermTexts(dict[int, str]):
             cells = [[k + self[each] if each else "" for each in c] for k, c in zip(keys, ids, strict=True)]
             lines = [",".join(filter(None, each)) for each in zip(*cells, strict=True)]
         else:
-            pattern = ",".join([key.replace("%", "%%") + "%s" for key in keys])
-            bound = [[self[each] for each in column] for column in ids]
-            lines = [pattern % each for each in zip(*bound, strict=True)]
+            lines = _lines(keys, [[self[each] for each in column] for column in ids])
         if not ordered:
             lines = [line for *_, line in sorted(zip(*written, lines, strict=True))]
         return "},{".join(lines)
+
+
+def _lines(keys: Sequence[str], columns: Iterable[Iterable[str]]) -> list[str]:
+    """The insides of objects of JSON, of columns of their values."""
+    pattern = ",".join([key.replace("%", "%%") + "%s" for key in keys])
+    return [pattern % each for each in zip(*columns, strict=True)]
+
+
+def columns_text(names: Sequence[str], columns: Sequence[Sequence[str]]) -> str:
+    """`TermTexts.listed` of rows whose terms, bound all, are given by columns, as N-Quads writes them."""
+    keys = [f"{_quoted(name)}:" for name in names]
+    rows = sorted(zip(*columns, strict=True))
+    sorted_columns = zip(*rows, strict=True)
+    cells = [[_text_as_written(each) or term_text(term_of(each)) for each in c] for c in sorted_columns]
+    return "},{".join(_lines(keys, cells))
 
 
 def rows_text(names: Sequence[str], rows: Iterable[Solution]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from quadrill.app.operations import OPERATIONS
-from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.language.registration import Registration
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -24,7 +24,7 @@ from .continuous.test_recovery import Life
 
 PAGE = (Path(__file__).parent.parent / "docs" / "extending.md").read_text(encoding="utf-8")
 *ADDING, REMOVING = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-LATEST, RANGE, BETWEEN = re.findall(r"```sparql\n(.*?)```", PAGE, re.DOTALL)
+NEWEST, RANGE, BETWEEN = re.findall(r"```sparql\n(.*?)```", PAGE, re.DOTALL)
 RULE = "FILTER ?celsius BETWEEN 20 AND 22"
 # A pattern that no plan keeps up to date: the answer is recomputed.
 RECOMPUTED = "FILTER NOT EXISTS { { ?sensor :broken ?x } MINUS { ?sensor :celsius ?celsius } } } }"
@@ -56,15 +56,15 @@ def values(one: Bench | Life, name: str) -> list[str]:
 
 @pytest.mark.parametrize("engine", ["native", "reference"])
 def test_a_window_from_outside_holds_what_its_operator_says(additions: dict[str, Any], engine: str) -> None:
-    text = LATEST if engine == "native" else LATEST.replace("} }", RECOMPUTED)
+    text = NEWEST if engine == "native" else NEWEST.replace("} }", RECOMPUTED)
     with bench() as one:
-        document = one.register("latest", text.removeprefix(PREFIX))
+        document = one.register("newest", text.removeprefix(PREFIX))
         assert document["engine"].startswith(engine)
-        assert document["windows"][0]["window"] == "[LATEST 2]"
+        assert document["windows"][0]["window"] == "[NEWEST 2]"
         seen = []
         for at, celsius in enumerate(("20.5", "21", "22", "21")):
             measured(one, at * 1000, celsius)
-            seen.append(values(one, "latest"))
+            seen.append(values(one, "newest"))
         assert seen == [["20.5"], ["20.5", "21"], ["21", "22"], ["21", "22"]]
 
 
@@ -73,7 +73,7 @@ def test_a_window_from_outside_is_empty_after_a_restart_unless_it_has_a_snapshot
     additions: dict[str, Any], kept: bool, tmp_path: Path
 ) -> None:
     if kept:
-        window = additions["LatestWindow"]
+        window = additions["NewestWindow"]
 
         def restore(self: Any, snapshot: Any) -> None:
             content, self.elements = snapshot[0], list(snapshot[1])
@@ -82,21 +82,21 @@ def test_a_window_from_outside_is_empty_after_a_restart_unless_it_has_a_snapshot
         window.snapshot = lambda self: (self.live.snapshot(), self.elements)
         window.restore = restore
     life = Life(tmp_path / "data", ManualClock(0))
-    life.register("latest", LATEST.removeprefix(PREFIX))
+    life.register("newest", NEWEST.removeprefix(PREFIX))
     for at, celsius in enumerate(("20", "21", "22")):
         measured(life, at * 1000, celsius)
     life.stop()
     life = Life(tmp_path / "data", ManualClock(0))
-    assert describe(life.engine, "latest")["state_size"] == (2 if kept else 0)
+    assert describe(life.engine, "newest")["state_size"] == (2 if kept else 0)
     measured(life, 4000, "23")
-    assert values(life, "latest") == (["22", "23"] if kept else ["23"])
+    assert values(life, "newest") == (["22", "23"] if kept else ["23"])
     life.stop()
 
 
 def test_a_window_from_outside_is_held_once_by_queries_that_share_it(additions: dict[str, Any]) -> None:
     with bench(templates=False) as one:
         for name in ("first", "second"):
-            one.register(name, LATEST.removeprefix(PREFIX))
+            one.register(name, NEWEST.removeprefix(PREFIX))
         for at, celsius in enumerate(("20", "21", "22")):
             measured(one, at * 1000, celsius)
         assert describe(one.engine, "first")["sharing_group"] == ["first", "second"]
@@ -143,7 +143,7 @@ def test_a_rule_from_outside_is_one_of_its_dialects_alone(additions: dict[str, A
 
 
 def test_texts_with_additions_are_written_and_read_again(additions: dict[str, Any]) -> None:
-    for text in (LATEST, RANGE, RANGE.replace("(?celsius)", "(DISTINCT ?celsius)"), BETWEEN):
+    for text in (NEWEST, RANGE, RANGE.replace("(?celsius)", "(DISTINCT ?celsius)"), BETWEEN):
         query = parse(text)
         assert parse(write(query)).root == query.root
         assert parse(write(query)).windows == query.windows
@@ -151,9 +151,9 @@ def test_texts_with_additions_are_written_and_read_again(additions: dict[str, An
 
 def test_numbers_of_a_window_from_outside_are_checked(additions: dict[str, Any]) -> None:
     with pytest.raises(QueryTextError, match="from 1 to"):
-        parse(LATEST.replace("LATEST 2", "LATEST 0"))
+        parse(NEWEST.replace("NEWEST 2", "NEWEST 0"))
     with pytest.raises(QueryTextError, match="takes other numbers"):
-        parse(LATEST.replace("LATEST 2", "latest 2 3"))
+        parse(NEWEST.replace("NEWEST 2", "newest 2 3"))
 
 
 def test_a_format_from_outside_is_written_wherever_solutions_are(additions: None, tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_format_from_outside_is_written_wherever_solutions_are(additions: None
         told = client.get("/query", params={"query": query}, headers={"Accept": "text/markdown"})
         assert told.headers["Content-Type"] == "text/markdown"
         assert told.text == '| ?x | ?y |\n| --- | --- |\n| 1 | "a" |\n| 2 |  |\n'
-        text = LATEST.replace("LATEST 2", "ALL")
+        text = NEWEST.replace("NEWEST 2", "ALL")
         client.put("/queries/q", json={"query": text}).raise_for_status()
         line = b"<http://example.org/a> <http://example.org/celsius> 20 ."
         client.post(
@@ -179,9 +179,9 @@ def test_a_format_from_outside_is_written_wherever_solutions_are(additions: None
 
 def test_what_was_taken_away_is_unknown() -> None:
     with pytest.raises(QueryTextError, match="expected ALL, ELEMENTS, NOW"):
-        parse(LATEST)
+        parse(NEWEST)
     with pytest.raises(QueryTextError, match="neither grouped nor aggregated"):
-        parse(RANGE.replace("LATEST 2", "TRIPLES 2"))
+        parse(RANGE.replace("NEWEST 2", "TRIPLES 2"))
     with pytest.raises(QueryTextError):
-        parse(BETWEEN.replace("LATEST 2", "TRIPLES 2"))
+        parse(BETWEEN.replace("NEWEST 2", "TRIPLES 2"))
     assert "text/markdown" not in {offer.media_type for offer in negotiation.result_offers()}

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from quadrill.continuous.engine import Engine
-from quadrill.continuous.output.subscription import Subscription
 from quadrill.store.errors import QuadrillError
+from quadrill.store.feeds.subscription import Subscription
 
 LENGTH = 10
 NAMESPACE = "http://debs2015.org/taxi#"

@@ -46,7 +46,7 @@ def _explain(options: argparse.Namespace) -> int:
     members: dict[str, Any] = {"query": read_text(file), "dialect": options.dialect}
     # Only a text needs an engine here.
     from quadrill.continuous.algebra.advice import variable_advice
-    from quadrill.continuous.queries.registration import Registration
+    from quadrill.continuous.language.registration import Registration
 
     from ..config import MEMORY, Settings
     from ..describing.plan_text import code_text, explain_text, plan_document

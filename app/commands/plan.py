@@ -23,6 +23,7 @@ _STREAM_DEFAULTS: dict[str, Any] = {
     "late": "drop",
     "timestamp_property": "http://www.w3.org/ns/prov#generatedAtTime",
     "quoted_asserted": False,
+    "clock": "event",
     "mapping": None,
 }
 _FIGURES = frozenset(("name", "guarantee", "position", *Figures().to_json()))

@@ -15,10 +15,10 @@ from pyoxigraph import NamedNode
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine
-from quadrill.continuous.output.subscription import Subscription
-from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.language.registration import Registration
 from quadrill.store.documents.statements import lines_of
 from quadrill.store.errors import QuadrillError
+from quadrill.store.feeds.subscription import Subscription
 from quadrill.store.formats import guess_rdf_format
 from quadrill.store.pushes.decode import DecodedElement, DecodeOptions, decode
 from quadrill.store.quads.quad_store import QuadStore

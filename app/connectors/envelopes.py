@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from quadrill.continuous.output.subscription import FeedEvent
+from quadrill.store.feeds.subscription import FeedEvent
 
 from ..feeds.sources import line
 from .declaration import Member, one_of

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from quadrill.continuous.errors import FeedGoneError
-from quadrill.continuous.output.feed import Feed
-from quadrill.continuous.output.subscription import FeedEvent, Subscription
 from quadrill.store.errors import NetworkRefusedError, NotFoundError, QuadrillError
+from quadrill.store.feeds.feed import Feed
+from quadrill.store.feeds.subscription import FeedEvent, Subscription
 
 from .declaration import shown_message
 from .errors import ConnectorError, ConnectorFailedError, StoppedError

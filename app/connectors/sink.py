@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from quadrill.continuous.output.subscription import FeedEvent
+from quadrill.store.feeds.subscription import FeedEvent
 from quadrill.store.hosts import AllowedHosts
 
 from .dead_letters import DeadLetterFile

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 from pyoxigraph import NamedNode
 
 from quadrill.continuous.algebra.query import WindowDeclaration
+from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.queries.catalogue import Entry, Pending
 from quadrill.continuous.queries.prepare import PreparedQuery
-from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.queries.running import RunningQuery
 from quadrill.continuous.static.reading import Progress
 from quadrill.continuous.streams.accept import StreamState

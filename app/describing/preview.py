@@ -12,8 +12,8 @@ from quadrill.continuous.algebra.columnar import StaticEngines
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.errors import reason_of
 from quadrill.continuous.inputs import NEVER, Arrival, Element, StreamInput
+from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.queries.prepare import EvaluatorChoice, PreparedQuery
-from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.queries.running import RunningQuery
 from quadrill.continuous.static.reading import Progress, entered
 from quadrill.store.errors import QuadrillError, UnsupportedError

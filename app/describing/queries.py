@@ -8,10 +8,10 @@ from typing import Any
 
 from quadrill.continuous.algebra.show import show
 from quadrill.continuous.engine import Engine
+from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.language.write import write
 from quadrill.continuous.queries.catalogue import Entry, Pending
 from quadrill.continuous.queries.prepare import PreparedQuery
-from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.queries.running import RunningQuery
 from quadrill.store.errors import NotFoundError
 
@@ -22,6 +22,7 @@ from .documents import (
     describe_prepared,
     describe_running,
 )
+from .operators import measured, tree
 
 
 def describe(engine: Engine, name: str) -> dict[str, Any]:
@@ -72,8 +73,8 @@ def _plan_of(
     plan = query.explained
     if plan is None:
         return query.prepared, {"operators": [], "steps": 0, "timed_steps": 0}
-    shown = {"plan": plan.plan.explain(analyze=analyze), "code": plan.compiled.text}
-    return query.prepared, shown | plan.measured()
+    shown = {"plan": tree(plan.plan, analyze=analyze), "code": plan.compiled.text}
+    return query.prepared, shown | measured(plan.plan)
 
 
 def _texts_of(prepared: PreparedQuery) -> dict[str, str]:
@@ -93,7 +94,7 @@ def validate(engine: Engine, registration: Registration, *, code: bool = False) 
             document[member] = shown[member]
         plan = trial.explained
         document |= _texts_of(trial.prepared)
-        document["plan"] = None if plan is None else plan.plan.explain()
+        document["plan"] = None if plan is None else tree(plan.plan)
         if code:
             document["code"] = None if plan is None else plan.compiled.text
     finally:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyoxigraph import NamedNode
 
@@ -43,6 +43,24 @@ from .processes import Process, Processes
 from .query_faults import refuse_unchecked, told_better
 from .transcoder import Transcoder, transcoded
 from .workers import WorkerPool
+
+
+class Asked(NamedTuple):
+    """A query that was looked at.
+
+    Attributes:
+        text: as it came.
+        scope: the dataset and the time.
+        extension: how it is written for the store, where it calls our functions.
+        heavy: it may take long.
+        elsewhere: a worker process evaluates it.
+    """
+
+    text: str
+    scope: DatasetScope
+    extension: Extended | None
+    heavy: bool
+    elsewhere: bool
 
 
 class SparqlEndpoint:
@@ -88,33 +106,44 @@ class SparqlEndpoint:
             self._counted = (version, self.store.quad_count)
         return self._counted[1]
 
-    def answer(self, call: SparqlCall, client: Client, user: str, text: str | None = None) -> HttpAnswer:
-        """The answer to a query within the dataset and the time that the call's parameters name.
+    def asked(self, call: SparqlCall, text: str | None = None) -> Asked:
+        """The query that a call asks, within the dataset and the time that its parameters name.
 
         Args:
             call: the parameters, and the text unless ``text`` is given.
-            client: what the answer has to be like.
-            user: who asks, for the list of processes.
             text: a query that is kept here, in place of the call's own.
 
         Raises:
-            HttpError: 400 or 413 for a parameter that is wrong; everything else becomes the answer.
+            HttpError: 400 or 413 for a parameter that is wrong.
+            QueryTextError: the text is wrong although the store would take it.
         """
         settings = self.settings
         if text is None:
             text = query_text(call, settings)
         scope = scope_of(call, settings)
         refuse_unchecked(text, settings.base_iri)
-        asked = extended(text, settings.base_iri) if is_extended(text) else None
+        extension = extended(text, settings.base_iri) if is_extended(text) else None
         quads = self.quads()
         light = admission.is_light(text, quads, self.store.size_of_graph)
         heavy = not light or text in self.slow_texts.texts or grows(text)
-        if heavy and self._workers.takes(quads):
-            return self._from_worker(text, scope, asked, user, client)
+        return Asked(text, scope, extension, heavy, heavy and self._workers.takes(quads))
+
+    def answer(self, asked: Asked, client: Client, user: str) -> HttpAnswer:
+        """The answer to a query; whatever is wrong from here on becomes the answer.
+
+        Args:
+            asked: the query.
+            client: what the answer has to be like.
+            user: who asks, for the list of processes.
+        """
+        settings = self.settings
+        text, scope, extension, heavy, elsewhere = asked
+        if elsewhere:
+            return self._from_worker(text, scope, extension, user, client)
         limits = _limits(scope.seconds, settings.max_result_bytes, settings.max_result_rows)
         process = self.processes.begin("query", text, user)
         answer = _InlineAnswer(self.processes, process, limits, client, self.large_answers)
-        answer.endpoint, answer.text, answer.scope, answer.asked = self, text, scope, asked
+        answer.endpoint, answer.text, answer.scope, answer.asked = self, text, scope, extension
         answer.short = not heavy
         return answer
 

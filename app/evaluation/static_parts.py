@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyoxigraph import (
     QueryResultsFormat,
@@ -37,7 +37,7 @@ from .answer import QueryTimeoutError, timeout_error
 from .extensions import Extended
 from .held_rows import MOST_ROWS, Room
 from .processes import Process
-from .workers import StoreCopy, WorkerLostError, WorkerPool, taken
+from .workers import LimitedSink, StoreCopy, TooLargeError, WorkerLostError, WorkerPool, taken
 
 IN_WORKERS = f"{__name__}:as_evaluated"
 """Where worker processes find `as_evaluated`."""
@@ -126,7 +126,7 @@ class StaticParts:
         try:
             yield ()
             with self._workers.spool(_SPOOLED_BYTES) as spool:
-                self._evaluate(copy, task, request, _Limited(spool, self._limits.max_bytes), check)
+                self._evaluate(copy, task, request, LimitedSink(spool, self._limits.max_bytes), check)
                 released = True
                 self._workers.release(copy)
                 spool.seek(0)
@@ -139,7 +139,12 @@ class StaticParts:
                 self._workers.release(copy)
 
     def _evaluate(
-        self, copy: StoreCopy, task: _Task, request: WorkerRequest, sink: _Limited, check: Callable[[], None]
+        self,
+        copy: StoreCopy,
+        task: _Task,
+        request: WorkerRequest,
+        sink: LimitedSink,
+        check: Callable[[], None],
     ) -> None:
         limits, memory = self._limits, self._workers.memory_bytes
         process = Process(0, "static part", "", "", time.monotonic())
@@ -163,7 +168,7 @@ class StaticParts:
                 f"took longer than {limits.seconds:g} s (max_static_time)",
                 "raise the setting max_static_time",
             ) from error
-        except _TooLargeError as error:
+        except TooLargeError as error:
             raise task.error(
                 f"has rows of more than {limits.max_bytes} bytes (max_result_bytes)",
                 "raise the setting max_result_bytes",
@@ -197,23 +202,3 @@ def as_evaluated(text: str, base_iri: str) -> Extended:
 
 def _keys(graphs: Sequence[GraphName] | None) -> tuple[str, ...] | None:
     return None if graphs is None else tuple(map(graph_key, graphs))
-
-
-class _TooLargeError(Exception):
-    """More was written than may be."""
-
-
-class _Limited:
-    """Passes on what is written, up to a size; 0 is no limit."""
-
-    def __init__(self, target: Any, most_bytes: int) -> None:
-        self._target = target
-        self._most = most_bytes
-        self._size = 0
-
-    def write(self, data: bytes) -> int:
-        self._size += len(data)
-        if self._most and self._size > self._most:
-            raise _TooLargeError
-        self._target.write(data)
-        return len(data)

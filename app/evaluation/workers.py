@@ -20,8 +20,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pyoxigraph import NamedNode, RdfFormat
 
@@ -230,12 +231,18 @@ class WorkerPool:
         def change() -> NetChange:
             look()
             copy = self._make_copy(in_commit=True)
+            found, most = BytesIO(), self._memory // _SHARE_OF_CHANGE
             try:
-                sink = _Collected(self._memory // _SHARE_OF_CHANGE)
-                self._run_on(copy, task, sink, _no_head, process, deadline, seconds)
+                self._run_on(copy, task, LimitedSink(found, most), _no_head, process, deadline, seconds)
+            except TooLargeError as error:
+                raise LimitError(
+                    f"the update changes more than {most} bytes of quads "
+                    f"(1/{_SHARE_OF_CHANGE} of worker_memory_bytes)",
+                    hint="Send several updates, or raise the setting worker_memory_bytes.",
+                ) from error
             finally:
                 shutil.rmtree(copy.folder if self._parent is None else copy.folder.parent, ignore_errors=True)
-            return change_of(sink.taken())
+            return change_of(found.getvalue())
 
         # Updates have one slot at most, for they wait for each other; the others are for queries. The slot is
         # taken before the writer, which is not held up while others use the workers.
@@ -359,29 +366,24 @@ class WorkerPool:
             shutil.rmtree(copy.folder, ignore_errors=True)
 
 
-class _Collected:
-    """A sink that keeps what it is given, up to a size; 0 is no limit."""
+class TooLargeError(Exception):
+    """More was written than may be."""
 
-    def __init__(self, most_bytes: int) -> None:
+
+class LimitedSink:
+    """Passes on what is written, up to a size; 0 is no limit."""
+
+    def __init__(self, target: IO[bytes], most_bytes: int) -> None:
+        self._target = target
         self._most = most_bytes
         self._size = 0
-        self._blocks: list[bytes] = []
 
     def write(self, data: bytes) -> int:
+        """Pass on some bytes more; raises TooLargeError when they are too many."""
         self._size += len(data)
         if self._most and self._size > self._most:
-            raise LimitError(
-                f"the update changes more than {self._most} bytes of quads "
-                f"(1/{_SHARE_OF_CHANGE} of worker_memory_bytes)",
-                hint="Send several updates, or raise the setting worker_memory_bytes.",
-            )
-        self._blocks.append(data)
-        return len(data)
-
-    def taken(self) -> bytes:
-        """All that was written, which is let go of."""
-        blocks, self._blocks = self._blocks, []
-        return b"".join(blocks)
+            raise TooLargeError
+        return self._target.write(data)
 
 
 @contextlib.contextmanager

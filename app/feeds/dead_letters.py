@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from quadrill.continuous.engine import Engine
-from quadrill.continuous.output.subscription import FeedEvent, Subscription
 from quadrill.continuous.streams.accept import StreamState
 from quadrill.continuous.streams.dead_letters import Change, DeadLetter
+from quadrill.store.feeds.subscription import FeedEvent, Subscription
 from quadrill.store.results import one_line
 
 _WAITING = 10_000

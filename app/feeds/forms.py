@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from pyoxigraph import RdfFormat, serialize
 
-from quadrill.continuous.output.subscription import FeedEvent
 from quadrill.store.documents.own_lines import own_quads
+from quadrill.store.feeds.subscription import FeedEvent
 
 from ..http.errors import HttpError
 from ..http.negotiation import accepts, media_ranges

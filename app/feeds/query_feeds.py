@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from quadrill.continuous.output.feed import Feed
-from quadrill.continuous.output.subscription import FeedEvent, Subscription
+from quadrill.store.feeds.feed import Feed
+from quadrill.store.feeds.subscription import FeedEvent, Subscription
 
 from .broadcast import Greeting
 from .fanout import Fanout

@@ -120,8 +120,13 @@ class Intake:
 
     # --- called by workers ----------------------------------------------------------------------------------
 
-    def put(self, connection: Connection) -> None:
-        """Take back a connection that may have further requests, and the one that is here already."""
+    def put(self, connection: Connection, since: float = 0.0) -> None:
+        """Take back a connection that may have further requests, and the one that is here already.
+
+        Args:
+            connection: of the client.
+            since: when it began to wait, by the monotonic clock; 0 for now.
+        """
         try:
             connection.request = connection.next_request()
         except RefusedError as error:
@@ -133,7 +138,7 @@ class Intake:
         if connection.request is not None:
             self._dispatch(connection)
             return
-        now = time.monotonic()
+        now = since or time.monotonic()
         connection.deadline = now + self._patience.request
         if self._hold(connection, now):
             self._note_unfinished(connection, now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter as Counts
 from collections import deque
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -41,11 +42,18 @@ class RequestMetrics:
 
     def _count(self) -> None:
         """Count what has ended; what another thread counts at the same time is taken by one of the two."""
+        requests: Counts[tuple[str, str, int]] = Counts()
+        seconds_of: dict[str, Histogram] = {}
         with contextlib.suppress(IndexError):
             while True:
                 method, route, status, seconds = self._ended.popleft()
-                self._requests.labels(method, route, str(status)).inc()
-                self._seconds.labels(route).observe(seconds)
+                requests[method, route, status] += 1
+                of_route = seconds_of.get(route)
+                if of_route is None:
+                    of_route = seconds_of[route] = self._seconds.labels(route)
+                of_route.observe(seconds)
+        for (method, route, status), number in requests.items():
+            self._requests.labels(method, route, str(status)).inc(number)
 
     def text(self) -> bytes:
         """Everything in Prometheus' text format."""

@@ -1,6 +1,7 @@
 """The HTTP server: a thread that reads requests, threads that answer them, and lanes that are never full.
 
     intake.py --whole request--> workers.py --> short cut, else gateway.py --> reply.py
+                                  quick.py  --> short cut, of busy clients with short requests
                            +---> lanes: health, figures and the list of what runs have threads of their own,
                                  and so have bodies that are received while they are read
 
@@ -17,7 +18,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from quadrill.store.errors import QuadrillError
 
@@ -26,6 +27,7 @@ from .connection import Connection, Patience
 from .gateway import Gateway
 from .intake import Crowd, Intake, within_open_files
 from .middleware import RequestObserver
+from .quick import Later, QuickLane
 from .refused import RefusedError
 from .reply import AnswerBrokenError, Reply
 from .workers import Background, Workers
@@ -64,6 +66,18 @@ class Shortcut(Protocol):
     def take(self, request: wire.WireRequest, reply: Reply, remote: str) -> bool: ...  # noqa: D102
 
 
+class QuickShortcut(Shortcut, Protocol):
+    """One of those whose requests may be short."""
+
+    def take_quickly(
+        self, request: wire.WireRequest, reply: Reply, remote: str, aside: Callable[[], None]
+    ) -> bool | Callable[[], None]:
+        """Answer a request in the thread that others wait for, if it is short; False when it is not.
+
+        What comes back ends the answer. ``aside`` is called when it is not short after all.
+        """
+
+
 class Server:
     """A listening server around a WSGI application, with short cuts past it."""
 
@@ -78,6 +92,7 @@ class Server:
         crowd: Crowd | None = None,
         shutdown_timeout: float = 3.0,
         shortcuts: Sequence[Shortcut] = (),
+        quick: Sequence[QuickShortcut] = (),
         observer: RequestObserver | None = None,
         background: Background | None = None,
     ) -> None:
@@ -92,6 +107,7 @@ class Server:
             crowd: how many clients there may be.
             shutdown_timeout: seconds that running requests have when the server stops.
             shortcuts: answer plain requests to the resources that fit them.
+            quick: those of them whose short requests are answered one after the other.
             observer: counts and logs what is refused before the application sees it.
             background: what the workers do that requests in line go before.
 
@@ -101,6 +117,7 @@ class Server:
         self._host = host
         self.port: int = listener.getsockname()[1]
         self._shortcuts = tuple(shortcuts)
+        self._quick_shortcuts = tuple(quick)
         self._shutdown_timeout = shutdown_timeout
         self._ending = False
         self._workers = self._make_workers("quadrill-worker", threads, background=background)
@@ -118,6 +135,9 @@ class Server:
             self._look_after_workers,
             observer,
         )
+        self._quick = QuickLane(
+            self._answer_quickly, self._dispatch, self._intake, stack_bytes=EVALUATION_STACK_BYTES
+        )
         self._gateway = Gateway(application, self.port, self._intake)
         self._thread = threading.Thread(target=self._intake.run, name="quadrill-intake", daemon=True)
 
@@ -131,6 +151,7 @@ class Server:
         """Serve, in threads of its own."""
         for pool in self._pools:
             pool.start()
+        self._quick.start()
         self._thread.start()
 
     def stop(self, cancel: Callable[[], None] = lambda: None) -> bool:
@@ -148,6 +169,7 @@ class Server:
             return True
         self._intake.stop()
         self._thread.join(_CANCEL_SECONDS)
+        self._quick.stop()
         for pool in self._pools:
             pool.stop()
         if self._join(time.monotonic() + self._shutdown_timeout):
@@ -155,10 +177,11 @@ class Server:
         cancel()
         for pool in self._pools:
             pool.cut_waiting()
+        self._quick.cut_waiting()
         return self._join(time.monotonic() + _CANCEL_SECONDS)
 
     def _join(self, until: float) -> bool:
-        return all([pool.join(until) for pool in self._pools])
+        return all([*(pool.join(until) for pool in self._pools), self._quick.join(until)])
 
     def _make_workers(
         self, name: str, threads: int, most: int = 0, background: Background | None = None
@@ -185,7 +208,7 @@ class Server:
         return self._lanes.get(path) or self._lanes.get(first_part) or self._workers
 
     def _look_after_workers(self, now: float) -> bool:
-        return any([pool.look(now) for pool in self._pools])
+        return any([*(pool.look(now) for pool in self._pools), self._quick.look(now)])
 
     # --- in a worker ----------------------------------------------------------------------------------------
 
@@ -193,7 +216,7 @@ class Server:
         """Answer the request of a connection, and those that follow it closely while nobody is in line."""
         try:
             while (request := connection.request) is not None:
-                if not self._answer(connection, request):
+                if not self._answer(connection, request) or self._adopted(connection, request, workers):
                     return
                 connection.request = request = self._next_request(connection, workers)
                 if request is not None and not (workers.none_waits() and self._lane(request) is workers):
@@ -203,29 +226,40 @@ class Server:
                 self._intake.close(connection)
             else:
                 self._intake.put(connection)
-        except RefusedError as error:
+        except Exception as error:
+            self._failed(connection, error)
+
+    def _failed(self, connection: Connection, error: Exception) -> None:
+        """End a connection whose request or answer failed."""
+        if isinstance(error, RefusedError):
             self._intake.refuse(connection, error)
-        except AnswerBrokenError as error:
+            return
+        if isinstance(error, AnswerBrokenError):
             log.warning("an answer was cut: %s", error)
-            self._intake.close(connection)
-        except OSError as error:
+        elif isinstance(error, OSError):
             log.debug("a client is gone: %s", error)
-            self._intake.close(connection)
-        except Exception:
-            log.exception("a request failed")
-            self._intake.close(connection)
+        else:
+            log.error("a request failed", exc_info=error)
+        self._intake.close(connection)
 
     def _answer(self, connection: Connection, request: wire.WireRequest) -> bool:
         """True when the connection may have further requests."""
+        reply = self._reply(connection, request)
+        if not self._taken(connection, request, reply):
+            self._gateway.answer(connection, request, reply)
+        return self._goes_on(connection, request, reply)
+
+    def _reply(self, connection: Connection, request: wire.WireRequest) -> Reply:
         fields = request.fields
-        reply = Reply(
+        return Reply(
             connection,
             close=fields.close or self._ending,
             bodiless=request.method == "HEAD",
             minor_version=fields.minor_version,
         )
-        if not self._taken(connection, request, reply):
-            self._gateway.answer(connection, request, reply)
+
+    def _goes_on(self, connection: Connection, request: wire.WireRequest, reply: Reply) -> bool:
+        """Behind an answer: True when the connection may have further requests, else it is ended."""
         if request.lent:
             return False
         if not reply.close and not connection.handed_over:
@@ -252,6 +286,48 @@ class Server:
             if reply.begun:
                 raise AnswerBrokenError(str(error)) from error
         return False
+
+    def _adopted(self, connection: Connection, request: wire.WireRequest, workers: Workers) -> bool:
+        """Let the thread of short answers wait for who has just had one; this one waits for a lone client."""
+        return (
+            (workers.busy > 1 or self._quick.busy)
+            and request.fields.plain
+            and not connection.data
+            and not self._ending
+            and any(each.fits(request) for each in self._quick_shortcuts)
+            and self._quick.adopt(connection)
+        )
+
+    def _answer_quickly(self, connection: Connection, request: wire.WireRequest) -> bool | Later | None:
+        """Answer in the thread of short answers, or decline: see `quick.Answer`."""
+        reply = self._reply(connection, request)
+        try:
+            taken = self._taken_quickly(connection, request, reply)
+            if taken is None or taken is True:
+                return taken and self._goes_on(connection, request, reply)
+        except Exception as error:
+            self._failed(connection, error)
+            return False
+
+        def end() -> bool:
+            try:
+                taken()
+                return self._goes_on(connection, request, reply)
+            except Exception as error:
+                self._failed(connection, error)
+                return False
+
+        return end
+
+    def _taken_quickly(
+        self, connection: Connection, request: wire.WireRequest, reply: Reply
+    ) -> Literal[True] | Callable[[], None] | None:
+        if request.fields.plain:
+            for shortcut in self._quick_shortcuts:
+                if shortcut.fits(request):
+                    aside = self._quick.step_aside
+                    return shortcut.take_quickly(request, reply, connection.address, aside) or None
+        return None
 
     def _next_request(self, connection: Connection, workers: Workers) -> wire.WireRequest | None:
         """The next request, if it is whole within a moment and nobody else waits for a worker."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 WAIT_SECONDS = 0.02
 """So long an answer waits for the ones before it; what takes longer is none of the short ones."""
@@ -24,30 +25,34 @@ class Turn:
         self._apart = apart
         self._apart_until = 0.0
 
-    def take(self) -> Held:
-        """The turn when it comes, or nothing where it does not come soon; in either case one may answer."""
+    def take(self, aside: Callable[[], None] | None = None) -> Held:
+        """The turn when it comes, or nothing where it does not come soon; in either case one may answer.
+
+        ``aside`` is called when the turn is given back early.
+        """
         if self._lock.acquire(blocking=False):
-            return Held(self._lock)
+            return Held(self._lock, aside)
         if time.monotonic() >= self._apart_until:
             if self._lock.acquire(timeout=self._wait):
-                return Held(self._lock)
+                return Held(self._lock, aside)
             self._apart_until = time.monotonic() + self._apart
-        return Held(None)
+        return Held(None, aside)
 
 
 class Held:
     """A turn until it is given back, at the latest at the end of the context."""
 
-    __slots__ = ("_lock",)
+    __slots__ = ("_aside", "_lock")
 
-    def __init__(self, lock: threading.Lock | None) -> None:
+    def __init__(self, lock: threading.Lock | None, aside: Callable[[], None] | None = None) -> None:
         self._lock = lock
+        self._aside = aside
 
     def __enter__(self) -> Held:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.give_back()
+        self._release()
 
     @property
     def is_held(self) -> bool:
@@ -56,6 +61,12 @@ class Held:
 
     def give_back(self) -> None:
         """Let the next one answer: this one is not short."""
+        self._release()
+        if self._aside is not None:
+            self._aside()
+            self._aside = None
+
+    def _release(self) -> None:
         if self._lock is not None:
             self._lock.release()
             self._lock = None

@@ -93,6 +93,11 @@ class Workers:
         """How many there are now."""
         return len(self._threads)
 
+    @property
+    def busy(self) -> int:
+        """How many have a connection now."""
+        return len(self._present)
+
     def start(self) -> None:
         """Start the threads."""
         self._add(self._least)

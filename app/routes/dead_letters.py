@@ -7,8 +7,8 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from quadrill.continuous.errors import BackPressureError
-from quadrill.continuous.output.subscription import Subscription
 from quadrill.store.errors import NotFoundError, QuadrillError
+from quadrill.store.feeds.subscription import Subscription
 
 from ..feeds.dead_letters import watch_dead_letters
 from ..feeds.events import EventStream, event_form, written_as

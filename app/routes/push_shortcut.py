@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from quadrill.store.documents.members import NAME
 from quadrill.store.errors import QuadrillError
@@ -26,6 +27,7 @@ from .plain_answers import NO_CONTENT, PlainAnswer, PlainAnswers, answer_of
 
 _HEARTBEAT = ":heartbeat"
 _MAX_KEPT_TARGET = 512
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 class _Target(NamedTuple):
@@ -56,15 +58,62 @@ class PushShortcut:
             OSError: the client is gone.
         """
         started = time.perf_counter()
+        wanted = self._wanted(request)
+        if wanted is None:
+            return False
+        target, call, body = wanted
+        try:
+            self._answers.send(request, reply, answer_of(lambda: self._given(call, body)))
+        finally:
+            self._ended(request, target, reply, started, remote)
+        return True
+
+    def take_quickly(
+        self, request: WireRequest, reply: Reply, remote: str, aside: Callable[[], None]
+    ) -> bool | Callable[[], None]:
+        """Accept a push that waits for nothing but the log; what ends the answer waits for that."""
+        started = time.perf_counter()
+        wanted = self._wanted(request)
+        if wanted is None:
+            return False
+        target, call, body = wanted
+        if isinstance(call, pushes.HeartbeatCall) or not call.is_quick:
+            return False
+        engine = self._services.engine
+        taken: list[tuple[dict[str, Any], int]] = []
+
+        def accept() -> PlainAnswer:
+            taken.append(call.accept(engine, body))
+            return PlainAnswer(NO_CONTENT, {})
+
+        def durable() -> PlainAnswer:
+            ((answer, number),) = taken
+            engine.wait_durable(number)
+            return _answered(answer)
+
+        refusal = answer_of(accept)
+
+        def end() -> None:
+            try:
+                self._answers.send(request, reply, answer_of(durable) if taken else refusal)
+            finally:
+                self._ended(request, target, reply, started, remote)
+
+        return end
+
+    def _wanted(
+        self, request: WireRequest
+    ) -> tuple[_Target, pushes.PushCall | pushes.HeartbeatCall, bytes] | None:
+        """What a plain request asks for, and its body; None for what is not plain or refused."""
         services = self._services
         if request.method != "POST":
-            return False
+            return None
         given = request.target
         target = (_kept_target if len(given) <= _MAX_KEPT_TARGET else _target)(
             request.path, request.query_string
         )
         if target is None:
-            return False
+            return None
         call: pushes.PushCall | pushes.HeartbeatCall
         try:
             if target.heartbeat:
@@ -72,26 +121,33 @@ class PushShortcut:
             else:
                 call = pushes.push_call(target.name, target.parameters, request.headers)
                 if call.ack:
-                    return False
-            services.security.authorise("push", request, None)
+                    return None
+            services.security.authorise("push", request, None, again=request.counted)
             request.counted = True
             body = request.read(services.settings.max_push_bytes, "a push")
         except QuadrillError:
-            return False
-        try:
-            self._answers.send(request, reply, answer_of(lambda: self._given(call, body)))
-        finally:
-            seconds = time.perf_counter() - started
-            self._observer.ended(request.method, target.rule, reply.status or 500, seconds, remote, given)
-        return True
+            return None
+        return target, call, body
+
+    def _ended(
+        self, request: WireRequest, target: _Target, reply: Reply, started: float, remote: str
+    ) -> None:
+        seconds = time.perf_counter() - started
+        self._observer.ended(
+            request.method, target.rule, reply.status or 500, seconds, remote, request.target
+        )
 
     def _given(self, call: pushes.PushCall | pushes.HeartbeatCall, body: bytes) -> PlainAnswer:
         engine = self._services.engine
         if isinstance(call, pushes.HeartbeatCall):
             call.give(engine)
             return PlainAnswer(NO_CONTENT, {})
-        text = json.dumps(call.give(engine, body), ensure_ascii=False, default=str) + "\n"
-        return PlainAnswer("200 OK", {"Content-Type": "application/json"}, text.encode())
+        return _answered(call.give(engine, body))
+
+
+def _answered(answer: dict[str, Any]) -> PlainAnswer:
+    text = _ENCODER.encode(answer) + "\n"
+    return PlainAnswer("200 OK", {"Content-Type": "application/json"}, text.encode())
 
 
 def _target(path: str, query: bytes) -> _Target | None:

@@ -48,6 +48,21 @@ class PushCall(NamedTuple):
             idempotency_key=self.key,
         )
 
+    @property
+    def is_quick(self) -> bool:
+        """True for a push that waits for nothing but the input log."""
+        return self.durable and not self.wait and self.key is None
+
+    def accept(self, engine: Engine, body: bytes) -> tuple[dict[str, Any], int]:
+        """Give a quick one to the engine; the JSON answer, and what `Engine.wait_durable` has to wait for.
+
+        Raises: as `StreamService.take`.
+        """
+        answer, _turn, number = engine.take(
+            self.stream, body, self.content_type, at=self.at, each=self.each, partial=self.partial
+        )
+        return answer, number
+
 
 class HeartbeatCall(NamedTuple):
     """A heartbeat; see `StreamService.heartbeat`."""

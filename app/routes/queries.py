@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import Blueprint, Response, request
 
-from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.language.registration import Registration
 from quadrill.store.documents.times import duration_ms, instant_ms
 
 from ..describing import listing, plan_text

@@ -95,7 +95,9 @@ def service_description() -> Response:
 
 
 def _query(call: SparqlCall) -> Response:
-    return StreamedAnswer(services().endpoint.answer(call, incoming.client(), incoming.user()))
+    return StreamedAnswer(
+        services().endpoint.answer(services().endpoint.asked(call), incoming.client(), incoming.user())
+    )
 
 
 def _update(call: SparqlCall) -> Response:

@@ -83,7 +83,8 @@ def run_stored(name: str) -> Response:
     fields = fields_of(request.query_string)
     incoming.known_parameters(_RUN_PARAMETERS, [name for name, _value in fields])
     call, text = SparqlCall(fields), _found(name).text
-    return StreamedAnswer(services().endpoint.answer(call, incoming.client(), incoming.user(), text))
+    endpoint = services().endpoint
+    return StreamedAnswer(endpoint.answer(endpoint.asked(call, text), incoming.client(), incoming.user()))
 
 
 def _given() -> tuple[str, str]:

@@ -15,11 +15,11 @@ from typing import Any
 
 from pyoxigraph import BlankNode, NamedNode, Quad, Store
 
-from quadrill.continuous.durable.journal import held_files
 from quadrill.store.errors import FolderInUseError, QuadrillError, StoreUnwritableError, UnsupportedError
 from quadrill.store.folder import mark_as_copy
 from quadrill.store.logs.held import HeldFiles, copy_database
 from quadrill.store.logs.input_log import SPACE
+from quadrill.store.logs.journal import held_files
 from quadrill.store.logs.reading import reading
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import REGISTRY, Registry

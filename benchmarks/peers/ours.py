@@ -24,7 +24,7 @@ from quadrill.app.config import MEMORY, Settings
 from quadrill.app.upkeep.garbage import YoungCollections
 from quadrill.app.wiring import Services, open_services
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.language.registration import Registration
 
 from .workloads import WORKLOADS, Element, Workload
 

@@ -7,11 +7,45 @@ from typing import Literal as OneOf
 
 from pyoxigraph import NamedNode
 
-from .nodes import Algebra, TermPattern, TriplePattern, Var
+from .nodes import Algebra, Expr, TermPattern, TriplePattern, Var
 
 Dialect = OneOf["cqels", "rspql", "csparql", "sparql"]
 Form = OneOf["select", "construct", "ask", "describe"]
 Output = OneOf["istream", "dstream", "rstream", "changes"]
+
+
+MATCH = NamedNode("urn:quadrill:match")
+"""What a match of SEQ is; the predicates of its variables begin so."""
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceStep:
+    """One step of SEQ: a pattern over one element of a stream alone.
+
+    ``at`` is bound to the element's time. ``conditions`` see the variables of earlier steps, too.
+    """
+
+    stream: NamedNode
+    pattern: Algebra
+    negated: bool = False
+    repeat: int = 1
+    at: Var | None = None
+    conditions: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """SEQ: elements one after the other. ``skip``: each in one match of its key at most."""
+
+    steps: tuple[SequenceStep, ...]
+    within_ms: int
+    skip: bool = False
+    base_iri: str | None = None
+
+    @property
+    def streams(self) -> tuple[NamedNode, ...]:
+        """The streams of its steps in the order of the text, each once."""
+        return tuple(dict.fromkeys(step.stream for step in self.steps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +55,18 @@ class WindowSpec:
     kind       text                          members used
     now        [NOW]                         -
     range      [RANGE w] (CQELS-QL)          width_ms
-    grid       [RANGE w SLIDE|STEP s]        width_ms, slide_ms, t0_ms
+    past       [RANGE w TO p]                width_ms, past_ms
+    grid       [RANGE w SLIDE|STEP s]        width_ms, slide_ms, t0_ms; with TO p past_ms
+    session    [SESSION g PARTITION BY ?v …] width_ms, keys, pattern
+    latest     [LATEST n BY ?v … WITHIN d]   count, width_ms (0 without WITHIN), keys, pattern
     triples    [TRIPLES n]                   count
     batch      [RANGE TRIPLES n]             count
     elements   [ELEMENTS n STEP m]           count, step
     all        [ALL]                         -
+    sequence   SEQ {…} WITHIN w              sequence: on its first stream; the window holds matches
+    step       -                             count, feeds: what another stream gives that sequence
+
+    ``keys`` are variables of the ``pattern``, that of the window's block.
 
     Kinds from outside (docs/extending.md) use ``count`` and ``step`` for the numbers of their text.
     """
@@ -33,9 +74,14 @@ class WindowSpec:
     kind: str
     width_ms: int = 0
     slide_ms: int = 0
+    past_ms: int = 0
     count: int = 0
     step: int = 1
     t0_ms: int | None = None
+    keys: tuple[Var, ...] = ()
+    pattern: Algebra | None = None
+    sequence: Sequence | None = None
+    feeds: NamedNode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +126,7 @@ class ContinuousQuery:
     listed in ``columns``. ``output`` is None where the text does not say (the profile then decides).
     ``register_as`` is ``query`` or ``stream`` when a REGISTER clause said so, ``result_iri`` its IRI
     (or, for C-SPARQL's bare names, ``result_name``). ``describe`` lists DESCRIBE's terms.
-    ``emit`` is EMIT as the registration's ``report`` has it: a word or milliseconds.
+    ``emit`` is EMIT as the registration's ``report`` has it: a word or milliseconds. ``after_ms`` is AFTER.
     ``refresh_every_ms`` is REFRESH EVERY and ``into_graph`` INTO GRAPH. ``report`` holds Kolibrie's
     REPORT word when the text has one. ``parameters`` are the placeholder
     names that were found (bound ones included), ``named_aliases`` the SELECT aliases that stand where
@@ -104,6 +150,7 @@ class ContinuousQuery:
     t0_ms: int | None = None
     report: str | None = None
     emit: str | int | None = None
+    after_ms: int | None = None
     once_per: OncePer | None = None
     refresh_every_ms: int | None = None
     into_graph: NamedNode | None = None

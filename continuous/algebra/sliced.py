@@ -1,10 +1,10 @@
 """The parts of LIMIT over DISTINCT over projection over ORDER BY, and what can wait for it.
 
-A column that no condition of ORDER BY asks for is computed of the rows shown alone: an expression is a
-function of its row.
+A computed column is there for the rows shown alone, since an expression is a function of its row. A
+condition of ORDER BY that asks for one computes its value, which needs no id.
 
     slice(project(order(extend(extend(P, ?key, k), ?text, t), ?key), ?text), 10)
-        ->  ?text = t of ten rows of extend(P, ?key, k)
+        ->  ?text = t of ten rows of P, in the order of k
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .variables import NO_NAMES, expression_variables, in_scope
 
 @dataclass(frozen=True, slots=True)
 class Sliced:
-    """Rows of ``input`` in an order and cut; ``late`` are columns of those shown that it has not."""
+    """Rows of ``input`` in an order and cut; ``late`` are columns of them that it has not."""
 
     input: Algebra
     conditions: Sequence[OrderCondition]
@@ -37,16 +37,7 @@ class Sliced:
         while isinstance(node, Extend) and not has_exists(node.expr):
             columns.append(node)
             node = node.input
-        asked, late, kept = asked_by(self.conditions), [], []
-        for each in columns:
-            if each.var.name in asked:
-                asked |= expression_variables(each.expr)
-                kept.append(each)
-            else:
-                late.append(each)
-        for each in reversed(kept):
-            node = replace(each, input=node)
-        return replace(self, input=node, late=late[::-1])
+        return replace(self, input=node, late=columns[::-1])
 
 
 def sliced(node: Algebra) -> Sliced:

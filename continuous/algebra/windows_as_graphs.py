@@ -9,45 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Protocol
 
-from pyoxigraph import BlankNode, NamedNode
+from pyoxigraph import NamedNode
 
 from quadrill.store.errors import QueryTextError
+from quadrill.store.sparql.window_graphs import (
+    NAME,
+    STREAM_NAME,
+    WINDOW_NAME,
+    WindowGraphs,
+    WindowKey,
+)
 
 from .build import UNIT, join, operands, union, with_operands
 from .graphs import evaluates_by_graph
 from .nodes import MERGED, Algebra, Bgp, Graph, TriplePattern, Var, Window
 from .query import WindowDeclaration
-
-NAME = NamedNode("urn:quadrill:name")
-WINDOW_NAME = NamedNode("urn:quadrill:window-name")
-STREAM_NAME = NamedNode("urn:quadrill:stream-name")
-
-GraphName = NamedNode | BlankNode
-WindowKey = tuple[NamedNode, NamedNode | None]
-"""The name of a window, and the stream where a variable ranges over several."""
-
-
-class LoadedWindow(Protocol):
-    """The graphs of one window.
-
-    Attributes:
-        graph: of what patterns outside GRAPH match.
-        names: the graph that maps the window's own graphs to their original names.
-    """
-
-    graph: NamedNode
-    names: NamedNode
-
-    def graph_of(self, name: GraphName) -> NamedNode:
-        """The graph that holds the quads of one graph name in the window."""
-        ...
-
-    @property
-    def graph_names(self) -> list[GraphName]:
-        """The graph names of the content, in order of their first arrival."""
-        ...
 
 
 @dataclass(slots=True)
@@ -61,7 +38,7 @@ class WindowsAsGraphs:
 
     declared: Sequence[WindowDeclaration]
     keys: Sequence[WindowKey]
-    loaded: Mapping[WindowKey, LoadedWindow]
+    loaded: Mapping[WindowKey, WindowGraphs]
     reads_names: bool = False
     _fresh: Iterator[int] = field(default_factory=lambda: count(1))
 
@@ -91,10 +68,10 @@ class WindowsAsGraphs:
             for window in [self.loaded[key] for key in self.keys if key[0] == name]
         )
 
-    def _inside(self, window: LoadedWindow, node: Algebra) -> Algebra:
+    def _inside(self, window: WindowGraphs, node: Algebra) -> Algebra:
         return Graph(window.graph, self._graphs_inside(window, node))
 
-    def _graphs_inside(self, window: LoadedWindow, node: Algebra) -> Algebra:
+    def _graphs_inside(self, window: WindowGraphs, node: Algebra) -> Algebra:
         """GRAPH inside a window ranges over the graph names of its elements only."""
         if isinstance(node, Window):
             raise QueryTextError("a window inside a window is an error")
@@ -114,7 +91,7 @@ class WindowsAsGraphs:
 
 
 def _named(
-    window: LoadedWindow, graph: NamedNode | Var, predicate: NamedNode, name: NamedNode | Var | None
+    window: WindowGraphs, graph: NamedNode | Var, predicate: NamedNode, name: NamedNode | Var | None
 ) -> Algebra:
     """A pattern that binds names of the window, or of its own graphs; None: nothing is to be bound.
 

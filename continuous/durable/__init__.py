@@ -1,1 +1,1 @@
-"""What is written of the order of all inputs: turns, the journal, the file of a checkpoint."""
+"""The order of all inputs: turns, and their records in the journal."""

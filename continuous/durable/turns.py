@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 
 from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.logs.input_log import SPACE
+from quadrill.store.logs.journal import Journal
 from quadrill.store.quads.meters import Stages
 
 from ..clock import Clock
 from ..errors import BackPressureError, EngineStoppedError
 from ..inputs import Element, StreamInput
-from .journal import Journal
 
 
 def weight_of(elements: Sequence[Element]) -> int:

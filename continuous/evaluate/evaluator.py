@@ -128,6 +128,12 @@ class Evaluator(ABC):
         """Work off the first of some transactions at once, as if by `advance`; None where none can be."""
         return None
 
+    def list_windows(self) -> None:  # noqa: B027
+        """From now on all of a window is told whenever it has taken the place of another."""
+
+    def catch_up(self, at: int, windows: Windows) -> None:  # noqa: B027
+        """Others go on from here: what was told at an instant without what they need is worked off."""
+
     # --- static parts ---------------------------------------------------------------------------
 
     @abstractmethod

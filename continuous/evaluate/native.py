@@ -11,10 +11,12 @@ import threading
 import weakref
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 
 from quadrill.store.errors import UnsupportedError
+from quadrill.store.feeds.subscription import EventKind
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..algebra.query import ContinuousQuery
@@ -23,17 +25,17 @@ from ..algebra.triggers import unkeyed
 from ..errors import BudgetError
 from ..language.analysis import Analysis
 from ..output.current import Emission
-from ..output.subscription import EventKind
 from ..plan.plan_state import Encoded, PlanState
 from ..plan.run_loop import Ran, RunLoop, run_loop
 from ..rows import Budget, Delta, IdRow, Solution, merge
 from ..static.static_evaluator import EvaluationOptions
 from ..static.table import Changes
 from ..static.table_registry import TableRegistry
-from ..windows.encoded import EncodedContents, EngineTerms
+from ..windows.encoded import EncodedContent, EncodedContents, EngineTerms
 from ..windows.query_streams import Transaction
 from ..windows.timeline import QueryTimeline
-from .evaluator import Evaluator
+from .evaluator import Evaluator, Windows
+from .listed_window import ListedAnswer, WindowListing, window_listing
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -141,7 +143,7 @@ class IncrementalAnswer:
                 newest.later = change
             self._newest = change
         if (most := self._budget.limits.kept) and len(mine) > most:
-            self._check(len(mine))
+            self.limit(len(mine))
         if top is not None:
             self._shown_revision = top.revision
         waiting = self._waiting
@@ -152,9 +154,10 @@ class IncrementalAnswer:
 
     def check(self, changes: Iterable[Delta]) -> int:
         """How many rows it may have more behind some changes; raises BudgetError when it has too many."""
-        return self._check(len(reduce(merge, changes, dict(self.rows))))
+        return self.limit(len(reduce(merge, changes, dict(self.rows))))
 
-    def _check(self, rows: int) -> int:
+    def limit(self, rows: int) -> int:
+        """How many rows it may have more than some; raises BudgetError when these are too many."""
         limits = self._budget.limits
         most = limits.kept or sys.maxsize
         if rows > most:
@@ -242,6 +245,7 @@ class NativeEvaluator(Evaluator):
         super().__init__(query, store, options, terms, statics, analysis, whole=False)
         # The plan at work and its loop, once somebody asked for it.
         self._loop: tuple[PlanState, QueryTimeline, RunLoop | None] | None = None
+        self._listing: WindowListing | None = None
         if self.ordered and is_static(self.root):
             # The store reads the first rows without anybody holding the others.
             raise UnsupportedError("ORDER BY or LIMIT of a query without windows")
@@ -296,13 +300,15 @@ class NativeEvaluator(Evaluator):
             taken = self.state.take(name, change.delta, afresh=bool(change.renewals)) or taken
         return taken
 
-    def advance(self, at: int, windows: Encoded) -> AnswerChange:
+    def advance(self, at: int, windows: Encoded) -> AnswerChange | ListedAnswer:
         """Take the changes of one transaction, at instant ``at`` (milliseconds); the change of the answer.
 
         The windows hold keys of this engine's terms and tell what changed since the last call.
         """
         state, answer = self.state, self.answer
         assert state is not None
+        if (listed := self._list(state, at, windows)) is not None:
+            return listed
         given = state.gather(at, windows)
         delta = state.step(given)
         if self.ordered and state.top is not None:
@@ -310,6 +316,45 @@ class NativeEvaluator(Evaluator):
         change = answer.step(delta)
         self.terms.tidy()
         return change
+
+    def list_windows(self) -> None:
+        """From now on all of a window is told whenever it has taken the place of another."""
+        if self.state is not None and not self.ordered:
+            self._listing = window_listing(self.state, self.vars)
+
+    def _list(self, state: PlanState, at: int, windows: Encoded) -> ListedAnswer | None:
+        """The answer straight from the texts of a window; None where the operators must look at it."""
+        if self._listing is None:
+            return None
+        ((key, content),) = windows
+        if type(content) is not EncodedContent:
+            return None
+        waiting, content.by_text = content.waiting, True
+        listed = self._listing.answer(waiting) if waiting else None
+        if listed is None:
+            return None
+        if 0 < self.budget.limits.kept < listed.number:
+            self.answer.limit(len({*listed.texts}))
+        if content.changes:
+            # The operators let go of what they have, of a window before.
+            content.waiting = ()
+            self.answer.step(state.step(state.gather(at, [(key, content)])))
+            content.waiting = waiting
+        else:
+            state.plan.figures.steps += 1
+        # What the operators would have given out, but for what they would have taken back.
+        figures = state.plan.figures
+        figures.rows[:] = [rows + listed.number for rows in figures.rows]
+        return listed
+
+    def catch_up(self, at: int, windows: Windows) -> None:
+        """Let the operators know what was told without them: others are to go on from here."""
+        for _, content in windows:
+            if self.state is not None and type(content) is EncodedContent and content.by_text:
+                content.settle()
+                with suppress(BudgetError):
+                    self.advance(at, [(_, content)])
+                content.by_text = False
 
     def run(
         self, given: Sequence[Transaction], timeline: QueryTimeline, emission: Emission, version: int
@@ -323,7 +368,7 @@ class NativeEvaluator(Evaluator):
         ran = None if loop is None else loop.run(given, version, len(answer.rows))
         if ran is None:
             return None
-        change = answer.step(*ran.changes)
+        change = answer.step(*ran.told.changes)
         self.terms.tidy()
         return ran, change
 
@@ -334,7 +379,7 @@ class NativeEvaluator(Evaluator):
 
     def go_on(
         self, at: int, windows: Encoded, kept: Sequence[Solution] = (), boolean: bool | None = None
-    ) -> AnswerChange:
+    ) -> AnswerChange | ListedAnswer:
         """The first step after a restart, over what the windows held at the last evaluation before it.
 
         What has changed in them since is left to the next step.

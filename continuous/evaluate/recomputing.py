@@ -15,6 +15,7 @@ from functools import cached_property
 from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.window_graphs import LoadedTable, WindowGraphs
 from quadrill.store.sparql.workspace import Workspace
 
 from ..algebra.build import all_nodes
@@ -39,7 +40,6 @@ from ..windows.encoded import EngineTerms, WindowKey
 from ..windows.kinds import kind_of
 from ..windows.live import LiveQuads
 from .evaluator import Evaluator
-from .workspace import LoadedTable, WindowGraphs
 
 _TEXTS_KEPT = 16
 _MERGED_KEY: WindowKey = (MERGED, None)

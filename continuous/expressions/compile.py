@@ -106,6 +106,16 @@ class Emitter:
                         return self._chain(chain, name, args, slots)
                 return self._call(name, args, slots)
 
+    def extend(self, name: str, expr: Expr, slots: dict[str, str]) -> None:
+        """A new column: its value now, in ``known``; its slot is empty where it has no id."""
+        if isinstance(expr, Var):
+            slots[name] = slots.get(expr.name, "0")
+            if expr.name in self.known:
+                self.known[name] = self.known[expr.name]
+            return
+        self.known[name] = self.value(expr, slots)
+        slots[name] = ""
+
     def _chain(self, chain: Chain, name: str, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
         """Arithmetic on whole numbers where all variables are decimals, else operation by operation."""
         known, result = self.known, self.fresh()

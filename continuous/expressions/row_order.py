@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 from ..algebra.nodes import Extend, OrderCondition, Var
 from ..algebra.order import Key, Tie, falling_number_key, number_key
+from ..algebra.sliced import asked_by
+from ..algebra.variables import NO_NAMES, expression_variables
 from .compile import Emitter, ExpressionContext, compile_id
 from .scaled import NAMES
 from .values import OrderKeys
@@ -23,7 +25,8 @@ def row_order(
 ) -> tuple[Callable[[Row], Row], Callable[[Row], Key]]:
     """The columns ``names`` of a row, and its key: the conditions, then these columns under the total order.
 
-    ``given`` are the columns that a row has, ``late`` those that are computed when they are shown.
+    ``given`` are the columns that a row has, ``late`` those that are computed when they are shown, and for
+    the key where a condition asks for them.
     """
     columns_given, computed = given, []
     for each in late:
@@ -39,12 +42,13 @@ def row_order(
     def tie(row: Row) -> Key:
         return tuple(map(keys.total, form(row)))
 
-    return form, _sort_key(conditions, columns_given, context, keys, tie)
+    return form, _sort_key(conditions, columns_given, late, context, keys, tie)
 
 
 def _sort_key(
     conditions: Sequence[OrderCondition],
     given: tuple[str, ...],
+    late: Sequence[Extend],
     context: ExpressionContext,
     keys: OrderKeys,
     tie: Callable[[Row], Key],
@@ -54,13 +58,19 @@ def _sort_key(
     out.depth = 1
     out.names.update(NAMES, Tie=Tie, tie=tie, id_of=context.values.id_of)
     slots = {name: f"row[{place}]" for place, name in enumerate(given)}
-    parts = []
+    asked, parts = asked_by(conditions), []
+    for column in reversed(late):
+        asked |= expression_variables(column.expr) if column.var.name in asked else NO_NAMES
+    for column in late:
+        if column.var.name in asked:
+            out.extend(column.var.name, column.expr, slots)
     for each in conditions:
         by_id = out.name_of(keys.falling if each.descending else keys.value, "key")
         sign, head = ("-", falling_number_key(0)) if each.descending else ("", number_key(0))
         begin = ", ".join(map(str, head[:-1]))
         value = out.value(each.expr, slots)
-        term_id = slots.get(each.expr.name, "0") if isinstance(each.expr, Var) else f"id_of({value})"
+        slot = slots.get(each.expr.name, "0") if isinstance(each.expr, Var) else ""
+        term_id = slot or f"id_of({value})"
         parts.append(out.fresh("k"))
         out.line(f"if type({value}) is Decimal18: {parts[-1]} = ({begin}, {sign}{value})")
         out.line(f"elif type({value}) is int: {parts[-1]} = ({begin}, {sign}{value} * ONE)")

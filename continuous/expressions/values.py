@@ -21,12 +21,11 @@ from typing import Final, TypeAlias
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from quadrill.store.dictionary import (
-    XSD_STRING,
     TermDictionary,
     decimal_id,
     inline_decimal,
     inline_integer,
-    inline_text,
+    inline_written,
     integer_id,
 )
 from quadrill.store.terms import Term
@@ -239,9 +238,7 @@ class OrderKeys:
     def _text(self, term_id: int) -> str:
         """The N-Triples text of a term; unbound comes first."""
         if term_id < 0:
-            text, datatype = inline_text(term_id)
-            if datatype is not XSD_STRING:
-                return f'"{text}"^^{datatype}'
+            return inline_written(term_id)
         return str(self._terms.terms[term_id]) if term_id else ""
 
 
@@ -250,8 +247,8 @@ def _id_of_decimal(scaled: int) -> int:
     whole, rest = divmod(scaled, DECIMAL_ONE)
     if not rest:
         return decimal_id(whole, 0)
-    if rest % 100:
-        return 0  # more digits than an id has room for
+    if rest % 10:
+        return decimal_id(scaled, 18)
     fraction = f"{rest:018d}".rstrip("0")
     return decimal_id(scaled // _POWERS[18 - len(fraction)], len(fraction))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 import weakref
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
@@ -10,17 +11,22 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+from quadrill.store.feeds.feed import Outbox
+
 from ..algebra.template import MEMBER, PARAMETERS, lift
 from ..evaluate.evaluator import weakly
 from ..evaluate.native import AnswerChange, IncrementalAnswer
 from ..expressions.oxigraph import canonical
-from ..output.feed import Outbox
 from ..plan.plan_state import Encoded, PlanState
+from ..plan.run_loop import Ran, RunLoop, run_loop
 from ..queries.running import RunningQuery
-from ..rows import EMPTY, Budget, Delta, IdRow, negate
+from ..rows import Budget, Delta, IdRow, negate
 from ..static.table import Changes, StaticStep
+from ..windows.query_streams import Transaction
 from ..windows.reports import Evaluation
-from .members import Failures, Record, label_of, native_of, tables_of
+from ..windows.timeline import QueryTimeline
+from .answers import MemberAnswers, Telling
+from .members import Failures, Record, differing, label_of, labelled, native_of, tables_of
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -134,8 +140,6 @@ class CommonPlan:
         self._count = count(1)
         self._whole_answers = members[0].prepared.output == "rstream"
         self._non_empty = members[0].prepared.non_empty
-        # The members whose answers have rows, where they are told whole.
-        self._filled: dict[int, None] = {}
         self._on_commit = members[0].on_commit
         # The members with unseen steps, and what these change in the parts that all have in common.
         self._behind: dict[Seat, None] = {}
@@ -144,11 +148,11 @@ class CommonPlan:
         self._failures = failures
         self._announced = False
         self._terms = sample.terms
+        self._loop: tuple[PlanState, QueryTimeline, RunLoop | None] | None = None
         self.budget = Budget(sample.budget.limits)
         # What the budget was made from: the limits of one, and of how many together.
         self._limited, self._summed = sample.budget.limits, 1
-        # By label: rows of the plan, which bear the label, and the constants.
-        self._answers: dict[int, IncrementalAnswer] = {}
+        # By label: the constants.
         self._constants: dict[int, IdRow] = {}
         self._names = [part.name for part in sample.statics.parts]
         self._columns = [sorted(var.name for var in part.vars) for part in sample.statics.parts]
@@ -157,7 +161,7 @@ class CommonPlan:
         # The places of static parts whose rows are there once for all members, and of those that differ.
         self._common = {at for at in places if all(other[at] == first[at] for other in others)}
         self._labelled = places - self._common
-        self._plan(self._differing(members), contents)
+        self._plan(differing(sample, members), contents)
 
     def _plan(self, varying: Collection[int], contents: Encoded) -> None:
         """Make the plan anew, with places of constants that may differ, and let it take its first step."""
@@ -174,7 +178,9 @@ class CommonPlan:
             )
             release = self._terms.dictionary.hold(weakly(self._held_rows))
         self.close = weakref.finalize(self, _let_go, release, self.state.close)
-        self._label_at = self.state.plan.schema.position(MEMBER.name)
+        kept = self._sample.budget.limits.kept or sys.maxsize
+        label_at = self.state.plan.schema.position(MEMBER.name)
+        self._answers = MemberAnswers(label_at, kept, whole=self._whole_answers)
         for place, change in sample.statics.as_taken().items():
             if place in self._common:
                 self.state.take(names[place], change.delta)
@@ -199,7 +205,7 @@ class CommonPlan:
 
     def add(self, joining: Sequence[RunningQuery], contents: Encoded) -> Sequence[Seat]:
         """Queries that fit join; nobody does when their answers would not be those that they had alone."""
-        varying = self._differing(joining)
+        varying = differing(self._sample, joining)
         if not varying <= set(self.varying):
             self._widen(varying, contents)
         answers = [_answer_of(running) for running in joining]
@@ -220,7 +226,7 @@ class CommonPlan:
                 seat.native.sleep()
             self.seats[seat.label] = seat
             seat.running.seat = seat
-            seat.running.answered_by(self._answer(seat.label))
+            seat.running.answered_by(self._answers.change(seat.label))
         return seats
 
     def remove(self, seat: Seat) -> None:
@@ -243,12 +249,6 @@ class CommonPlan:
         found = [running for running, each in steps.items() if each.behind - self._common]
         return found if found and len({each.gaps for each in steps.values()}) > 1 else []
 
-    def _differing(self, members: Sequence[RunningQuery]) -> set[int]:
-        """The places of constants in which some of these differ from those that are there."""
-        mine = self._sample.analysis.skeleton.constants
-        others = [native_of(running).analysis.skeleton.constants for running in members]
-        return {place for place, term in enumerate(mine) if any(each[place] != term for each in others)}
-
     def _widen(self, more: Collection[int], contents: Encoded) -> None:
         """Constants that were the same so far differ: all members get a plan that knows."""
         for answer in self._answers.values():
@@ -257,7 +257,7 @@ class CommonPlan:
         self._plan({*self.varying, *more}, contents)
         self._enter(self.seats.values())
         for label, seat in self.seats.items():
-            seat.running.answered_by(self._answer(label))
+            seat.running.answered_by(self._answers.change(label))
 
     def _enter(self, seats: Collection[Seat]) -> None:
         """Queries join; nobody is told the rows that they have."""
@@ -281,13 +281,13 @@ class CommonPlan:
 
     def _take_members(self, seats: Collection[Seat], weight: int) -> None:
         """A step in which the rows of members come or go."""
-        labelled: dict[int, Delta] = {place: {} for place in self._labelled}
+        taken: dict[int, Delta] = {place: {} for place in self._labelled}
         for seat in seats:
             for place, change in seat.native.statics.as_taken(but=self._common).items():
                 delta = change.delta if weight > 0 else negate(change.delta)
                 # No two members have a row in common: each has its label.
-                labelled[place].update(self._with_label(place, seat, delta))
-        for place, found in labelled.items():
+                taken[place].update(labelled(seat.native, seat.label, place, self._columns[place], delta))
+        for place, found in taken.items():
             self.state.take(self._names[place], found)
         rows = {(seat.label, *self._constants[seat.label]): weight for seat in seats}
         self.state.take(PARAMETERS, rows)
@@ -303,14 +303,39 @@ class CommonPlan:
         told: Mapping[int, AnswerChange | None] = self.step(step.at, contents)
         if self._common_unseen or self._behind:
             self._have_seen()
-        # ASK tells its first answer, too.
-        if self._whole_answers or (self.record.step is None and self._sample.query.form == "ask"):
-            told = {
-                **dict.fromkeys(self._filled if self._whole_answers and self._non_empty else self.seats),
-                **told,
-            }
-        number = self.record.number + 1
-        self._tell(told, step, now_ms, number)
+        if self._whole_answers:
+            told = {**dict.fromkeys(self._answers.filled if self._non_empty else self.seats), **told}
+        elif self.record.step is None and self._sample.query.form == "ask":
+            told = {**dict.fromkeys(self.seats), **told}  # also the first answer
+        self._tell(told, step, now_ms, self.record.number + 1)
+        self._note(self.record.number + 1, step)
+
+    def run(self, given: Sequence[Transaction], timeline: QueryTimeline, now_ms: int) -> Ran | None:
+        """Work off the first of some transactions as if by `evaluate`; None where none can be at once."""
+        if self._common_unseen or self._behind or self.record.step is None:
+            return None
+        state, made = self.state, self._loop
+        if made is None or made[0] is not state or made[1] is not timeline:
+            emission, answers = next(iter(self.seats.values())).running.emission, self._answers
+            loop = run_loop(state, timeline, emission, answers.check, answers.label_at)
+            made = self._loop = state, timeline, loop
+        if (loop := made[2]) is None:
+            return None
+        self._limit()
+        told, number = Telling(self.seats, loop.emission.head), self.record.number
+        try:
+            ran = loop.run(given, told, self._answers.most)
+        finally:
+            self.budget.since, self.budget.stop = 0.0, ""
+        if ran is None or not ran.instants:
+            return ran
+        told.tell(self._answers, ran, number + ran.instants, now_ms, self._failures)
+        self._note(number + ran.instants, Evaluation(ran.at, "elements" if ran.entered else "time"))
+        self._terms.tidy()
+        return ran
+
+    def _note(self, number: int, step: Evaluation) -> None:
+        """Evaluations up to a number have been worked off."""
         corrected = self.record.told if step.revises else number
         self.record = Record(number, step, self._sample.statics.steps.turn.version, corrected)
         if not self._announced:
@@ -350,32 +375,23 @@ class CommonPlan:
 
     def step(self, at: int, contents: Encoded) -> dict[int, AnswerChange]:
         """One transaction, which has the members' limits: what changed for whom, by their labels."""
-        own, most = self._sample.budget.limits, min(len(self._answers) or 1, _SUMMED)
-        if self._limited is not own or self._summed != most:
-            self._limited, self._summed = own, most
-            self.budget.limit(replace(own, rows=own.rows * most))
+        self._limit()
         self.budget.since = time.monotonic()
         try:
             delta = self.state.step(self.state.gather(at, contents))
         finally:
             # Who called it off meant this step.
             self.budget.since, self.budget.stop = 0.0, ""
-        changes: dict[int, Delta] = {}
-        place = self._label_at
-        for row, weight in delta.items():
-            changes.setdefault(row[place], {})[row] = weight
-        told = {label: self._answer(label, mine) for label, mine in changes.items()}
-        for label in told if self._whole_answers else ():
-            if self._answers[label].rows:
-                self._filled[label] = None
-            else:
-                self._filled.pop(label, None)
+        told = self._answers.step(delta)
         self._terms.tidy()
         return told
 
-    def _answer(self, label: int, delta: Delta = EMPTY) -> AnswerChange:
-        """The answer of a member, behind a step that changed it so."""
-        return self._answers[label].step(delta)
+    def _limit(self) -> None:
+        """Let a step cost what members may."""
+        own, most = self._sample.budget.limits, min(len(self._answers) or 1, _SUMMED)
+        if self._limited is not own or self._summed != most:
+            self._limited, self._summed = own, most
+            self.budget.limit(replace(own, rows=own.rows * most))
 
     def _take_unseen(self) -> None:
         """Take what has changed in static parts into the next step."""
@@ -385,7 +401,8 @@ class CommonPlan:
         for seat in self._behind:
             for step in seat.unseen:
                 for place in self._labelled & step.changes.keys():
-                    rows = self._with_label(place, seat, step.changes[place].delta)
+                    columns = self._columns[place]
+                    rows = labelled(seat.native, seat.label, place, columns, step.changes[place].delta)
                     self.state.take(self._names[place], rows)
 
     def _have_seen(self) -> None:
@@ -396,19 +413,11 @@ class CommonPlan:
             seat.running.static.unseen_from = None
         self._behind.clear()
 
-    def _with_label(self, place: int, seat: Seat, delta: Delta) -> Delta:
-        names, label = [var.name for var in seat.native.statics.parts[place].vars], seat.label
-        columns = [names.index(name) for name in self._columns[place]]
-        if columns == list(range(len(names))):
-            return {(*row, label): weight for row, weight in delta.items()}
-        return {(*[row[each] for each in columns], label): weight for row, weight in delta.items()}
-
     def _held_rows(self) -> Iterator[IdRow]:
         """In the order in which rows are made from others (`quadrill.store.sweep`)."""
         yield from list(self._constants.values())
         yield from self.state.held()
-        for answer in list(self._answers.values()):
-            yield from answer.held()
+        yield from self._answers.held()
 
     def _tell(
         self, told: Mapping[int, AnswerChange | None], step: Evaluation, now_ms: int, number: int
@@ -419,7 +428,7 @@ class CommonPlan:
             try:
                 seat.settle()
                 seat.seen = number
-                seat.running.tell(step, self._answer(label) if change is None else change, now_ms)
+                seat.running.tell(step, self._answers.change(label) if change is None else change, now_ms)
             except Exception as error:
                 self._failures.append((seat.running, error))
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeAlias
 
 from quadrill.store.errors import QuadrillError
+from quadrill.store.feeds.feed import Outbox
 
 from ..inputs import StreamInput
-from ..output.feed import Outbox
 from ..queries.running import RunningQuery
 from ..rows import Delta, IdRow
 from ..windows.encoded import NOTHING, EncodedContent, Taken, WindowKey
-from ..windows.reports import Evaluation, Skipped
+from ..windows.query_streams import Transaction
+from ..windows.reports import Evaluation, Skipped, Step
 from .common_plan import CommonPlan, Seat
 from .members import Failures, in_common, native_of, template_of
 
@@ -181,20 +181,19 @@ class Group:
         self.members[running] = None
         try:
             seat.plan.remove(seat)
-        except Exception:
-            self._fails(seat.plan)
+        except Exception as error:
+            self._fails(seat.plan, error)
         else:
             if not seat.plan.seats:
                 self._plans.remove(seat.plan)
                 seat.plan.close()
         return True
 
-    def _fails(self, plan: CommonPlan) -> None:
-        """Called where an exception is handled."""
-        error = sys.exception()
+    def _fails(self, plan: CommonPlan, error: Exception) -> None:
         # What a query may cost is no fault of the program: its words are enough.
         trace = not isinstance(error, QuadrillError)
-        log.error("the common plan of %d queries failed: %s", len(plan.seats), error, exc_info=trace)
+        told = error if trace else None
+        log.error("the common plan of %d queries failed: %s", len(plan.seats), error, exc_info=told)
         self._break_up(plan)
 
     def _break_up(self, plan: CommonPlan) -> None:
@@ -239,25 +238,49 @@ class Group:
         """Take one input of the stream for all members; when that fails, all do."""
         try:
             before = self.timeline.inputs.taken
-            for step in self.timeline.handle(event):
-                if isinstance(step, Skipped):
-                    for running in self.members:
-                        running.tell_skipped(step)
-                else:
+            given = self.timeline.transactions(event)
+            for step in self.timeline.handle(event) if given is None else ():
+                self._evaluate(step, now_ms)
+            while given:
+                done = self._run(given, now_ms)
+                # What a run stops at is worked off by itself.
+                for step in self.timeline.slide(given[done : done + 1]):
                     self._evaluate(step, now_ms)
+                given = given[done + 1 :]
             self.inputs.add(now_ms, self.timeline.inputs.taken - before)
         except Exception as error:
             log.exception("%d queries with the same windows failed together", len(self.members))
             self._failures += [(running, error) for running in self.members]
 
-    def _evaluate(self, step: Evaluation, now_ms: int) -> None:
+    def _run(self, given: Sequence[Transaction], now_ms: int) -> int:
+        """Work off the first of some transactions at once, where one plan is for all; how many they were."""
+        if self._alone or len(self._plans) != 1:
+            return 0
+        plan, before = self._plans[0], len(self._failures)
+        ran = plan.run(given, self.timeline, now_ms)
+        if ran is None:
+            return 0
+        if ran.instants:
+            self.evaluated_at = ran.at
+        self._remove_since(before)
+        if ran.error is not None:
+            self._fails(plan, ran.error)
+            assert self.timeline.instant is not None
+            self._evaluate(Evaluation(self.timeline.instant, "elements" if ran.entering else "time"), now_ms)
+        return ran.done
+
+    def _evaluate(self, step: Step, now_ms: int) -> None:
+        if isinstance(step, Skipped):
+            for running in self.members:
+                running.tell_skipped(step)
+            return
         self._taken = [content.take() for _, content in self._windows]
         for plan in list(self._plans):
             before = len(self._failures)
             try:
                 plan.evaluate(step, now_ms, self._contents())
-            except Exception:
-                self._fails(plan)
+            except Exception as error:
+                self._fails(plan, error)
             else:
                 self._remove_since(before)
         for running in list(self._alone):
@@ -310,11 +333,11 @@ class Group:
             try:
                 # A commit happens at the current instant.
                 plan.take_steps(now, self.timeline.instant, now_ms)
-            except Exception:
+            except Exception as error:
                 left.clear()
                 for seat, step in heads.items():
                     seat.native.statics.steps.put_back(step)
-                return self._fails(plan)
+                return self._fails(plan, error)
             self._remove_since(before)
             for seat in now:
                 following = next(left[seat], None) if seat.running.seat is seat else None

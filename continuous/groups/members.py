@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from pyoxigraph import Literal, NamedNode
@@ -12,6 +12,7 @@ from quadrill.store.dictionary import inline_id
 from ..algebra.nodes import Var
 from ..evaluate.native import NativeEvaluator
 from ..queries.running import RunningQuery
+from ..rows import Delta
 from ..windows.reports import Evaluation
 
 _INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
@@ -68,6 +69,22 @@ def in_common(running: RunningQuery) -> Hashable:
         if part.name not in native.analysis.skeleton.tables
     ]
     return running.evaluated_at, tuple(parts)
+
+
+def differing(sample: NativeEvaluator, members: Sequence[RunningQuery]) -> set[int]:
+    """The places of constants in which some of these differ from one that is there."""
+    mine = sample.analysis.skeleton.constants
+    others = [native_of(running).analysis.skeleton.constants for running in members]
+    return {place for place, term in enumerate(mine) if any(each[place] != term for each in others)}
+
+
+def labelled(native: NativeEvaluator, label: int, place: int, columns: Sequence[str], delta: Delta) -> Delta:
+    """Rows of the static part at a place in the order of these columns, with a member's label behind them."""
+    names = [var.name for var in native.statics.parts[place].vars]
+    order = [names.index(name) for name in columns]
+    if order == list(range(len(names))):
+        return {(*row, label): weight for row, weight in delta.items()}
+    return {(*[row[each] for each in order], label): weight for row, weight in delta.items()}
 
 
 def label_of(number: int) -> int:

@@ -13,9 +13,10 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple
 
+from quadrill.store.feeds.feed import Outbox
+
 from ..evaluate.native import NativeEvaluator
 from ..inputs import NEVER
-from ..output.feed import Outbox
 from ..queries.running import RunningQuery
 from .group import Cohort, Group
 from .members import Failures

@@ -185,6 +185,17 @@ class PatternRules(Transformer[Token, s.Unit]):
     ) -> s.StreamBlock:
         return s.StreamBlock(name, window, group, at(word))
 
+    def sequence(self, word: Token, mode: Token | None, *rest: Any) -> s.SequenceBlock:
+        return s.SequenceBlock((mode or "").upper() == "SKIP", rest[:-1], rest[-1], at(word))
+
+    def sequence_step(
+        self, no: Token | None, word: Token, name: s.Iri, group: s.Group, time: Any, *repeat: Any
+    ) -> s.SequenceStep:
+        number = repeat[-1]
+        count = None if number is None else s.Number(str(number), at(number))
+        begin = at(word if no is None else no)
+        return s.SequenceStep(no is not None, word.upper() == "WINDOW", name, group, time, count, begin)
+
     def window_block(self, word: Token, name: Any, group: s.Group) -> s.WindowBlock:
         return s.WindowBlock(name, group, at(word))
 

@@ -62,8 +62,31 @@ class WindowRules(Transformer[Token, s.Unit]):
     def window_word(self, word: Token, *numbers: Token) -> dict[str, Any]:
         return {"kind": "word", "word": word.upper(), "numbers": tuple(map(_number, numbers))}
 
-    def window_past(self, bounds: Token) -> dict[str, Any]:
-        return {"kind": "past"}
+    def window_past(
+        self, word: Token, begin: s.DurationText, to: Token, end: s.DurationText, step: Any
+    ) -> dict[str, Any]:
+        return {"kind": "past", "width": begin, "end": end, **(step or {})}
+
+    def window_past_from(
+        self, word: Token | None, begin: s.DurationText, to: Token, end: s.DurationText, step: Any
+    ) -> dict[str, Any]:
+        return {"kind": "past", "width": begin, "end": end, **(step or {})}
+
+    def window_session(
+        self, word: Token, gap: s.DurationText, keys: tuple[s.Variable, ...] | None
+    ) -> dict[str, Any]:
+        return {"kind": "session", "width": gap, "keys": keys or ()}
+
+    def partition(self, word: Token, *keys: s.Variable) -> tuple[s.Variable, ...]:
+        return keys
+
+    def window_latest(self, word: Token, count: Token | None, *rest: Any) -> dict[str, Any]:
+        *keys, _, within = rest
+        number = None if count is None else _number(count)
+        return {"kind": "latest", "count": number, "keys": tuple(keys), "width": within}
+
+    def moment(self, now: Token, sign: Token | None, ago: s.DurationText | None) -> s.DurationText:
+        return s.DurationText((("0", ""),), at(now)) if ago is None else ago
 
     def step_of(self, word: Token, step: s.DurationText) -> dict[str, Any]:
         return {"step": step}
@@ -155,7 +178,7 @@ class QueryRules(Transformer[Token, s.Unit]):
     def computed_every(self, word: Token, every: s.DurationText, starting: s.InstantText | None) -> Any:
         return every, starting
 
-    def endings(self, *clauses: s.OnceClause | s.EmitClause) -> tuple[s.OnceClause | s.EmitClause, ...]:
+    def endings(self, *clauses: s.OnceClause | s.EmitClause | s.AfterClause) -> tuple[Any, ...]:
         return clauses
 
     def once_per(self, word: Token, *rest: Any) -> s.OnceClause:
@@ -166,6 +189,9 @@ class QueryRules(Transformer[Token, s.Unit]):
 
     def emit_every(self, word: Token, every: s.DurationText) -> s.EmitClause:
         return s.EmitClause(every, at(word))
+
+    def after(self, word: Token, after: s.DurationText) -> s.AfterClause:
+        return s.AfterClause(after, at(word))
 
     # --- query forms
 

@@ -19,7 +19,7 @@ NOISE = re.compile(
     r'|"(?:[^"\n\r\\]++|\\.)*+"?+|\'(?:[^\'\n\r\\]++|\\.)*+\'?+|<[^\x00-\x20<>"{}|^`]*+>|#[^\n\r]*+'
 )
 _WORD = r"(?:<>|[^\s<>\[\]{}()?$:]{0,200}+:[^\s\[\]{}()]{0,2000}+)"
-_WINDOW_WORD = r"(?:RANGE|NOW|TRIPLES|ALL)\b"
+_WINDOW_WORD = r"(?:RANGE|NOW|TRIPLES|ALL|LATEST|SESSION)\b"
 _RULES: tuple[tuple[Dialect, str], ...] = (
     ("rspql", r"\bFROM\s++NAMED\s++WINDOW\b"),
     ("csparql", r"\bFROM\s++STREAM\b"),

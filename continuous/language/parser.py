@@ -28,7 +28,7 @@ from .windows import words
 _REMEMBERED_CHARACTERS = 10_000
 """The trees of longer texts are not kept."""
 
-_LAST_WINDOW = "    | PAST_WINDOW                                         -> window_past\n"
+_LAST_WINDOW = "    | TUMBLING duration                                   -> window_tumbling\n"
 """Behind this alternative of sparql.lark the windows from outside are put."""
 
 DIALECTS: tuple[Dialect, ...] = ("cqels", "rspql", "csparql", "sparql")

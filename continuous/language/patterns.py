@@ -18,6 +18,7 @@ from . import syntax as s
 from .context import Context
 from .expressions import ExpressionTranslator
 from .select import SelectTranslator
+from .sequences import sequence_block, step_of
 from .terms import Terms, is_ground
 from .triples import TripleTranslator
 from .windows import Windows
@@ -134,6 +135,8 @@ class PatternTranslator:
                 stream = self.triples.name(name)
                 self._refuse_inside("STREAM", at)
                 return self._window(self.windows.block(stream, window, at), group, "a STREAM block")
+            case s.SequenceBlock():
+                return self._sequence(element)
             case s.WindowBlock(name, group, at):
                 window_name = self.triples.name(name)
                 self._refuse_inside("WINDOW", at)
@@ -196,6 +199,17 @@ class PatternTranslator:
             )
         with self._within("SERVICE"):
             return a.Service(name, self.group(element.group), element.silent)
+
+    def _sequence(self, element: s.SequenceBlock) -> Algebra:
+        self._refuse_inside("SEQ", element.at)
+        steps = []
+        for step in element.steps:
+            with self._within("a step of SEQ"):
+                pattern, conditions = self._parts(step.group)
+            named = self.terms.iri(step.name)
+            at = None if step.time is None else self.triples.variable(step.time)
+            steps.append(step_of(self.context, self.windows, step, named, at, pattern, conditions))
+        return sequence_block(self.context, self.windows, element, steps, self.terms.base)
 
     def _window(self, name: NamedNode | Var, group: s.Group, what: str) -> Algebra:
         with self._within(what):

@@ -53,6 +53,8 @@ _WORDS = {
     "BUILTIN": "a function",
 }
 MOST = 7
+_RARE_WINDOWS = {"FROM", "LATEST", "SESSION"}
+"""What few windows begin with: the handful shown is of the others."""
 
 
 def plain(terminal: str) -> str:
@@ -62,8 +64,9 @@ def plain(terminal: str) -> str:
 
 def expected(terminals: Iterable[str], patterns: dict[str, str]) -> str:
     """``a variable, an IRI or FILTER``: at most a handful, the general before the special."""
-    # FROM NOW - … is parsed only to be refused by its name: nobody is to be led to it.
-    names = set(terminals) - {"PAST_WINDOW"}
+    names = set(terminals)
+    if "SLIDING" in names:
+        names -= _RARE_WINDOWS
     words: list[str] = []
     if {"VAR"} | _IRIS | _STRINGS <= names:
         words.append("a variable, an IRI or a literal" if not _OPERATORS & names else "a term")

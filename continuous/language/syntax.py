@@ -55,7 +55,8 @@ __all__ = [  # the terms too: the package reads all nodes as `syntax.X`
     "OrderKey", "PathAlternative", "PathInverse", "PathNegated", "PathRepeat", "PathSequence",
     "PathText", "PrefixedName", "Property", "PropertyList", "Query", "RefreshClause", "Register", "Reified",
     "Reifier",
-    "SelectClause", "SelectItem", "ServiceBlock", "SetFunction", "StreamBlock", "StringToken",
+    "SelectClause", "SelectItem", "SequenceBlock", "SequenceStep", "ServiceBlock", "SetFunction",
+    "StreamBlock", "StringToken",
     "SubSelect", "Subject", "TemplateGraph", "TripleTermText", "Triples", "Undef", "Unit",
     "ValuesBlock", "ValuesRow", "Variable", "WindowBlock", "WindowClause", "WindowText", "Without",
 ]  # fmt: skip
@@ -159,6 +160,29 @@ class StreamBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class SequenceStep:
+    """``[NOT] STREAM iri {} [AT ?t] [REPEAT n]``; ``of_window``: the iri names a window."""
+
+    negated: bool
+    of_window: bool
+    name: Iri
+    group: Group
+    time: Variable | None
+    repeat: Number | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceBlock:
+    """``SEQ [EACH|SKIP] { step ; … } WITHIN d``."""
+
+    skip: bool
+    steps: tuple[SequenceStep, ...]
+    within: DurationText
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
 class WindowBlock:
     """``WINDOW name {}`` of RSP-QL*."""
 
@@ -188,6 +212,7 @@ Element: TypeAlias = (
     | BindClause
     | ValuesBlock
     | StreamBlock
+    | SequenceBlock
     | WindowBlock
     | SubSelect
 )
@@ -214,12 +239,17 @@ class InstantText:
 
 @dataclass(frozen=True, slots=True)
 class WindowText:
-    """A window between brackets; ``kind`` is the word of the grammar rule, ``word`` one from outside."""
+    """A window between brackets; ``kind`` is the word of the grammar rule, ``word`` one from outside.
+
+    ``end`` is how long ago a window of the past ends, ``keys`` what BY names.
+    """
 
     kind: str
     at: int
     width: DurationText | None = None
     step: DurationText | None = None
+    end: DurationText | None = None
+    keys: tuple[Variable, ...] = ()
     tumbling: bool = False
     count: Number | None = None
     count_step: Number | None = None
@@ -326,6 +356,14 @@ class OnceClause:
 
 
 @dataclass(frozen=True, slots=True)
+class AfterClause:
+    """``AFTER d`` behind the query."""
+
+    after: DurationText
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
 class EmitClause:
     """``EMIT ON CLOSE``, ``EMIT ON CHANGE`` or ``EMIT EVERY d`` behind the query."""
 
@@ -392,4 +430,4 @@ class Unit:
     declarations: tuple[Declaration, ...]
     register: Register | None
     query: Query
-    endings: tuple[OnceClause | EmitClause, ...] = ()
+    endings: tuple[OnceClause | EmitClause | AfterClause, ...] = ()

@@ -28,7 +28,7 @@ from .terms import Terms
 from .triples import TripleTranslator
 from .windows import Windows, duration_ms
 
-C = TypeVar("C", s.RefreshClause, s.IntoClause, s.OnceClause, s.EmitClause)
+C = TypeVar("C", s.RefreshClause, s.IntoClause, s.OnceClause, s.EmitClause, s.AfterClause)
 _OUTPUTS: dict[str, Output] = {"ISTREAM": "istream", "DSTREAM": "dstream", "RSTREAM": "rstream"}
 
 
@@ -55,6 +55,7 @@ def translate(unit: s.Unit, context: Context) -> ContinuousQuery:
     _check_depth(root, context, query.at)
     _warn_of_parameters(context)
     if not context.faults:
+        windows.find_patterns(root)
         for sentence in advice(root, windows.declarations):
             context.warn(sentence)
     every = None
@@ -78,6 +79,7 @@ def translate(unit: s.Unit, context: Context) -> ContinuousQuery:
         t0_ms=t0,
         report=windows.report,
         emit=_emit(unit, context),
+        after_ms=_after(unit, context),
         once_per=_once_per(unit, root, context),
         refresh_every_ms=_refresh_every(query, context),
         into_graph=into_graph,
@@ -137,6 +139,12 @@ def _emit(unit: s.Unit, context: Context) -> str | int | None:
         return None
     when = clause.when
     return when if isinstance(when, str) else duration_ms(context, when, "EMIT EVERY")
+
+
+def _after(unit: s.Unit, context: Context) -> int | None:
+    """AFTER, in milliseconds."""
+    clause = _only(unit.endings, s.AfterClause, context, "AFTER", "Keep one of them.")
+    return None if clause is None else duration_ms(context, clause.after, "AFTER")
 
 
 def _once_per(unit: s.Unit, root: Algebra, context: Context) -> OncePer | None:

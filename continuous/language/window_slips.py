@@ -68,7 +68,7 @@ def window_slip(dialect: Dialect, text: str, at: int, choices: set[str]) -> Wind
             return WindowSlip(
                 "a window stands in square brackets, not in round ones", f"Write {_EXAMPLE[dialect]}."
             )
-        if word in ("range", "now", "triples", "elements", "all", "tumbling", "sliding"):
+        if word in ("range", "now", "triples", "elements", "all", "tumbling", "sliding", "latest", "session"):
             return WindowSlip(
                 f"the square brackets around the window, before {word.upper()}, are missing",
                 f"Write {_EXAMPLE[dialect]}.",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -13,11 +12,13 @@ from pyoxigraph import NamedNode
 
 from quadrill.store.documents.times import UNITS_NS
 
-from ..algebra.nodes import Var
+from ..algebra.nodes import Algebra, Var
 from ..algebra.query import Dialect, WindowDeclaration, WindowSpec
 from . import syntax as s
 from .context import Context
+from .instants import instant_ms
 from .terms import Terms
+from .window_keys import with_patterns
 
 WORDS = {
     "nanosecond": "ns", "millisecond": "ms", "milli": "ms", "second": "s", "sec": "s",
@@ -131,30 +132,6 @@ def _iso_of(text: s.DurationText) -> str:
     return "PT" + "".join(parts)
 
 
-def instant_ms(context: Context, text: s.InstantText, string_value: str | None) -> int | None:
-    """Milliseconds since the epoch of STARTING AT: a whole number or an xsd:dateTime (UTC without a zone)."""
-    if string_value is None:
-        assert isinstance(text.value, s.Number)
-        if re.fullmatch(r"\d{1,18}", text.value.text):
-            return int(text.value.text)
-        context.fault(f"STARTING AT takes whole milliseconds, not {text.value.text}", text.at)
-        return None
-    if re.fullmatch(r"\d{1,18}", string_value):
-        return int(string_value)
-    try:
-        moment = datetime.fromisoformat(string_value)
-    except ValueError:
-        context.fault(
-            f"{string_value!r} is not a date and time",
-            text.at,
-            'Write "2013-01-01T00:00:00Z" or milliseconds.',
-        )
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
-
-
 WINDOW_NAMESPACE = "urn:quadrill:window:"
 _GREATEST_COUNT = 10_000_000
 
@@ -166,7 +143,10 @@ _DIALECTS: dict[str, tuple[str, ...]] = {
     "batch": ("csparql",),
     "elements": ("rspql",),
     "range": ("cqels", "rspql", "csparql"),
+    "past": ("cqels", "rspql", "csparql"),
     "sliding": ("rspql",),
+    "session": ("cqels", "rspql", "csparql"),
+    "latest": ("cqels", "rspql"),
 }
 _SPELLED = {
     "now": "[NOW]",
@@ -175,12 +155,13 @@ _SPELLED = {
     "batch": "[RANGE TRIPLES n]",
     "elements": "[ELEMENTS n]",
     "sliding": "[SLIDING d]",
+    "latest": "[LATEST n BY ?v]",
 }
 DIALECT_NAMES = {"cqels": "CQELS-QL", "rspql": "RSP-QL*", "csparql": "C-SPARQL", "sparql": "SPARQL"}
 _INSTEAD = {
-    "cqels": "CQELS-QL has [NOW], [RANGE d SLIDE d], [TRIPLES n] and [ALL].",
-    "rspql": "RSP-QL* has [RANGE PT10S STEP PT5S] and [ELEMENTS n STEP m].",
-    "csparql": "C-SPARQL has [RANGE 10s STEP 5s], [RANGE 10s TUMBLING] and [RANGE TRIPLES n].",
+    "cqels": "CQELS-QL has [NOW], [RANGE d SLIDE d], [TRIPLES n], [LATEST n BY ?v], [SESSION d] and [ALL].",
+    "rspql": "RSP-QL* has [RANGE PT10S STEP PT5S], [ELEMENTS n STEP m], [LATEST n BY ?v], [SESSION PT10S].",
+    "csparql": "C-SPARQL has [RANGE 10s STEP 5s], [RANGE 10s TUMBLING], [RANGE TRIPLES n] and [SESSION 10s].",
 }
 
 
@@ -208,7 +189,8 @@ _words: dict[str, tuple[str, WindowWord]] = {}
 
 def add_word(kind: str, word: WindowWord) -> None:
     """Let texts write windows of a kind by a word; `quadrill.continuous.windows.kinds` registers kinds."""
-    if word.word in _words or len(word.numbers) > 2 or not re.fullmatch("[A-Z][A-Z_]*", word.word):
+    ours = any(spelled.startswith(f"[{word.word}") for spelled in (*_SPELLED.values(), "[RANGE", "[SESSION"))
+    if ours or word.word in _words or len(word.numbers) > 2 or not re.fullmatch("[A-Z][A-Z_]*", word.word):
         raise ValueError(f"{word.word!r} cannot be the word of a window")
     _words[word.word] = kind, word
 
@@ -295,6 +277,12 @@ class Windows:
         self._used.add(name)
         return name
 
+    def add_used(self, declarations: list[WindowDeclaration], at: int) -> None:
+        """Add declarations that a block makes by itself, and uses."""
+        for each in declarations:
+            self._declarations[each.name], self.places[each.name] = each, at
+        self._used.update(each.name for each in declarations)
+
     def declare(
         self,
         stream: NamedNode | Var,
@@ -308,9 +296,10 @@ class Windows:
         spec = self._spec(window)
         lateness = None
         if window.lateness is not None:
-            lateness = self._lateness(window.lateness)
+            lateness = self._or_zero(window.lateness, "LATENESS")
         self._words(window)
         if name is None:
+            share = share and not spec.keys
             key = _Key(stream, spec, lateness) if share and isinstance(stream, NamedNode) else None
             if key is not None and key in self._shared:
                 return self._shared[key]
@@ -327,11 +316,8 @@ class Windows:
         """Called at the end of the query."""
         for name, declaration in self._declarations.items():
             if name not in self._used:
-                stream = (
-                    declaration.stream.value
-                    if isinstance(declaration.stream, NamedNode)
-                    else declaration.stream.name
-                )
+                named = declaration.stream
+                stream = named.value if isinstance(named, NamedNode) else named.name
                 label = next(
                     (f"?{v}" for v, window in self.context.window_variables.items() if window == name),
                     f"<{name.value}>",
@@ -342,10 +328,6 @@ class Windows:
 
     def _spec(self, window: s.WindowText) -> WindowSpec:
         dialect = self.context.dialect
-        if window.kind == "past":
-            construct = "a window in the past, [FROM NOW-d TO NOW-e]"
-            self.context.missing(construct, window.at, "Use a wider RANGE.")
-            return WindowSpec("all")
         if window.kind == "word":
             return self._word(window)
         if dialect not in _DIALECTS[window.kind]:
@@ -367,8 +349,29 @@ class Windows:
                 return WindowSpec(
                     "elements", count=self._count(window.count, "the number of elements"), step=step
                 )
+            case "session" | "latest":
+                return self._keyed(window)
             case _:
                 return self._range(window, t0)
+
+    def _keyed(self, window: s.WindowText) -> WindowSpec:
+        """A window that holds elements by key; `find_patterns` says of which pattern."""
+        if window.keys and self.context.dialect == "csparql":
+            told = "C-SPARQL has no block whose variables PARTITION BY could name"
+            self.context.fault(told, window.at, "Write [SESSION 10s], or the query in CQELS-QL.")
+        what = "WITHIN" if window.kind == "latest" else "the gap of a session"
+        width = 0 if window.width is None else duration_ms(self.context, window.width, what)
+        count = 0
+        if window.kind == "latest":
+            count = 1 if window.count is None else self._count(window.count, "the number of elements")
+        keys = tuple(dict.fromkeys(Var(each.name) for each in window.keys))
+        return WindowSpec(window.kind, width_ms=width, count=count, keys=keys)
+
+    def find_patterns(self, root: Algebra) -> None:
+        """Say of windows with keys of which pattern they are."""
+        if any(each.spec.keys for each in self.declarations):
+            found = with_patterns(self.declarations, root, self.context, self.places)
+            self._declarations = {each.name: each for each in found}
 
     def _word(self, window: s.WindowText) -> WindowSpec:
         kind, word = _words[window.word]
@@ -384,13 +387,23 @@ class Windows:
 
     def _range(self, window: s.WindowText, t0: int | None) -> WindowSpec:
         assert window.width is not None
-        width = duration_ms(self.context, window.width, "the window width")
+        width = begin = duration_ms(self.context, window.width, "the window width")
+        past = 0 if window.end is None else self._or_zero(window.end, "the end of the window")
+        if window.end is not None:
+            width -= past
+            if width <= 0:
+                self.context.fault(
+                    "the window ends before it begins",
+                    window.at,
+                    "Write the longer time first: [RANGE 10s TO 5s]",
+                )
+                return WindowSpec("range", width_ms=begin)
         if window.step is None and not window.tumbling and self.context.dialect == "cqels":
             if window.starting is not None:
                 self.context.fault(
                     "STARTING AT needs a grid", window.at, "Add SLIDE: [RANGE 10s SLIDE 5s STARTING AT 0]"
                 )
-            return WindowSpec("range", width_ms=width)
+            return WindowSpec("past" if past else "range", width_ms=begin, past_ms=past)
         slide = width
         if window.step is not None:
             slide = duration_ms(self.context, window.step, "the window slide")
@@ -399,7 +412,7 @@ class Windows:
                 f"The window slides by {slide} ms but is only {width} ms wide: "
                 "elements between two windows are never seen."
             )
-        return WindowSpec("grid", width_ms=width, slide_ms=slide, t0_ms=t0)
+        return WindowSpec("grid", width_ms=begin, slide_ms=slide, past_ms=past, t0_ms=t0)
 
     def _count(self, number: s.Number | None, what: str) -> int:
         assert number is not None
@@ -414,10 +427,10 @@ class Windows:
             return 1
         return count
 
-    def _lateness(self, text: s.DurationText) -> int:
+    def _or_zero(self, text: s.DurationText, what: str) -> int:
         if all(number.strip("0.") in ("", "ms", "s", "m", "h", "d", "ns") for number, _ in text.parts):
             return 0
-        return duration_ms(self.context, text, "LATENESS")
+        return duration_ms(self.context, text, what)
 
     def _words(self, window: s.WindowText) -> None:
         if window.report is not None:

@@ -14,7 +14,7 @@ from pyoxigraph import NamedNode
 from ..algebra import nodes as a
 from ..algebra.print_triples import TermPrinter, parts_of, triple_lines
 from ..algebra.printer import Blocks, Printer
-from ..algebra.query import ContinuousQuery, Dialect, WindowDeclaration
+from ..algebra.query import ContinuousQuery, Dialect, WindowDeclaration, WindowSpec
 from ..algebra.select_parts import select_parts
 from .windows import DIALECT_NAMES, word_of
 
@@ -35,6 +35,8 @@ def write(query: ContinuousQuery) -> str:
     }
     """
     declared = [window.name for window in query.windows]
+    if any(window.spec.sequence is not None for window in query.windows):
+        return query.text  # patterns of SEQ have no normal form
     for count in range(len(declared) + 1):
         text, order = _written(query, count)
         # A STREAM block numbers its window by its place in the text; where that place does not give the
@@ -138,6 +140,8 @@ def _register(query: ContinuousQuery, terms: TermPrinter) -> list[str]:
 
 
 def _endings(query: ContinuousQuery) -> Iterable[str]:
+    if query.after_ms is not None:
+        yield f"AFTER {duration_text(query.after_ms, query.dialect)}"
     once = query.once_per
     if once is not None:
         every = "" if once.every_ms is None else f" EVERY {duration_text(once.every_ms, query.dialect)}"
@@ -168,12 +172,19 @@ def window_text(window: WindowDeclaration, dialect: Dialect, report: str | None 
             inside = f"RANGE TRIPLES {spec.count}"
         case "elements":
             inside = f"ELEMENTS {spec.count} STEP {spec.step}"
-        case "range":
+        case "range" | "past" | "grid":
             inside = f"RANGE {duration_text(spec.width_ms, dialect)}"
-        case "grid":
-            word = "SLIDE" if dialect == "cqels" else "STEP"
-            slide = duration_text(spec.slide_ms, dialect)
-            inside = f"RANGE {duration_text(spec.width_ms, dialect)} {word} {slide}"
+            if spec.past_ms:
+                inside += f" TO {duration_text(spec.past_ms, dialect)}"
+            if spec.kind == "grid":
+                word = "SLIDE" if dialect == "cqels" else "STEP"
+                inside += f" {word} {duration_text(spec.slide_ms, dialect)}"
+        case "session":
+            by = f" PARTITION BY {_keys(spec)}" if spec.keys else ""
+            inside = f"SESSION {duration_text(spec.width_ms, dialect)}{by}"
+        case "latest":
+            within = f" WITHIN {duration_text(spec.width_ms, dialect)}" if spec.width_ms else ""
+            inside = f"LATEST {spec.count} BY {_keys(spec)}{within}"
         case _:
             inside = word_of(spec.kind).text(spec)
     if spec.t0_ms is not None:
@@ -184,6 +195,10 @@ def window_text(window: WindowDeclaration, dialect: Dialect, report: str | None 
     if report is not None:
         inside += f" REPORT {report}"
     return f"[{inside}]"
+
+
+def _keys(spec: WindowSpec) -> str:
+    return " ".join(f"?{each.name}" for each in spec.keys)
 
 
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))

@@ -12,15 +12,15 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
+from quadrill.store.feeds.feed import Feed
+from quadrill.store.quads.views import View
 from quadrill.store.registry.records import QueryRecord
 
 from ..errors import EngineStoppedError, reason_of
 from ..evaluate.evaluator import Evaluator
-from ..output.feed import Feed
-from ..output.views import View
+from ..language.registration import Registration
 from ..queries.catalogue import Entry, Making, Pending
 from ..queries.prepare import PreparedQuery, prepare
-from ..queries.registration import Registration
 from ..queries.running import RunningQuery
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec, specs_of
@@ -171,7 +171,7 @@ class QueryLifecycle:
         )
         self.parts.attachments.read_sources(entry.name, prepared)
         if prepared.into_graph is not None:
-            running.view = View(entry.name, prepared.into_graph, evaluator.construct)
+            running.view = View(entry.name, prepared.into_graph)
         if paused:
             running.state = "paused"
         if self.parts.turns.seen is not None:
@@ -194,7 +194,7 @@ class QueryLifecycle:
     def make(self, entry: Entry, pending: Pending) -> None:
         """A replay has found a query that still waits: its static parts are read again."""
         maker, reset = self.evaluator_maker(pending.prepared), entry.feed.events > 0
-        pending.making = making = Making(maker, self.parts.threads, limited=True)
+        pending.making = making = Making(maker, self.parts.threads)
         making.add_done_callback(lambda made: self._made(entry, pending, made, reset=reset))
 
     def _made(self, entry: Entry, pending: Pending, made: Future[Evaluator], *, reset: bool) -> None:

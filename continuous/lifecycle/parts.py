@@ -7,21 +7,22 @@ from collections.abc import Callable
 
 from pyoxigraph import NamedNode
 
+from quadrill.store.feeds.feed import Outbox
+from quadrill.store.logs.journal import Journal
 from quadrill.store.payloads import Payloads
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.rates import ChangeRates
+from quadrill.store.quads.views import ViewRegistry
 from quadrill.store.registry import Registry
 from quadrill.store.remote import RemoteClient
-from quadrill.store.shelf import Shelf
+from quadrill.store.shelf.kept_rows import KeptRows
+from quadrill.store.shelf.shelf import Shelf
 from quadrill.store.threads import Threads
 
 from ..clock import Clock
-from ..durable.journal import Journal
 from ..durable.turns import TurnQueue
 from ..evaluate.evaluator import Evaluator
 from ..language.analysis import KeptAnalyses
-from ..output.feed import Outbox
-from ..output.views import ViewRegistry
 from ..queries.catalogue import QueryCatalogue
 from ..queries.prepare import EvaluatorChoice, PreparedQuery
 from ..queries.running import RunningQuery
@@ -74,14 +75,12 @@ class EngineParts:
         kept: KeptTables | None = None
         if journal is not None and not store.in_memory:
             shelf = Shelf(journal.folder / "tables.sqlite", journal.reached)
-            kept = KeptTables(
-                shelf, store, terms, threads.background("quadrill-kept"), settings.static_limits
-            )
+            limits, background = settings.static_limits, threads.background("quadrill-kept")
+            rows = KeptRows(shelf, store, terms.dictionary, background, limits.kept_pauses)
+            kept = KeptTables(rows, store, limits)
         budget = StaticBudget(settings.static_rows, settings.static_rows_per_query)
         self.statics = TableRegistry(store, terms, self.turns, budget, kept, settings.static_limits, threads)
-        self.make_evaluator: MakeEvaluator = make_evaluator or EvaluatorChoice(
-            self.statics, settings.engines
-        )
+        self.make_evaluator: MakeEvaluator = make_evaluator or EvaluatorChoice(self.statics, settings.engines)
         client = RemoteClient(
             store.allowed_hosts, timeout_s=remote.timeout_ms / 1000, max_bytes=remote.max_bytes
         )

@@ -11,15 +11,15 @@ from functools import partial
 from typing import Any, TypeVar
 
 from quadrill.store.errors import ConflictError
+from quadrill.store.feeds.feed import Feed
 from quadrill.store.results import one_line
 
 from ..errors import FeedGoneError
 from ..evaluate.evaluator import Evaluator
 from ..inputs import NEVER, StreamInput
-from ..output.feed import Feed
+from ..language.registration import Registration
 from ..queries.catalogue import Entry, Making, Pending
 from ..queries.prepare import PreparedQuery
-from ..queries.registration import Registration
 from ..queries.running import RunningQuery
 from ..scheduler.sequencer import PATIENCE_S
 from ..scheduler.turn_kinds import ChangeTurn, RefreshTurn, StateTurn
@@ -93,7 +93,7 @@ class QueryService:
                 # The graph of a view is claimed until its query begins, so that it is waited for.
                 claims.enter_context(parts.views.claimed(prepared.into_graph, name))
                 wait_s = None
-            making = Making(self.lifecycle.evaluator_maker(prepared), parts.threads, limited=True)
+            making = Making(self.lifecycle.evaluator_maker(prepared), parts.threads)
             wait([making], wait_s)
             try:
                 with parts.admin:

@@ -20,6 +20,7 @@ from ..queries.catalogue import Entry, is_awaited
 from ..settings import EngineSettings
 from ..streams.accept import StreamState
 from ..streams.dead_letters import DeadLetter
+from ..streams.movements import heartbeat
 from ..streams.receipts import PushReceipt, fingerprint_of
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
@@ -351,7 +352,8 @@ class StreamService:
                         code="derived-stream",
                     )
                 if not state.dropped_for_good:  # as it may have been since just now
-                    turn = self.parts.acceptor.heartbeat(state, at_ms)
+                    settings = self.settings.max_future_ms, self.settings.queue_elements
+                    turn = heartbeat(self.parts.acceptor, self.parts.turns, state, at_ms, *settings)
                     break
         self.parts.sequencer.drain()
         self.parts.turns.wait_durable(turn.number)

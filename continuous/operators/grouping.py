@@ -17,12 +17,13 @@ class Aggregation:
     """One set function of a GROUP BY.
 
     ``new`` makes the accumulator of a group. Its input is the id in ``column``, or the value that ``compute``
-    gives; for ``COUNT(*)`` both are None and the rows themselves count.
+    gives; for ``COUNT(*)`` both are None and the rows themselves count, with DISTINCT by their ``columns``.
     """
 
     new: Callable[[], Accumulator]
     column: int | None = None
     compute: ValueFunction | None = None
+    columns: Sequence[int] = ()
 
 
 @dataclass(slots=True)
@@ -76,7 +77,7 @@ class Aggregate(Operator):
                     value = aggregation.compute(row)
                     accumulator.take(values.id_of(value) if accumulator.by_id else value, weight)
                 else:
-                    accumulator.take(row, weight)
+                    accumulator.take(tuple([row[each] for each in aggregation.columns]), weight)
         return self.show(dirty)
 
     def begin(self) -> dict[IdRow, Group]:

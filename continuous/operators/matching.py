@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Literal as OneOf
 
 from ..rows import EMPTY, Delta, IdRow, Schema, add
-from .arrangement import Arrangement, Key, key_getter, picker
+from .arrangement import Arrangement, Index, Key, key_getter, picker
 from .linear import Operator
 
 Mode = OneOf["left", "minus", "semi", "anti", "mark"]
@@ -61,7 +61,9 @@ class Match(Operator):
             self._overlap = tuple(
                 (left.position(name), right.position(name)) for name in loose if name not in ignored
             )
-        self._left, self._right = Arrangement(), Arrangement()
+        self._left_of, self._right_of = key_getter(self._left_key), key_getter(self._right_key)
+        self._lefts: Index = {}
+        self._right = Arrangement()
         # With equality alone a match is a matter of the key, otherwise of each left row.
         self._by_key = not self._loose and residual is None
         self._counts: dict[IdRow, int] = {}
@@ -90,7 +92,6 @@ class Match(Operator):
             return dict(left)
         if left:
             self._step_left(left, out)
-            self._left.update(left)
         if right:
             self._step_right(right, out)
         return out or EMPTY
@@ -105,55 +106,73 @@ class Match(Operator):
         return [self._right_key if place else self._left_key]
 
     def held(self) -> Iterator[IdRow]:
-        """The rows of both sides."""
-        return chain.from_iterable(side.held() for side in (self._left, self._right))
+        """The rows of both sides; see `Arrangement.held`."""
+        yield from chain.from_iterable(map(tuple, list(self._lefts.values())))
+        yield from self._right.held()
 
     def size(self) -> int:
         """How many rows both sides hold."""
-        return len(self._left) + len(self._right)
+        return sum(map(len, self._lefts.values())) + len(self._right)
 
     def _step_left(self, change: Delta, out: Delta) -> None:
-        lefts, rights = self._left.index(self._left_key), self._right.index(self._right_key)
-        left_of, pick, by_key, merges = key_getter(self._left_key), self._pick, self._by_key, self._merges
-        made, look = 0, self.budget.look
+        lefts, rights = self._lefts, self._right.index(self._right_key)
+        left_of, pick, by_key, merges = self._left_of, self._pick, self._by_key, self._merges
+        matched, alone = self._behind[True], self._behind[False]
+        made, look, counts = 0, self.budget.look, self._counts
         for row, weight in change.items():
             key = left_of(row)
             bucket = rights.get(key, EMPTY)
             if (merges or not by_key) and (made := made + len(bucket)) > look:
                 look = self.budget.check(made, self)
             if by_key:
-                # Left rows differ, and so do right rows of one key: no merged row is made twice.
-                for other, count in bucket.items() if merges else ():
-                    out[row + pick(other)] = weight * count
-                self._give(row, weight, bool(bucket), out)
-                continue
-            matches = 0
-            for other, count in bucket.items():
-                merged = self._merged(row, other)
-                if merged is not None:
-                    matches += count
-                    if merges:
-                        add(out, merged, weight * count)
-            self._give(row, weight, matches > 0, out)
-            if lefts.get(key, EMPTY).get(row, 0) + weight:
-                self._counts[row] = matches
+                # Left rows differ, and so do right rows of one key: no row is made twice.
+                matches = len(bucket)
+                if merges:
+                    for other, count in bucket.items():
+                        out[row + pick(other)] = weight * count
             else:
-                del self._counts[row]
+                matches = 0
+                for other, count in bucket.items():
+                    merged = self._merged(row, other)
+                    if merged is not None:
+                        matches += count
+                        if merges:
+                            add(out, merged, weight * count)
+            behind = matched if matches else alone
+            if behind is not None:
+                add(out, row + behind, weight)
+            kept = lefts.get(key)
+            if kept is None:
+                kept = lefts[key] = {}
+            total = kept.get(row, 0) + weight
+            if total:
+                kept[row] = total
+                if not by_key:
+                    counts[row] = matches
+                continue
+            del kept[row]
+            if not kept:
+                del lefts[key]
+            if not by_key:
+                del counts[row]
 
     def _step_right(self, change: Delta, out: Delta) -> None:
-        lefts, rights = self._left.index(self._left_key), self._right.index(self._right_key)
-        right_of, pick, by_key, merges = key_getter(self._right_key), self._pick, self._by_key, self._merges
+        lefts, rights = self._lefts, self._right.index(self._right_key)
+        right_of, pick, by_key, merges = self._right_of, self._pick, self._by_key, self._merges
         counts = self._counts
         # By key: whether there was a match before.
         touched: dict[Key, bool] = {}
         made, look = 0, self.budget.look
         for other, count in change.items():
             key = right_of(other)
+            bucket = lefts.get(key)
+            if bucket is None:
+                continue
             if by_key:
-                touched.setdefault(key, key in rights)
+                if key not in touched:
+                    touched[key] = key in rights
                 if not merges:
                     continue
-            bucket = lefts.get(key, EMPTY)
             if (made := made + len(bucket)) > look:
                 look = self.budget.check(made, self)
             for row, weight in bucket.items():
@@ -165,14 +184,15 @@ class Match(Operator):
                 if not by_key:
                     known = counts[row]
                     counts[row] = known + count
-                    self._turn(row, weight, known > 0, known + count > 0, out)
+                    if (known > 0) != (known + count > 0):
+                        self._turn(row, weight, known > 0, out)
         self._right.update(change)
-        rights = self._right.index(self._right_key)
-        for key, before in touched.items():
-            after = key in rights
-            if before != after:
-                for row, weight in lefts.get(key, EMPTY).items():
-                    self._turn(row, weight, before, after, out)
+        if touched:
+            rights = self._right.index(self._right_key)
+            for key, before in touched.items():
+                if before != (key in rights):
+                    for row, weight in lefts[key].items():
+                        self._turn(row, weight, before, out)
 
     def _merged(self, row: IdRow, other: IdRow) -> IdRow | None:
         """The merged row of a left and a right row with equal keys; None when they do not match."""
@@ -195,14 +215,9 @@ class Match(Operator):
             cells[column] = mine or theirs
         return tuple(cells)
 
-    def _turn(self, row: IdRow, weight: int, before: bool, after: bool, out: Delta) -> None:
-        """A left row had a match or not, and has one or not now."""
-        if before != after:
-            self._give(row, -weight, before, out)
-            self._give(row, weight, after, out)
-
-    def _give(self, row: IdRow, weight: int, matched: bool, out: Delta) -> None:
-        """Add the contribution of a left row, with or without a match."""
-        behind = self._behind[matched]
-        if behind is not None:
-            add(out, row + behind, weight)
+    def _turn(self, row: IdRow, weight: int, before: bool, out: Delta) -> None:
+        """A left row had a match or not, and now it is the other way round."""
+        for matched, sign in ((before, -weight), (not before, weight)):
+            behind = self._behind[matched]
+            if behind is not None:
+                add(out, row + behind, sign)

@@ -1,1 +1,1 @@
-"""Relation to stream, results, feeds, and views written to the store."""
+"""Relation to stream: what is told of each evaluation, and the answer of now."""

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pyoxigraph import Quad
 
+from quadrill.store.feeds.subscription import EventKind
 from quadrill.store.results import in_fixed_order, one_line, quads_text, rows_text
 
 from ..algebra.query import Output
 from ..errors import BudgetError
 from ..rows import Solution
 from ..windows.reports import Interval
-from .subscription import EventKind
 
 T = TypeVar("T", bound=Hashable)
 _KINDS: Mapping[Output, Sequence[EventKind]] = {

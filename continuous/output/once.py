@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from quadrill.store.feeds.subscription import EventKind
 from quadrill.store.results import in_fixed_order
 
 from ..errors import BudgetError
 from ..rows import Solution
 from .emission import ChangedAnswer, ConstructEmission, EmissionCounts, Event, Moment, SelectEmission
-from .subscription import EventKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,24 +142,13 @@ class RowBody:
                 if place != chain[-1]:
                     out.line(f"rows_out[{place}] += 1")
             elif isinstance(operator, linear.Extend):
-                self._extend(node, slots)
+                out.line(f"# ?{node.schema.vars[-1]}")
+                out.extend(node.schema.vars[-1], _only(node), slots)
             elif isinstance(operator, linear.Project):
                 kept = set(node.schema.vars)
                 for name in [each for each in slots if each not in kept]:
                     del slots[name]
                     out.known.pop(name, None)
-
-    def _extend(self, node: PlanNode, slots: dict[str, str]) -> None:
-        """A new column: its value now, its id where the row is given out."""
-        name, expr = node.schema.vars[-1], _only(node)
-        if isinstance(expr, Var):
-            slots[name] = slots.get(expr.name, "0")
-            if expr.name in self._out.known:
-                self._out.known[name] = self._out.known[expr.name]
-            return
-        self._out.line(f"# ?{name}")
-        self._out.known[name] = self._out.value(expr, slots)
-        slots[name] = ""
 
     def _id(self, name: str, slots: dict[str, str]) -> str:
         """The text of a column's id; it is computed here when only the value is there."""
@@ -194,7 +183,8 @@ class RowBody:
         for expr, aggregation in zip(node.exprs, group.aggregations, strict=True):
             if expr is None:
                 # COUNT(*) counts whatever is there, with DISTINCT rows.
-                given = self._ids(below, slots) if aggregation.new().by_id else "True"
+                whole = [below[each] for each in aggregation.columns]
+                given = self._ids(whole, slots) if aggregation.new().by_id else "True"
             elif not aggregation.new().by_id:
                 counted = aggregation.new().counts and isinstance(expr, Var) and slots.get(expr.name)
                 given = f"{counted} or None" if counted else out.value(expr, slots)

@@ -28,9 +28,8 @@ def group_by(builder: PlanBuilder, node: Group, built: Built, marked: Marked, co
     of them, also over nothing.
     """
     around = () if context is None else context.schema.vars
-    if any(each.expr is None and each.distinct for _, each in node.aggregates):
-        hidden = {name for name in built.schema.vars if name.startswith("_:")} - set(around)
-        built = builder.project(built, [name for name in built.schema.vars if name not in hidden])
+    # What the query does not name, as the instant, tells no rows apart.
+    named = [name for name in built.schema.vars if name in around or not name.startswith("_:")]
     given = builder.compilation
     values = given.context.values
     tools = Tools(values, given.keys, given.terms.terms, given.context.budget)
@@ -46,7 +45,7 @@ def group_by(builder: PlanBuilder, node: Group, built: Built, marked: Marked, co
             aggregations.append(Aggregation(new, column=column))
         else:
             compute = None if expr is None else compile_value(expr, built.schema.vars, given.context)
-            aggregations.append(Aggregation(new, compute=compute))
+            aggregations.append(Aggregation(new, compute=compute, columns=built.schema.positions(named)))
     keys = [*around, *(each.name for each in node.keys)]
     results = [var.name for var, _ in node.aggregates]
     counts = {var.name for var, each in node.aggregates if each.name == "COUNT"}

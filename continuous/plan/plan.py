@@ -154,50 +154,6 @@ class Plan:
         """How many rows, entries and groups the operators keep."""
         return sum(node.size or 0 for node in self.nodes)
 
-    def measured(self) -> list[dict[str, Any]]:
-        """The figures of each operator since the query began to run, the root last: see docs/http-api.md."""
-        figures = self.figures
-        timed = figures.timed_steps
-        return [
-            {
-                "number": place,
-                "operator": node.label,
-                "detail": node.told,
-                "inputs": list(node.inputs),
-                "columns": list(node.schema.vars),
-                "rows_in": sum(map(figures.rows_out, node.inputs)),
-                "rows_out": figures.rows_out(place),
-                "state_rows": node.size or 0,
-                "microseconds": round(spent / timed / 1000, 2) if timed and head == place else None,
-                "timed_with": head,
-            }
-            for place, (node, head, spent) in enumerate(
-                zip(self.nodes, figures.timed_with, figures.spent, strict=True)
-            )
-        ]
-
-    def explain(self, *, analyze: bool = False) -> str:
-        """The operators as an indented tree, the root first and each once; ``analyze`` adds figures."""
-        shown: set[int] = set()
-        lines: list[str] = []
-        figures = [_told(each) for each in self.measured()] if analyze else [""] * len(self.nodes)
-
-        def visit(place: int, depth: int) -> None:
-            node = self.nodes[place]
-            again = place in shown and node.operator is not None
-            shown.add(place)
-            size = "" if node.size is None else f" [{node.size}]"
-            text = f"{node.label} {node.told}".rstrip()
-            columns = " ".join(f"?{name}" for name in node.schema.vars)
-            told = " (above)" if again else figures[place]
-            lines.append(f"{'  ' * depth}#{place} {text}{size} -> ({columns}){told}")
-            if not again:
-                for below in node.inputs:
-                    visit(below, depth + 1)
-
-        visit(self.root, 0)
-        return "\n".join(lines)
-
     # --- look-ups -------------------------------------------------------------------------------
 
     def joins(self, table: str) -> list[tuple[Join | Match, tuple[int, ...], int]] | None:
@@ -259,17 +215,6 @@ class Plan:
             for place, node in enumerate(self.nodes)
             if node.source is not None and not node.is_table
         }
-
-
-def _told(measured: Mapping[str, Any]) -> str:
-    """The figures of one operator, for people."""
-    rows = f"{measured['rows_out']} rows"
-    if measured["inputs"]:
-        rows = f"{measured['rows_in']} rows in, {measured['rows_out']} out"
-    mean = measured["microseconds"]
-    if measured["timed_with"] != measured["number"]:
-        return f"  | {rows}, timed with #{measured['timed_with']}"
-    return f"  | {rows}" + ("" if mean is None else f", {mean:.1f} µs")
 
 
 def _predicates(operator: Operator | None, asked: Predicates) -> Predicates:

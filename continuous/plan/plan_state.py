@@ -6,7 +6,6 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from operator import itemgetter
-from typing import Any
 
 from pyoxigraph import NamedNode
 
@@ -267,11 +266,6 @@ class PlanState:
         return lambda row: tuple(
             [terms[row[place]] if place >= 0 and row[place] else None for place in places]
         )
-
-    def measured(self) -> dict[str, Any]:
-        """Live figures: ``operators`` as in `Plan.measured`, ``steps`` taken and ``timed_steps`` of them."""
-        steps, timed_steps = self.plan.figures.steps, self.plan.figures.timed_steps
-        return {"operators": self.plan.measured(), "steps": steps, "timed_steps": timed_steps}
 
 
 def _union_of(predicates: Sequence[Predicates]) -> Predicates:

@@ -8,6 +8,8 @@ measured or planned anew, and at elements with named graphs or reifiers, which a
         while elements leave before it    they go, a step
         those that leave at it go, its elements enter, a step
         the rows that came (or went) at each step are told as one line
+
+Rows of a plan for several queries bear the label of a member: they are told member by member.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from typing import Any
 from ..errors import BudgetError
 from ..expressions.compile import Emitter
 from ..output.current import Emission
-from ..output.emission import Event, SelectEmission, refuse
+from ..output.emission import EmissionCounts, Event, SelectEmission, refuse
 from ..rows import Delta
 from ..windows.counting import TriplesWindow
 from ..windows.encoded import EncodedContent, Predicates
@@ -35,25 +37,50 @@ from .plan_state import PlanState
 
 _INSERT, _DELETE = ("insert", "rows_inserted", 1), ("delete", "rows_deleted", -1)
 _SIGNS = {"istream": (_INSERT,), "dstream": (_DELETE,), "changes": (_DELETE, _INSERT), "rstream": ()}
+_OLDEST = "out{0} = held{0}[0].event_time + {1} if held{0} else most"  # when the oldest element leaves
+
+
+@dataclass(slots=True)
+class Told:
+    """What a run tells a query: events, and the changes of its answer.
+
+    ``at`` is the last instant that told something, ``last`` says that it is the last of the run.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    changes: list[Delta] = field(default_factory=list)
+    at: int = 0
+    last: bool = False
+
+
+@dataclass(slots=True)
+class MemberTold(Told):
+    """The same for a member. ``counts`` are those of its emission, ``middle`` is that of its lines.
+
+    ``place`` numbers the instant that told something last; ``refused`` is what is too much, at the very last.
+    """
+
+    counts: EmissionCounts = field(default_factory=EmissionCounts)
+    middle: str = ""
+    place: int = -1
+    refused: Delta | None = None
 
 
 @dataclass(slots=True)
 class Ran:
-    """What a run has done: how many transactions it has worked off, at how many instants, and what they tell.
+    """What a run has done: how many transactions it has worked off, at how many instants, and what it tells.
 
-    At ``at``, the last instant, some came if ``entered``, and something was
-    told if ``last``; ``told_at`` is the last one that told something. ``changes`` are those of the answer.
-    With an ``error`` the evaluation behind these failed.
+    At ``at``, the last instant, some came if ``entered``; ``before`` are these of the instant before. With an
+    ``error`` the evaluation behind these failed, at an instant at which some came if ``entering``.
     """
 
     done: int = 0
     instants: int = 0
     at: int = 0
     entered: bool = False
-    last: bool = False
-    told_at: int = 0
-    events: list[Event] = field(default_factory=list)
-    changes: list[Delta] = field(default_factory=list)
+    before: tuple[int, bool] = (0, False)
+    entering: bool = False
+    told: Told = field(default_factory=Told)
     error: Exception | None = None
 
 
@@ -73,15 +100,22 @@ class LoopWindow:
 
 
 def run_loop(
-    state: PlanState, timeline: QueryTimeline, emission: Emission, check: Callable[[Sequence[Delta]], int]
+    state: PlanState,
+    timeline: QueryTimeline,
+    emission: Emission,
+    check: Callable[..., int],
+    label: int | None = None,
 ) -> RunLoop | None:
     """The loop of a query; None where its windows, its plan or what it tells must be taken one by one.
 
     ``check`` says how many rows the answer may have more behind some changes; it raises when it has too many.
+    ``label``: the column with the member that a row is for; ``emission`` is that of one of them, ``check``
+    gets what members are told and the change behind that.
     """
     if not isinstance(emission, SelectEmission):
         return None
-    if state.top is None and (emission.ordered or emission.output == "rstream"):
+    whole = emission.ordered or emission.output == "rstream"
+    if whole if state.top is None else label is not None:
         return None
     plan, streams, windows = state.plan, list(timeline.inputs.views), []
     sources = {keys[0] for keys in state.keys.values()}
@@ -99,7 +133,7 @@ def run_loop(
         place = streams.index(stream)
         triples = operator.count if isinstance(operator, TriplesWindow) else None
         windows.append(LoopWindow(place, state.keys[key[0]][0], operator.stay, triples, live.wanted))
-    return RunLoop(state, timeline, windows, emission, check)
+    return RunLoop(state, timeline, windows, emission, check, label)
 
 
 @dataclass(slots=True)
@@ -113,8 +147,9 @@ class RunLoop:
     timeline: QueryTimeline
     windows: Sequence[LoopWindow]
     emission: SelectEmission
-    check: Callable[[Sequence[Delta]], int]
-    head: str = "def run(given, steps, middle, rows):"
+    check: Callable[..., int]
+    label: int | None = None
+    head: str = "def run(given, steps, telling, rows):"
     source: str = ""
     sources: Mapping[SourceKey, str] = field(init=False)
     ran: Ran = field(default_factory=Ran)
@@ -127,10 +162,13 @@ class RunLoop:
     def __post_init__(self) -> None:
         self.sources = {each.source: f"change{number}" for number, each in enumerate(self.windows)}
 
-    def run(self, given: Sequence[Transaction], version: int, rows: int) -> Ran | None:
+    def run(
+        self, given: Sequence[Transaction], telling: int | Mapping[int, MemberTold], rows: int
+    ) -> Ran | None:
         """Work off the first of some transactions; None when the next is to be worked off by itself.
 
-        ``version`` is that of the dataset, for what is told; ``rows`` are those that the answer has.
+        ``telling`` is the version of the dataset, or takes what members are told, by their labels; ``rows``
+        are those that the answer has, or the largest of members at most.
         """
         state, ran = self.state, self.ran
         compiled = state.compiled
@@ -144,11 +182,11 @@ class RunLoop:
         if self._made_for != compiled.renewals:
             self.source, self._function = compiled.loop(self)
             self._made_for = compiled.renewals
-        if self._middle[0] != version:
-            self._middle = version, f',"version":{version}{self.emission.head}'
+        if type(telling) is int and self._middle[0] != telling:
+            self._middle = telling, f',"version":{telling}{self.emission.head}'
         ran.done, ran.instants, ran.error = 0, 0, None
         try:
-            self._function(given, steps, self._middle[1], rows)
+            self._function(given, steps, telling if self.label is not None else self._middle[1], rows)
         except Exception as failure:
             ran.error = failure
             if isinstance(failure, BudgetError):
@@ -166,7 +204,8 @@ class RunLoop:
         operators, views = list(self.timeline.windows), list(self.timeline.inputs.views.values())
         streams = {each.stream for each in self.windows}
         out.depth = 1
-        out.line("first = entered = last = False; done = taken = worked = told_at = grown = 0")
+        out.line("first = entered = entering = last = over = False")
+        out.line("done = taken = worked = told_at = grown = 0")
         for number, each in enumerate(self.windows):
             out.names[f"window{number}"] = operators[number]
             out.line(f"live{number} = window{number}.live")
@@ -174,6 +213,7 @@ class RunLoop:
             out.line(f"if live{number}.changes or live{number}.named: return")
             if each.stay is not None:
                 out.line(f"held{number} = window{number}.state.elements")
+                out.line(_OLDEST.format(number, each.stay))
             elif each.triples is not None:
                 out.line(f"newest{number} = window{number}.state.newest")
         for stream in streams:
@@ -181,6 +221,7 @@ class RunLoop:
         # How many rows it may have more before somebody has to look.
         out.line("room = (budget.limits.kept or most) - rows")
         out.line("told, changes, left, heavy = [], [], steps, budget.limits.bytes or most")
+        out.line("middle = telling")
         out.line("try:")
         out.depth += 1
         out.line("for at, view, elements in given:")
@@ -191,8 +232,7 @@ class RunLoop:
         out.line("due = until")
         for number, each in enumerate(self.windows):
             if each.stay is not None:
-                out.line(f"if held{number} and held{number}[0].event_time + {each.stay} < due:")
-                out.line(f"    due = held{number}[0].event_time + {each.stay}")
+                out.line(f"if out{number} < due: due = out{number}")
         out.line("entering = due == until")
         out.line("if entering and not elements: break")
         out.line("if not left: return")
@@ -216,9 +256,10 @@ class RunLoop:
         out.line(f"change{number} = {{}}")
         if window.stay is None:
             return
-        out.line(f"while held{number} and held{number}[0].event_time + {window.stay} <= due:")
+        out.line(f"while out{number} <= due:")
         out.depth += 1
         out.line(f"element = held{number}.popleft()")
+        out.line(_OLDEST.format(number, window.stay))
         self._leave(out, number, window)
         out.depth -= 1
 
@@ -241,6 +282,7 @@ class RunLoop:
     def _enter(self, out: Emitter, number: int, window: LoopWindow) -> None:
         """Elements enter a window."""
         if window.stay is not None:
+            out.line(f"if not held{number}: out{number} = at + {window.stay}")
             out.line(f"held{number}.extend(elements)")
         out.line("for element in elements:")
         out.line("    keys = element.encoded[1]")
@@ -273,34 +315,30 @@ class RunLoop:
 
     def behind(self, out: Emitter, delta: str) -> None:
         """The lines behind a step: what it tells."""
-        signs = _SIGNS[self.emission.output]
         top = None if self.state.top is None else out.name_of(self.state.top, "op")
+        check = out.name_of(self.check, "check")
         out.line("budget.since = 0.0")
         out.line(f"if {delta}:")
         out.depth += 1
-        for kind, _, _ in signs:
-            out.line(f"{kind} = []")
-        if signs:
-            out.line(f"for row, w in {delta if top is None else f'{top}.in_order({delta})'}.items():")
-        for kind, _, sign in signs:
-            out.line(f"    if w == {sign}: {kind}.append(row)")
-            out.line(f"    elif {sign} * w > 0: {kind}.extend([row] * abs(w))")
         out.line(f"grown += len({delta})")
-        check = out.name_of(self.check, "check")
-        out.line(f"if grown > room: room, grown = {check}([*changes, {delta}]), 0")
-        for kind, _, _ in signs:
-            self._write(out, kind)
-        self._refuse(out, [f"{kind}_line" for kind, _, _ in signs])
-        for kind, counted, _ in signs:
-            out.line(f"if {kind}:")
-            out.line(f"    {out.name_of(self.emission.counts, 'counts')}.{counted} += len({kind})")
-            out.line(f"    told.append(({out.name_of(kind, 'kind')}, {kind}_line))")
-            out.line("    last, told_at = True, due")
-        out.line(f"changes.append({delta})")
+        if self.label is None:
+            out.line(f"if grown > room: room, grown = {check}([*changes, {delta}]), 0")
+            counts = out.name_of(self.emission.counts, "counts")
+            told = "last, told_at = True, due"
+            self._tell(out, delta if top is None else f"{top}.in_order({delta})", "told", counts, told)
+            out.line(f"changes.append({delta})")
+        else:
+            out.line(f"if grown > room: room, grown = {check}(telling, {delta}), 0")
+            self._tell_members(out, delta, self.label)
         out.depth -= 2
         if self.emission.output == "rstream":
             self._tell_whole(out, top)
         out.line("left -= 1")
+        if self.label is not None:
+            out.line("if over:")
+            out.line("    ran.before, worked, entered = (worked, entered), due, entering")
+            out.line("    if entering: taken, done = taken + len(elements), done + 1")
+            out.line("    return")
         out.line("worked, entered = due, entering")
         out.line("if entering: break")
         out.depth -= 1
@@ -308,16 +346,66 @@ class RunLoop:
         out.line("done += 1")
         out.depth -= 2
         out.line("    if at > timeline.instant: timeline.instant = at")
+        if self.label is not None:
+            # All members are evaluated at this instant once more, each by itself.
+            out.line("except BaseException:")
+            for number in range(len(self.windows)):
+                out.line(f"    live{number}.changes = change{number}")
+            out.line("    if entering: taken, done = taken + len(elements), done + 1")
+            out.line("    raise")
         out.line("finally:")
         out.line("    timeline.inputs.taken += taken")
-        out.line("    ran.done, ran.instants, ran.at, ran.told_at = done, steps - left, worked, told_at")
-        out.line("    ran.entered, ran.last, ran.events, ran.changes = entered, last, told, changes")
+        out.line("    ran.done, ran.instants, ran.at, ran.entered = done, steps - left, worked, entered")
+        if self.label is None:
+            out.line("    whole = ran.told")
+            out.line("    whole.events, whole.changes, whole.at, whole.last = told, changes, told_at, last")
+        else:
+            out.line("    ran.entering = entering")
+
+    def _tell_members(self, out: Emitter, delta: str, label: int) -> None:
+        """What each member is told of a change that has rows of several."""
+        out.line("shares = {}")
+        out.line(f"for row, w in {delta}.items():")
+        out.line(f"    share = shares.get(row[{label}])")
+        out.line(f"    if share is None: shares[row[{label}]] = {{row: w}}")
+        out.line("    else: share[row] = w")
+        out.line("for label, share in shares.items():")
+        out.depth += 1
+        out.line("mine = telling[label]")
+        out.line("middle = mine.middle")
+        self._tell(out, "share", "mine.events", "mine.counts", "mine.at, mine.place = due, steps - left")
+        out.line("mine.changes.append(share)")
+        out.depth -= 1
+
+    def _tell(self, out: Emitter, delta: str, events: str, counts: str, told: str) -> None:
+        """The lines of a change, and what is to be done where there are any."""
+        signs = _SIGNS[self.emission.output]
+        for kind, _, _ in signs:
+            out.line(f"{kind} = []")
+        if signs:
+            out.line(f"for row, w in {delta}.items():")
+        for kind, _, sign in signs:
+            out.line(f"    if w == {sign}: {kind}.append(row)")
+            out.line(f"    elif {sign} * w > 0: {kind}.extend([row] * abs(w))")
+        for kind, _, _ in signs:
+            self._write(out, kind)
+        if signs:
+            self._refuse(out, [f"{kind}_line" for kind, _, _ in signs])
+        for kind, counted, _ in signs:
+            out.line(f"if {kind}:")
+            out.line(f"    {counts}.{counted} += len({kind})")
+            out.line(f"    {events}.append(({out.name_of(kind, 'kind')}, {kind}_line))")
+            out.line(f"    {told}")
 
     def _refuse(self, out: Emitter, lines: Sequence[str]) -> None:
-        """The lines of an instant are too long."""
+        """The lines of an instant are too long; other members are told theirs before a run ends by it."""
         size = " + ".join(f"len({line})" for line in lines)
-        if size:
+        if self.label is None:
             out.line(f"if {size} > heavy: {out.name_of(refuse, 'refuse')}({size}, heavy)")
+            return
+        out.line(f"if {size} > heavy:")
+        out.line("    mine.refused, over = share, True")
+        out.line("    continue")
 
     def _tell_whole(self, out: Emitter, top: str | None) -> None:
         """The line of all rows in their order, made when they are others than at the last instant."""

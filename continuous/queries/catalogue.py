@@ -28,6 +28,7 @@ from quadrill.store.errors import (
     QuadrillError,
     QueryTextError,
 )
+from quadrill.store.feeds.feed import Feed
 from quadrill.store.registry import Registry
 from quadrill.store.registry.records import QueryRecord, QueryState
 from quadrill.store.threads import Threads
@@ -38,14 +39,14 @@ from ..clock import Clock
 from ..durable.turns import weight_of
 from ..evaluate.evaluator import Evaluator
 from ..inputs import Arrival, LogRecord, StreamInput
-from ..output.feed import Feed
+from ..language.registration import Registration
 from ..settings import EngineSettings
 from ..static.reading import Progress, entered
 from .prepare import PreparedQuery
-from .registration import Registration
 from .running import RunningQuery
 
 _FORGOTTEN_AT_ONCE = 1_000
+
 
 class Making(Future[Evaluator]):
     """An evaluator that is being made, which takes as long as its static parts are read.
@@ -54,10 +55,10 @@ class Making(Future[Evaluator]):
         progress: how far the tables of these are.
     """
 
-    def __init__(self, make: Callable[[], Evaluator], threads: Threads, *, limited: bool = False) -> None:
-        """Begin, in a thread where there are any; ``limited``: within the limits, see `Progress`."""
+    def __init__(self, make: Callable[[], Evaluator], threads: Threads) -> None:
+        """Begin, in a thread where there are any, within the limits of a registration."""
         super().__init__()
-        self.progress = Progress(limited=limited)
+        self.progress = Progress(limited=True)
         self._make = make
         if threads.beside:
             threads.start(self._run, "quadrill-materialise")

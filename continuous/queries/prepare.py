@@ -11,22 +11,25 @@ from quadrill.store.documents.members import last_segment
 from quadrill.store.errors import InputError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 
+from ..algebra.build import all_nodes
 from ..algebra.columnar import StaticEngines
 from ..algebra.graphs import Reads, is_lenient, reads_of
+from ..algebra.nodes import Var, Window
 from ..algebra.query import ContinuousQuery, Output
 from ..evaluate.evaluator import Evaluator
 from ..evaluate.native import NativeEvaluator
 from ..evaluate.recomputing import ReferenceEvaluator
 from ..language.analysis import Analysis, KeptAnalyses
+from ..language.registration import Profile, Registration, check_after, check_view, output_of
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec
 from ..rows import Limits
 from ..settings import EngineSettings
 from ..static.static_evaluator import EvaluationOptions
 from ..static.table_registry import TableRegistry
+from ..windows.keys import keys_of
 from ..windows.kinds import kind_of, show_window
 from ..windows.reports import Report
-from .registration import Profile, Registration
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,12 @@ class PreparedQuery:
         asked = self.registration.refresh
         every = self.query.refresh_every_ms
         return every if asked == "trigger" and every is not None else asked
+
+    @property
+    def after_ms(self) -> int | None:
+        """How long after its first instant it tells nothing."""
+        asked = self.registration.after
+        return self.query.after_ms if asked is None else asked
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -155,16 +164,10 @@ def prepare(
     if query.form == "describe":
         raise UnsupportedError("DESCRIBE in a continuous query", hint="Use CONSTRUCT")
     profile: Profile = registration.profile or ("cqels" if query.dialect == "sparql" else query.dialect)
-    output = registration.output or query.output or _output(query, profile)
-    if query.once_per is not None and output not in ("istream", "changes"):
-        raise InputError(
-            f"ONCE PER is of rows that come, the output is {output}",
-            hint='Register with "output": "istream" or "changes".',
-        )
-    if query.form == "construct" and output in ("dstream", "changes") and query.makes_blank_nodes:
-        raise UnsupportedError(f"a CONSTRUCT template with blank nodes and output {output}")
+    output = output_of(registration, query, profile)
+    check_after(registration, query)
     _check_bounds(registration, query)
-    _check_view(registration, query)
+    check_view(registration, query)
     t0 = registration.t0 if registration.t0 is not None else query.t0_ms
     report, non_empty = _report(registration, query, profile, t0)
     iri = registration.result_iri or (query.result_iri.value if query.result_iri is not None else None)
@@ -186,40 +189,17 @@ def prepare(
     )
 
 
-def _output(query: ContinuousQuery, profile: Profile) -> Output:
-    # A plain SPARQL text that stays open tells its changes, whatever leaves or comes.
-    if query.dialect == "sparql" and not query.windows:
-        return "changes" if query.form != "construct" or not query.makes_blank_nodes else "istream"
-    return "istream" if profile == "cqels" or query.once_per is not None else "rstream"
-
-
 def _check_bounds(registration: Registration, query: ContinuousQuery) -> None:
     """`closed` and `closed-open` only name what a window has by itself; otherwise they would be ignored."""
     for window in query.windows:
+        if window.spec.keys:
+            keys_of(window.spec)  # refuses a pattern that is no query of its own
         bounds = kind_of(window.spec).bounds
         if bounds is not None and registration.bounds not in (None, bounds, "open-closed"):
             raise UnsupportedError(
                 f"the bounds {registration.bounds} for {show_window(window.spec)}",
                 hint=f"Its own bounds are {bounds}; open-closed can be asked for.",
             )
-
-
-def _check_view(registration: Registration, query: ContinuousQuery) -> None:
-    """What INTO GRAPH, in the text or the registration, needs of a query."""
-    asked, said = registration.into_graph, query.into_graph
-    if asked is not None and said is not None and asked != said.value:
-        raise InputError(f"the view is <{said.value}> in the text and <{asked}> in the registration")
-    if asked is None and said is None:
-        return
-    if query.form != "construct":
-        raise InputError(f"into_graph needs a CONSTRUCT query, this is {query.form.upper()}")
-    if any(quad.graph is not None for quad in query.template):
-        raise InputError(
-            "the template has a GRAPH block, but all triples of a view go into its own graph",
-            hint="leave GRAPH out of the template, or register a query for each graph",
-        )
-    if query.makes_blank_nodes:
-        raise UnsupportedError("a CONSTRUCT template with blank nodes and INTO GRAPH")
 
 
 def _report(
@@ -246,10 +226,18 @@ def _report(
             "REPORT PERIODIC needs its period",
             hint='Write COMPUTED EVERY PT10S or register with "report": {"periodic": "10s"}',
         )
-    own = "on-content-change" if profile == "cqels" else "on-window-close"
+    sequences = any(w.spec.sequence is not None for w in query.windows)
+    # Steps of SEQ may name a window for its stream alone.
+    read = {each.name for each in all_nodes(query.root) if isinstance(each, Window)} if sequences else None
+    closes = any(
+        kind_of(w.spec).closes
+        for w in query.windows
+        if read is None or w.name in read or any(isinstance(each, Var) for each in read)
+    )
+    own = "on-content-change" if profile == "cqels" or (sequences and not closes) else "on-window-close"
     said = [word for word in ("on-window-close", "on-content-change") if word in words]
     kind = asked or next(iter(said), own)
-    if kind == "on-window-close" and query.windows and not any(kind_of(w.spec).closes for w in query.windows):
+    if kind == "on-window-close" and query.windows and not closes:
         shown = ", ".join(show_window(w.spec) for w in query.windows)
         raise InputError(
             f"no window of the query ever closes ({shown}), so on-window-close would report nothing",

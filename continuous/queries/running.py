@@ -12,7 +12,9 @@ from typing import Literal as OneOf
 from pyoxigraph import NamedNode
 
 from quadrill.store.changes.commit import Commit
+from quadrill.store.feeds.feed import Feed
 from quadrill.store.quads.meters import Meter
+from quadrill.store.quads.views import View
 from quadrill.store.results import one_line
 
 from ..durable.turns import TurnQueue
@@ -20,10 +22,9 @@ from ..errors import BudgetError, reason_of
 from ..evaluate.evaluator import CommonSeat, Evaluator, Windows
 from ..inputs import StreamInput
 from ..output.current import CurrentAnswer, Emission, emission_of
-from ..output.emission import ChangedAnswer, EmitElement, Event, Moment, refuse
-from ..output.feed import Feed
-from ..output.views import View
+from ..output.emission import ChangedAnswer, EmitElement, Event, Moment, SelectEmission, refuse
 from ..plan.plan_state import PlanState
+from ..rows import Solution
 from ..settings import EngineSettings
 from ..static.static_inputs import StaticInputs
 from ..windows.query_streams import Transaction
@@ -103,6 +104,16 @@ class RunningQuery:
             prepared.limits.kept,
         )
 
+        if (
+            (prepared.output, prepared.report.kind) == ("rstream", "on-window-close")
+            and isinstance(self.emission, SelectEmission)
+            and not prepared.non_empty
+            and prepared.into_graph is None
+            and prepared.registration.memory is None
+            and len(prepared.query.windows) == 1
+        ):
+            evaluator.list_windows()
+
         def streams_of(window: str) -> list[str] | None:
             bound = evaluator.streams_of_variable(NamedNode(window))
             return None if bound is None else sorted(stream.value for stream in bound)
@@ -115,6 +126,7 @@ class RunningQuery:
             non_empty=prepared.non_empty,
             max_empty_windows=settings.max_empty_windows,
             lateness_ms=prepared.registration.lateness,
+            after_ms=prepared.after_ms,
             content_of=evaluator.content_of,
             variable_streams=streams_of,
         )
@@ -215,6 +227,7 @@ class RunningQuery:
         self, companions: Collection[RunningQuery], timeline: QueryTimeline, inputs: Meter
     ) -> None:
         """Its time and its rate are those of others from now on."""
+        self.settle()
         taken, late, behind = self.counts()
         shared = timeline.inputs
         self.ahead = (taken - shared.taken, late - shared.late, behind - shared.behind)
@@ -235,9 +248,11 @@ class RunningQuery:
         self.feed.publish([], self._current(self.last_step, self.last_version, answer))
 
     def settle(self) -> None:
-        """Bring its figures to the newest evaluation."""
+        """Bring its figures, and what others go on from, to the newest evaluation."""
         if self.seat is not None:
             self.seat.settle()
+        elif self.last_step is not None:
+            self.evaluator.catch_up(self.last_step.at, self.timeline.windows.contents)
 
     def counts(self) -> tuple[int, int, int]:
         """Elements taken, late, and behind other streams, since it began."""
@@ -262,7 +277,9 @@ class RunningQuery:
         A query that is evaluated only when windows close, or every so often, tells nothing now.
         """
         at = self.timeline.instant if self.prepared.query.windows else at_ms
-        if at is not None and self.on_commit and self.state == "running":
+        if at is None or at < self.timeline.quiet_until:
+            return
+        if self.on_commit and self.state == "running":
             self.evaluate(Evaluation(at, "tick"), now_ms, self.timeline.windows.contents)
 
     def evaluate(self, step: Evaluation, now_ms: int, windows: Windows) -> None:
@@ -279,7 +296,7 @@ class RunningQuery:
 
     def tell(self, step: Evaluation, answer: ChangedAnswer, now_ms: int) -> None:
         """Publish what follows from an answer."""
-        version = _version(self)
+        version = version_of(self)
         revised = self.last_answer_id if step.revises else None
         sources = self.prepared.sources
         marks = None if sources is None else sources.marks()
@@ -291,7 +308,7 @@ class RunningQuery:
         if 0 < most < size:
             refuse(size, most)
         if self.view is not None:
-            self.view.take(answer.deleted, answer.inserted, step.at)
+            keep_view(self, self.view, answer.deleted, answer.inserted, step.at)
         self.publish(step, version, events, answer, now_ms, step.at)
 
     def publish(
@@ -335,7 +352,16 @@ class RunningQuery:
         self.feed.publish([("progress", one_line(document))])
 
 
-def _version(running: RunningQuery) -> int:
+def keep_view(
+    running: RunningQuery, view: View, deleted: Sequence[Solution], inserted: Sequence[Solution], at: int
+) -> None:
+    """The graph that is kept equal to the answer follows the rows that went and came."""
+    construct = running.evaluator.construct
+    gone, come = ([quad for row in rows for quad in construct([row], at)] for rows in (deleted, inserted))
+    view.take(gone, come)
+
+
+def version_of(running: RunningQuery) -> int:
     """The version of the dataset that an evaluation now reflects."""
     return running.static.version if running.statics is None else running.statics.steps.frontier.version
 
@@ -364,17 +390,17 @@ def _work_off(running: RunningQuery, steps: Iterator[Step], now_ms: int) -> None
 
 def _run(running: RunningQuery, given: Sequence[Transaction], now_ms: int) -> int:
     """Work off the first of some transactions at once; how many they were."""
-    version = _version(running)
+    version = version_of(running)
     found = running.evaluator.run(given, running.timeline, running.emission, version)
     if found is None:
         return 0
     ran, answer = found
     if ran.instants:
         cause: Cause = "elements" if ran.entered else "time"
-        last = tuple.__new__(Evaluation, (ran.at, cause, None, False, False))
+        last, told = tuple.__new__(Evaluation, (ran.at, cause, None, False, False)), ran.told
         running.evaluations += ran.instants - 1
-        running.publish(last, version, ran.events, answer, now_ms, ran.told_at)
-        if not ran.last:
+        running.publish(last, version, told.events, answer, now_ms, told.at)
+        if not told.last:
             running.last_answer_id = None
     if ran.error is not None:
         raise ran.error

@@ -17,7 +17,7 @@ from ..windows.query_streams import RECORDS as TIMELINE_RECORDS
 from ..windows.query_streams import TimelineSnapshot
 from ..windows.reports import Evaluation
 from ..windows.timeline import QueryTimeline
-from .running import RunningQuery, State
+from .running import RunningQuery, State, keep_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,5 +155,5 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot) -> None:
         except BudgetError:
             return
         if running.view is not None:
-            running.view.take((), last.rows, at)
+            keep_view(running, running.view, (), last.rows, at)
         running.answered_by(last)

@@ -22,9 +22,9 @@ from pathlib import Path
 from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.logs.checkpoint_file import publish
 from quadrill.store.logs.held import HeldFiles
+from quadrill.store.logs.journal import Journal, held_files
 from quadrill.store.logs.process_copy import COPIES, Copy
 
-from ..durable.journal import Journal, held_files
 from ..errors import EngineStoppedError
 from ..lifecycle.lifecycle import members_of
 from ..lifecycle.parts import EngineParts

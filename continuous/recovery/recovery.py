@@ -15,15 +15,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from quadrill.store.errors import GoneError, StoreFormatError, StoreUnwritableError, UnsupportedError
+from quadrill.store.logs.journal import Journal, JournalRecord
 
-from ..durable.journal import Journal, JournalRecord
 from ..errors import reason_of
+from ..language.registration import Registration
 from ..lifecycle.lifecycle import QueryLifecycle
 from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import Entry
-from ..queries.registration import Registration
 from ..queries.running import RunningQuery
 from ..queries.snapshot import QuerySnapshot, restore
+from ..streams.movements import begin_again
 from .checkpoint import read_state
 from .checkpointer import Checkpointer
 from .replay import Replay, registration_of
@@ -220,8 +221,7 @@ class Recovery:
         parts.sequencer.settle()
         for stream in parts.streams:
             # The time that the server was away is no silence of the stream.
-            if stream.last_input_ms is not None:
-                stream.heard(parts.clock)
+            begin_again(stream, parts.clock)
         parts.turns.processed = journal.log.last
 
     def reconcile(self) -> None:

@@ -13,17 +13,18 @@ from typing import Any
 
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import GoneError, QuadrillError
+from quadrill.store.logs.journal import Journal, JournalRecord
 
-from ..durable.journal import Journal, JournalRecord, input_of
+from ..durable.records import input_of
 from ..durable.turns import InputTurn, Turn
 from ..errors import BudgetError, reason_of
 from ..evaluate.evaluator import Evaluator
 from ..inputs import StreamInput
+from ..language.registration import Registration
 from ..lifecycle.lifecycle import QueryLifecycle
 from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import Entry
 from ..queries.prepare import PreparedQuery
-from ..queries.registration import Registration
 from ..remote.spec import SourceSpec
 from ..scheduler import turn_kinds as kinds
 from ..static.reading import Past

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from quadrill.store.feeds.feed import Outbox
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.quads.views import ViewRegistry
 from quadrill.store.results import one_line
 
 from ..durable.turns import TurnQueue
 from ..inputs import StreamInput
-from ..output.feed import Outbox
-from ..output.views import ViewRegistry
+from ..language.registration import Registration
 from ..queries.catalogue import Entry, Pending, QueryCatalogue
 from ..queries.prepare import PreparedQuery
-from ..queries.registration import Registration
 from ..queries.running import RunningQuery
 from ..remote.described import period_of
 from ..remote.source_registry import SourceRegistry

@@ -11,20 +11,21 @@ from pyoxigraph import NamedNode
 
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import LimitError, QuadrillError
+from quadrill.store.feeds.feed import Outbox
 from quadrill.store.registry.records import QueryState
 
 from ..durable.turns import TurnQueue
 from ..errors import BudgetError
 from ..groups.group import Group
 from ..groups.registry import GroupRegistry, Joined
-from ..inputs import Arrival, StreamInput
-from ..output.feed import Outbox
+from ..inputs import NEVER, Arrival, StreamInput
 from ..queries.catalogue import Pending, QueryCatalogue
 from ..queries.prepare import PreparedQuery
 from ..queries.running import RunningQuery
 from ..settings import EngineSettings
 from ..streams.accept import Acceptor, StreamState
 from ..streams.dead_letters import Reason
+from ..streams.movements import idle_in, tick, ticks_at
 from ..streams.registry import StreamRegistry
 from .turn_kinds import RefreshTurn
 
@@ -71,7 +72,7 @@ class Timetable:
             due, looked = self._due.get(state.iri), state.looked_steady
             if (due is not None and due <= now) or looked is None or steady - looked >= every_ms:
                 state.looked_steady = steady
-                self._acceptor.tick(state, now)
+                tick(self._acceptor, self._turns, state, now)
         for name, (at, every) in list(self._timers.items()):
             if at <= steady:
                 self._timers[name] = self._turns.clock.steady_ms() + every, every
@@ -84,12 +85,12 @@ class Timetable:
         due = [now + at_most, *(now + at - steady for at, _ in self._timers.values())]
         self._due.clear()
         for state in self._streams:
-            if state.record.stamping == "arrival":
+            if ticks_at(state, NEVER) is not None:
                 instants = [reader.timeline.next_due() for reader in self._readers.get(state.iri, ())]
-                found = [instant + state.lateness_ms for instant in instants if instant is not None]
-                if found:
-                    self._due[state.iri] = min(found)
-            elif (left := state.idle_in(self._turns.clock)) is not None:
+                found = [ticks_at(state, instant) for instant in instants if instant is not None]
+                if due_at := [at for at in found if at is not None]:
+                    self._due[state.iri] = min(due_at)
+            elif (left := idle_in(state, self._turns.clock)) is not None:
                 self._due[state.iri] = now + left
         return max(1, min([*due, *self._due.values()]) - now)
 
@@ -225,6 +226,7 @@ class Router:
         running.evaluator.budget.stop = ""
         self.part(running)
         self._leave_group(running)
+        running.settle()
         running.state = state
         if state == "running":
             self._move([running], lambda running: running.evaluate_now(self._turns.at, self._turns.at))

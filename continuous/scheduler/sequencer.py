@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from quadrill.store.errors import StoreUnwritableError
+from quadrill.store.feeds.feed import Outbox
+from quadrill.store.quads.views import ViewRegistry
 from quadrill.store.threads import Threads
 
 from ..durable.turns import InputTurn, Turn, TurnQueue
-from ..output.feed import Outbox
-from ..output.views import ViewRegistry
 from ..remote.fetching import SourceTurn
 from ..static.reading import Swap
 from ..static.table_registry import TableRegistry

@@ -11,8 +11,8 @@ from quadrill.store.registry.records import QueryState
 
 from ..durable.turns import Turn
 from ..inputs import LogRecord
+from ..language.registration import Registration
 from ..queries.catalogue import Entry, Pending
-from ..queries.registration import Registration
 from ..queries.running import RunningQuery
 
 

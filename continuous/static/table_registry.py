@@ -101,7 +101,7 @@ class TableRegistry:
         """Watch no more commits."""
         self.recomputer.close()
         if self.kept is not None:
-            self.kept.close()
+            self.kept.rows.close()
         self.commits.stop()
 
     # --- making and dropping --------------------------------------------------------------------

@@ -12,20 +12,20 @@ from typing import Any
 from pyoxigraph import Quad
 
 from quadrill.store.documents.own_terms import with_own_blank_nodes
-from quadrill.store.documents.times import format_instant
-from quadrill.store.errors import InputError, LimitError
+from quadrill.store.errors import LimitError
 from quadrill.store.pushes.decode import PROV_GENERATED_AT_TIME, BadElement, Decoded
 from quadrill.store.registry.records import Stamping, StreamRecord
 
 from ..clock import Clock
+from ..durable.records import note_input
 from ..durable.turns import InputTurn, TurnQueue, weight_of
-from ..inputs import Advance, Arrival, Element, Idle, LogRecord, StreamInput, StreamTime
+from ..inputs import Advance, Arrival, Element, LogRecord, StreamInput, StreamTime
 from ..settings import EngineSettings
 from .checks import checked
 from .dead_letters import DeadLetter, DeadLetters
 from .receipts import PushReceipt, Receipts
 
-_FIGURES = "seen floor idle next_seq accepted late dropped refused last_input_ms derived".split()
+_FIGURES = "seen floor idle next_seq accepted late dropped refused last_input_ms derived promised".split()
 _figures_of = attrgetter(*_FIGURES)
 _made = tuple.__new__  # a named tuple without its function of names
 _time_of, _statements_of, _blank_of = attrgetter("at"), attrgetter("statements"), attrgetter("blank")
@@ -42,6 +42,7 @@ class StreamState:
         derived: how many of the accepted elements queries made; the others were pushed.
         last_input_ms: when something came last, ``last_input_steady`` by the clock that never jumps.
         looked_steady: when the clock was last looked at for it, by the same clock.
+        promised: the time of the last heartbeat, where no element has come since.
         derived_from: the query that makes it.
         dropped_for_good: it was dropped; nothing enters any more.
     """
@@ -67,6 +68,7 @@ class StreamState:
     last_input_ms: int | None = None
     last_input_steady: int | None = None
     looked_steady: int | None = None
+    promised: int | None = None
     derived_from: str | None = None
     reader_lateness: dict[str, int] = field(default_factory=dict)
     dropped_for_good: bool = False
@@ -171,20 +173,14 @@ class StreamState:
         self.last_input_ms = clock.now_ms()
         self.last_input_steady = clock.steady_ms()
 
-    def idle_in(self, clock: Clock) -> int | None:
-        """Milliseconds until silence makes it idle, at most 0 when it does; None when it never will."""
-        if self.idle or not self.idle_timeout_ms or self.last_input_steady is None:
-            return None
-        return self.last_input_steady + self.idle_timeout_ms - clock.steady_ms()
-
     def figures(self) -> list[Any]:
         """Time and counts, for a record of the journal."""
         return [*_figures_of(self)]
 
     def restore_figures(self, figures: list[Any]) -> None:
         """Time and counts of `figures` again."""
-        # Records of input logs from before queries' elements were counted by themselves have none at the end.
-        for name, value in zip(_FIGURES, [*figures, 0], strict=False):
+        # Records of input logs of earlier releases have none of the last ones.
+        for name, value in zip(_FIGURES, [*figures, *(0, None)[len(figures) - 9 :]], strict=True):
             setattr(self, name, value)
 
     def begin_anew(self, *, counted: bool) -> None:
@@ -294,6 +290,7 @@ class Acceptor:
         made = [*map(Element, statements, times, count(first))]
         entering, late, dropped = stream.take(made, times, watermark)
         if made:
+            stream.promised = None
             stream.last_input_ms, stream.last_input_steady = now, self._clock.steady_ns() // 1_000_000
             if record.stamping is None:
                 self._stamp(stream, "arrival" if elements[0].at is None else "event")
@@ -314,7 +311,7 @@ class Acceptor:
         noted = bool(made or members)
         members["late"], members["dropped"] = late, dropped
         if event is not None:
-            return receipt, self._log(stream, event, now, made, members)
+            return receipt, self.log(stream, event, now, made, members)
         if noted:
             self._note(stream, None, now, made, members)
         return receipt, None
@@ -330,7 +327,7 @@ class Acceptor:
         stream.seen = element.event_time if stream.seen is None else max(stream.seen, element.event_time)
         stream.dead_letters.remove([letter])
         event = Arrival(stream.iri, (element,), before, stream.time, True)
-        return self._log(stream, event, self._clock.now_ms(), [element], {"retried": letter.id})
+        return self.log(stream, event, self._clock.now_ms(), [element], {"retried": letter.id})
 
     def forget(self, stream: StreamState, letters: Sequence[DeadLetter]) -> None:
         """Drop dead letters for good, called under the lock."""
@@ -367,49 +364,9 @@ class Acceptor:
         if journal is None:
             turns.order += 1
         elif not journal.silent:
-            turns.order = journal.note_input("derived", event)
+            turns.order = note_input(journal, "derived", event)
         stream.retain(turns.order, event)
         self.derived.append(event)
-
-    # --- time without data ----------------------------------------------------------------------
-
-    def heartbeat(self, stream: StreamState, at: int) -> InputTurn:
-        """Move a stream's watermark without data, called under the lock; the turn.
-
-        Raises:
-            InputError: too far in the future.
-            BackPressureError: the queue is full.
-        """
-        self._turns.require_room(1, self._settings.queue_elements)
-        now, watermark = self._clock.now_ms(), stream.watermark
-        reach = max(now, watermark if watermark is not None else now)
-        if at > reach + self._settings.max_future_ms:
-            raise InputError(
-                f"the heartbeat {format_instant(at)} is more than {self._settings.max_future_ms} ms "
-                "ahead of the clock and of its stream's watermark",
-                code="future",
-            )
-        stream.heard(self._clock)
-        stream.idle = False
-        stream.guarantee(at)
-        return self._log(stream, Advance(stream.iri, stream.time), now)
-
-    def tick(self, stream: StreamState, now: int) -> None:
-        """The wall clock moves arrival-stamped streams; a silent event-stamped one becomes idle."""
-        with self._lock:
-            if stream.derived_from is not None:
-                return
-            if stream.record.stamping == "arrival":
-                if stream.guarantee(now - stream.lateness_ms):
-                    self._log(stream, Advance(stream.iri, stream.time), now)
-                return
-            left = stream.idle_in(self._clock)
-            if left is not None and left <= 0:
-                stream.idle = True
-                # Nothing is waited for any more: what was held back by lateness can go.
-                if stream.seen is not None:
-                    stream.guarantee(stream.seen)
-                self._log(stream, Idle(stream.iri, stream.time), now)
 
     # --- the log --------------------------------------------------------------------------------
 
@@ -426,9 +383,9 @@ class Acceptor:
             self._turns.order += 1
         else:
             members = {"stream": stream.iri, **(members or {}), "figures": [*_figures_of(stream)], "now": now}
-            self._turns.order = self._journal.note_input("input", event, elements, members)
+            self._turns.order = note_input(self._journal, "input", event, elements, members)
 
-    def _log(
+    def log(
         self,
         stream: StreamState,
         event: StreamInput,

@@ -7,27 +7,21 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, get_args
+from typing import Any
 
 from quadrill.store.documents.members import (
     NAME,
-    Read,
-    check_iri,
     check_name,
-    flag,
     free_name,
     iri_of,
-    one_of,
 )
-from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import ConflictError, InputError, NotFoundError
 from quadrill.store.registry import Registry
-from quadrill.store.registry.records import LatePolicy, Stamping, StreamRecord
+from quadrill.store.registry.records import Stamping, StreamRecord
 
 from ..clock import Clock
 from ..inputs import Arrival, Element, Idle, LogRecord, StreamInput
-from ..language.mapping.declaration import read_declaration
-from ..language.mapping.mapping import compiled
+from ..language.stream_options import OPTION_FIELDS, declared
 from ..settings import EngineSettings
 from .accept import StreamState
 from .dead_letters import DeadLetter, DeadLetters, Reason
@@ -108,8 +102,8 @@ class StreamRegistry:
             if found is None:
                 address = iri or iri_of(check_name(name or "", "stream name"), self._settings.base_iri)
                 chosen = name or free_name(address, self.known)
-                return None, _record(chosen, address, options, self._settings, self._clock.now_ms())
-            record = _record(found.name, found.iri, options, self._settings, found.record.created_ms)
+                return None, self._read(chosen, address, options, self._clock.now_ms())
+            record = self._read(found.name, found.iri, options, found.record.created_ms)
             if record.stamping is None and (found.accepted or found.record.mapping is None):
                 record = replace(record, stamping=found.record.stamping)
             elif found.accepted and record.stamping != found.record.stamping:
@@ -119,6 +113,10 @@ class StreamRegistry:
                     code="stamping",
                 )
             return found, record
+
+    def _read(self, name: str, iri: str, options: dict[str, Any], created_ms: int) -> StreamRecord:
+        plain = StreamRecord(name, iri, self._settings.lateness_ms, declared=True, created_ms=created_ms)
+        return declared(plain, options, self._settings.base_iri)
 
     def _existing(self, iri: str | None, name: str | None) -> StreamState | None:
         by_name = None if name is None else self.find(name)
@@ -281,7 +279,7 @@ class StreamRegistry:
     def _write(self, record: StreamRecord) -> None:
         if self._registry is None:
             return
-        changes = {each: getattr(record, each) for each, _ in _OPTIONS.values()}
+        changes = {each: getattr(record, each) for each in OPTION_FIELDS}
         try:
             self._registry.update_stream(record.name, **changes, declared=record.declared)
         except NotFoundError:
@@ -299,49 +297,3 @@ def _since(records: Iterable[LogRecord], from_ms: int) -> Iterator[LogRecord]:
         watermark = event.after.watermark()
         if isinstance(event, Idle) or (watermark is not None and watermark >= from_ms):
             yield record
-
-
-_OPTIONS: dict[str, tuple[str, Read]] = {
-    "lateness": ("lateness_ms", duration_ms),
-    "late": ("late", one_of(*get_args(LatePolicy))),
-    "idle_timeout": ("idle_timeout_ms", duration_ms),
-    "retention": ("retention_ms", duration_ms),
-    "timestamp_property": ("timestamp_property", lambda value, _: check_iri(value) if value else None),
-    "stamping": ("stamping", one_of(*get_args(Stamping))),
-    "quoted_asserted": ("quoted_asserted", flag),
-    "mapping": ("mapping", lambda value, _: read_declaration(value).text()),
-}
-"""The members of a declaration: the field of the record and what reads it."""
-
-
-def _record(
-    name: str, iri: str, options: dict[str, Any], settings: EngineSettings, created_ms: int
-) -> StreamRecord:
-    """A declared stream; raises InputError for an unknown option or a wrong value."""
-    unknown = sorted(set(options) - set(_OPTIONS))
-    if unknown:
-        raise InputError(f"a stream has no option {unknown[0]!r}", hint=f"Options are {', '.join(_OPTIONS)}")
-    record = StreamRecord(
-        check_name(name, "stream name"),
-        check_iri(iri),
-        settings.lateness_ms,
-        declared=True,
-        created_ms=created_ms,
-    )
-    given = {each: value for each, value in options.items() if each in _OPTIONS and value is not None}
-    record = replace(
-        record, **{_OPTIONS[each][0]: _OPTIONS[each][1](value, each) for each, value in given.items()}
-    )
-    return record if record.mapping is None else _mapped(record, record.mapping, settings.base_iri)
-
-
-def _mapped(record: StreamRecord, mapping: str, base_iri: str) -> StreamRecord:
-    """A record whose mapping is right; it says where the times of elements come from.
-
-    Raises:
-        InputError, QueryTextError, UnsupportedError: the mapping is wrong.
-    """
-    timed = compiled(mapping, base_iri).declaration.time is not None
-    if timed and record.stamping == "arrival":
-        raise InputError("a stream stamped at arrival takes no time from its records", hint="Leave out time.")
-    return replace(record, stamping=record.stamping or ("event" if timed else "arrival"))

@@ -227,10 +227,14 @@ class EncodedContent:
 
     ``union`` says what triples outside GRAPH match: the union of all graphs, where a triple in two graphs is
     there once, or the default graph.
+    With ``by_text`` elements that take the place of all others are ``waiting``: they have keys from when
+    somebody asks for those. Whoever sets it tells of what waits before it is replaced.
     Law: the running sum of the changes is the set of the live elements.
     """
 
     level = 0
+    by_text = False
+    waiting: Sequence[Element] = ()
 
     def __init__(self, coder: ElementCoder, wanted: Predicates = None, *, union: bool = True) -> None:
         self._coder = coder
@@ -252,13 +256,37 @@ class EncodedContent:
     @property
     def content(self) -> Mapping[IdRow, int]:
         """The live keys, each with the number of its occurrences."""
+        self.settle()
         return self.counts
 
     def __len__(self) -> int:
-        return len(self.counts)
+        texts = None if self.wanted is None else {self._coder.terms.text_of[each] for each in self.wanted}
+        waiting = {quad for each in self.waiting for quad in each.statements if not texts or quad[1] in texts}
+        return len(self.counts) + len(waiting)
+
+    def settle(self) -> None:
+        """Let those that wait have keys."""
+        if self.waiting:
+            waiting, self.waiting, self.occurrences = self.waiting, (), 0
+            self.add(*waiting)
+
+    def replace(self, leaving: Sequence[Element], entering: Sequence[Element]) -> None:
+        """Let all elements leave and others enter."""
+        if not self.by_text:
+            # Entering first keeps what stays.
+            self.add(*entering)
+            self.remove(*leaving)
+            return
+        if self.waiting:
+            self.occurrences = 0
+        else:
+            self.remove(*leaving)
+        self.waiting = entering
+        self.occurrences += sum([len(each.statements) for each in entering])
 
     def add(self, *elements: Element) -> None:
         """Let elements enter."""
+        self.settle()
         counts, changes, wanted, coder = self.counts, self.changes, self.wanted, self._coder
         plain = coder.encode(elements)
         for place, element in enumerate(elements):
@@ -282,6 +310,7 @@ class EncodedContent:
 
     def remove(self, *elements: Element) -> None:
         """Let elements leave."""
+        self.settle()
         counts, changes, wanted, coder = self.counts, self.changes, self.wanted, self._coder
         stamp = coder.stamp
         for element in elements:
@@ -303,6 +332,7 @@ class EncodedContent:
 
     def apply(self, keys: Delta) -> None:
         """Let occurrences of keys enter and leave."""
+        self.settle()
         for key, weight in keys.items():
             before = key in self.counts
             self.occurrences += weight
@@ -315,6 +345,7 @@ class EncodedContent:
 
     def take(self) -> Taken:
         """The change since the last call, as triples and as quads of named graphs."""
+        self.settle()
         changes = self.changes
         if not changes:
             return NOTHING
@@ -325,6 +356,7 @@ class EncodedContent:
 
     def before(self, taken: Delta | None = None) -> list[IdRow]:
         """The content as it was at the last `take`, or before the keys that were taken then."""
+        self.settle()
         changes = self.changes if taken is None else taken
         stayed = [key for key in self.counts if key not in changes]
         return stayed + [key for key, weight in changes.items() if weight < 0]

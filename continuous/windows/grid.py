@@ -36,7 +36,8 @@ class GridWindow(WindowOperator):
     Window k covers  [t0 + k*slide, t0 + k*slide + width)  and closes when the watermark reaches its end;
     with ``open_closed`` it covers  (open, close]  and can only be known closed once the watermark has
     passed its end (the timeline sees to that through `closes_after`). Without ``t0_ms`` the grid is
-    aligned to the epoch and k may be negative; with it k >= 0.
+    aligned to the epoch and k may be negative; with it k >= 0. With ``past_ms`` it closes no sooner, but
+    holds only what is before  close - past_ms.
 
         width 10, slide 5       0         5         10        15        20
         k = -1             [----|---------)                            closes at 5
@@ -47,9 +48,16 @@ class GridWindow(WindowOperator):
     """
 
     def __init__(
-        self, width_ms: int, slide_ms: int, *, t0_ms: int | None = None, open_closed: bool = False
+        self,
+        width_ms: int,
+        slide_ms: int,
+        *,
+        past_ms: int = 0,
+        t0_ms: int | None = None,
+        open_closed: bool = False,
     ) -> None:
         self._width = width_ms
+        self._past = past_ms
         self._slide = slide_ms
         self._t0 = t0_ms
         self.closes_after = open_closed
@@ -61,6 +69,11 @@ class GridWindow(WindowOperator):
     def closed(self) -> Interval | None:
         """The bounds of the window that closed last."""
         return self.state.closed
+
+    @property
+    def closed_at(self) -> int | None:
+        """The instant of the last close."""
+        return None if self.state.closed is None else self.state.closed.close + self._past
 
     def start(self, origin: int) -> None:
         """Choose the first window: the first whose end lies after ``origin``."""
@@ -93,7 +106,7 @@ class GridWindow(WindowOperator):
         assert following is not None
         for element in chain(self.state.shown, self.state.waiting):
             # The close of the first window, from the next one on, that covers the element.
-            after = element.event_time + (0 if self.closes_after else 1)
+            after = element.event_time + self._past + (0 if self.closes_after else 1)
             close = following + max(0, -((following - after) // self._slide)) * self._slide
             if self._holds(self._ending(close), element.event_time):
                 return close
@@ -132,7 +145,7 @@ class GridWindow(WindowOperator):
         return len(self.live) + self.state.waiting_quads
 
     def _ending(self, close: int) -> Interval:
-        return Interval(close - self._width, close)
+        return Interval(close - self._width, close - self._past)
 
     def _holds(self, interval: Interval, event_time: int) -> bool:
         if self.closes_after:
@@ -148,7 +161,7 @@ class GridWindow(WindowOperator):
         """
         state, shown, waiting = self.state, self.state.shown, self.state.waiting
         state.closed, state.next_close = self._ending(close), close + self._slide
-        first, end = state.closed.open + self.closes_after, close + self.closes_after
+        first, end = state.closed.open + self.closes_after, state.closed.close + self.closes_after
         entering: list[Element] = []
         while waiting and waiting[0].event_time < end:
             entering.append(waiting.popleft())
@@ -156,9 +169,12 @@ class GridWindow(WindowOperator):
         if entering and entering[0].event_time < first:
             # Between two windows of a slide greater than the width.
             entering = [element for element in entering if element.event_time >= first]
-        shown.extend(entering)
-        self.live.add(*entering)
         leaving: list[Element] = []
         while shown and shown[0].event_time < first:
             leaving.append(shown.popleft())
-        self.live.remove(*leaving)
+        if shown:
+            self.live.add(*entering)
+            self.live.remove(*leaving)
+        else:
+            self.live.replace(leaving, entering)
+        shown.extend(entering)

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 from quadrill.store.documents.times import show_duration
 
-from ..algebra.query import WindowSpec
+from ..algebra.query import Sequence, WindowSpec
 from ..language.windows import WindowWord, add_word, remove_word
 from .counting import BatchWindow, ElementsWindow, TriplesWindow
 from .grid import GridWindow
-from .operator import AllWindow, RangeWindow, WindowOperator
+from .keyed import LatestWindow, SessionWindow
+from .keys import keys_of
+from .operator import AllWindow, PastWindow, RangeWindow, WindowOperator
+from .sequence import SequenceWindow, StepInput
 
 _PER_SECOND = 10.0
 _PER_ELEMENT = 4.0
@@ -34,6 +38,7 @@ class WindowKind:
         shown: the window as a query text writes it.
         size: about how many quads it holds, by which joins over whole contents are ordered.
         closes: the window has closes, which on-window-close reports; otherwise its content slides.
+        waits: an element may enter later than it is taken, or not at all.
         bounds: the bounds that it has by itself, where a registration may ask for others.
         word: how a query text writes it, where its grammar does not know the kind by itself.
     """
@@ -43,6 +48,7 @@ class WindowKind:
     shown: Callable[[WindowSpec], str]
     size: Callable[[WindowSpec], float] = lambda spec: UNKNOWN_SIZE
     closes: bool = False
+    waits: bool = False
     bounds: str | None = None
     word: WindowWord | None = None
 
@@ -80,8 +86,17 @@ def show_window(spec: WindowSpec) -> str:
     return f"[{kind_of(spec).shown(spec)}]"
 
 
+def _show_range(spec: WindowSpec) -> str:
+    past = f" TO {show_duration(spec.past_ms)}" if spec.past_ms else ""
+    return f"RANGE {show_duration(spec.width_ms)}{past}"
+
+
+def _show_keys(word: str, spec: WindowSpec) -> str:
+    return f"{word} BY {' '.join(f'?{each.name}' for each in spec.keys)}" if spec.keys else ""
+
+
 def _size_of_range(spec: WindowSpec) -> float:
-    return max(_PER_ELEMENT, spec.width_ms / 1000 * _PER_SECOND)
+    return max(_PER_ELEMENT, (spec.width_ms - spec.past_ms) / 1000 * _PER_SECOND)
 
 
 for _kind in (
@@ -89,8 +104,16 @@ for _kind in (
     WindowKind(
         "range",
         lambda spec, t0_ms, open_closed: RangeWindow(spec.width_ms, open_start=open_closed),
-        lambda spec: f"RANGE {show_duration(spec.width_ms)}",
+        _show_range,
         _size_of_range,
+        bounds="closed",
+    ),
+    WindowKind(
+        "past",
+        lambda spec, t0_ms, open_closed: PastWindow(spec.width_ms, spec.past_ms, open_start=open_closed),
+        _show_range,
+        _size_of_range,
+        waits=True,
         bounds="closed",
     ),
     WindowKind(
@@ -98,13 +121,30 @@ for _kind in (
         lambda spec, t0_ms, open_closed: GridWindow(
             spec.width_ms,
             spec.slide_ms,
+            past_ms=spec.past_ms,
             t0_ms=t0_ms if spec.t0_ms is None else spec.t0_ms,
             open_closed=open_closed,
         ),
-        lambda spec: f"RANGE {show_duration(spec.width_ms)} STEP {show_duration(spec.slide_ms)}",
+        lambda spec: f"{_show_range(spec)} STEP {show_duration(spec.slide_ms)}",
         _size_of_range,
         closes=True,
         bounds="closed-open",
+    ),
+    WindowKind(
+        "session",
+        lambda spec, t0_ms, open_closed: SessionWindow(spec.width_ms, keys_of(spec)),
+        lambda spec: f"SESSION {show_duration(spec.width_ms)}{_show_keys(' PARTITION', spec)}",
+        closes=True,
+        waits=True,
+    ),
+    WindowKind(
+        "latest",
+        lambda spec, t0_ms, open_closed: LatestWindow(spec.count, spec.width_ms, keys_of(spec)),
+        lambda spec: (
+            f"LATEST {spec.count}{_show_keys('', spec)}"
+            + (f" WITHIN {show_duration(spec.width_ms)}" if spec.width_ms else "")
+        ),
+        waits=True,
     ),
     WindowKind(
         "triples",
@@ -125,6 +165,20 @@ for _kind in (
         lambda spec: f"ELEMENTS {spec.count} STEP {spec.step}",
         lambda spec: spec.count * _PER_ELEMENT,
         closes=True,
+    ),
+    WindowKind(
+        "sequence",
+        lambda spec, t0_ms, open_closed: SequenceWindow(cast(Sequence, spec.sequence)),
+        lambda spec: f"SEQ WITHIN {show_duration(cast(Sequence, spec.sequence).within_ms)}",
+        lambda spec: 2.0,
+        waits=True,
+    ),
+    WindowKind(
+        "step",
+        lambda spec, t0_ms, open_closed: StepInput(spec.count),
+        lambda spec: "SEQ",
+        lambda spec: 0.0,
+        waits=True,
     ),
     WindowKind("all", lambda spec, t0_ms, open_closed: AllWindow(), lambda spec: "ALL"),
 ):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pyoxigraph import Quad
@@ -71,6 +71,11 @@ class LiveQuads:
                 counts[quad] -= 1
                 if not counts[quad]:
                     del counts[quad], self._latest[quad]
+
+    def replace(self, leaving: Sequence[Element], entering: Sequence[Element]) -> None:
+        """Let all elements leave and others enter."""
+        self.add(*entering)
+        self.remove(*leaving)
 
     @property
     def content(self) -> WindowContent:

@@ -50,6 +50,7 @@ class WindowOperator:
         closes: the window has closes (grids, batches, counted steps): on-window-close reports them. Set from
             its kind.
         closes_after: its closes are due only once the watermark has passed them (``(open, close]``).
+        on_close: the query reports closes, not changes of contents. Set from the query that it is made for.
         stay: how long after its event time an element is out at the latest, in milliseconds; None where
             time does not decide.
         state: what it has become beside its content; None to begin empty after a restart.
@@ -58,6 +59,7 @@ class WindowOperator:
 
     closes = False
     closes_after = False
+    on_close = False
     stay: int | None = None
     state: Any = None
     live: LiveContent
@@ -81,7 +83,8 @@ class WindowOperator:
     def add(self, element: Element) -> bool:
         """Take an element at its event time; True when it entered the visible content.
 
-        A window that closes by counting returns False and queues its closes for `close_next`.
+        A window that closes by counting returns False and queues its closes for `close_next`, where each is
+        told for itself.
         """
         self.live.add(element)
         return True
@@ -92,7 +95,7 @@ class WindowOperator:
             self.add(element)
 
     def close_next(self) -> bool:
-        """Apply the next queued close of a counting window; False when none is queued."""
+        """Apply the next queued close; False when none is queued."""
         return False
 
     def admit(self, element: Element, instant: int) -> bool:
@@ -172,6 +175,62 @@ class RangeWindow(WindowOperator):
         insort(self.state.elements, element, key=ORDER)
         self.live.add(element)
         return True
+
+
+@dataclass(slots=True)
+class PastState(RangeState):
+    """``waiting`` are those to come, in order."""
+
+    waiting: deque[Element] = field(default_factory=deque)
+
+
+class PastWindow(RangeWindow):
+    """``[RANGE a TO b]``: the elements of a while that is over, ``t - a <= event_time <= t - b``.
+
+    event_time   10        20        30
+    RANGE 15 TO 5     [15  ..  25]   enters at event_time + 5, leaves at event_time + 16
+    """
+
+    def __init__(self, width_ms: int, past_ms: int, *, open_start: bool = False) -> None:
+        super().__init__(width_ms, open_start=open_start)
+        self._past = past_ms
+        self.state: PastState = PastState()
+
+    def next_due(self) -> int | None:
+        """The instant at which the next element enters or leaves."""
+        leaves, waiting = super().next_due(), self.state.waiting
+        if not waiting:
+            return leaves
+        enters = waiting[0].event_time + self._past
+        return enters if leaves is None else min(enters, leaves)
+
+    def advance(self, instant: int) -> bool:
+        """Let enter what is old enough at ``instant``, and leave what is too old."""
+        entering, waiting = [], self.state.waiting
+        while waiting and waiting[0].event_time + self._past <= instant:
+            entering.append(waiting.popleft())
+        super().add_all(entering)
+        return super().advance(instant) or bool(entering)
+
+    def add(self, element: Element) -> bool:
+        """The element waits; the visible content stays."""
+        self.state.waiting.append(element)
+        return False
+
+    def add_all(self, elements: Sequence[Element]) -> None:
+        """Elements wait."""
+        self.state.waiting.extend(elements)
+
+    def admit(self, element: Element, instant: int) -> bool:
+        """The element waits for its time, or enters if the window still holds that."""
+        if element.event_time + self._past <= instant:
+            return super().admit(element, instant)
+        insort(self.state.waiting, element, key=ORDER)
+        return False
+
+    def state_size(self) -> int:
+        """Quads in the window and of the elements to come."""
+        return len(self.live) + sum(len(element.statements) for element in self.state.waiting)
 
 
 class AllWindow(WindowOperator):

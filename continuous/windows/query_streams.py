@@ -20,15 +20,17 @@ from typing import Any, NamedTuple, TypeAlias
 from pyoxigraph import NamedNode
 
 from ..algebra.query import WindowDeclaration
-from ..inputs import Advance, Arrival, Element, Idle, StreamInput, StreamTime
+from ..inputs import NEVER, Advance, Arrival, Element, Idle, StreamInput, StreamTime
 from ..rows import Delta
 from .counting import BatchState, ElementsState, Triples, TriplesState
 from .encoded import EncodedContent, WindowKey
 from .grid import GridState, GridWindow
+from .keyed import KeyedState, SessionState
 from .kinds import kind_of
 from .live import ContentSnapshot, LiveQuads, TimesSnapshot
-from .operator import EVENT_TIME, ORDER, LiveContent, RangeState, WindowOperator, WindowState
+from .operator import EVENT_TIME, ORDER, LiveContent, PastState, RangeState, WindowOperator, WindowState
 from .reports import Interval
+from .sequence import SequenceState, SequenceWindow, StepInput
 
 ContentOf = Callable[[NamedNode], LiveContent]
 """Gives an empty content of the kind that a window is to hold."""
@@ -71,7 +73,7 @@ class TimelineSnapshot(NamedTuple):
 
     ``streams`` by IRI in text order, ``windows`` by (window, stream), each as its operator gave it.
     Of the elements ``waiting`` for the watermark there are the places of their streams in ``orders`` and
-    numbers of their pushes.
+    numbers of their pushes. ``quiet_until`` is that of AFTER.
     """
 
     streams: dict[str, View]
@@ -87,6 +89,7 @@ class TimelineSnapshot(NamedTuple):
     late: int
     behind: int
     taken: int
+    quiet_until: int = NEVER
 
 
 RECORDS = {
@@ -99,7 +102,11 @@ RECORDS = {
     "GridSnapshot": GridState,
     "Interval": Interval,
     "OccurrencesSnapshot": Triples,
+    "LatestSnapshot": KeyedState,
+    "PastSnapshot": PastState,
     "RangeSnapshot": RangeState,
+    "SessionSnapshot": SessionState,
+    "SequenceSnapshot": SequenceState,
     "StreamTime": StreamTime,
     "StreamViewSnapshot": View,
     "TimelineSnapshot": TimelineSnapshot,
@@ -115,7 +122,7 @@ class QueryWindows:
     Attributes:
         operators: by (window, stream) in text order; a window on a variable has one per stream.
         contents: what is evaluated, by window, and by stream where the window is on a variable.
-        slide: no window has closes.
+        slide: no window has closes, and elements enter each when they are taken.
     """
 
     def __init__(
@@ -126,13 +133,16 @@ class QueryWindows:
         open_closed: bool,
         content_of: ContentOf | None,
         streams_of: StreamsOf | None,
+        on_close: bool,
     ) -> None:
         self.declarations = tuple(declarations)
-        self.slide = not any(kind_of(window.spec).closes for window in self.declarations)
+        kinds = [kind_of(window.spec) for window in self.declarations]
+        self.slide = not any(kind.closes or kind.waits for kind in kinds)
         self.operators: dict[tuple[str, str], WindowOperator] = {}
         self.contents: list[tuple[WindowKey, Any]] = []
         self._t0_ms = t0_ms
         self._open_closed = open_closed
+        self._on_close = on_close
         self._content_of = content_of
         self._streams_of = streams_of
 
@@ -156,7 +166,17 @@ class QueryWindows:
         """The operator of a window on a stream, without elements."""
         kind = kind_of(declaration.spec)
         operator = kind.operator(declaration.spec, self._t0_ms, self._open_closed)
-        operator.closes = kind.closes
+        operator.on_close = self._on_close
+        # What enters by itself slides, unless its closes are asked for.
+        operator.closes = kind.closes and (self._on_close or not kind.waits)
+        if isinstance(operator, StepInput):
+            operator.sequence = next(
+                each
+                for each in self
+                if isinstance(each, SequenceWindow) and each.name == declaration.spec.feeds
+            )
+        elif isinstance(operator, SequenceWindow):
+            operator.name = declaration.name
         operator.live = LiveQuads() if self._content_of is None else self._content_of(declaration.name)
         if instant is not None:
             operator.start(instant)
@@ -170,7 +190,9 @@ class QueryWindows:
     @property
     def shape(self) -> Hashable | None:
         """Equal for windows that hold the same when they are given the same; None where that is not known."""
-        if not all(isinstance(each.stream, NamedNode) for each in self.declarations):
+        if not all(
+            isinstance(each.stream, NamedNode) and each.spec.sequence is None for each in self.declarations
+        ):
             return None
         contents = [operator.live for operator in self]
         shapes = tuple(each.shape for each in contents if type(each) is EncodedContent)
@@ -210,11 +232,32 @@ class QueryWindows:
         """The windows that close on a grid of time."""
         return [operator for operator in self if isinstance(operator, GridWindow)]
 
+    def fill(self, elements: Sequence[Element]) -> int:
+        """Let elements before the next close enter windows on grids; the time of the last."""
+        for grid in self.grids:
+            grid.add_all(elements)
+        return elements[-1].event_time
+
     def empty_until(self, until: int) -> int:
         """Until when empty windows stay so, at most until ``until``, before which no element is taken."""
-        busy = [close - 1 for grid in self.grids if (close := grid.first_busy_close()) is not None]
+        busy = [
+            due - 1
+            for each in self
+            if (due := each.first_busy_close() if isinstance(each, GridWindow) else each.next_due())
+            is not None
+        ]
         # A close of (open, close] holds the elements at its end, and is known only after it.
         return min([until - 1 if self.closes_after else until, *busy])
+
+    def close_next(self) -> list[WindowOperator]:
+        """Apply one queued close: of each counting window, or of the first window that closes by time."""
+        closing = []
+        for operator in self:
+            if operator.close_next():
+                closing.append(operator)
+                if operator.closed is not None:
+                    break
+        return closing
 
     def detach(self) -> None:
         """Let go of the query that they were made for; for those with a `shape`, which ask nothing of it."""

@@ -42,6 +42,11 @@ class Evaluation(NamedTuple):
     revises: bool = False
     skipped: bool = False
 
+    @property
+    def end(self) -> int:
+        """The instant, which is the last of them."""
+        return self.at
+
 
 @dataclass(frozen=True, slots=True)
 class Skipped:

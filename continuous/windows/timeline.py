@@ -13,13 +13,14 @@ put in order here is semantics.md, sections 2 to 4:
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from itertools import groupby
 
 from ..algebra.query import WindowDeclaration
-from ..inputs import Advance, Arrival, Element, Idle, StreamInput
+from ..inputs import NEVER, Advance, Arrival, Element, Idle, StreamInput
 from .operator import EVENT_TIME, WindowOperator
 from .query_streams import (
     ContentOf,
@@ -32,7 +33,7 @@ from .query_streams import (
 )
 from .reports import Cause, Evaluation, Interval, Report, Skipped, Step
 
-_NEVER = (1 << 62, 0)
+_NOT_DUE = (1 << 62, 0)
 
 
 class QueryTimeline:
@@ -45,6 +46,7 @@ class QueryTimeline:
         windows: the window operators.
         inputs: the streams, and the elements that wait for the watermark.
         instant: the query's current instant, None before its first.
+        quiet_until: before this instant nothing is told, and then what stands; `NEVER` once that was.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class QueryTimeline:
         non_empty: bool = False,
         max_empty_windows: int = 1000,
         lateness_ms: int = 0,
+        after_ms: int | None = None,
         content_of: ContentOf | None = None,
         variable_streams: StreamsOf | None = None,
     ) -> None:
@@ -70,6 +73,7 @@ class QueryTimeline:
             non_empty: no report while every window is empty.
             max_empty_windows: a longer run of empty reports is one `Skipped`.
             lateness_ms: what the registration waits for disordered elements on every stream.
+            after_ms: how long after its first instant it is not evaluated.
             content_of: gives an empty content of the kind that a window is to hold.
             variable_streams: for a window on a stream variable, the stream IRIs that static data binds it
                 to, None for every stream; called by window name.
@@ -78,8 +82,15 @@ class QueryTimeline:
         self._non_empty = non_empty
         self._max_empty = max_empty_windows
         self._lateness_ms = lateness_ms
+        self._after_ms = after_ms
+        self.quiet_until = NEVER
         self.windows = QueryWindows(
-            windows, t0_ms, open_closed=open_closed, content_of=content_of, streams_of=variable_streams
+            windows,
+            t0_ms,
+            open_closed=open_closed,
+            content_of=content_of,
+            streams_of=variable_streams,
+            on_close=report.kind == "on-window-close",
         )
         self.inputs = InputOrder()
         self._slides = report.kind == "on-content-change" and self.windows.slide
@@ -99,7 +110,7 @@ class QueryTimeline:
         Timelines of one shape say the same and hold the same when they are given the same.
         """
         windows = self.windows.shape if len(self.inputs.views) == 1 else None
-        if windows is None:
+        if windows is None or self._after_ms is not None:
             return None
         ((stream, view),) = self.inputs.views.items()
         return (stream, windows, self.report, self._non_empty, self._max_empty, view.lateness)
@@ -131,13 +142,14 @@ class QueryTimeline:
             inputs.late,
             inputs.behind,
             inputs.taken,
+            self.quiet_until,
         )
 
     def restore(self, snapshot: TimelineSnapshot) -> None:
         """Go on from a snapshot of a timeline of the same registration."""
         self._next_report = snapshot.next_report
         self._last_at, self._last_window = snapshot.last_at, snapshot.last_window
-        self.instant = snapshot.instant
+        self.instant, self.quiet_until = snapshot.instant, snapshot.quiet_until
         self.inputs.restore(snapshot)
         self.windows.restore(snapshot, self.inputs.views)
 
@@ -154,7 +166,7 @@ class QueryTimeline:
         """The next instant at which time alone makes something happen; None when nothing is due."""
         waiting, due = self.inputs.next_at, sum(self._next_time_event())
         due = due if waiting is None else min(due, waiting)
-        return None if due == _NEVER[0] else due
+        return None if due == _NOT_DUE[0] else due
 
     def state_size(self) -> int:
         """Quads held in windows and in waiting elements."""
@@ -185,21 +197,22 @@ class QueryTimeline:
         if view is None:
             return iter(())
         if type(event) is Arrival and len(self.windows.grids) == len(view.operators):
-            # Before the next close nothing is told.
-            if self.inputs.in_order(event, self.instant) and event.elements[-1].event_time < sum(
-                self._next_time_event()
-            ):
-                view.active, view.idle, view.time = True, False, event.after
-                for grid in self.windows.grids:
-                    grid.add_all(event.elements)
-                self.inputs.taken += len(event.elements)
-                self.instant = event.elements[-1].event_time
-                return iter(())
-        return self._order(view, event)
+            if self.inputs.in_order(event, self.instant):
+                # Before the next close nothing is told.
+                number = bisect_left(event.elements, sum(self._next_time_event()), key=EVENT_TIME)
+                if number:
+                    self.instant = self.windows.fill(event.elements[:number])
+                    self.inputs.taken += number
+                if number == len(event.elements):
+                    view.active, view.idle, view.time = True, False, event.after
+                    return iter(())
+                event = event._replace(elements=event.elements[number:])
+        steps = self._order(view, event)
+        return steps if self._after_ms is None else (each for each in steps if each.end >= self.quiet_until)
 
     def transactions(self, event: StreamInput) -> list[Transaction] | None:
         """What an input lets through where windows slide; None where it is to be handled otherwise."""
-        if self.instant is None or not self._slides:
+        if self.instant is None or self.quiet_until > NEVER or not self._slides:
             return None
         return self.inputs.transactions(event, self.instant)
 
@@ -254,19 +267,22 @@ class QueryTimeline:
         """Work off every instant up to the watermark ``limit`` in order."""
         while True:
             waiting, due = self.inputs.next_at, self._next_time_event()
-            element = _NEVER if waiting is None or waiting > limit else (waiting, 0)
+            element = _NOT_DUE if waiting is None or waiting > limit else (waiting, 0)
             # A close of (open, close] is known only once the watermark is greater: phase 1.
             if sum(due) > limit:
-                due = _NEVER
-            if element == due == _NEVER:
+                due = _NOT_DUE
+            if element == due == _NOT_DUE:
                 return
             if element <= due:
                 yield from self._take(element[0], time=element == due)
             else:
-                yield from self._work_off(*due, min(limit, element[0]))
+                quiet = self.quiet_until - 1 if due[0] < self.quiet_until else limit
+                yield from self._work_off(*due, min(limit, element[0], quiet))
 
     def _start(self, origin: int) -> None:
         self.instant = origin
+        if self._after_ms is not None:
+            self.quiet_until = origin + self._after_ms
         for operator in self.windows:
             operator.start(origin)
         if self.report.kind == "periodic":
@@ -274,38 +290,40 @@ class QueryTimeline:
             self._next_report = t0 + ((origin - t0) // every + 1) * every
 
     def _next_time_event(self) -> tuple[int, int]:
-        """The next (instant, phase) at which time alone does something; `_NEVER` when there is none.
+        """The next (instant, phase) at which time alone does something; `_NOT_DUE` when there is none.
 
         Phase 1 is behind the watermark: a close of ``(open, close]`` is known only then.
         """
         if self.instant is None:
-            return _NEVER
+            return _NOT_DUE
         due = [(at, int(each.closes_after)) for each in self.windows if (at := each.next_due()) is not None]
         if self._next_report is not None:
             due.append((self._next_report, int(self.windows.closes_after)))
-        return min(due, default=_NEVER)
+        if self.quiet_until > NEVER:
+            due.append((self.quiet_until, 0))
+        return min(due, default=_NOT_DUE)
 
     def _work_off(self, at: int, phase: int, until: int) -> Iterator[Step]:
         """An instant at which no element is taken: expiries, closes, a periodic report.
 
         ``until`` is the instant up to which no element will be taken either.
         """
-        changed, interval, reported = self._pass(at, phase)
-        run = self._empty_run(at, reported, until)
+        changed, interval, reported = yield from self._pass(at, phase)
+        run = None if at == self.quiet_until else self._empty_run(at, reported, until)
         if run is None:
             yield from self._evaluate(at, "time", changed, interval, reported)
             return
         if self.report.kind == "on-content-change" or not self._non_empty:
             yield Evaluation(at, "time", interval, skipped=True)
         self._jump(run.end)
-        closed = (grid.closed for grid in self.windows.grids)
         self._last_at = run.end
-        self._last_window = next((each for each in closed if each and each.close == run.end), None)
+        closed = (grid.closed for grid in self.windows.grids if grid.closed_at == run.end)
+        self._last_window = next(closed, None)
         if not self._non_empty:
             yield run
 
-    def _pass(self, at: int, phase: int) -> tuple[bool, Interval | None, bool]:
-        """Let operators do what is due at ``at``: (content changed, window closed, report due)."""
+    def _pass(self, at: int, phase: int) -> Generator[Evaluation, None, tuple[bool, Interval | None, bool]]:
+        """Let operators do what is due; tell sessions: (content changed, window closed, report due)."""
         assert self.instant is not None
         self.instant = max(self.instant, at)
         reported = False
@@ -324,6 +342,10 @@ class QueryTimeline:
                 changed, self._last_at = True, None
                 if operator.closes and interval is None:
                     interval = operator.closed
+        while closing := self.windows.close_next():
+            self._last_at = None
+            yield from self._tell(at, "time", interval or closing[-1].closed)
+            interval = None
         return changed, interval, reported
 
     def _take(self, at: int, *, time: bool) -> Iterator[Step]:
@@ -333,7 +355,7 @@ class QueryTimeline:
             self._start(at)
             changed = True
         elif time:
-            changed, interval, reported = self._pass(at, 0)
+            changed, interval, reported = yield from self._pass(at, 0)
         else:
             self.instant = max(self.instant, at)
         view, elements = self.inputs.take()
@@ -342,7 +364,7 @@ class QueryTimeline:
             for operator in view.operators:
                 if operator.add(element):
                     changed, self._last_at = True, None
-            while _close_next(view.operators):
+            while self.windows.close_next():
                 changed, self._last_at = True, None
                 if self.report.kind == "on-window-close":
                     yield from self._tell(at, "elements", interval)
@@ -353,6 +375,9 @@ class QueryTimeline:
         self, at: int, cause: Cause, changed: bool, interval: Interval | None, reported: bool
     ) -> Sequence[Evaluation]:
         """The evaluation at an instant, if what happened then is to be reported."""
+        if NEVER < self.quiet_until <= at:
+            # What stands now is told, as if it came.
+            self.quiet_until, changed = NEVER, True
         wanted = {
             "on-content-change": changed,
             "on-window-close": interval is not None,
@@ -379,7 +404,7 @@ class QueryTimeline:
                 self.inputs.taken += 1
                 for operator in operators:
                     changed = operator.admit(element, self.instant) or changed
-                while _close_next(operators):
+                while self.windows.close_next():
                     closed = True
             if self.report.kind == "on-content-change":
                 if changed or closed:
@@ -423,8 +448,3 @@ class QueryTimeline:
             self._next_report += len(range(self._next_report, end + 1, every)) * every
         assert self.instant is not None
         self.instant = max(self.instant, end)
-
-
-def _close_next(operators: Sequence[WindowOperator]) -> bool:
-    """Apply one queued close of each counting window; False when none had one."""
-    return any([operator.close_next() for operator in operators])

@@ -7,7 +7,7 @@ import { clearProblem, showProblem } from "../base/problem.js";
 import { streamPath } from "./path.js";
 import { quadsNode } from "./quads.js";
 
-const OPTIONS = ["lateness", "late", "idle_timeout", "retention", "timestamp_property"];
+const OPTIONS = ["lateness", "late", "idle_timeout", "clock", "retention", "timestamp_property"];
 const FIRST = {
   construct: `PREFIX ex: <http://example.org/>\nCONSTRUCT { ?s ex:value ?value }\nWHERE { BIND(IRI(CONCAT(STR(ex:), ?sensor)) AS ?s) }`,
   jsonld: `{"@context": {\n  "@vocab": "http://example.org/",\n  "sensor": "@id",\n  "@base": "http://example.org/"\n}}`,

@@ -14,7 +14,7 @@ from .nesting import deep_line_of_json, deep_line_of_turtle
 from .own_lines import term_too_long
 from .own_terms import as_stored
 from .rdf_xml import XmlLimits, check_rdf_xml
-from .statements import LINE_FORMATS, Statements, may_have_blank, read_statements, statements_of
+from .statements import LINE_FORMATS, Statements, read_statements, statements_of
 
 
 class Part(NamedTuple):
@@ -92,7 +92,7 @@ def read_content(
         exact = spelt_by is not None and spelt_by in text
         plain = read_statements(text.strip(" \t\r\n"), rdf_format, exact=exact)
         if plain is not None:
-            return Content(plain, may_have_blank(text), plain)
+            return Content(*plain, plain[0])
     if rdf_format is RdfFormat.JSON_LD or "<<" in text:
         guard_nesting(text, max_nesting, json_text=rdf_format is RdfFormat.JSON_LD)
     if rdf_format is RdfFormat.RDF_XML:

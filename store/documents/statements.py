@@ -58,7 +58,7 @@ class _Lines(dict[RdfFormat, re.Pattern[str]]):
 
 
 PLAIN_LINE = _Lines(_IRI)
-"""Lines without blank nodes, as most are: a choice costs a tenth."""
+"""Lines without blank nodes, as most are: a choice costs a tenth, and to look for one in a text as much."""
 _LINE = _Lines(_NODE)
 STORED_VALUE = re.compile(rf'"(?:{_VALUE})').fullmatch
 """Matches typed literals that are certainly in the store's form."""
@@ -79,21 +79,31 @@ def may_have_blank(text: str) -> bool:
     return "_" in text and "_:" in text  # the first is looked for a hundred times as fast
 
 
-def read_statements(text: str, rdf_format: RdfFormat, *, exact: bool = False) -> Statements | None:
-    """The statements of some lines in their order; None when all of the text is to be given to a parser.
+def read_statements(
+    text: str, rdf_format: RdfFormat, *, exact: bool = False
+) -> tuple[Statements, bool] | None:
+    """The statements of some lines in their order, and whether a blank node may be among their terms.
 
-    With ``exact`` values that are not in the store's form are not to be changed.
+    None when all of the text is to be given to a parser. With ``exact`` values that are not in the store's
+    form are not to be changed.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n")
     if not exact and _has_round(text):
         text = _ROUND_DECIMAL.sub(_shortened, text)
-    line = (_LINE if may_have_blank(text) else PLAIN_LINE)[rdf_format]
+    found = _lines_of(text, PLAIN_LINE[rdf_format])
+    if found is not None:
+        return found, False
+    found = _lines_of(text, _LINE[rdf_format]) if may_have_blank(text) else None
+    return None if found is None else (found, True)
+
+
+def _lines_of(text: str, line: re.Pattern[str]) -> Statements | None:
+    """The statements of a text that has no other lines."""
     match = line.match(text)
     if match is None:
         return None
-    size = len(text)
-    if match.end() == size:
+    if match.end() == len(text):
         return (match.groups(""),)  # type: ignore[return-value]  # it has four groups
     found: list[Statement] = line.findall(text)
     # A search passes over what does not fit: then fewer are found than there are lines.
@@ -139,8 +149,8 @@ def to_lines(quads: Iterable[Quad]) -> bytes:
 def read_lines(lines: bytes) -> Statements:
     """The statements of `lines_of` again."""
     text = lines.decode()
-    found = read_statements(text, RdfFormat.N_QUADS, exact=True) if text else ()
-    return statements_of(own_quads(lines)) if found is None else found
+    found = read_statements(text, RdfFormat.N_QUADS, exact=True) if text else ((), False)
+    return statements_of(own_quads(lines)) if found is None else found[0]
 
 
 def lines_of(statements: Iterable[Statement]) -> str:

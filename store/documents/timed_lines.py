@@ -32,10 +32,11 @@ def read_timed_lines(lines: Sequence[str]) -> tuple[list[int], list[Statements],
     if set(map(type, times)) != {int} or set(map(type, texts)) != {str}:
         return None
     texts = [text.rstrip("\n") for text in texts]
-    found = read_statements("\n".join(texts), RdfFormat.N_QUADS)
-    if found is None:
+    read = read_statements("\n".join(texts), RdfFormat.N_QUADS)
+    if read is None:
         return None
-    blank = list(map(may_have_blank, texts)) if may_have_blank(text) else [False] * len(texts)
+    found, some_blank = read
+    blank = list(map(may_have_blank, texts)) if some_blank else [False] * len(texts)
     # Each line of them is one statement.
     if len(found) == len(texts):
         return times, list(zip(found, strict=True)), blank

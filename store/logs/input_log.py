@@ -86,6 +86,8 @@ class SegmentedLog:
         self._gathered = threading.Condition(lock)
         self._expected = 1
         self._gathering = False
+        # Threads that wait for the one that writes.
+        self._waiters = 0
         self._waiting: list[bytes] = []
         self.waiting_bytes = 0
         self._writing = False
@@ -198,8 +200,11 @@ class SegmentedLog:
         """
         while True:
             with self._state:
-                while self.durable < number and self._writing:
-                    self._state.wait()
+                if self.durable < number and self._writing:
+                    self._waiters += 1
+                    while self.durable < number and self._writing:
+                        self._state.wait()
+                    self._waiters -= 1
                 if self.durable >= number:
                     return
                 if self._closed:
@@ -267,8 +272,8 @@ class SegmentedLog:
             self._note_durable(last)
             self.durable = last
             self.waiting_bytes -= written
-            # While one half of those who push is written, the other half can get ready.
-            self._expected = (len(group) + len(self._waiting)) // 2
+            # While one half of those who wait is written, the other half can get ready.
+            self._expected = (1 + self._waiters) // 2
         if self._length >= self._segment_bytes:
             self._begin_segment(last + 1)
 

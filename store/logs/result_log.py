@@ -50,18 +50,18 @@ class ResultLog:
                 raise _damaged(path, error) from error
             raise _unwritable(path, error) from error
 
-    def append(self, rows: Iterable[EventRow], forget: Sequence[tuple[int, int]] = ()) -> None:
+    def append(self, rows: Sequence[EventRow], forget: Sequence[tuple[int, int]] = ()) -> None:
         """Write events, and delete those of a feed up to a place, as one.
 
         Raises:
             StoreUnwritableError: nothing was written.
         """
-        summed = [(*row, check_sum(row)) for row in rows]
         try:
-            if len(summed) == 1 and not forget:
+            if len(rows) == 1 and not forget:
                 # One statement is a transaction of its own: of the ordinary small push the cheapest.
-                self._db.execute(_INSERT, summed[0])
+                self._db.execute(_INSERT, (*rows[0], check_sum(rows[0])))
                 return
+            summed = [(*row, check_sum(row)) for row in rows]
             self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany(_INSERT, summed)
             self._db.executemany("DELETE FROM events WHERE feed = ? AND place <= ?", forget)

@@ -32,7 +32,6 @@ from ..documents.statements import (
     PLAIN_LINE,
     Statement,
     Statements,
-    may_have_blank,
     read_statements,
     term_of,
 )
@@ -150,8 +149,8 @@ def decode_lines(
         text = body.decode()
     except UnicodeDecodeError:
         return None
-    found = PLAIN_LINE[rdf_format].fullmatch(text)
-    if found is not None:
+    found = None
+    if text.find("\n", 0, -1) < 0 and (found := PLAIN_LINE[rdf_format].fullmatch(text)) is not None:
         statement: Any = found.groups("")
         if at is None and statement[1] == f"<{timestamp_property}>":
             return None
@@ -162,8 +161,8 @@ def decode_lines(
     several = read_statements(text.strip(" \t\r\n"), rdf_format)
     if several is None:
         return None
-    unique = tuple(dict.fromkeys(several))
-    return Decoded([made_element((unique, at, "the body", None, may_have_blank(text)))])
+    statements, blank = several
+    return Decoded([made_element((tuple(dict.fromkeys(statements)), at, "the body", None, blank))])
 
 
 def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:

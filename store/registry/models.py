@@ -72,6 +72,7 @@ class StreamRow(Base):
     stamping: Mapped[str | None] = mapped_column(String(16))
     quoted_asserted: Mapped[bool] = mapped_column(Boolean)
     mapping: Mapped[str | None] = mapped_column(Text)
+    clock: Mapped[str] = mapped_column(String(16))
     declared: Mapped[bool] = mapped_column(Boolean)
     created_ms: Mapped[int] = mapped_column(BigInteger)
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 QueryState: TypeAlias = Literal["running", "paused", "failed"]
 LatePolicy: TypeAlias = Literal["drop", "admit", "error"]
 Stamping: TypeAlias = Literal["event", "arrival"]
+StreamClock: TypeAlias = Literal["event", "wall-when-idle"]
 ConnectorRole: TypeAlias = Literal["source", "sink"]
 JobState: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled"]
 
@@ -39,8 +40,9 @@ class StreamRecord:
 
     ``idle_timeout_ms`` and ``retention_ms`` None: the server's setting holds. ``timestamp_property`` None:
     prov:generatedAtTime. ``stamping`` None: the first element decides. ``quoted_asserted``: a quoted triple
-    counts as asserted, too. ``mapping`` is the JSON text of how its records become RDF. ``declared`` is False
-    for a stream that came to be by a query or a push.
+    counts as asserted, too. ``mapping`` is the JSON text of how its records become RDF. ``clock``:
+    whether its time goes on with the wall clock while it is silent. ``declared`` is False for a stream that
+    came to be by a query or a push.
     """
 
     name: str
@@ -53,6 +55,7 @@ class StreamRecord:
     stamping: Stamping | None = None
     quoted_asserted: bool = False
     mapping: str | None = None
+    clock: StreamClock = "event"
     declared: bool = False
     created_ms: int = 0
 

@@ -97,6 +97,7 @@ def _record(row: StreamRow) -> StreamRecord:
         stamping=row.stamping,  # type: ignore[arg-type]  # likewise, from a Stamping
         quoted_asserted=row.quoted_asserted,
         mapping=row.mapping,
+        clock=row.clock,  # type: ignore[arg-type]  # likewise, from a StreamClock
         declared=row.declared,
         created_ms=row.created_ms,
     )

@@ -14,8 +14,8 @@ from typing import Any
 
 from quadrill.app.config import Settings
 from quadrill.app.running import serve
-from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.language import warm_up
+from quadrill.store.logs.journal import Journal
 
 warm_up()  # what a server does at its start, and what takes longest
 

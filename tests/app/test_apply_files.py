@@ -160,7 +160,7 @@ def test_steps_stand_in_the_order_of_what_needs_what() -> None:
 
 DESCRIBED = {
     "declared": True, "iri": "http://e/s", "lateness": "2s", "idle_timeout": "5s", "retention": "1h",
-    "stamping": "event", "late": "drop", "quoted_asserted": False, "mapping": None,
+    "stamping": "event", "late": "drop", "quoted_asserted": False, "mapping": None, "clock": "event",
     "timestamp_property": "http://www.w3.org/ns/prov#generatedAtTime",
 }  # fmt: skip
 

@@ -18,7 +18,7 @@ import pytest
 from quadrill.app.feeds.broadcast import Greeting
 from quadrill.app.feeds.fanout import Fanout
 from quadrill.app.feeds.query_feeds import FeedSource, encode
-from quadrill.continuous.output.feed import Feed
+from quadrill.store.feeds.feed import Feed
 from tests.app.conftest import Start
 from tests.app.events import EventReader
 

@@ -10,7 +10,7 @@ import pytest
 
 from quadrill.app.describing.preview import PreviewLimits
 from quadrill.app.describing.preview import preview as trial_of
-from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.language.registration import Registration
 from tests.app.conftest import LiveServer, Start, problem_of
 
 PREFIX = "PREFIX ex: <http://example.org/>\n"

@@ -43,8 +43,12 @@ def make_folder(folder: Path, *, closed: bool) -> None:
             life.engine.drop("closes")
             life.store.flush()
             life.register("counts")
-    if not closed:
-        shutil.copytree(life.folder, folder)
+    while not closed:
+        try:
+            shutil.copytree(life.folder, folder)
+            break
+        except shutil.Error:  # RocksDB has just put files together
+            shutil.rmtree(folder)
     life.stop()
     if closed:
         shutil.copytree(life.folder, folder)

@@ -12,8 +12,9 @@ import pytest
 
 from quadrill.app.describing.queries import describe, describe_all, explain
 from quadrill.continuous.clock import ManualClock
+from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.plan.plan_state import PlanState
-from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.plan.run_loop import RunLoop
 from quadrill.continuous.rows import Limits
 from quadrill.store.errors import ConflictError, LimitError
 
@@ -386,8 +387,17 @@ def test_a_step_that_ends_before_it_is_called_off_leaves_nothing_behind(
             called_off.append(running.call_off(0.0))
             return found
 
+        run = RunLoop.run
+
+        def run_late(loop: RunLoop, *given: Any) -> Any:
+            found = run(loop, *given)
+            running.seat.budget.since = 1.0
+            called_off.append(running.call_off(0.0))
+            return found
+
         with monkeypatch.context() as patched:
             patched.setattr(PlanState, "step", late)
+            patched.setattr(RunLoop, "run", run_late)
             entered(3)
         assert any(called_off) and running.seat.budget.stop == ""
         entered(4)

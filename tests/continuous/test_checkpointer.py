@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.recovery.checkpoint import read_state
 from quadrill.continuous.recovery.checkpointer import Checkpointer
 from quadrill.continuous.recovery.state import EngineSnapshot
+from quadrill.store.logs.journal import Journal
 from quadrill.store.logs.process_copy import COPIES, Copy
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry, default_url

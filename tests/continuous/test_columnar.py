@@ -17,7 +17,7 @@ from quadrill.continuous.algebra.columnar import Choice, Graphs, StaticEngines
 from quadrill.continuous.algebra.nodes import Algebra, Var
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.language import parse
-from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.rows import Solution
 from quadrill.continuous.settings import StaticLimits
 from quadrill.continuous.static.static_evaluator import EvaluationOptions

@@ -18,8 +18,8 @@ from quadrill.app.describing.queries import describe, describe_all, explain, val
 from quadrill.app.describing.streams import describe_stream, describe_streams
 from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
-from quadrill.continuous.output.subscription import FeedEvent
 from quadrill.store.errors import NotFoundError
+from quadrill.store.feeds.subscription import FeedEvent
 from quadrill.store.quads.quad_store import QuadStore
 
 from .engines import PREFIX, RANGE, Bench, E, S, bench

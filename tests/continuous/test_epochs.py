@@ -12,7 +12,7 @@ import pytest
 from quadrill.app.describing.figures import query_figures
 from quadrill.app.describing.streams import describe_stream
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.output.feed import Feed
+from quadrill.store.feeds.feed import Feed
 
 from .test_recovery import Life, comparable, scenario, take
 

@@ -12,8 +12,8 @@ import pytest
 
 from quadrill.app.describing.streams import describe_streams
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.durable.journal import Journal
 from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError, StoreUnwritableError
+from quadrill.store.logs.journal import Journal
 from tests.continuous.faulty_disk import FaultyDisk
 from tests.continuous.test_recovery import E, Life, P, comparable, scenario
 

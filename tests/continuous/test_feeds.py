@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from quadrill.continuous.output.feed import Feed
-from quadrill.continuous.output.subscription import FeedEvent
+from quadrill.store.feeds.feed import Feed
+from quadrill.store.feeds.subscription import FeedEvent
 
 
 def ids(events: object) -> list[int | None]:

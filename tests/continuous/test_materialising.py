@@ -15,8 +15,8 @@ from quadrill.app.describing.plan_text import explain_text
 from quadrill.app.describing.queries import describe, explain
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.errors import FeedGoneError
+from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.queries.prepare import EvaluatorChoice
-from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.static.reading import active
 from quadrill.store.errors import ConflictError, QuadrillError
 

@@ -8,7 +8,7 @@ from benchmarks.drive import Driver
 from benchmarks.taxi import Q1, element_of, trips
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.inputs import Element
-from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.quads.quad_store import QuadStore

@@ -161,7 +161,7 @@ def go_on(life: Life) -> dict[str, Any]:
     return json.loads(json.dumps(found))  # type: ignore[no-any-return]
 
 
-UNTOLD = [("mapping", None)]
+UNTOLD = [("mapping", None), ("clock", "event")]
 
 
 def state(life: Life) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def state(life: Life) -> dict[str, Any]:
         "answers": life.answers(),
         "counters": {name: describe(life.engine, name)["counters"] for name in sorted(life.told())},
         "streams": [
-            # Earlier releases told no mappings, and had none.
+            # Earlier releases told no mappings and clocks, and had none.
             {
                 member: value
                 for member, value in stream.items()

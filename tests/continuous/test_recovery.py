@@ -16,7 +16,6 @@ import pytest
 from quadrill.app.describing.queries import describe
 from quadrill.app.describing.streams import describe_stream, describe_streams
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.durable.journal import Journal
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.errors import FeedGoneError, IdempotencyError
 from quadrill.continuous.lifecycle import lifecycle as query_life
@@ -29,6 +28,7 @@ from quadrill.store.errors import (
 )
 from quadrill.store.logs import input_log
 from quadrill.store.logs.input_log import Sync
+from quadrill.store.logs.journal import Journal
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry, default_url
 
@@ -56,9 +56,20 @@ QUERIES = {
     "WHERE { ?x :seen|:again ?v . ?x :seen ?w OPTIONAL { ?x :name ?n } }",
     "once": "SELECT ?x ?v { STREAM :s [RANGE 3s] { ?x :seen ?v } } ONCE PER ?x EVERY 7s",
     "onceever": "CONSTRUCT { ?x :first ?v } { STREAM :s [RANGE 3s] { ?x :seen ?v } } ONCE PER ?x ?v",
+    "quiet": "SELECT ?x ?v { STREAM :s [RANGE 9s] { ?x :seen ?v } } AFTER 8s",
+    "past": "SELECT ?x ?v { STREAM :s [RANGE 4s TO 1s] { ?x :seen ?v } }",
+    "before": "SELECT ?x ?v { STREAM :s [RANGE 4s TO 2s SLIDE 1s] { ?x :seen ?v } }",
+    "latest": "SELECT ?x ?v { STREAM :s [LATEST 2 BY ?x WITHIN 6s] { ?x :seen ?v } }",
+    "session": "SELECT ?x (COUNT(?v) AS ?n) "
+    "{ STREAM :s [SESSION 2s PARTITION BY ?x] { ?x :seen ?v } } GROUP BY ?x",
+    "sessions": "SELECT ?x ?v { STREAM :s [SESSION 2s PARTITION BY ?x] { ?x :seen ?v } } EMIT ON CLOSE",
+    "sequence": "SELECT ?x ?v ?w { SEQ { STREAM :s { ?x :seen ?v } ; NOT STREAM :made { ?x :again ?v } ; "
+    "STREAM :s { ?x :seen ?w } } WITHIN 6s }",
+    "missing": "SELECT ?x ?v { SEQ SKIP { STREAM :s { ?x :seen ?v } ; NOT STREAM :s { ?x :seen ?w } } "
+    "WITHIN 4s }",
     "any": "ASK { STREAM :s [RANGE 3s] { :a :seen ?v } }",
 }
-CHANGES = ("last", "named", "again", "times", "once", "onceever")
+CHANGES = ("last", "named", "again", "times", "once", "onceever", "quiet")
 OPTIONS: dict[str, dict[str, Any]] = {name: {"output": "changes"} for name in CHANGES}
 
 

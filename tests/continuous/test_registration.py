@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.queries.prepare import prepare
-from quadrill.continuous.queries.registration import Registration
 from quadrill.continuous.settings import EngineSettings
 from quadrill.store.errors import InputError, UnsupportedError
 

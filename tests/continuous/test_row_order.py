@@ -14,10 +14,10 @@ from pyoxigraph import BaseDirection, BlankNode, Literal, NamedNode, Triple
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
-from quadrill.store.dictionary import XSD_DECIMAL, TermDictionary
+from quadrill.store.dictionary import TermDictionary
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.results import TermTexts, in_fixed_order, solutions
-from quadrill.store.terms import Term
+from quadrill.store.terms import XSD_DECIMAL, Term
 from quadrill.store.terms import term_text as term_form
 
 from .engines import PREFIX, E, S, bench, reference_evaluator
@@ -117,3 +117,13 @@ def test_the_first_rows_without_an_order_are_those_of_the_fixed_one(text: str) -
             b.engine.push(S, line.encode(), "text/turtle", at=1000 + at)
         (row,) = b.engine.current_answer("q")["results"]["bindings"]
         assert row["x"]["value"] == E + "a"
+
+
+def test_distinct_rows_are_counted_beside_what_asks_for_the_instant() -> None:
+    with bench() as b:
+        counted = "(COUNT(DISTINCT *) AS ?n) (COUNT(IF(YEAR(NOW()) > 2000, 0, ?o)) AS ?m)"
+        b.register("q", f"SELECT {counted} {{ STREAM <{S}> [RANGE 5s] {{ ?x <{E}p> ?o }} }}")
+        for at, name in enumerate("aba"):
+            b.engine.push(S, f"<{E}{name}> <{E}p> 1 .".encode(), "text/turtle", at=1000 + at)
+        (row,) = b.engine.current_answer("q")["results"]["bindings"]
+        assert (row["n"]["value"], row["m"]["value"]) == ("2", "2")

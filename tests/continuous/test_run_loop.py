@@ -86,17 +86,23 @@ def integer(value: int) -> str:
     return f'"{value}"^^<http://www.w3.org/2001/XMLSchema#integer>'
 
 
+def push_steps(b: Bench, push: Push, time: int, *, named: bool) -> int:
+    """Push elements, each a step of time behind the one before; the time of the last."""
+    lines = []
+    for step, quads, in_graph in push.elements:
+        time += step
+        lines.append(line(time, quads, named=named and in_graph))
+    b.engine.push(push.stream, "\n".join(lines).encode(), "application/x-ndjson")
+    return time
+
+
 def play(b: Bench, events: list[Push | Beat | Place], *, named: bool) -> None:
     """Time goes on by the steps of elements; each stream is a little behind the other now and then."""
     time = 0
     for event in events:
         match event:
-            case Push(stream, given_):
-                lines = []
-                for step, quads, in_graph in given_:
-                    time += step
-                    lines.append(line(time, quads, named=named and in_graph))
-                b.engine.push(stream, "\n".join(lines).encode(), "application/x-ndjson")
+            case Push():
+                time = push_steps(b, event, time, named=named)
             case Beat(stream, step):
                 time += step
                 b.engine.heartbeat(stream, time)

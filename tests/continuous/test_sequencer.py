@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from quadrill.continuous.durable.turns import TurnQueue
-from quadrill.continuous.output.views import ViewRegistry
 from quadrill.continuous.scheduler.turn_kinds import BetweenTurns
+from quadrill.store.quads.views import ViewRegistry
 
 from .engines import bench
 

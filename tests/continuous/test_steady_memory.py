@@ -9,8 +9,8 @@ from quadrill.app.describing.streams import describe_stream
 from quadrill.continuous.durable.turns import weight_of
 from quadrill.continuous.errors import BackPressureError
 from quadrill.continuous.inputs import Element
-from quadrill.continuous.output.feed import Feed
 from quadrill.continuous.streams.dead_letters import DeadLetter, DeadLetters
+from quadrill.store.feeds.feed import Feed
 
 from .engines import RANGE, S, bench
 

@@ -9,7 +9,7 @@ import pytest
 
 from quadrill.app.config import Settings
 from quadrill.app.wiring import Services, open_services
-from quadrill.continuous.queries.registration import Registration
+from quadrill.continuous.language.registration import Registration
 from tests.walk import Walk, climbs, follow
 
 QUERY = """PREFIX : <http://example.org/>
@@ -56,7 +56,7 @@ def test_a_push_of_one_element_goes_down_a_short_walk(services: Services) -> Non
     walk = follow(lambda: push(services, 11))
     assert services.engine.feed("warm-rooms").last_id > events, "the push that was followed gave a row"
     assert not walk.climbs
-    within(walk, modules=20, calls=61, depth=14)
+    within(walk, modules=20, calls=58, depth=14)
 
 
 def test_a_registration_passes_few_modules(services: Services) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from quadrill.continuous.output.feed import Feed
+from quadrill.store.feeds.feed import Feed
 from quadrill.store.logs.result_log import ResultLog
 
 
@@ -24,16 +24,17 @@ def test_one_event_and_many_are_there_again(tmp_path: Path) -> None:
 def test_a_feed_lets_few_events_more_than_its_history_be_kept(tmp_path: Path) -> None:
     log = ResultLog(tmp_path / "results.sqlite")
     feed, most = Feed("q", history=20, waiting={}), 0
+    feed.number = 1  # without a number a feed has no result log
     for number in range(100):
         feed.publish([("insert", str(number))])
         log.append(*feed.unwritten())
         feed.release()
-        most = max(most, len(log.events(0)))
+        most = max(most, len(log.events(1)))
     assert 20 < most <= 23
     for _ in range(2):
         feed.publish([("insert", "more")])
         feed.reset()
         log.append(*feed.unwritten())
         feed.release()
-        assert log.events(0) == []
+        assert log.events(1) == []
     log.close()

@@ -88,11 +88,11 @@ class SweepMachine(RuleBasedStateMachine):
         self.late.append(place)
         self.table.hold(lambda: [list(place)])
 
-    @rule(term=terms)
-    def pin(self, term: Term) -> None:
+    @rule(term=terms, settled=st.booleans())
+    def pin(self, term: Term, settled: bool) -> None:
         """A table takes a row."""
         term_id = self.table.ids[term]
-        self.table.pin([term_id])
+        self.table.pin([term_id], settled=settled)
         self.pinned.append((term_id, term))
 
     @precondition(lambda self: self.pinned)
@@ -120,7 +120,10 @@ class SweepMachine(RuleBasedStateMachine):
     def whole(self) -> None:
         """A whole sweep forgets all that nobody holds."""
         self.table.sweep()
-        known = {each for each in self.table.text_of if each > 0}
+        settled = self.table.settled
+        assert not settled.texts.keys() & self.table.text_of.keys()
+        assert {term_id: text for text, term_id in settled.ids.items()} == settled.texts
+        known = {each for each in self.table.text_of if each > 0} | settled.texts.keys()
         assert known == {each for each in self.held() if each > 0}
         assert set(self.cache) <= known | set(self.table.terms)
         assert set(self.table.texts.values()) == set(self.table.text_of)
@@ -137,7 +140,8 @@ class SweepMachine(RuleBasedStateMachine):
         for term_id, term in self.held().items():
             assert self.table.terms[term_id] == term
             if term_id > 0:
-                assert dict.get(self.table.texts, str(term)) == term_id
+                found = dict.get(self.table.texts, str(term)) or self.table.settled.ids.get(str(term))
+                assert found == term_id
 
     @invariant()
     def both_mappings_agree(self) -> None:

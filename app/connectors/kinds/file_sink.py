@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from quadrill.continuous.output.subscription import FeedEvent
 from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import UnsupportedError
+from quadrill.store.feeds.subscription import FeedEvent
 from quadrill.store.folder import sync_folder
 from quadrill.store.hosts import AllowedHosts
 

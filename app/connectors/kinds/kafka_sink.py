@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from quadrill.continuous.output.subscription import FeedEvent
+from quadrill.store.feeds.subscription import FeedEvent
 from quadrill.store.hosts import AllowedHosts
 
 from ..declaration import Member

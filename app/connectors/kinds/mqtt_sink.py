@@ -11,7 +11,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from quadrill.continuous.output.subscription import FeedEvent
+from quadrill.store.feeds.subscription import FeedEvent
 from quadrill.store.hosts import AllowedHosts
 
 from ..declaration import Member, flag

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from quadrill.continuous.output.subscription import FeedEvent
+from quadrill.store.feeds.subscription import FeedEvent
 from quadrill.store.hosts import AllowedHosts
 
 from ..declaration import Member, flag, number, one_of, shown_message, text

@@ -13,7 +13,7 @@ from quadrill.app.connectors.dead_letters import DeadLetterFile
 from quadrill.app.connectors.errors import ConnectorError
 from quadrill.app.connectors.runner import Runner, run_sink
 from quadrill.app.connectors.sink import Sink, SinkContext
-from quadrill.continuous.output.subscription import FeedEvent
+from quadrill.store.feeds.subscription import FeedEvent
 from quadrill.store.hosts import AllowedHosts
 from tests.app.conftest import LiveServer, Start, problem_of
 from tests.app.test_feed_streams import until

@@ -40,14 +40,14 @@ def test_nobody_is_evaluated_alone_and_who_has_no_rows_is_not_told(
 ) -> None:
     alone: list[str] = []
     told: list[str] = []
-    tell = RunningQuery.tell
+    publish = RunningQuery.publish
 
     def noted(self: RunningQuery, *given: Any) -> None:
         told.append(self.name)
-        tell(self, *given)
+        publish(self, *given)
 
     monkeypatch.setattr(NativeEvaluator, "advance", lambda self, *_: alone.append("advance"))
-    monkeypatch.setattr(RunningQuery, "tell", noted)
+    monkeypatch.setattr(RunningQuery, "publish", noted)
     with bench() as b:
         for number in range(20):
             b.register(f"q{number}", text % number, **KINDS[text])

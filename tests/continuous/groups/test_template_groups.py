@@ -157,12 +157,18 @@ def run(
         at = 0
         for number in range(4, 40):
             match chance.choices(
-                ["push", "late", "beat", "register", "commit", "drop", "pause", "refresh", "ask"],
-                [14, 2, 2, 4, 4, 1, 2, 1, 3],
+                ["push", "many", "late", "beat", "register", "commit", "drop", "pause", "refresh", "ask"],
+                [11, 4, 2, 2, 4, 4, 1, 2, 1, 3],
             )[0]:
                 case "push":
                     at += chance.randrange(0, 3)
                     b.engine.push(E + "s", element(chance).encode(), "application/n-triples", at=at)
+                case "many":
+                    lines = []
+                    for _ in range(chance.randrange(2, 9)):
+                        at += chance.randrange(0, 3)
+                        lines.append(json.dumps({"at": at, "data": element(chance)}))
+                    b.engine.push(E + "s", "\n".join(lines).encode(), "application/x-ndjson")
                 case "late":
                     b.engine.push(
                         E + "s", element(chance).encode(), "application/n-triples", at=max(0, at - 2)

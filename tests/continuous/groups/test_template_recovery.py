@@ -116,6 +116,7 @@ def test_when_the_common_plan_fails_each_goes_on_alone(
             assert joined(b.engine) == (4 if fails else 0)
             if fails:
                 monkeypatch.setattr(CommonPlan, "step", lambda *_: 1 / 0)
+                monkeypatch.setattr(CommonPlan, "run", lambda *_: None)
             if not at_commit:
                 b.push(3_500, "a")
             b.store.update(f'INSERT DATA {{ <{E}b> <{E}name> "2" }}')
@@ -141,7 +142,7 @@ def test_a_member_that_cannot_be_told_stops_alone(monkeypatch: pytest.MonkeyPatc
         b.push(0, "a", "b", "c")
         assert joined(b.engine) == 3
         failing = b.engine.parts.catalogue.get("q1").running
-        monkeypatch.setattr(failing, "tell", lambda *_: 1 / 0)
+        monkeypatch.setattr(failing, "publish", lambda *_: 1 / 0)
         b.push(1, "d")
         assert describe(b.engine, "q1")["state"] == "failed"
         assert joined(b.engine) == 2
@@ -160,7 +161,7 @@ def test_all_members_that_cannot_be_told_of_one_push_are_known_by_its_elements(
         assert joined(b.engine) == 4
         for name in ("q0", "q2"):
             failing = b.engine.parts.catalogue.get(name).running
-            monkeypatch.setattr(failing, "tell", lambda *_: 1 / 0)
+            monkeypatch.setattr(failing, "publish", lambda *_: 1 / 0)
         b.push(1, "e")
         states = [describe(b.engine, f"q{number}")["state"] for number in range(4)]
         assert states == ["failed", "running", "failed", "running"]
@@ -197,7 +198,7 @@ def test_an_answer_is_known_when_the_plan_that_made_it_was_replaced(monkeypatch:
         b.push(30, "a", "e")
         assert describe(b.engine, "three")["template"]["members"] == 3
         failing = b.engine.parts.catalogue.get("one").running
-        monkeypatch.setattr(failing, "tell", lambda *_: 1 / 0)
+        monkeypatch.setattr(failing, "publish", lambda *_: 1 / 0)
         b.store.update(f"INSERT DATA {{ <{E}e> <{E}name> 'another one' }}")
         b.store.update(f"DELETE WHERE {{ <{E}a> <{E}name> ?n }}")
         # A shared window lets go of what has left it now and then.

@@ -54,6 +54,31 @@ def with_window(window: str, dialect: Any = "cqels") -> ContinuousQuery:
             "[RANGE 3s SLIDE 1s STARTING AT 500]",
             WindowSpec("grid", width_ms=3000, slide_ms=1000, t0_ms=500),
         ),
+        ("cqels", "[RANGE 9s TO 4s]", WindowSpec("past", width_ms=9000, past_ms=4000)),
+        ("cqels", "[RANGE 9s TO 0]", WindowSpec("range", width_ms=9000)),
+        (
+            "cqels",
+            "[range 9s to 4s slide 1s]",
+            WindowSpec("grid", width_ms=9000, slide_ms=1000, past_ms=4000),
+        ),
+        (
+            "cqels",
+            "[NOW - 9 S TO NOW - 4 S SLIDE 1 S]",
+            WindowSpec("grid", width_ms=9000, slide_ms=1000, past_ms=4000),
+        ),
+        ("cqels", "[NOW - 9s TO NOW SLIDE 1s]", WindowSpec("grid", width_ms=9000, slide_ms=1000)),
+        ("cqels", "[NOW-9s TO NOW-4s]", WindowSpec("past", width_ms=9000, past_ms=4000)),
+        (
+            "rspql",
+            "[FROM NOW-PT9S TO NOW-PT4S STEP PT1S]",
+            WindowSpec("grid", width_ms=9000, slide_ms=1000, past_ms=4000),
+        ),
+        ("rspql", "[RANGE PT9S TO PT4S]", WindowSpec("grid", width_ms=9000, slide_ms=5000, past_ms=4000)),
+        (
+            "csparql",
+            "[RANGE 9s TO 4s STEP 1s]",
+            WindowSpec("grid", width_ms=9000, slide_ms=1000, past_ms=4000),
+        ),
         ("rspql", "[RANGE PT10S STEP PT5S]", WindowSpec("grid", width_ms=10_000, slide_ms=5_000)),
         ("rspql", "[RANGE PT10S]", WindowSpec("grid", width_ms=10_000, slide_ms=10_000)),
         ("rspql", "[RANGE 10 STEP 2]", WindowSpec("grid", width_ms=10, slide_ms=2)),
@@ -307,10 +332,22 @@ def test_the_dialect_is_seen_from_the_words(text: str, dialect: str) -> None:
 
 
 def test_clauses_of_drafts_are_unsupported_by_name() -> None:
-    with pytest.raises(UnsupportedError, match="window in the past"):
-        with_window("[FROM NOW-PT35M TO NOW-PT5M STEP PT5M]", "rspql")
     with pytest.raises(UnsupportedError, match="UNDER ENTAILMENT REGIME"):
         parse(
             "REGISTER STREAM <q> UNDER ENTAILMENT REGIME <http://www.w3.org/ns/entailment/RIF> AS SELECT * "
             "FROM NAMED WINDOW <w> ON <s> [RANGE PT1S] { WINDOW <w> { ?a ?b ?c } }"
         )
+
+
+@pytest.mark.parametrize(
+    ("window", "told"),
+    [
+        ("[RANGE 5s TO 5s]", "ends before it begins"),
+        ("[NOW TO NOW - 5s]", "ends before it begins"),
+        ("[RANGE 5s TO]", "expected"),
+        ("[FROM NOW-5s]", "expected TO"),
+    ],
+)
+def test_a_window_of_the_past_begins_before_it_ends(window: str, told: str) -> None:
+    with pytest.raises(QueryTextError, match=told):
+        with_window(window)

@@ -597,7 +597,7 @@ def test_counting_rows_and_distinct_rows(states: list[tuple[Delta, ...]]) -> Non
             accumulator_factory(AggregateNode("COUNT", None, distinct), Tools(values, keys, terms.terms))
             for distinct in (False, True)
         ]
-        return Aggregate(Schema(("n", "d")), (), [Aggregation(new) for new in news], values)
+        return Aggregate(Schema(("n", "d")), (), [Aggregation(new, columns=(0, 1)) for new in news], values)
 
     obeys_its_law(make, whole, states)
 

@@ -9,6 +9,7 @@ from pyoxigraph import Literal, NamedNode
 from benchmarks.drive import Driver
 from benchmarks.policies import with_late_filters
 from benchmarks.uncertainty import TEXT, events
+from quadrill.app.describing.operators import tree
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
@@ -24,7 +25,7 @@ def _plan(late: bool) -> str:
     query = Driver(TEXT.replace("THRESHOLD", "0.5"), STORE).query
     made = NativeEvaluator(with_late_filters(query) if late else query, STORE, EvaluationOptions())
     assert made.state is not None
-    return made.state.plan.explain()
+    return tree(made.state.plan)
 
 
 def test_a_filter_with_an_uncertainty_function_comes_early_or_behind_the_join() -> None:

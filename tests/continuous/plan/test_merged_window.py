@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
 from benchmarks.policies import by_operators, routed
+from quadrill.app.describing.operators import tree
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.build import (
     children,
@@ -260,6 +261,6 @@ def test_the_merge_follows_the_store_and_says_that_it_is_native() -> None:
     assert answer_of(native, 9, {one: {seen: 7}, two: {named: 8}}).rows == [
         (x, name, Literal("8", datatype=number.datatype))
     ]
-    assert native.engine == "native" and "merge of times" in native.state.plan.explain()  # type: ignore[union-attr]
+    assert native.engine == "native" and "merge of times" in tree(native.state.plan)  # type: ignore[union-attr]
     native.close()
     catalogue.close()

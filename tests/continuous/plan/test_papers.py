@@ -9,6 +9,7 @@ from pyoxigraph import Literal
 
 from benchmarks.drive import Driver
 from benchmarks.taxi import Q1, Trip, element_of, trips
+from quadrill.app.describing.operators import tree
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.inputs import Arrival, StreamTime
 from quadrill.continuous.language import parse
@@ -25,7 +26,7 @@ def test_no_query_of_the_papers_falls_back(path: Path) -> None:
     query = parse(path.read_text(encoding="utf-8"), parameters={"Name": "Ada", "Person": "Ada"})
     evaluator = NativeEvaluator(query, QuadStore.open(None), EvaluationOptions())
     plan = evaluator.state
-    assert plan is not None and plan.plan.explain()
+    assert plan is not None and tree(plan.plan)
     assert plan.compiled.text.startswith("def step(")
 
 

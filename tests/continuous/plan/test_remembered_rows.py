@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from benchmarks.policies import by_operators
+from quadrill.app.describing.operators import measured
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
@@ -56,7 +57,7 @@ def test_answers_and_counts_are_those_of_operators_and_of_a_recomputation(
         expected = sorted(map(str, recomputed(reference, at, contents).rows))
         assert sorted(map(str, answer_of(fast, at, contents).rows)) == expected
         assert sorted(map(str, answer_of(plain, at, contents).rows)) == expected
-        told = [[each["rows_out"] for each in one.state.measured()["operators"]] for one in (fast, plain)]
+        told = [[each["rows_out"] for each in measured(one.state.plan)["operators"]] for one in (fast, plain)]
         assert told[0] == told[1]
     assert "memo" in fast.state.compiled.text
     assert not list(fast.state.compiled.held())  # what left is forgotten

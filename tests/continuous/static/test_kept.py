@@ -22,7 +22,7 @@ from quadrill.continuous.static.reading import Recomputer
 from quadrill.continuous.static.table import Table
 from quadrill.store.documents.packed_rows import PackedRows, pack
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.shelf import Shelf
+from quadrill.store.shelf.shelf import Shelf
 from quadrill.store.terms import term_text
 
 from ..test_recovery import Life, P, comparable
@@ -281,7 +281,7 @@ def test_a_process_that_dies_while_the_file_is_written_leaves_the_rows_from_befo
             for file in life.folder.glob("registry.sqlite*"):
                 shutil.copy(file, images[-1])
 
-    shelf = life.engine.parts.statics.kept._shelf  # type: ignore[union-attr]
+    shelf = life.engine.parts.statics.kept.rows.shelf  # type: ignore[union-attr]
     shelf._reached = copy
     life.checkpoint()
     shelf._reached = lambda point: None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -50,23 +51,33 @@ Happening: TypeAlias = Push | Beat | Commit | Silence
 
 @dataclass(frozen=True)
 class Window:
-    """A window by its place in the text: ``size`` is a width or a count, ``step`` a slide or a count."""
+    """A window by its place in the text: ``size`` is a width or a count, ``step`` a slide or a count.
+
+    ``past`` is how long ago it ends, ``keys`` are variables of its block.
+    """
 
     number: int
     stream: str
     kind: str
     size: int = 0
     step: int = 0
+    past: int = 0
+    keys: tuple[str, ...] = ()
     t0: int | None = None
     lateness: int = 0
 
     def text(self) -> str:
         """As a query text writes it."""
+        to = f" TO {self.past}ms" if self.past else ""
+        by = " ".join(f"?{key}" for key in self.keys)
         shown = {
             "now": "NOW",
             "all": "ALL",
             "range": f"RANGE {self.size}ms",
-            "grid": f"RANGE {self.size}ms STEP {self.step}ms",
+            "past": f"RANGE {self.size}ms{to}",
+            "grid": f"RANGE {self.size}ms{to} STEP {self.step}ms",
+            "session": f"SESSION {self.size}ms" + (f" PARTITION BY {by}" if by else ""),
+            "latest": f"LATEST {self.size} BY {by}" + (f" WITHIN {self.step}ms" if self.step else ""),
             "triples": f"TRIPLES {self.size}",
             "elements": f"ELEMENTS {self.size} STEP {self.step}",
             "batch": f"RANGE TRIPLES {self.size}",
@@ -109,6 +120,15 @@ class Query:
                     clauses += f"FROM STREAM :{window.stream} {window.text()}\n"
             text = text.replace(f"{{{number}", block)
         return f"PREFIX : <{E}>\n" + text.replace("WHERE", clauses + "WHERE", 1)
+
+    def block(self, window: Window) -> str:
+        """What stands in the braces of a window."""
+        begin = self.body.index(f"{{{window.number}") + 2
+        depth = end = 1
+        while depth:
+            depth += {"{": 1, "}": -1}.get(self.body[begin + end], 0)
+            end += 1
+        return self.body[begin : begin + end - 1]
 
     def options(self) -> dict[str, Any]:
         """The members of the registration."""
@@ -168,10 +188,11 @@ OVER_TWO = [
     "ASK WHERE { {1 ?x :p ?v } {2 ?x :q ?y } }",
 ]
 KINDS = {
-    "cqels": ["now", "range", "range", "grid", "triples", "all"],
-    "rspql": ["grid", "grid", "grid", "elements"],
-    "csparql": ["grid", "grid", "batch"],
+    "cqels": ["now", "range", "range", "past", "grid", "triples", "all", "session", "latest"],
+    "rspql": ["grid", "grid", "grid", "elements", "session", "session"],
+    "csparql": ["grid", "grid", "batch", "session"],
 }
+KEYED = ("session", "latest")
 COUNTING = ("elements", "batch")
 
 
@@ -242,19 +263,31 @@ def _query(chance: random.Random, streams: list[str], begin: int) -> Query:
         _window(chance, Window(number, pick(streams), pick(KINDS[dialect])), begin)
         for number in range(1, pick([2, 3, 3]))
     )
-    closing = any(each.kind in ("grid", *COUNTING) for each in windows)
+    body = pick(OVER_ONE if len(windows) == 1 else OVER_TWO)
+    closing = any(each.kind in ("grid", "session", *COUNTING) for each in windows)
     changes, closes = "on-content-change", "on-window-close"
     reports: list[str | int] = [changes] * 5 + ([closes] if closing else [])
-    return Query(
+    drawn = Query(
         dialect,
         windows,
-        pick(OVER_ONE if len(windows) == 1 else OVER_TWO),
+        body,
         pick(["istream", "dstream", "rstream", "changes"]),
         pick([*(reports if dialect == "cqels" else [closes] * 4 + [changes]), pick([2, 3, 5, 7])]),
         None if chance.random() < 0.8 else max(0, begin + pick([-7, 0, 2, 6])),
         pick([None, None, None, "open-closed"]),
         chance.random() < 0.15,
     )
+    return replace(drawn, windows=tuple(_keyed(chance, drawn, each) for each in windows))
+
+
+def _keyed(chance: random.Random, query: Query, window: Window) -> Window:
+    """With keys, where it has some."""
+    if window.kind not in KEYED or query.dialect == "csparql":
+        return window
+    block = query.block(window).partition("FILTER")[0]
+    names = sorted(set(re.findall(r"\?(\w+)", block)))
+    number = chance.choice([1, 1, 2] if window.kind == "latest" else [0, 1, 1, 2])
+    return replace(window, keys=tuple(chance.sample(names, min(number, len(names)))))
 
 
 def _window(chance: random.Random, made: Window, begin: int) -> Window:
@@ -262,13 +295,20 @@ def _window(chance: random.Random, made: Window, begin: int) -> Window:
     made = replace(made, lateness=pick([0, 0, 0, 0, 2, 5]))
     if kind in ("now", "all"):
         return made
+    if kind == "past":
+        past = pick([1, 2, 3, 8])
+        return replace(made, size=past + pick([1, 2, 5]), past=past)
+    if kind in KEYED:
+        size = pick([1, 1, 2, 3] if kind == "latest" else [1, 2, 3, 5, 9])
+        return replace(made, size=size, step=pick([0, 0, 1, 3, 8]) if kind == "latest" else 0)
     if kind != "grid":
         return replace(
             made, size=pick([1, 2, 3, 5, 10] if kind == "range" else [1, 2, 3, 5]), step=pick([1, 2, 3])
         )
     width = pick([1, 2, 3, 5, 7, 10])
     t0 = None if chance.random() < 0.8 else max(0, begin + pick([-5, 0, 3]))
-    return replace(made, size=width, step=pick([1, 2, 3, 5, 7, width, width]), t0=t0)
+    past = 0 if chance.random() < 0.7 else pick([1, 2, 4])
+    return replace(made, size=width + past, step=pick([1, 2, 3, 5, 7, width, width]), past=past, t0=t0)
 
 
 def _is_settled(case: Case) -> bool:
@@ -278,6 +318,9 @@ def _is_settled(case: Case) -> bool:
         kinds = {each.kind for each in query.windows}
         if kinds & {*COUNTING} and (len(case.streams) > 1 or admitting or len(kinds) > 1):
             return False
-        if admitting and isinstance(query.report, int) and kinds & {"now", "range"}:
+        if admitting and isinstance(query.report, int) and kinds & {"now", "range", "past", "latest"}:
+            return False
+        # What has closed stays closed, and later ones do not know of it.
+        if "session" in kinds and (len(case.streams) > 1 or admitting):
             return False
     return True

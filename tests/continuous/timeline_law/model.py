@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, QueryBoolean, QuerySolutions, Store
 
-from .cases import COUNTING, XSD, E, Fact, Query, Window
+from .cases import COUNTING, KEYED, XSD, E, Fact, Query, Window
 
 Told: TypeAlias = tuple[str, int, Any]
 """An event: kind, instant, and its rows as sorted texts, or a boolean."""
@@ -83,6 +83,7 @@ class Model:
         self._counted: dict[Window, list[Element]] = {each: [] for each in query.windows}
         self._full: Counter[Window] = Counter()
         self._shown: dict[Window, Sequence[Fact]] = {}
+        self._keys: dict[tuple[Window, int], list[str]] = {}
         self._answer: Counter[str] = Counter()
         self._boolean: bool | None = None
         # The last report, while windows still hold what it was made of.
@@ -91,23 +92,22 @@ class Model:
     # --- windows and answers --------------------------------------------------------------------
 
     def _holds(self, window: Window, element: Element, at: int) -> bool:
-        begin, end = at - window.size, at
+        begin, end = at - window.size, at - window.past
         match window.kind:
             case "now":
                 return element.at == at
             case "all":
                 return True
-            case "range":
+            case "range" | "past":
                 return (
                     begin < element.at if self.query.open_closed else begin <= element.at
-                ) and element.at <= at
+                ) and element.at <= end
             case "triples":
                 newer = [each for each in self._of(window) if (each.at, each.seq) > (element.at, element.seq)]
                 return sum(len(each.facts) for each in newer) < window.size
         if window not in self._closed:
             return False
-        end = self._closed[window]
-        begin = end - window.size
+        begin, end = self._closed[window] - window.size, self._closed[window] - window.past
         return begin < element.at <= end if self.query.open_closed else begin <= element.at < end
 
     def _of(self, window: Window) -> list[Element]:
@@ -116,8 +116,53 @@ class Model:
             key=lambda each: (each.at, each.seq),
         )
 
+    def _keys_of(self, window: Window, element: Element) -> list[str]:
+        """What BY names in the solutions of the block over one element."""
+        if not window.keys:
+            return [""]
+        if (window, element.seq) not in self._keys:
+            store, names = Store(), " ".join(f"?{key}" for key in window.keys)
+            store.extend([Quad(*each, DefaultGraph()) for each in element.facts])
+            found = store.query(f"PREFIX : <{E}> SELECT {names} {{ {self.query.block(window)} }}")
+            assert isinstance(found, QuerySolutions)
+            rows = {" ".join(str(row[key]) for key in window.keys) for row in found}
+            self._keys[window, element.seq] = sorted(rows)
+        return self._keys[window, element.seq]
+
+    def _by_key(self, window: Window) -> dict[str, list[Element]]:
+        found: dict[str, list[Element]] = {}
+        for element in self._of(window):
+            for key in self._keys_of(window, element):
+                found.setdefault(key, []).append(element)
+        return found
+
+    def _sessions(self, window: Window) -> list[tuple[str, list[Element]]]:
+        """All runs of elements in which each comes less than the gap after the one before."""
+        found: list[tuple[str, list[Element]]] = []
+        for key, elements in self._by_key(window).items():
+            run: list[Element] = []
+            for each in elements:
+                if not run or each.at >= run[-1].at + window.size:
+                    run = []
+                    found.append((key, run))
+                run.append(each)
+        return found
+
+    def _held(self, window: Window, at: int) -> list[tuple[str, Element]]:
+        """The elements of a window with keys, each with its key."""
+        found = [
+            (key, run) for key, run in self._sessions(window) if run[0].at <= at < run[-1].at + window.size
+        ]
+        if window.kind == "latest":
+            begin = at - window.step if window.step else 0
+            young = [(key, [e for e in run if begin <= e.at]) for key, run in self._by_key(window).items()]
+            found = [(key, run[-window.size :]) for key, run in young]
+        return [(key, each) for key, run in found for each in run]
+
     def _content(self, window: Window, at: int) -> set[Fact]:
-        if window.kind in COUNTING:
+        if window.kind in KEYED and (window.kind == "latest" or self.query.report != "on-window-close"):
+            return {fact for _, each in self._held(window, at) for fact in each.facts}
+        if window.kind in (*COUNTING, "session"):
             return set(self._shown.get(window, ()))
         facts = [fact for each in self._of(window) if self._holds(window, each, at) for fact in each.facts]
         return set(facts[-window.size :] if window.kind == "triples" else facts)
@@ -233,22 +278,47 @@ class Model:
             if self._waiting and self._waiting[0].at == self._instant:
                 self._take(first=False, time=True)
             else:
-                self._report(*self._pass())
+                self._report(*self._pass_by())
+
+    def _pass_by(self) -> tuple[bool, bool, bool]:
+        """As `_pass`; sessions that close are reported, with grids that do."""
+        changed, closed, due = self._pass()
+        told = self._close_sessions()
+        return changed, closed and not told, due
 
     def _pass(self) -> tuple[bool, bool, bool]:
         """What time does at an instant: elements leave, windows close, a report is due."""
         at = self._instant
         assert at is not None
-        sliding = [each for each in self.query.windows if each.kind in ("now", "range")]
+        sliding = [each for each in self.query.windows if each.kind in ("now", "range", "past")]
         left = any(
-            self._holds(window, each, at - 1) and not self._holds(window, each, at)
+            self._holds(window, each, at - 1) != self._holds(window, each, at)
             for window in sliding
             for each in self._of(window)
         )
+        for window in self.query.windows:
+            if window.kind in KEYED:
+                left = left or self._seqs(window, at - 1) != self._seqs(window, at)
         if self._closes_after:
             return left, False, False
         due, closed = self._is_due(), self._close()
         return left or closed, closed, due
+
+    def _seqs(self, window: Window, at: int) -> set[tuple[str, int]]:
+        return {(key, each.seq) for key, each in self._held(window, at)}
+
+    def _close_sessions(self) -> bool:
+        """Report the sessions that close now one by one; False when none does."""
+        at, any_closed = self._instant, False
+        assert at is not None
+        for window in self.query.windows:
+            if window.kind == "session" and self.query.report == "on-window-close":
+                ending = [each for each in self._sessions(window) if each[1][-1].at + window.size == at]
+                for _, run in sorted(ending, key=lambda each: each[0].replace("<", "!")):  # IRIs first
+                    self._shown[window] = [fact for each in run for fact in each.facts]
+                    self._tell(at)
+                    any_closed = True
+        return any_closed
 
     def _is_due(self) -> bool:
         due = self._next_report is not None and self._next_report == self._instant
@@ -267,11 +337,14 @@ class Model:
     def _take(self, *, first: bool, time: bool) -> None:
         """The next transaction: the elements of one push with this time, with what time does before it."""
         head = self._waiting[0]
-        changed, closed, due = self._pass() if time else (first, False, False)
+        changed, closed, due = self._pass_by() if time else (first, False, False)
         while self._waiting and self._waiting[0].push == head.push and self._waiting[0].at == head.at:
             element = self._waiting.pop(0)
-            self._taken.append(element)
             read = [each for each in self.query.windows if each.stream == element.stream]
+            keyed = [each for each in read if each.kind in KEYED]
+            before = [self._seqs(each, head.at) for each in keyed]
+            self._taken.append(element)
+            changed = changed or before != [self._seqs(each, head.at) for each in keyed]
             changed = changed or any(each.kind in ("now", "range", "triples", "all") for each in read)
             for window in read:
                 self._counted[window].append(element)
@@ -302,9 +375,14 @@ class Model:
         assert self._instant is not None or not late
         for at in sorted({each.at for each in late}):
             of_time = [each for each in late if each.at == at]
+            keyed = [each for each in self.query.windows if each.kind in KEYED]
+            before = [self._seqs(each, self._instant or 0) for each in keyed]
             self._taken += of_time
-            changed = any(
-                window.stream == each.stream and self._holds(window, each, self._instant or 0)
+            changed = before != [self._seqs(each, self._instant or 0) for each in keyed]
+            changed = changed or any(
+                window.stream == each.stream
+                and window.kind not in KEYED
+                and self._holds(window, each, self._instant or 0)
                 for window in self.query.windows
                 for each in of_time
             )

@@ -12,7 +12,7 @@ from quadrill.continuous.windows.counting import BatchWindow, ElementsWindow, Tr
 from quadrill.continuous.windows.encoded import ElementCoder, EncodedContent
 from quadrill.continuous.windows.grid import GridWindow
 from quadrill.continuous.windows.live import LiveQuads
-from quadrill.continuous.windows.operator import AllWindow, RangeWindow, WindowOperator
+from quadrill.continuous.windows.operator import AllWindow, PastWindow, RangeWindow, WindowOperator
 from quadrill.continuous.windows.timed import TimedContent
 from quadrill.store.dictionary import TermDictionary
 
@@ -156,6 +156,17 @@ def test_an_open_range_leaves_its_start_out(items: list[Element], instants: list
         assert window.live.content == merged([e for e in taken if t - width < e.event_time <= t])
 
 
+@settings(max_examples=100, deadline=None)
+@given(elements(), INSTANTS, st.integers(1, 20), st.integers(1, 20), st.booleans())
+def test_a_range_of_the_past_holds_both_ends(
+    items: list[Element], instants: list[int], width: int, past: int, open_start: bool
+) -> None:
+    window = PastWindow(width + past, past, open_start=open_start)
+    for t, taken in play(window, items, instants):
+        inside = [e for e in taken if t - width - past + open_start <= e.event_time <= t - past]
+        assert window.live.content == merged(inside)
+
+
 @settings(max_examples=50, deadline=None)
 @given(elements(), INSTANTS)
 def test_all_holds_everything(items: list[Element], instants: list[int]) -> None:
@@ -172,11 +183,19 @@ def test_all_holds_everything(items: list[Element], instants: list[int]) -> None
     st.integers(1, 20),
     st.none() | st.integers(-20, 20),
     st.booleans(),
+    st.sampled_from([0, 0, 1, 7]),
 )
 def test_a_grid_shows_the_window_that_closed_last(
-    items: list[Element], instants: list[int], width: int, slide: int, t0: int | None, open_closed: bool
+    items: list[Element],
+    instants: list[int],
+    width: int,
+    slide: int,
+    t0: int | None,
+    open_closed: bool,
+    past: int,
 ) -> None:
-    window = GridWindow(width, slide, t0_ms=t0, open_closed=open_closed)
+    width += past
+    window = GridWindow(width, slide, past_ms=past, t0_ms=t0, open_closed=open_closed)
     origin = items[0].event_time
     closes = [
         (t0 or 0) + k * slide + width
@@ -190,16 +209,16 @@ def test_a_grid_shows_the_window_that_closed_last(
             continue
         close = done[-1]
         assert window.closed is not None
-        assert (window.closed.open, window.closed.close) == (close - width, close)
+        assert (window.closed.open, window.closed.close) == (close - width, close - past)
         if open_closed:
             # The timeline closes these only once the watermark is greater: elements at the end are taken.
             if close == t:
                 continue
-            inside = [e for e in taken if close - width < e.event_time <= close]
-            if any(e.event_time == close for e in inside):
+            inside = [e for e in taken if close - width < e.event_time <= close - past]
+            if not past and any(e.event_time == close for e in inside):
                 continue
         else:
-            inside = [e for e in taken if close - width <= e.event_time < close]
+            inside = [e for e in taken if close - width <= e.event_time < close - past]
         assert window.live.content == merged(inside)
 
 
@@ -236,11 +255,16 @@ def test_elements_shows_the_newest_at_every_step(
 
 
 @settings(max_examples=100, deadline=None)
-@given(elements(), st.integers(0, 20), st.randoms())
+@given(elements(), st.integers(1, 20), st.randoms())
 def test_admitted_elements_take_their_place(items: list[Element], width: int, random: object) -> None:
     """An older element that the window still holds is there as if it had come in time."""
     late = items[len(items) // 2]
-    for make in (lambda: RangeWindow(width), AllWindow, lambda: TriplesWindow(3)):
+    for make in (
+        lambda: RangeWindow(width),
+        lambda: PastWindow(width + 3, 3),
+        AllWindow,
+        lambda: TriplesWindow(3),
+    ):
         window: WindowOperator = make()
         window.live = LiveQuads()
         window.start(items[0].event_time)

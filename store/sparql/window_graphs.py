@@ -1,4 +1,4 @@
-"""The evaluation store and the query over it: static tables and windows' contents are graphs of one store.
+"""What a workspace is filled with: the contents of windows as graphs of it, and tables of rows.
 
 The store holds, for window k,
 
@@ -18,11 +18,16 @@ from itertools import count, repeat
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
 
-from quadrill.store.sparql.workspace import Workspace
+from ..terms import Solution
+from .workspace import Workspace
 
-from ..algebra.windows_as_graphs import NAME, STREAM_NAME, WINDOW_NAME, GraphName
-from ..rows import Solution
-from ..windows.encoded import WindowKey
+NAME = NamedNode("urn:quadrill:name")
+WINDOW_NAME = NamedNode("urn:quadrill:window-name")
+STREAM_NAME = NamedNode("urn:quadrill:stream-name")
+
+GraphName = NamedNode | BlankNode
+WindowKey = tuple[NamedNode, NamedNode | None]
+"""The name of a window, and the stream where a variable ranges over several."""
 
 
 class WindowGraphs:
@@ -93,7 +98,7 @@ class LoadedTable:
 
     Attributes:
         size: how many rows there are.
-        shapes: for each set of bound columns, the predicate of each (`text.TableText`).
+        shapes: for each set of bound columns, the predicate of each.
     """
 
     def __init__(self, part: str, workspace: Workspace) -> None:

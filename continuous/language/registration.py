@@ -9,10 +9,10 @@ from typing import Literal as OneOf
 
 from quadrill.store.documents.members import Read, check_iri, check_name, flag, one_of
 from quadrill.store.documents.times import duration_ms, instant_ms
-from quadrill.store.errors import InputError
+from quadrill.store.errors import InputError, UnsupportedError
 
 from ..algebra.columnar import ENGINES
-from ..algebra.query import Dialect, Output
+from ..algebra.query import ContinuousQuery, Dialect, Output
 
 Profile = OneOf["cqels", "rspql", "csparql"]
 _EVERY = {"report": "periodic", "refresh": "every", "start": "from"}
@@ -71,7 +71,8 @@ class Registration:
     """What a client asks for; None where it leaves the choice to the text or the dialect. Times in ms.
 
     ``report`` is ``on-content-change``, ``on-window-close`` or the period in milliseconds; ``refresh`` is
-    ``trigger``, ``manual`` or a period; ``start`` is ``now``, an event time, or ``when-ready``, which begins
+    ``trigger``, ``manual`` or a period; ``after`` how long it tells nothing;
+    ``start`` is ``now``, an event time, or ``when-ready``, which begins
     with what arrives when the static parts have been read; ``memory`` the quads that windows may hold before
     the query fails, ``max_rows`` the rows that one evaluation may make, ``max_time`` how long it may take;
     ``static_engine`` who evaluates static parts, against the rule; ``static_tables``
@@ -85,6 +86,7 @@ class Registration:
     report: str | int | None = _member(_REPORT)
     strict: bool = _member(flag, default=False)
     t0: int | None = _member(instant_ms)
+    after: int | None = _member(_period)
     refresh: str | int = _member(_REFRESH, default="trigger")
     parameters: dict[str, Any] = field(default_factory=dict, metadata={"read": _object})
     profile: Profile | None = _member(one_of(*get_args(Profile)))
@@ -153,3 +155,59 @@ class Registration:
             for key, value in found.items()
             if value != getattr(plain, key)
         }
+
+
+# --- with its text ------------------------------------------------------------------------------
+
+
+def output_of(registration: Registration, query: ContinuousQuery, profile: Profile) -> Output:
+    """What is told of the answer: as the registration says, or the text, or else the profile.
+
+    Raises InputError or UnsupportedError where the query cannot be told so.
+    """
+    output = registration.output or query.output or _usual_output(query, profile)
+    if query.once_per is not None and output not in ("istream", "changes"):
+        raise InputError(
+            f"ONCE PER is of rows that come, the output is {output}",
+            hint='Register with "output": "istream" or "changes".',
+        )
+    if query.form == "construct" and output in ("dstream", "changes") and query.makes_blank_nodes:
+        raise UnsupportedError(f"a CONSTRUCT template with blank nodes and output {output}")
+    return output
+
+
+def _usual_output(query: ContinuousQuery, profile: Profile) -> Output:
+    # A plain SPARQL text that stays open tells its changes, whatever leaves or comes.
+    if query.dialect == "sparql" and not query.windows:
+        return "changes" if query.form != "construct" or not query.makes_blank_nodes else "istream"
+    return "istream" if profile == "cqels" or query.once_per is not None else "rstream"
+
+
+def check_after(registration: Registration, query: ContinuousQuery) -> None:
+    """AFTER and the registration's member say the same, of a query that has time."""
+    asked, said = registration.after, query.after_ms
+    if None not in (asked, said) and asked != said:
+        raise InputError(
+            f"AFTER is {said} ms in the text, after is {asked} ms in the registration",
+            hint="Leave one of them out.",
+        )
+    if (asked or said) and not query.windows:
+        raise InputError("AFTER counts from the first instant of streams, the query has no window")
+
+
+def check_view(registration: Registration, query: ContinuousQuery) -> None:
+    """What INTO GRAPH, in the text or the registration, needs of a query."""
+    asked, said = registration.into_graph, query.into_graph
+    if asked is not None and said is not None and asked != said.value:
+        raise InputError(f"the view is <{said.value}> in the text and <{asked}> in the registration")
+    if asked is None and said is None:
+        return
+    if query.form != "construct":
+        raise InputError(f"into_graph needs a CONSTRUCT query, this is {query.form.upper()}")
+    if any(quad.graph is not None for quad in query.template):
+        raise InputError(
+            "the template has a GRAPH block, but all triples of a view go into its own graph",
+            hint="leave GRAPH out of the template, or register a query for each graph",
+        )
+    if query.makes_blank_nodes:
+        raise UnsupportedError("a CONSTRUCT template with blank nodes and INTO GRAPH")

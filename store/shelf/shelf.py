@@ -19,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from .errors import StoreFormatError
+from ..errors import StoreFormatError
 
 log = logging.getLogger("quadrill.store")
 

@@ -13,17 +13,18 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice
+from itertools import count, islice, repeat
+from operator import itemgetter
 from typing import Any
 
-from quadrill.store.logs.result_log import EventRow
-from quadrill.store.results import one_line
-
-from ..durable.journal import Journal
+from ..logs.journal import Journal
+from ..logs.result_log import EventRow
+from ..results import one_line
 from .subscription import NUMBERED, EventKind, FeedEvent, Subscriber, Subscription, made_event
 
-log = logging.getLogger("quadrill.continuous")
+log = logging.getLogger(__name__)
 
+_id_of, _kind_of, _data_of = map(itemgetter, range(3))
 _FORGOTTEN_AT_ONCE = 10
 """The result log may have this fraction of the history more: it forgets many events at a time."""
 
@@ -118,27 +119,41 @@ class Feed:
 
         ``current`` makes the line of the current answer from now on; called when somebody asks for it.
         """
-        place, before, number, written = self._place, self._assigned, self._assigned, self._written
+        before = given = self._assigned
+        made: list[FeedEvent] = []
         for kind, data in events:
-            place += 1
-            given = None
             if kind in NUMBERED:
-                given = number = number + 1
-            event = written.pop(place, None) if written else None
-            if event is None:
-                event = made_event((given, kind, data))
-                self._rows.append((self.number, place, given, kind, data))
-            elif (event.kind, event.data) != (kind, data):
-                log.warning("replay gave the feed %s another event at place %d", self.name, place)
-            self._held.append(event)
-        self._assigned, self._place = number, place
+                given += 1
+                made.append(made_event((given, kind, data)))
+            else:
+                made.append(made_event((None, kind, data)))
+        place, self._assigned = self._place, given
+        self._place = place + len(made)
+        if self._written:
+            made = self._as_written(made, place)
+        elif self.number:
+            ids, kinds, lines = map(_id_of, made), map(_kind_of, made), map(_data_of, made)
+            self._rows += zip(repeat(self.number), count(place + 1), ids, kinds, lines, strict=False)
+        self._held += made
         if current is not None:
             self._next = current
         if self._waiting is None:
             self.release()
         else:
             self._waiting[self] = None
-        return list(range(before + 1, number + 1))
+        return list(range(before + 1, self._assigned + 1))
+
+    def _as_written(self, made: Sequence[FeedEvent], place: int) -> list[FeedEvent]:
+        """Events behind a place, those that were written before a crash as they were then."""
+        found = []
+        for at, event in enumerate(made, place + 1):
+            known = self._written.pop(at, None)
+            if known is None:
+                self._rows.append((self.number, at, *event))
+            elif known[1:] != event[1:]:
+                log.warning("replay gave the feed %s another event at place %d", self.name, at)
+            found.append(event if known is None else known)
+        return found
 
     def reset(self) -> None:
         """The query begins anew under the same name: history is dropped, subscribers are told."""
@@ -181,16 +196,19 @@ class Feed:
     def _keep(self, events: Sequence[FeedEvent]) -> None:
         """Keep events for those who resume; the oldest go, and all before a reset."""
         history = self._history
-        for event in events:
-            if event[1] == "reset":
-                history.clear()
-                self._bytes = 0
-                self.last_id = self._dropped_to = self.epoch_id
-                continue
+        kinds = [*map(_kind_of, events)]
+        while "reset" in kinds:
+            begin = kinds.index("reset") + 1
+            events, kinds = events[begin:], kinds[begin:]
+            history.clear()
+            self._bytes = 0
+            self.last_id = self._dropped_to = self.epoch_id
+        history.extend(events)
+        self._bytes += sum(map(len, map(_data_of, events)))
+        for event in reversed(events):
             if event[0] is not None:
                 self.last_id = event[0]
-            history.append(event)
-            self._bytes += len(event[2])
+                break
         while (kept := len(history)) > self._limit or (self._bytes > self._most_bytes and kept > 1):
             dropped, _, data = history.popleft()
             self._bytes -= len(data)

@@ -1,10 +1,10 @@
-"""The views of an engine: which graphs they own, what these have to hold, and the writing of what changed.
+"""Views: graphs that their owners keep equal to sets of quads, by commits in the background.
 
-    a turn --> change of the content --> settled (inputs durable) --> outbox --> a commit, in another thread
-                                                                                  |
-                        other queries, /query, /changes  <-- as of any commit <---+
+    take: quads come and go --> settled: these count --> outbox --> a commit, in another thread
+                                                                      |
+                      queries, subscribers  <-- as of any commit <----+
 
-The engine never waits for the store's writer. Changes that come while one is written are made by the next
+Whoever changes a view never waits for the writer. Changes that come while one is written are made by the next
 commit together. What is written is a difference of sets: after a restart the whole content is compared with
 the graph once, so that nothing is made twice and nothing is missing, whatever a crash cut off.
 """
@@ -23,16 +23,13 @@ from typing import Any
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
 
-from quadrill.store.changes.commit import Commit, graph_key
-from quadrill.store.errors import ConflictError, QuadrillError
-from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.terms import store_form
-from quadrill.store.threads import Background
+from ..changes.commit import Commit, graph_key
+from ..errors import ConflictError, QuadrillError
+from ..terms import store_form
+from ..threads import Background
+from .quad_store import QuadStore
 
-from ..rows import Solution
-from .emission import Construct
-
-log = logging.getLogger("quadrill.continuous")
+log = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
 _LAST_S = 10.0
@@ -54,9 +51,9 @@ class _Write:
 class View:
     """One view: a graph that holds the quads of a query's answer, kept up to date by its changes.
 
-    Law: after any turns its quads are the set that the query's template gives for the whole answer.
+    Law: its quads are those that came more often than they went.
 
-    They belong to the engine's thread, ``version`` and ``error`` to the holder of the registry's lock.
+    They belong to the thread that changes it, ``version`` and ``error`` to the holder of the registry's lock.
 
     Attributes:
         name: the query's.
@@ -67,22 +64,21 @@ class View:
         error: why the last attempt to write failed.
     """
 
-    def __init__(self, name: str, graph: NamedNode, construct: Construct) -> None:
-        """Begin empty; ``construct`` is the query's template over rows at an instant."""
+    def __init__(self, name: str, graph: NamedNode) -> None:
+        """Begin empty."""
         self.name = name
         self.graph = graph
         self.whole = True
         self.changes: dict[Quad, bool] = {}
         self.version: int | None = None
         self.error: str | None = None
-        self._construct = construct
         # How many rows of the answer yield each quad.
         self._weights: dict[Quad, int] = {}
 
-    def take(self, deleted: Iterable[Solution], inserted: Iterable[Solution], at_ms: int) -> None:
-        """In a turn: rows of the answer went and came."""
-        weights = Counter(self._quads(inserted, at_ms))
-        weights.subtract(self._quads(deleted, at_ms))
+    def take(self, deleted: Iterable[Quad], inserted: Iterable[Quad]) -> None:
+        """Quads of the default graph went and came, each as often as it is given."""
+        weights = Counter(map(self._own, inserted))
+        weights.subtract(map(self._own, deleted))
         for quad, weight in weights.items():
             before = self._weights.get(quad, 0)
             after = before + weight
@@ -109,19 +105,17 @@ class View:
             "error": self.error,
         }
 
-    def _quads(self, rows: Iterable[Solution], at_ms: int) -> Iterator[Quad]:
-        """The quads of each row in the view's graph and in the store's form: equal there is equal here."""
-        for row in rows:
-            for quad in self._construct([row], at_ms):
-                object_ = quad.object
-                if isinstance(object_, Literal | Triple):
-                    object_ = store_form(object_)
-                assert quad.graph_name == DefaultGraph()
-                yield Quad(quad.subject, quad.predicate, object_, self.graph)
+    def _own(self, quad: Quad) -> Quad:
+        """The quad in the view's graph and in the store's form: equal there is equal here."""
+        object_ = quad.object
+        if isinstance(object_, Literal | Triple):
+            object_ = store_form(object_)
+        assert quad.graph_name == DefaultGraph()
+        return Quad(quad.subject, quad.predicate, object_, self.graph)
 
 
 class ViewRegistry:
-    """The views of one engine, ``by_name`` those by the names of their queries."""
+    """The views of one store, ``by_name`` those by the names of their queries."""
 
     def __init__(self, store: QuadStore, background: Background) -> None:
         """Make an empty registry, which writes in the background."""
@@ -197,7 +191,7 @@ class ViewRegistry:
             if view is not None:
                 self._store.disown_graph(view.graph)
 
-    # --- in the engine's thread -----------------------------------------------------------------
+    # --- in the thread that changes them --------------------------------------------------------
 
     def committed(self, commit: Commit) -> None:
         """A bulk load can not be held off owned graphs: where it wrote into one, that is set right."""
@@ -209,7 +203,7 @@ class ViewRegistry:
                     view.whole = True
 
     def settled(self) -> None:
-        """What the turns so far changed is durable: it may be written."""
+        """What was taken so far is durable where it comes from: it may be written."""
         if not self._started or not self.by_name:
             return
         with self._lock:

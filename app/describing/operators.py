@@ -1,0 +1,69 @@
+"""The operators of a plan with their figures, and as the tree that EXPLAIN shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from quadrill.continuous.plan.plan import Plan
+
+
+def measured(plan: Plan) -> dict[str, Any]:
+    """Live figures: ``steps`` taken and ``timed_steps`` of them; ``operators``, the root last.
+
+    They are counted since the query began to run, see docs/http-api.md.
+    """
+    figures = plan.figures
+    timed = figures.timed_steps
+    operators = [
+        {
+            "number": place,
+            "operator": node.label,
+            "detail": node.told,
+            "inputs": list(node.inputs),
+            "columns": list(node.schema.vars),
+            "rows_in": sum(map(figures.rows_out, node.inputs)),
+            "rows_out": figures.rows_out(place),
+            "state_rows": node.size or 0,
+            "microseconds": round(spent / timed / 1000, 2) if timed and head == place else None,
+            "timed_with": head,
+        }
+        for place, (node, head, spent) in enumerate(
+            zip(plan.nodes, figures.timed_with, figures.spent, strict=True)
+        )
+    ]
+    return {"operators": operators, "steps": figures.steps, "timed_steps": timed}
+
+
+def tree(plan: Plan, *, analyze: bool = False) -> str:
+    """The operators as an indented tree, the root first and each once; ``analyze`` adds figures."""
+    shown: set[int] = set()
+    lines: list[str] = []
+    figures = [_told(each) for each in measured(plan)["operators"]] if analyze else [""] * len(plan.nodes)
+
+    def visit(place: int, depth: int) -> None:
+        node = plan.nodes[place]
+        again = place in shown and node.operator is not None
+        shown.add(place)
+        size = "" if node.size is None else f" [{node.size}]"
+        text = f"{node.label} {node.told}".rstrip()
+        columns = " ".join(f"?{name}" for name in node.schema.vars)
+        told = " (above)" if again else figures[place]
+        lines.append(f"{'  ' * depth}#{place} {text}{size} -> ({columns}){told}")
+        if not again:
+            for below in node.inputs:
+                visit(below, depth + 1)
+
+    visit(plan.root, 0)
+    return "\n".join(lines)
+
+
+def _told(operator: Mapping[str, Any]) -> str:
+    """The figures of one operator, for people."""
+    rows = f"{operator['rows_out']} rows"
+    if operator["inputs"]:
+        rows = f"{operator['rows_in']} rows in, {operator['rows_out']} out"
+    mean = operator["microseconds"]
+    if operator["timed_with"] != operator["number"]:
+        return f"  | {rows}, timed with #{operator['timed_with']}"
+    return f"  | {rows}" + ("" if mean is None else f", {mean:.1f} µs")

@@ -1,0 +1,103 @@
+"""A whole window as an answer, straight from the texts of its triples.
+
+Where a query tells all matches of one pattern each time a window has taken the place of another, nothing of
+one window is needed for the next: its triples get no ids, and no change of the answer is computed. The
+operators are the readable twin, and take over where there is more than triples of the default graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+from quadrill.store.documents.statements import Statement, term_of
+from quadrill.store.feeds.subscription import EventKind
+from quadrill.store.results import columns_text
+
+from ..algebra.reify import REIFIES
+from ..inputs import Element
+from ..operators.linear import Project, Scan
+from ..plan.plan_state import PlanState
+from ..rows import Solution
+
+_REIFIES = str(REIFIES)
+Texts = Sequence[str | None]
+"""A row as N-Quads writes its terms."""
+
+
+@dataclass(eq=False)
+class ListedAnswer:
+    """`ChangedAnswer` of a window's matches by columns, None for a name that the pattern does not bind."""
+
+    names: Sequence[str]
+    columns: Sequence[Sequence[str] | None]
+    number: int
+    boolean: bool | None = None
+
+    @property
+    def texts(self) -> Sequence[Texts]:
+        """Its rows."""
+        nothing = [None] * self.number
+        return list(zip(*[nothing if each is None else each for each in self.columns], strict=True))
+
+    @cached_property
+    def rows(self) -> Sequence[Solution]:
+        """All rows."""
+        return _solutions(self.texts)
+
+    @property
+    def inserted(self) -> Sequence[Solution]:
+        """Nobody asks what is new of a whole window."""
+        raise NotImplementedError
+
+    deleted = inserted
+
+    def listed(self, kind: EventKind) -> tuple[int, str] | None:
+        """All rows as objects of JSON."""
+        if kind != "answer":
+            return None
+        bound = {name: column for name, column in zip(self.names, self.columns, strict=True) if column}
+        return self.number, f"{{{columns_text([*bound], [*bound.values()])}}}" if bound else ""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowListing:
+    """What one pattern matches in a window: constants by their places, and the places of the columns."""
+
+    names: Sequence[str]
+    constants: Sequence[tuple[int, str]]
+    places: Sequence[int | None]
+
+    def answer(self, elements: Sequence[Element]) -> ListedAnswer | None:
+        """The matches in some elements; None where not all are triples of the default graph."""
+        found: Sequence[Statement] = [*chain.from_iterable([each.statements for each in elements])]
+        if any([each[3] or each[2][:2] == "<<" or each[1] == _REIFIES for each in found]):
+            return None
+        for place, text in self.constants:
+            found = [each for each in found if each[place] == text]
+        unique = [*dict.fromkeys(found)]
+        columns = [None if place is None else [each[place] for each in unique] for place in self.places]
+        return ListedAnswer(self.names, columns, len(unique))
+
+
+def window_listing(state: PlanState, names: Sequence[str]) -> WindowListing | None:
+    """How a plan lists its one window; None for a plan that does more than that."""
+    (source, scan, *rest), plan = state.plan.nodes, state.plan
+    if len(state.keys) != 1 or not isinstance(scan.operator, Scan) or scan.operator.simple is None:
+        return None
+    ((triples, *_),) = state.keys.values()
+    if source.source != triples or len(rest) > 1 or plan.sources != {triples}:
+        return None
+    if rest and not isinstance(rest[0].operator, Project):
+        return None
+    places = dict(zip(scan.schema.vars, scan.operator.simple, strict=True))
+    columns = [places.get(name) if name in plan.schema.vars else None for name in names]
+    terms = state.terms.dictionary.terms
+    constants = [(place, str(terms[each])) for place, each in scan.operator.constants]
+    return WindowListing(names, constants, columns) if any(each is not None for each in columns) else None
+
+
+def _solutions(rows: Sequence[Texts]) -> list[Solution]:
+    return [tuple([None if text is None else term_of(text) for text in row]) for row in rows]

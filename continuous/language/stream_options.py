@@ -1,0 +1,54 @@
+"""The options of a stream as its declaration has them, which is JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, get_args
+
+from quadrill.store.documents.members import Read, check_iri, check_name, flag, one_of
+from quadrill.store.documents.times import duration_ms
+from quadrill.store.errors import InputError
+from quadrill.store.registry.records import LatePolicy, Stamping, StreamClock, StreamRecord
+
+from .mapping.declaration import read_declaration
+from .mapping.mapping import compiled
+
+_OPTIONS: dict[str, tuple[str, Read]] = {
+    "lateness": ("lateness_ms", duration_ms),
+    "late": ("late", one_of(*get_args(LatePolicy))),
+    "idle_timeout": ("idle_timeout_ms", duration_ms),
+    "retention": ("retention_ms", duration_ms),
+    "timestamp_property": ("timestamp_property", lambda value, _: check_iri(value) if value else None),
+    "stamping": ("stamping", one_of(*get_args(Stamping))),
+    "quoted_asserted": ("quoted_asserted", flag),
+    "clock": ("clock", one_of(*get_args(StreamClock))),
+    "mapping": ("mapping", lambda value, _: read_declaration(value).text()),
+}
+"""The members of a declaration: the field of the record and what reads it."""
+OPTION_FIELDS = tuple(each for each, _ in _OPTIONS.values())
+"""The fields of a record that options set."""
+
+
+def declared(plain: StreamRecord, options: Mapping[str, Any], base_iri: str) -> StreamRecord:
+    """A stream with the options of its declaration.
+
+    Raises:
+        InputError: an unknown option, a wrong value, a wrong name or IRI.
+        QueryTextError, UnsupportedError: its mapping is wrong.
+    """
+    unknown = sorted(set(options) - set(_OPTIONS))
+    if unknown:
+        raise InputError(f"a stream has no option {unknown[0]!r}", hint=f"Options are {', '.join(_OPTIONS)}")
+    check_name(plain.name, "stream name")
+    check_iri(plain.iri)
+    given = {each: value for each, value in options.items() if value is not None}
+    read = {_OPTIONS[each][0]: _OPTIONS[each][1](value, each) for each, value in given.items()}
+    record = replace(plain, **read)
+    if record.mapping is None:
+        return record
+    # The mapping says where the times of elements come from.
+    timed = compiled(record.mapping, base_iri).declaration.time is not None
+    if timed and record.stamping == "arrival":
+        raise InputError("a stream stamped at arrival takes no time from its records", hint="Leave out time.")
+    return replace(record, stamping=record.stamping or ("event" if timed else "arrival"))

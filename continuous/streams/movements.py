@@ -1,0 +1,101 @@
+"""Streams whose time moves without elements: by heartbeats, by the wall clock, by silence."""
+
+from __future__ import annotations
+
+from quadrill.store.documents.times import format_instant
+from quadrill.store.errors import InputError
+
+from ..clock import Clock
+from ..durable.turns import InputTurn, TurnQueue
+from ..inputs import NEVER, Advance, Idle
+from .accept import Acceptor, StreamState
+
+
+def heartbeat(
+    acceptor: Acceptor, turns: TurnQueue, stream: StreamState, at: int, max_future_ms: int, most_queued: int
+) -> InputTurn:
+    """Move a stream's watermark without data, called under the lock; the turn.
+
+    Raises:
+        InputError: too far in the future.
+        BackPressureError: the queue is full.
+    """
+    turns.require_room(1, most_queued)
+    now, watermark = turns.clock.now_ms(), stream.watermark
+    reach = max(now, watermark if watermark is not None else now)
+    if at > reach + max_future_ms:
+        raise InputError(
+            f"the heartbeat {format_instant(at)} is more than {max_future_ms} ms "
+            "ahead of the clock and of its stream's watermark",
+            code="future",
+        )
+    stream.heard(turns.clock)
+    stream.idle, stream.promised = False, at
+    stream.guarantee(at)
+    return acceptor.log(stream, Advance(stream.iri, stream.time), now)
+
+
+def tick(acceptor: Acceptor, turns: TurnQueue, stream: StreamState, now: int) -> None:
+    """The wall clock moves a stream, or marks it idle."""
+    with turns.lock:
+        if stream.derived_from is not None:
+            return
+        reached = _reached(stream, now)
+        if reached is not None:
+            if stream.guarantee(reached):
+                stream.idle = False
+                acceptor.log(stream, Advance(stream.iri, stream.time), now)
+            return
+        left = idle_in(stream, turns.clock)
+        if left is not None and left <= 0:
+            stream.idle = True
+            # Nothing is waited for any more: what was held back by lateness can go.
+            if stream.seen is not None:
+                stream.guarantee(stream.seen)
+            acceptor.log(stream, Idle(stream.iri, stream.time), now)
+
+
+def idle_in(stream: StreamState, clock: Clock) -> int | None:
+    """Milliseconds until silence makes a stream idle, at most 0 when it does; None when it never will."""
+    heard = stream.last_input_steady
+    if stream.idle or not stream.idle_timeout_ms or heard is None or _goes_on(stream):
+        return None
+    return heard + stream.idle_timeout_ms - clock.steady_ms()
+
+
+def ticks_at(stream: StreamState, instant: int) -> int | None:
+    """When the wall clock brings a stream's watermark to an instant; None where it does not move it."""
+    if stream.record.stamping == "arrival":
+        return instant + stream.lateness_ms
+    first = (stream.last_input_ms or 0) + stream.idle_timeout_ms
+    reached = _reached(stream, first)
+    return None if reached is None else first + max(0, instant - reached)
+
+
+def begin_again(stream: StreamState, clock: Clock) -> None:
+    """After a restart silence counts anew, time that goes on by the wall clock from where it is."""
+    if stream.last_input_ms is None:
+        return
+    if _goes_on(stream):
+        stream.promised = _stood(stream) + max(0, clock.now_ms() - stream.last_input_ms)
+    stream.heard(clock)
+
+
+def _reached(stream: StreamState, now: int) -> int | None:
+    """A stream's watermark by the wall clock, once that is at ``now``; None where it does not move it."""
+    if stream.record.stamping == "arrival":
+        return now - stream.lateness_ms
+    last, timeout = stream.last_input_ms, stream.idle_timeout_ms
+    if not _goes_on(stream) or last is None or not timeout or now - last < timeout:
+        return None
+    return _stood(stream) + now - last
+
+
+def _goes_on(stream: StreamState) -> bool:
+    return stream.record.clock == "wall-when-idle" and stream.record.stamping != "arrival"
+
+
+def _stood(stream: StreamState) -> int:
+    """The watermark that a stream's last input alone gives."""
+    moved = NEVER if stream.seen is None else stream.seen - stream.lateness_ms
+    return moved if stream.promised is None else max(moved, stream.promised)

@@ -1,0 +1,207 @@
+"""Step 4 of 8: windows that hold elements by key: ``[LATEST n BY ?v …]``, ``[SESSION g …]``."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import OrderedDict, deque
+from copy import copy
+from dataclasses import dataclass, field, fields
+from typing import Self
+
+from ..inputs import Element
+from .keys import Key, KeysOf, order_of
+from .operator import ORDER, WindowOperator, WindowState
+from .reports import Interval
+
+
+@dataclass(slots=True)
+class KeyedState(WindowState):
+    """``held`` are the elements of each key in order; one may be of several."""
+
+    held: dict[Key, deque[Element]] = field(default_factory=dict)
+
+    def __copy__(self) -> Self:
+        other = type(self)(*[copy(getattr(self, each.name)) for each in fields(self)])
+        other.held = {key: elements.copy() for key, elements in self.held.items()}
+        return other
+
+
+class LatestWindow(WindowOperator):
+    """``[LATEST n BY ?v … WITHIN d]``: for each key the n newest elements.
+
+    Of them t - d <= event_time <= t. An element of several keys is in the window while one of them holds it.
+
+        LATEST 1 BY ?x     a1 ──────── a2 ──────
+                               b1 ──────────────     a1 leaves when a2 enters
+    """
+
+    def __init__(self, count: int, within_ms: int, keys_of: KeysOf) -> None:
+        self._count = count
+        self._keys_of = keys_of
+        self.stay = within_ms + 1 if within_ms else None
+        self.state: KeyedState = KeyedState()
+        # What is held, by (seq, key) in the order in which it leaves; only where time lets it leave.
+        self._leaving: OrderedDict[tuple[int, Key], int] = OrderedDict()
+
+    def next_due(self) -> int | None:
+        """The instant at which the oldest element leaves."""
+        if self.stay is None or not self._leaving:
+            return None
+        return next(iter(self._leaving.values())) + self.stay
+
+    def advance(self, instant: int) -> bool:
+        """Let leave what is too old at ``instant``."""
+        left, held = [], self.state.held
+        while (due := self.next_due()) is not None and due <= instant:
+            (_, key), _ = self._leaving.popitem(last=False)
+            left.append(held[key].popleft())
+            if not held[key]:
+                del held[key]
+        self.live.remove(*left)
+        return bool(left)
+
+    def add(self, element: Element) -> bool:
+        """The element enters; under each of its keys it pushes out the oldest of more than n."""
+        entered = False
+        for key in self._keys_of(element):
+            elements = self.state.held.setdefault(key, deque())
+            insort(elements, element, key=ORDER)
+            left = elements.popleft() if len(elements) > self._count else None
+            if left is element:
+                continue
+            entered = True
+            self.live.add(element)
+            if left is not None:
+                self.live.remove(left)
+            if self.stay is not None:
+                self._leaving[element.seq, key] = element.event_time
+                if left is not None:
+                    del self._leaving[left.seq, key]
+        return entered
+
+    def admit(self, element: Element, instant: int) -> bool:
+        """An older element takes its place among the n newest, if it still has one."""
+        if self.stay is not None and element.event_time + self.stay <= instant:
+            return False
+        entered = self.add(element)
+        if entered:
+            self._put_in_order()
+        return entered
+
+    def restore(self, snapshot: KeyedState) -> None:
+        """Go on from a snapshot."""
+        super().restore(snapshot)
+        if self.stay is not None:
+            for key, elements in self.state.held.items():
+                self._leaving.update({(each.seq, key): each.event_time for each in elements})
+            self._put_in_order()
+
+    def _put_in_order(self) -> None:
+        order = sorted(self._leaving.items(), key=lambda each: (each[1], each[0][0]))
+        self._leaving = OrderedDict(order)
+
+
+@dataclass(slots=True)
+class SessionState(KeyedState):
+    """``held`` are the open sessions; ``shown`` is the one that was reported last, of ``shown_key``."""
+
+    shown: deque[Element] = field(default_factory=deque)
+    shown_key: Key | None = None
+    closed: Interval | None = None
+
+
+class SessionWindow(WindowOperator):
+    """``[SESSION g PARTITION BY ?v …]``: for each key a run of elements, each less than g after the last.
+
+    It closes at its last event time + g. Until then its elements are the content, or, where closes are
+    reported (``on_close``), it is kept back and is the content by itself when it closes.
+
+        SESSION 10     10  14    21                  [10 ‥ 31)     closes at 31
+                                        32  40       [32 ‥ 50)     closes at 50
+    """
+
+    def __init__(self, gap_ms: int, keys_of: KeysOf) -> None:
+        self._gap = gap_ms
+        self._keys_of = keys_of
+        self.state: SessionState = SessionState()
+        self._dues: OrderedDict[Key, int] = OrderedDict()
+        self._closing: deque[Key] = deque()
+
+    @property
+    def closed(self) -> Interval | None:
+        """The bounds of the session that was reported last."""
+        return self.state.closed
+
+    def next_due(self) -> int | None:
+        """The instant at which the next session closes."""
+        return next(iter(self._dues.values()), None)
+
+    def advance(self, instant: int) -> bool:
+        """Close what is over at ``instant``; what is to be reported waits for `close_next`."""
+        closing = []
+        while (due := self.next_due()) is not None and due <= instant:
+            closing.append(self._dues.popitem(last=False)[0])
+        if self.on_close:
+            self._closing.extend(sorted(closing, key=order_of) if len(closing) > 1 else closing)
+            return False
+        for key in closing:
+            self.live.remove(*self.state.held.pop(key))
+        return bool(closing)
+
+    def close_next(self) -> bool:
+        """Show the next session that closes."""
+        if not self._closing:
+            return False
+        state = self.state
+        old, state.shown_key = state.shown, self._closing.popleft()
+        state.shown = state.held.pop(state.shown_key)
+        state.closed = Interval(state.shown[0].event_time, state.shown[-1].event_time + self._gap)
+        self.live.add(*state.shown)
+        self.live.remove(*old)
+        return True
+
+    def add(self, element: Element) -> bool:
+        """The element goes on with the sessions of its keys, or begins them."""
+        keys = self._keys_of(element)
+        for key in keys:
+            self._enter(key, element)
+            self._dues.move_to_end(key)
+        return bool(keys) and not self.on_close
+
+    def admit(self, element: Element, instant: int) -> bool:
+        """An older element enters sessions that are open, or would be; what has closed stays closed."""
+        changed, at, state = False, element.event_time, self.state
+        for key in self._keys_of(element):
+            held, shown = state.held.get(key), state.shown
+            if at + self._gap > (instant if held is None else held[0].event_time):
+                self._enter(key, element)
+                changed = changed or not self.on_close
+            elif key == state.shown_key and shown[0].event_time - self._gap < at <= shown[-1].event_time:
+                insort(shown, element, key=ORDER)
+                self.live.add(element)
+                changed = True
+        self._put_in_order()
+        return changed
+
+    def restore(self, snapshot: SessionState) -> None:
+        """Go on from a snapshot."""
+        super().restore(snapshot)
+        self._dues = OrderedDict(
+            (key, held[-1].event_time + self._gap) for key, held in self.state.held.items()
+        )
+        self._put_in_order()
+
+    def state_size(self) -> int:
+        """Quads in the window, and those of sessions that are kept back."""
+        waiting = self.state.held.values() if self.on_close else ()
+        return len(self.live) + sum(len(element.statements) for held in waiting for element in held)
+
+    def _enter(self, key: Key, element: Element) -> None:
+        held = self.state.held.setdefault(key, deque())
+        insort(held, element, key=ORDER)
+        self._dues[key] = held[-1].event_time + self._gap
+        if not self.on_close:
+            self.live.add(element)
+
+    def _put_in_order(self) -> None:
+        self._dues = OrderedDict(sorted(self._dues.items(), key=lambda each: each[1]))

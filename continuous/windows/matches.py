@@ -1,0 +1,256 @@
+"""The matches of a SEQ block among held elements: a search by definition, from its last step or its first."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from pyoxigraph import BlankNode, Literal, NamedNode, Quad
+
+from quadrill.store.sparql.workspace import Workspace
+from quadrill.store.terms import Term
+
+from ..algebra import nodes as n
+from ..algebra.nodes import Algebra, Var
+from ..algebra.query import Sequence as SequenceOf
+from ..algebra.query import SequenceStep
+from ..algebra.text import SparqlText
+from ..algebra.variables import in_scope
+from ..errors import BudgetError
+from ..expressions.choices import Functions, instant_literal
+from ..inputs import Element
+from ..uncertainty import custom_functions
+
+Order = tuple[int, int, int]
+"""Event time, place of the stream in the text, seq."""
+Bindings = dict[str, Term]
+Match = tuple[tuple[Order, int], ...]
+"""Which elements were chosen, and the place of the solution over each."""
+_NUMBER = Var("_:number")
+_INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
+
+
+@dataclass(slots=True, frozen=True, eq=False)
+class Held:
+    """An element with the solutions of each step's pattern over it."""
+
+    order: Order
+    element: Element
+    solutions: tuple[Sequence[Bindings], ...]
+
+
+_ORDER = attrgetter("order")
+
+
+class Matches:
+    """The elements that may be in matches to come, and what is found among them.
+
+    ``most`` is how many partial matches one search may look at.
+    """
+
+    def __init__(self, sequence: SequenceOf, most: int = 1_000_000) -> None:
+        self.sequence = sequence
+        self.within = sequence.within_ms
+        self.waits = sequence.steps[-1].negated
+        self.held: list[Held] = []
+        self._by_step: list[list[Held]] = [[] for _ in sequence.steps]
+        self._slots = [
+            number
+            for number, step in enumerate(sequence.steps)
+            if not step.negated
+            for _ in range(step.repeat)
+        ]
+        self.last = self._slots[-1]
+        names = [_names(step) for step in sequence.steps]
+        positive = [own for own, step in zip(names, sequence.steps, strict=True) if not step.negated]
+        self._key = sorted(frozenset.intersection(*positive))
+        # What the conditions of a step may see.
+        self._seen = [
+            sorted(names[number].union(*(names[k] for k in range(number) if not sequence.steps[k].negated)))
+            for number in range(len(names))
+        ]
+        self._functions = Functions("", custom_functions())
+        self._workspace = Workspace()
+        self._most, self._looked = most, 0
+
+    # --- elements -------------------------------------------------------------------------------
+
+    def hold(self, place: int, element: Element) -> Held | None:
+        """Keep an element of the stream at a place of the text; None when no step knows it."""
+        stream = self.sequence.streams[place]
+        steps = self.sequence.steps
+        self._workspace.add(weights := {Quad(*quad.triple): 1 for quad in element.quads})
+        found = [self._solutions(each, element) if each.stream == stream else () for each in steps]
+        self._workspace.add(dict.fromkeys(weights, -1))
+        if not any(found):
+            return None
+        held = Held((element.event_time, place, element.seq), element, tuple(found))
+        insort(self.held, held, key=_ORDER)
+        for number, solutions in enumerate(found):
+            if solutions:
+                insort(self._by_step[number], held, key=_ORDER)
+        return held
+
+    def forget_before(self, at: int) -> None:
+        """Let go of elements older than an instant."""
+        for entries in (self.held, *self._by_step):
+            del entries[: bisect_left(entries, (at, -1, 0), key=_ORDER)]
+
+    def next_completion(self, after: int) -> int | None:
+        """When, after an instant, time alone may complete a match: the first element's time + d."""
+        if not self.waits:
+            return None
+        firsts = self._by_step[0]
+        place = bisect_left(firsts, (after - self.within + 1, -1, 0), key=_ORDER)
+        return firsts[place].order[0] + self.within if place < len(firsts) else None
+
+    def key_of(self, bindings: Bindings) -> tuple[Term | None, ...]:
+        """The values of the variables that all positive steps share."""
+        return tuple(bindings.get(name) for name in self._key)
+
+    def _solutions(self, step: SequenceStep, element: Element) -> list[Bindings]:
+        names = sorted(in_scope(step.pattern))
+        found = self._query(self._text(step.pattern).select(names), len(names))
+        rows = [
+            {name: term for name, term in zip(names, row, strict=True) if term is not None} for row in found
+        ]
+        if step.at is not None:
+            time = instant_literal(element.event_time)
+            rows = [merged for row in rows if (merged := _merged(row, {step.at.name: time})) is not None]
+        # In an order of their own: a match is known by the places of its solutions.
+        return sorted(rows, key=lambda row: [(name, str(row[name])) for name in sorted(row)])
+
+    def _text(self, pattern: Algebra) -> SparqlText:
+        return SparqlText(pattern, choices=self._functions, base_iri=self.sequence.base_iri)
+
+    def _query(self, text: str, width: int) -> list[tuple[Term | None, ...]]:
+        functions = self._functions
+        found = self._workspace.query(text, width, functions.functions, functions.aggregates)
+        functions.limited.check()
+        assert not isinstance(found, bool)
+        return found
+
+    # --- the search -----------------------------------------------------------------------------
+
+    def completed_at(self, at: int) -> dict[Match, Bindings]:
+        """The matches that complete at an instant."""
+        firsts = self._by_step[self._slots[0] if self.waits else self._slots[-1]]
+        time = at - self.within if self.waits else at
+        since = bisect_left(firsts, (time, -1, 0), key=_ORDER)
+        return self.of(firsts[since : bisect_left(firsts, (time + 1, -1, 0), key=_ORDER)])
+
+    def of(self, begins: Sequence[Held]) -> dict[Match, Bindings]:
+        """The matches that end in one of these elements; where the last step is NOT, that begin in one."""
+        self._looked = 0
+        found = [each for begin in begins for each in self._extended(begin, {}, [])]
+        return {match: bindings for match, bindings, _ in self._without_forbidden(self._passing(found))}
+
+    def _extended(
+        self, held: Held, bindings: Bindings, chosen: list[tuple[Held, int]]
+    ) -> Iterator[tuple[Match, Bindings, tuple[Held, ...]]]:
+        slots, number = self._slots, len(chosen)
+        step = slots[number if self.waits else -1 - number]
+        for place, solution in enumerate(held.solutions[step]):
+            self._looked += 1
+            if self._looked > self._most:
+                raise BudgetError(
+                    f"SEQ looked at {self._most} partial matches at one instant; make WITHIN shorter, or let "
+                    "its steps share variables",
+                    limit=self._most,
+                )
+            merged = _merged(bindings, solution)
+            if merged is None:
+                continue
+            chain = [*chosen, (held, place)]
+            if len(chain) == len(slots):
+                ordered = chain if self.waits else chain[::-1]
+                match = tuple((each.order, index) for each, index in ordered)
+                yield match, merged, tuple(each for each, _ in ordered)
+                continue
+            for other in self._neighbours(held, chain[0][0], len(chain)):
+                yield from self._extended(other, merged, chain)
+
+    def _neighbours(self, held: Held, begin: Held, number: int) -> list[Held]:
+        """The elements that may stand next to one, of the step of a slot, near enough to where it began."""
+        entries = self._by_step[self._slots[number if self.waits else -1 - number]]
+        time = begin.order[0]
+        if self.waits:
+            until = bisect_left(entries, (time + self.within + 1, -1, 0), key=_ORDER)
+            return entries[bisect_right(entries, held.order, key=_ORDER) : until]
+        since = bisect_left(entries, (time - self.within, -1, 0), key=_ORDER)
+        return entries[since : bisect_left(entries, held.order, key=_ORDER)]
+
+    def _passing(
+        self, found: list[tuple[Match, Bindings, tuple[Held, ...]]]
+    ) -> list[tuple[Match, Bindings, tuple[Held, ...]]]:
+        """Those that the conditions of positive steps let through."""
+        for number, step in enumerate(self.sequence.steps):
+            if step.conditions and not step.negated:
+                seen = [self._until(number, match, chosen) for match, _, chosen in found]
+                found = [found[place] for place in sorted(self._true(number, seen))]
+        return found
+
+    def _until(self, number: int, match: Match, chosen: tuple[Held, ...]) -> Bindings:
+        """What a match binds up to a step: its conditions see nothing of later ones."""
+        seen: Bindings = {}
+        for slot, held, (_, place) in zip(self._slots, chosen, match, strict=True):
+            if slot <= number:
+                seen |= held.solutions[slot][place]
+        return seen
+
+    def _without_forbidden(
+        self, found: list[tuple[Match, Bindings, tuple[Held, ...]]]
+    ) -> list[tuple[Match, Bindings, tuple[Held, ...]]]:
+        """Those between whose elements no NOT step has a solution that is compatible."""
+        before = 0
+        for number, step in enumerate(self.sequence.steps):
+            if not step.negated:
+                before += step.repeat
+                continue
+            entries, asked = self._by_step[number], []
+            for place, (_, bindings, chosen) in enumerate(found):
+                last = before == len(self._slots)
+                until = (chosen[0].order[0] + self.within + 1, -1, 0) if last else chosen[before].order
+                begin = bisect_right(entries, chosen[before - 1].order, key=_ORDER)
+                for held in entries[begin : bisect_left(entries, until, key=_ORDER)]:
+                    for solution in held.solutions[number]:
+                        if (merged := _merged(bindings, solution)) is not None:
+                            asked.append((place, merged))
+            dead = {asked[place][0] for place in self._true(number, [merged for _, merged in asked])}
+            found = [each for place, each in enumerate(found) if place not in dead]
+        return found
+
+    def _true(self, number: int, rows: list[Bindings]) -> set[int]:
+        """The places of rows for which the conditions of a step are true."""
+        conditions = self.sequence.steps[number].conditions
+        if not rows or not conditions:
+            return set(range(len(rows)))
+        names = self._seen[number]
+        listed = tuple(
+            (Literal(str(place), datatype=_INTEGER), *(_named(row.get(name)) for name in names))
+            for place, row in enumerate(rows)
+        )
+        passing: Algebra = n.Values((_NUMBER, *map(Var, names)), listed)
+        for condition in conditions:
+            passing = n.Filter(condition, passing)
+        text = self._text(passing).select([_NUMBER.name])
+        return {int(row[0].value) for row in self._query(text, 1)}  # type: ignore[union-attr]
+
+
+def _names(step: SequenceStep) -> frozenset[str]:
+    return in_scope(step.pattern) | (frozenset() if step.at is None else {step.at.name})
+
+
+def _merged(left: Bindings, right: Bindings) -> Bindings | None:
+    """Both solutions as one; None where they are not compatible."""
+    for name, term in right.items():
+        if left.get(name, term) != term:
+            return None
+    return {**left, **right}
+
+
+def _named(term: Term | None) -> Term | None:
+    """A term that VALUES may hold."""
+    return NamedNode(f"urn:quadrill:blank:{term.value}") if isinstance(term, BlankNode) else term

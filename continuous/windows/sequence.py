@@ -1,0 +1,171 @@
+"""SEQ as a window: its content at an instant are the matches that complete then, each a blank node's triples.
+
+A      B      C                 SEQ { A ; B ; C } WITHIN d
+t ───────1──────4──────7────────         content: the match at 7, nothing from 8 on
+├────── ≤ d ──┤
+
+SEQ { A ; B ; NOT N }                    content: the match at 1 + d, unless an N came behind B
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyoxigraph import BlankNode, NamedNode, Quad
+
+from quadrill.store.terms import Term
+
+from ..algebra.query import MATCH
+from ..algebra.query import Sequence as SequenceOf
+from ..inputs import NEVER, Element
+from .matches import Bindings, Match, Matches, Order
+from .operator import WindowOperator, WindowState
+
+Key = tuple[Term | None, ...]
+_BEFORE: Order = (NEVER, 0, 0)
+
+
+@dataclass(slots=True)
+class SequenceState(WindowState):
+    """What is held and how far matches were completed.
+
+    ``elements`` with the places of their streams, ``now`` the instant of the content, ``done`` that up to
+    which time completed matches. ``taken``: for SKIP the last element of each key's last match, ``before`` as
+    that was before ``now``.
+    """
+
+    elements: list[tuple[int, Element]] = field(default_factory=list)
+    now: int = NEVER
+    done: int = NEVER
+    taken: dict[Key, Order] = field(default_factory=dict)
+    before: dict[Key, Order] = field(default_factory=dict)
+
+
+class SequenceWindow(WindowOperator):
+    """The matches of a SEQ block at the instant at which they complete. ``name`` is that of its window."""
+
+    def __init__(self, sequence: SequenceOf) -> None:
+        self.state: SequenceState = SequenceState()
+        self.name: NamedNode | None = None
+        self._matches = Matches(sequence)
+        self._found: dict[Match, Bindings] = {}
+        self._shown: dict[Match, Element] = {}
+
+    def next_due(self) -> int | None:
+        """The instant at which matches leave, or time completes one."""
+        if self._shown:
+            return self.state.now + 1
+        return self._matches.next_completion(self.state.done)
+
+    def advance(self, instant: int) -> bool:
+        """Let leave what completed before ``instant``; find what completes by time then."""
+        state, changed = self.state, False
+        if instant > state.now:
+            changed = self._turn(instant)
+        state.done = max(state.done, instant)
+        if self._matches.waits:
+            self._found = self._matches.completed_at(state.now)
+            changed |= self._show()
+        return changed
+
+    def add(self, element: Element) -> bool:
+        """Take an element of the first stream."""
+        return self.take(0, element, element.event_time)
+
+    def admit(self, element: Element, instant: int) -> bool:
+        """Take one that is late: it may be in matches that complete now or later."""
+        return self.take(0, element, instant)
+
+    def take(self, place: int, element: Element, instant: int) -> bool:
+        """Take an element of the stream at a place of the text; True when the content is another."""
+        state, matches = self.state, self._matches
+        changed = instant > state.now and self._turn(instant)
+        if element.event_time < instant - matches.within:
+            return changed
+        newest = not matches.held or matches.held[-1].order < (element.event_time, place, element.seq)
+        held = matches.hold(place, element)
+        if held is None:
+            return changed
+        if not newest or matches.waits or element.event_time < instant:
+            self._found = matches.completed_at(state.now)
+        elif held.solutions[matches.last]:
+            self._found |= matches.of([held])
+        return self._show() or changed
+
+    def state_size(self) -> int:
+        """Quads of the elements held and of the matches."""
+        return len(self.live) + sum(len(each.element.statements) for each in self._matches.held)
+
+    def snapshot(self) -> Any:
+        """What is held, and the content."""
+        elements = [(each.order[1], each.element) for each in self._matches.held]
+        return replace(self.state, elements=elements, content=self.live.snapshot())
+
+    def restore(self, snapshot: Any) -> None:
+        """Find again what the content holds."""
+        self.live.restore(snapshot.content)
+        self.state = replace(snapshot, content=None, elements=[])
+        for place, element in snapshot.elements:
+            self._matches.hold(place, element)
+        self._found = self._matches.completed_at(self.state.now)
+        self._shown = {match: self._element(match, bindings) for match, bindings in self._chosen().items()}
+
+    def _turn(self, instant: int) -> bool:
+        """Another instant: what completed before leaves."""
+        state, left = self.state, list(self._shown.values())
+        oldest = instant - self._matches.within
+        state.taken = {key: order for key, order in state.taken.items() if order[0] >= oldest}
+        state.now, state.before = instant, dict(state.taken)
+        self._found, self._shown = {}, {}
+        self._matches.forget_before(oldest)
+        self.live.remove(*left)
+        return bool(left)
+
+    def _show(self) -> bool:
+        """Let the content be what is found; True when it is another."""
+        chosen, shown = self._chosen(), self._shown
+        new = {match: self._element(match, chosen[match]) for match in chosen if match not in shown}
+        gone = [shown.pop(match) for match in list(shown) if match not in chosen]
+        shown |= new
+        self.live.remove(*gone)
+        self.live.add(*new.values())
+        return bool(new or gone)
+
+    def _chosen(self) -> dict[Match, Bindings]:
+        if not self._matches.sequence.skip:
+            return self._found
+        taken, chosen = dict(self.state.before), {}
+        # All complete now; the one that begins first is taken first.
+        for match, bindings in sorted(self._found.items(), key=lambda each: each[0]):
+            key = self._matches.key_of(bindings)
+            if match[0][0] > taken.get(key, _BEFORE):
+                taken[key] = match[-1][0]
+                chosen[match] = bindings
+        self.state.taken = taken
+        return chosen
+
+    def _element(self, match: Match, bindings: Bindings) -> Element:
+        """A match as the triples of a blank node of its own."""
+        label = "_".join(f"{at}.{place}.{seq}.{index}" for (at, place, seq), index in match)
+        node = BlankNode("m" + label.replace("-", "n").replace(".", "x"))
+        quads = [Quad(node, MATCH, MATCH)]
+        quads += [Quad(node, NamedNode(f"{MATCH.value}:{name}"), term) for name, term in bindings.items()]
+        return Element.of(quads, self.state.now, 0)
+
+
+class StepInput(WindowOperator):
+    """What another stream gives a sequence; it holds nothing itself. ``place`` is that of the stream."""
+
+    def __init__(self, place: int) -> None:
+        self._place = place
+        self.sequence: SequenceWindow | None = None
+
+    def add(self, element: Element) -> bool:
+        """Give an element to the sequence."""
+        return self.admit(element, element.event_time)
+
+    def admit(self, element: Element, instant: int) -> bool:
+        """Give an element to the sequence."""
+        assert self.sequence is not None
+        return self.sequence.take(self._place, element, instant)
