@@ -64,21 +64,22 @@ def test_messages_of_topics_enter_also_what_was_sent_while_the_server_was_away(
     broker.publish("a/1", line(1))
     broker.publish("b/1/2", line(2), "nonsense", line(3))
     broker.publish("c", line(99))
-    until(lambda: accepted(server) == 3)
-    until(lambda: state(server)["refused"] == 1)
+    until(lambda: {*subjects(server)} == {1, 2, 3})
+    until(lambda: state(server)["refused"] >= 1)
     assert server.client.get("/sources/it/dead-letters").json()["letters"][0]["record"] == "nonsense"
     server.services.close()
     broker.publish("a/2", *(line(number) for number in range(4, 60)))
     again = start_server(**settings)
-    until(lambda: accepted(again) == 59)
-    assert subjects(again) == list(range(1, 60))
+    # At least once: a broker that is slow takes the source's next life for a loss of what it has not read.
+    until(lambda: {*subjects(again)} == {*range(1, 60)})
+    assert [*dict.fromkeys(subjects(again))] == list(range(1, 60))
     # A topic that goes from the declaration is left at the broker.
     put(again, kind="mqtt", url=broker.url, topic="b/#", format=TRIPLES)
     until(lambda: running(again))
     broker.publish("a/1", line(99))
     broker.publish("b/1", line(60))
-    until(lambda: accepted(again) == 60)
-    assert subjects(again)[-1] == 60
+    until(lambda: 60 in subjects(again))
+    assert 99 not in subjects(again)
     assert json.loads(state(again)["position"]) == ["b/#"]
 
 
