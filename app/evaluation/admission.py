@@ -100,6 +100,8 @@ def is_light(text: str, quads: int, size_of: Callable[[str], int | None] = _unkn
         size_of: the number of quads in a named graph, None where there is no such graph. It is asked for
             graphs that a query names which would be heavy otherwise.
     """
+    if len(text) > MAX_CHARACTERS:
+        return False
     template = template_of(text)
     return _is_light(template, quads) or (
         _names_graphs(template) and _is_bounded_by_its_graphs(text, quads, size_of)

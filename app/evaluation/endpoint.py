@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from pyoxigraph import NamedNode
 
 from quadrill.store.changes.commit import Commit
+from quadrill.store.errors import QueryTextError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.query import QueryRequest, QueryResult
 from quadrill.store.sparql.query_worker import WorkerRequest
@@ -40,7 +41,7 @@ from .growth import Limited, grows, limited
 from .held_rows import Room
 from .large_answers import LargeAnswers
 from .processes import Process, Processes
-from .query_faults import refuse_unchecked, told_better
+from .query_faults import refuse_unchecked, tell_better
 from .transcoder import Transcoder, transcoded
 from .workers import WorkerPool
 
@@ -52,6 +53,7 @@ class Asked(NamedTuple):
         text: as it came.
         scope: the dataset and the time.
         extension: how it is written for the store, where it calls our functions.
+        grows: it could make long values of short ones.
         heavy: it may take long.
         elsewhere: a worker process evaluates it.
     """
@@ -59,6 +61,7 @@ class Asked(NamedTuple):
     text: str
     scope: DatasetScope
     extension: Extended | None
+    grows: bool
     heavy: bool
     elsewhere: bool
 
@@ -125,8 +128,9 @@ class SparqlEndpoint:
         extension = extended(text, settings.base_iri) if is_extended(text) else None
         quads = self.quads()
         light = admission.is_light(text, quads, self.store.size_of_graph)
-        heavy = not light or text in self.slow_texts.texts or grows(text)
-        return Asked(text, scope, extension, heavy, heavy and self._workers.takes(quads))
+        long_values = grows(text)
+        heavy = not light or long_values or text in self.slow_texts.texts
+        return Asked(text, scope, extension, long_values, heavy, heavy and self._workers.takes(quads))
 
     def answer(self, asked: Asked, client: Client, user: str) -> HttpAnswer:
         """The answer to a query; whatever is wrong from here on becomes the answer.
@@ -137,14 +141,14 @@ class SparqlEndpoint:
             user: who asks, for the list of processes.
         """
         settings = self.settings
-        text, scope, extension, heavy, elsewhere = asked
-        if elsewhere:
-            return self._from_worker(text, scope, extension, user, client)
+        text, scope = asked.text, asked.scope
+        if asked.elsewhere:
+            return self._from_worker(text, scope, asked.extension, user, client)
         limits = _limits(scope.seconds, settings.max_result_bytes, settings.max_result_rows)
         process = self.processes.begin("query", text, user)
         answer = _InlineAnswer(self.processes, process, limits, client, self.large_answers)
-        answer.endpoint, answer.text, answer.scope, answer.asked = self, text, scope, extension
-        answer.short = not heavy
+        answer.endpoint, answer.asked = self, asked
+        answer.short = not asked.heavy
         return answer
 
     def stream(
@@ -252,8 +256,10 @@ class SparqlEndpoint:
             def begin(head: dict[str, Any]) -> None:
                 sink.begin(_begin(answer, head["kind"] == "graph", head["version"]))
 
-            with told_better(text, settings.base_iri):
+            try:
                 self._workers.run(wanted, sink, begin, process, scope.seconds)
+            except QueryTextError as refused:
+                tell_better(refused, text, settings.base_iri)
 
         answer = self.stream(transcoded(body), scope.seconds, process, client, computed_here=False)
         return answer
@@ -262,33 +268,20 @@ class SparqlEndpoint:
 class _InlineAnswer(HttpAnswer):
     """The answer of a query that is evaluated within the server, in the thread that sends it."""
 
-    __slots__ = ("asked", "endpoint", "scope", "text")
+    __slots__ = ("asked", "endpoint")
 
     endpoint: SparqlEndpoint
-    text: str
-    scope: DatasetScope
-    asked: Extended | None
+    asked: Asked
 
     def produce(self, sink: AnswerSink) -> None:
         """Evaluate, and remember when it took long."""
-        endpoint, text, scope, asked = self.endpoint, self.text, self.scope, self.asked
-        written = text if asked is None else asked.text
-        if "*" in written:
-            written = with_ordered_columns(written)
-        request = QueryRequest(written, endpoint.settings.base_iri)
-        if scope[1:] != WHOLE:
-            _, default_graphs, named_graphs, union = scope
-            request = request._replace(default_graphs=default_graphs, named_graphs=named_graphs, union=union)
-        if asked is not None:
-            request = request._replace(custom_functions=asked.functions, custom_aggregates=asked.aggregates)
-        settings = endpoint.settings
-        counted = limited(request.text, settings.max_text_length, settings.max_evaluation_bytes)
-        if counted is not None:
-            functions = {**(request.custom_functions or {}), **counted.functions}
-            request = request._replace(text=counted.text, custom_functions=functions, check=counted.check)
+        endpoint, text = self.endpoint, self.asked.text
+        request = self._request()
         try:
-            with told_better(text, endpoint.settings.base_iri):
+            try:
                 result = endpoint.store.answer(request)
+            except QueryTextError as refused:
+                tell_better(refused, text, endpoint.settings.base_iri)
             try:
                 self._write(result, sink)
             except BaseException:
@@ -297,6 +290,28 @@ class _InlineAnswer(HttpAnswer):
         finally:
             # From one block to the next nothing can stop it; sending does not count.
             endpoint.slow_texts.ended(text, max(sink.stalled_seconds, time.monotonic() - sink.resumed))
+
+    def _request(self) -> QueryRequest:
+        """What is asked of the store."""
+        text, scope, extension, grows, *_ = self.asked
+        settings = self.endpoint.settings
+        written = text if extension is None else extension.text
+        if "*" in written:
+            written = with_ordered_columns(written)
+        request = QueryRequest(written, settings.base_iri)
+        if scope[1:] != WHOLE:
+            _, default_graphs, named_graphs, union = scope
+            request = request._replace(default_graphs=default_graphs, named_graphs=named_graphs, union=union)
+        if extension is not None:
+            request = request._replace(
+                custom_functions=extension.functions, custom_aggregates=extension.aggregates
+            )
+        if grows or extension is not None:
+            counted = limited(written, settings.max_text_length, settings.max_evaluation_bytes)
+            if counted is not None:
+                functions = {**(request.custom_functions or {}), **counted.functions}
+                request = request._replace(text=counted.text, custom_functions=functions, check=counted.check)
+        return request
 
     def _write(self, result: QueryResult, sink: AnswerSink) -> None:
         graph = result.kind == "graph"

@@ -9,34 +9,33 @@ take a name in HAVING for a variable without a value.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import lru_cache
+from typing import NoReturn
 
 from quadrill.continuous.language.parser import parse
 from quadrill.store.errors import QuadrillError, QueryTextError
 from quadrill.store.sparql.scopes import check_scopes, may_break_scopes
 
+from .admission import MAX_CHARACTERS, template_of
+
 _HAVING = re.compile("having", re.IGNORECASE)
 
 
-@contextmanager
-def told_better(text: str, base_iri: str) -> Iterator[None]:
-    """Within it a refused text is told as our parser sees it.
+def tell_better(refused: QueryTextError, text: str, base_iri: str) -> NoReturn:
+    """Raise the error of a refused text as our parser sees it.
 
     Args:
+        refused: the store's.
         text: the query as the client sent it.
         base_iri: what its relative IRIs resolve against.
 
     Raises:
         QueryTextError: ours, or the store's where our parser finds no fault or has no place for it.
     """
-    try:
-        yield
-    except QueryTextError as refused:
-        found = _found(text, base_iri)
-        if found is None:
-            raise
-        raise found from refused
+    found = _found(text, base_iri)
+    if found is None:
+        raise refused
+    raise found from refused
 
 
 def refuse_unchecked(text: str, base_iri: str) -> None:
@@ -48,9 +47,13 @@ def refuse_unchecked(text: str, base_iri: str) -> None:
     Raises:
         QueryTextError: it is such a one.
     """
-    if may_break_scopes(text):
-        with told_better(text, base_iri):
-            check_scopes(text)
+    # What IRIs and strings hold changes nothing of it.
+    if len(text) <= MAX_CHARACTERS and not _may_be_unchecked(template_of(text)):
+        return
+    try:
+        check_scopes(text)
+    except QueryTextError as refused:
+        tell_better(refused, text, base_iri)
     if _HAVING.search(text) is None:
         return
     try:
@@ -63,6 +66,12 @@ def refuse_unchecked(text: str, base_iri: str) -> None:
             f"HAVING names ?{named[0]}, which SPARQL binds only behind it",
             hint="Write its expression again in HAVING; continuous queries may name aliases there.",
         )
+
+
+@lru_cache(maxsize=2048)
+def _may_be_unchecked(template: str) -> bool:
+    """False for a template whose texts need no look."""
+    return may_break_scopes(template) or _HAVING.search(template) is not None
 
 
 def _found(text: str, base_iri: str) -> QueryTextError | None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
-from itertools import chain
 from typing import Protocol
 
 from .errors import MEDIA_TYPE
@@ -67,9 +66,7 @@ class Reply:
         length = dict(headers).get("Content-Length")
         self._left = None if length is None or self._bodiless else int(length)
         self._chunked = length is None and not self._bodiless and self._version == 1
-        form = _form(len(headers), self._chunked, self.close)
-        values = chain.from_iterable(headers)
-        self._head = (form % (status, *values, _date(int(time.time())))).encode("latin-1")
+        self._head = _head(status, headers, chunked=self._chunked, close=self.close)
         return self.write
 
     def write(self, block: bytes) -> None:
@@ -135,22 +132,15 @@ def refusal(status: int, detail: str) -> bytes:
     headers = [("Content-Type", MEDIA_TYPE), ("Content-Length", str(len(body)))]
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers.append(("Retry-After", "1"))
-    form = _form(len(headers), chunked=False, close=True)
-    head = form % (f"{status} {title}", *chain.from_iterable(headers), _date(int(time.time())))
-    return head.encode("latin-1") + body
+    return _head(f"{status} {title}", headers, chunked=False, close=True) + body
 
 
-@lru_cache(maxsize=128)
-def _form(headers: int, chunked: bool, close: bool) -> str:
+def _head(status: str, headers: list[tuple[str, str]], *, chunked: bool, close: bool) -> bytes:
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers])
     coding = "Transfer-Encoding: chunked\r\n" if chunked else ""
     ending = "Connection: close\r\n" if close else ""
-    return (
-        "HTTP/1.1 %s\r\n"
-        + "%s: %s\r\n" * headers
-        + coding
-        + ending
-        + f"Date: %s\r\nServer: {SERVER_NAME}\r\n\r\n"
-    )
+    written = f"Date: {_date(int(time.time()))}\r\nServer: {SERVER_NAME}\r\n\r\n"
+    return f"HTTP/1.1 {status}\r\n{lines}{coding}{ending}{written}".encode("latin-1")
 
 
 @lru_cache(maxsize=2)

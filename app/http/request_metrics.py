@@ -3,59 +3,74 @@
 from __future__ import annotations
 
 import contextlib
+import threading
+from bisect import bisect_left
 from collections import Counter as Counts
 from collections import deque
+from collections.abc import Iterator
+from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_BOUNDS = (*map(str, _BUCKETS), "+Inf")
 _COUNTED_TOGETHER = 512
 
 
-class RequestMetrics:
+class RequestMetrics(Collector):
     """The server's own registry of figures, so that two servers in one process do not mix theirs."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._requests = Counter(
-            "quadrill_http_requests",
-            "Requests answered.",
-            ("method", "route", "status"),
-            registry=self.registry,
-        )
-        self._seconds = Histogram(
-            "quadrill_http_request_seconds",
-            "Time from request to the last byte of its answer.",
-            ("route",),
-            buckets=_BUCKETS,
-            registry=self.registry,
-        )
         self._ended: deque[tuple[str, str, int, float]] = deque()
         """Requests that are not counted yet: a request only leaves its figures, they are counted together."""
+        self._lock = threading.Lock()
+        self._requests: Counts[tuple[str, str, int]] = Counts()
+        # By route: the sum, and how many took at most each of the bounds and more than the one before.
+        self._seconds: dict[str, tuple[list[float], list[int]]] = {}
+        self.registry.register(self)
 
     def request_ended(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one answered request; ``route`` is the rule, not the path, so that labels stay few."""
         self._ended.append((method, route, status, seconds))
         if len(self._ended) >= _COUNTED_TOGETHER:
-            self._count()
+            with self._lock:
+                self._count()
 
     def _count(self) -> None:
-        """Count what has ended; what another thread counts at the same time is taken by one of the two."""
-        requests: Counts[tuple[str, str, int]] = Counts()
-        seconds_of: dict[str, Histogram] = {}
+        """Count what has ended, under the lock."""
+        ended, requests, all_seconds = self._ended, self._requests, self._seconds
         with contextlib.suppress(IndexError):
             while True:
-                method, route, status, seconds = self._ended.popleft()
+                method, route, status, seconds = ended.popleft()
                 requests[method, route, status] += 1
-                of_route = seconds_of.get(route)
-                if of_route is None:
-                    of_route = seconds_of[route] = self._seconds.labels(route)
-                of_route.observe(seconds)
-        for (method, route, status), number in requests.items():
-            self._requests.labels(method, route, str(status)).inc(number)
+                if (of_route := all_seconds.get(route)) is None:
+                    of_route = all_seconds[route] = [0.0], [0] * len(_BOUNDS)
+                of_route[0][0] += seconds
+                of_route[1][bisect_left(_BUCKETS, seconds)] += 1
+
+    def collect(self) -> Iterator[Metric]:
+        """The figures as they are now; called by the registry."""
+        requests = CounterMetricFamily(
+            "quadrill_http_requests", "Requests answered.", labels=("method", "route", "status")
+        )
+        took = HistogramMetricFamily(
+            "quadrill_http_request_seconds",
+            "Time from request to the last byte of its answer.",
+            labels=("route",),
+        )
+        with self._lock:
+            self._count()
+            for (method, route, status), number in self._requests.items():
+                requests.add_metric((method, route, str(status)), number)
+            for route, ((seconds,), numbers) in self._seconds.items():
+                took.add_metric((route,), [*zip(_BOUNDS, accumulate(numbers), strict=True)], seconds)
+        yield requests
+        yield took
 
     def text(self) -> bytes:
         """Everything in Prometheus' text format."""
-        self._count()
         return generate_latest(self.registry)
