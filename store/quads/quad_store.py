@@ -32,6 +32,7 @@ from ..logs.memory_log import MemoryChangeLog
 from ..remote import Fetcher, http_fetcher
 from ..sparql.guard import TextLimits
 from ..sparql.query import Querier
+from ..sparql.update_shapes import Shapes
 from .committer import Committer, Upkeep, no_crash_point, system_clock_ms
 from .frozen import FrozenReader, frozen, remove_copies
 from .gate import Gate
@@ -63,6 +64,7 @@ class QuadStore(StoreWrites):
         self._subscribers = Subscribers()
         self._hosts = hosts
         self._limits = limits
+        self._shapes = Shapes(limits)
         self._fetcher = fetcher
         self._querier = querier = Querier(store, limits, hosts)
         self._committer = Committer(

@@ -17,7 +17,8 @@ from ..hosts import AllowedHosts
 from ..remote import Fetcher, fetch_rdf
 from ..sparql.guard import TextLimits
 from ..sparql.update import derive_update
-from ..sparql.update_plan import Room, UpdateRequest, check_syntax, plan_update
+from ..sparql.update_plan import Room, UpdatePlan, UpdateRequest, check_syntax, plan_update
+from ..sparql.update_shapes import Shapes
 from ..terms import in_store_form
 from ..threads import with_big_stack
 from .reading import StoreReads
@@ -30,6 +31,7 @@ class StoreWrites(StoreReads):
     _hosts: AllowedHosts
     _limits: TextLimits
     _fetcher: Fetcher
+    _shapes: Shapes
     _writer: Writer
 
     def update(
@@ -83,12 +85,17 @@ class StoreWrites(StoreReads):
             check_text,
             room,
         )
-        plan = plan_update(request, self._limits, self._hosts)
+
+        def anew() -> UpdatePlan:
+            made = plan_update(request, self._limits, self._hosts)
+            if made.height > self._limits.inline_height:
+                with_big_stack(lambda: check_syntax(made))
+            else:
+                check_syntax(made)
+            return made
+
+        plan = self._shapes.plan(request, anew)
         deep = plan.height > self._limits.inline_height
-        if deep:
-            with_big_stack(lambda: check_syntax(plan))
-        else:
-            check_syntax(plan)
 
         def derive(pending: PendingChanges) -> None:
             if deep:

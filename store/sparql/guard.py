@@ -103,7 +103,7 @@ def inspect_text(text: str, limits: TextLimits, check: Callable[[], None] = lamb
         UnsupportedError: SERVICE with a variable; the host could not be checked.
         NetworkRefusedError: the text may hide a SERVICE or LOAD from this check.
     """
-    if _needs_no_scan(text, limits):
+    if needs_no_scan(text, limits):
         return _SHORT
     check_length(text, limits)
     inspection = Inspection(text, limits, check)
@@ -112,7 +112,7 @@ def inspect_text(text: str, limits: TextLimits, check: Callable[[], None] = lamb
     return inspection.facts()
 
 
-def _needs_no_scan(text: str, limits: TextLimits) -> bool:
+def needs_no_scan(text: str, limits: TextLimits) -> bool:
     """True for a text that is too short to be high, since each step needs a character, and calls nobody."""
     return len(text) <= limits.inline_height and len(text) <= limits.height and not _may_call(text)
 
@@ -135,7 +135,7 @@ class Inspection:
         Raises:
             LimitError, UnsupportedError, QueryTextError: as `inspect_text`.
         """
-        return found if _needs_no_scan(self._text, self._limits) else self._measured(found)
+        return found if needs_no_scan(self._text, self._limits) else self._measured(found)
 
     def _measured(self, found: Iterable[Token]) -> Iterator[Token]:
         height, calls, previous = self._height, self._calls, None

@@ -110,22 +110,22 @@ class _Derivation:
     # --- data and templates -------------------------------------------------------------------
 
     def _data(self, action: Data) -> None:
+        change = self._pending.remove if action.remove else self._pending.add
+        if action.quads.fill is not None:
+            for quad in action.quads.fill(((),)):
+                change(quad)
+            return
         scratch = Store()
         text = action.quads.text
         if action.remove:
             # Judged as what it is, then read as data: blank nodes are not allowed in it.
             scratch.update(f"{self._prologue} DELETE DATA {text}", **self._engine.options)
         scratch.update(f"{self._prologue} INSERT DATA {text}", **self._engine.options)
-        change = self._pending.remove if action.remove else self._pending.add
         for quad in scratch:
             change(quad)
 
     def _modify(self, action: Modify) -> None:
-        needed: dict[str, None] = {}
-        for template in (action.delete, action.insert):
-            if template is not None:
-                needed.update(dict.fromkeys(template.variables))
-        variables = tuple(needed)
+        variables = action.variables
         rows = self._solutions(action, variables)
         if not rows:
             return
@@ -158,6 +158,9 @@ class _Derivation:
         for start in range(0, len(rows), _BATCH):
             self._engine.request.check()
             batch = rows[start : start + _BATCH]
+            if template.fill is not None:
+                yield from template.fill(batch)
+                continue
             functions: Functions = {
                 NamedNode(f"urn:quadrill:v:{at}"): term_function(batch, variables.index(name))
                 for at, name in enumerate(used)

@@ -8,11 +8,14 @@ grammar rules 29 to 48.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from pyoxigraph import Quad
+
 from ..errors import LimitError, QueryTextError
+from ..terms import Solution
 from .tokens import Kind, Token, excerpt_at, line_and_column, tokens
 
 _ABSOLUTE = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*+:")
@@ -23,12 +26,16 @@ _MOST_DECLARED = 1 << 26
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A cut of the request: ``text`` with its place, and the names of its variables and blank nodes."""
+    """A cut of the request: ``text`` with its place, and the names of its variables and blank nodes.
+
+    ``fill`` gives the quads of a template for solutions, where its text need not be read for that.
+    """
 
     text: str
     start: int
     variables: tuple[str, ...] = ()
     blanks: frozenset[str] = frozenset()
+    fill: Callable[[Sequence[Solution]], Iterator[Quad]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,12 @@ class Modify:
     using: tuple[str, ...]
     using_named: tuple[str, ...]
     where: Piece
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Those of its templates."""
+        templates = [piece for piece in (self.delete, self.insert) if piece is not None]
+        return tuple(dict.fromkeys(name for piece in templates for name in piece.variables))
 
 
 @dataclass(frozen=True, slots=True)

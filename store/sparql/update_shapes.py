@@ -1,0 +1,284 @@
+"""Small updates that differ in constants alone are planned once; their quads are made without a parser.
+
+    INSERT DATA { <http://e/s1> <http://e/p> "a" }      planned, and again: this shape comes more than once
+    INSERT DATA { <http://e/s2> <http://e/p> "b" }      cut at the same places; the constants make its quad
+
+Constants are absolute IRIs, names behind a prefix, plain strings and whole numbers that all readers of SPARQL
+read alike. What else there is in a text, and how it is written, belongs to its shape.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
+
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Store, Triple
+
+from ..errors import QuadrillError
+from ..terms import Solution, Term, store_form
+from .guard import TextLimits, needs_no_scan
+from .tokens import Kind, tokens
+from .update_plan import UpdateEngine, UpdatePlan, UpdateRequest, parse_all
+from .update_text import Data, Modify, Piece, UpdateOperation
+
+_SHORT = 1_000
+_MOST = 500
+_SAFE = r"a-z0-9_~.!$&*+,;=:@?\-"
+_IRI = rf"<[a-z][a-z0-9+.\-]*://[a-z0-9.\-]+(?:/(?!\.)[{_SAFE}]*)*(?:#[{_SAFE}/]*)?>"
+_ANY_IRI = r"<[^<>\"{}|^`\x00-\x20]*>"
+_TOKEN = re.compile(
+    rf"(?P<iri>{_IRI}(?!\s*\())"  # no function
+    rf"|(?P<kept>\b(?:prefix|base)\b[^<>\"'#{{}}]*{_ANY_IRI}"
+    rf"|\"[^\"\r\n]*\"(?:@|\^\^\s*(?:{_ANY_IRI}|[\w\-]*:[\w\-]*)?)"
+    rf"|{_ANY_IRI})"
+    r"|(?P<string>\"[^\"\r\n]*\")"
+    r"|(?<=[\s(,;.{])(?P<prefix>(?:[a-z][\w\-]*)?:)(?P<name>\w+(?:-\w+)*)(?=[\s,;)}])(?!\s*\()"
+    r"|(?P<number>(?<=[\s(,])(?:0|[1-9][0-9]{0,17})(?=[\s),;}]))"
+    r"|(?P<stop>[#'])",
+    re.IGNORECASE | re.ASCII,
+)
+_INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
+_PLAIN = (NamedNode, Literal, DefaultGraph)
+_OPEN = re.compile(r"[^\s]*://[^\s]*[/#]")
+"""A namespace that any name makes an IRI of."""
+_MARK = "urn:quadrill:slot:"
+
+Span: TypeAlias = tuple[int, int]
+_Template: TypeAlias = tuple[tuple[Any, ...], ...]
+"""Quads with numbers in place of terms: that of a variable, or of a constant (its complement)."""
+
+
+def parted(text: str) -> tuple[str, list[Span]] | None:
+    r"""The shape of a text and where its constants are; None where that cannot be told for certain.
+
+    >>> parted("INSERT DATA { <http://e/a> ex:p 12 }")
+    ('INSERT DATA { \x01iri\x01 \x01name\x01ex: \x01number\x01 }', [(14, 26), (27, 31), (32, 34)])
+    """
+    if "\\" in text or "\x01" in text or '"""' in text:
+        return None
+    pieces: list[str] = []
+    spans: list[Span] = []
+    at = 0
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup
+        if kind == "kept":
+            continue
+        if kind == "stop":  # a comment, or a string of another kind
+            return None
+        start, end = match.span()
+        pieces += (text[at:start], f"\x01{kind}\x01", match["prefix"] or "")
+        spans.append((start, end))
+        at = end
+    pieces.append(text[at:])
+    return "".join(pieces), spans
+
+
+class Shapes:
+    """The shapes of updates that came more than once. Safe to use from any thread: only a dict is shared."""
+
+    def __init__(self, limits: TextLimits) -> None:
+        self._limits = limits
+        # True for one that came once, False for one that is planned each time.
+        self._known: dict[tuple[str, str | None], _Shape | bool] = {}
+
+    def plan(self, request: UpdateRequest, anew: Callable[[], UpdatePlan]) -> UpdatePlan:
+        """The checked plan of a request: that of its shape, or what ``anew`` gives."""
+        text = request.text
+        if len(text) > _SHORT or request.prefixes or request.custom_functions:
+            return anew()
+        found = parted(text) if needs_no_scan(text, self._limits) else None
+        if found is None:
+            return anew()
+        frame, spans = found
+        shape = self._known.get((frame, request.base_iri))
+        if isinstance(shape, _Shape):
+            return shape.plan(request, spans)
+        plan = anew()
+        if shape is None:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            self._known[frame, request.base_iri] = True
+        elif shape:
+            self._known[frame, request.base_iri] = _shape_of(plan, spans) or False
+        return plan
+
+
+class _Place(NamedTuple):
+    """A place in texts of a shape: without the constants before it, of which there are so many."""
+
+    offset: int
+    constants: int
+
+    @classmethod
+    def of(cls, at: int, spans: Sequence[Span]) -> _Place:
+        before = [end - start for start, end in spans if end <= at]
+        return cls(at - sum(before), len(before))
+
+
+class _Cut(NamedTuple):
+    """A piece of texts of a shape, and its quads where it is a template."""
+
+    piece: Piece
+    start: _Place
+    end: _Place
+    quads: _Template | None
+
+    def of(self, text: str, lengths: Sequence[int], constants: Sequence[Term]) -> Piece:
+        """The piece of a text: ``lengths`` of so many constants together."""
+        start = self.start.offset + lengths[self.start.constants]
+        end = self.end.offset + lengths[self.end.constants]
+        fill = None if self.quads is None else _Filling(self.quads, constants)
+        return Piece(text[start:end], start, self.piece.variables, self.piece.blanks, fill)
+
+
+class _Shape(NamedTuple):
+    """A planned operation: ``cuts`` are its pieces by the names of the fields of its action.
+
+    ``namespaces`` are those of the prefixes of its constants.
+    """
+
+    planned: UpdatePlan
+    cuts: tuple[tuple[str, _Cut], ...]
+    end: _Place
+    namespaces: dict[str, str]
+
+    def plan(self, request: UpdateRequest, spans: Sequence[Span]) -> UpdatePlan:
+        """The plan of a text of this shape."""
+        text, lengths = request.text, [0]
+        for start, end in spans:
+            lengths.append(lengths[-1] + end - start)
+        constants = [_term(text[start:end], self.namespaces) for start, end in spans]
+        (kept,) = self.planned.operations
+        pieces: dict[str, Any] = {name: cut.of(text, lengths, constants) for name, cut in self.cuts}
+        end = self.end.offset + lengths[self.end.constants]
+        operation = UpdateOperation(replace(kept.action, **pieces), kept.prologue, kept.start, end)
+        return UpdatePlan(request, (operation,), self.planned.height, self.planned.limits)
+
+
+class _Filling:
+    """A template whose constants are known: gives its quads for solutions."""
+
+    def __init__(self, template: _Template, constants: Sequence[Term]) -> None:
+        known: list[list[Any]] = [
+            [constants[~each] if type(each) is int and each < 0 else each for each in quad]
+            for quad in template
+        ]
+        self._ground = [Quad(*quad) for quad in known if int not in map(type, quad)]
+        self._open = [quad for quad in known if int in map(type, quad)]
+
+    def __call__(self, rows: Sequence[Solution]) -> Iterator[Quad]:
+        """A quad with an unbound variable, or with a term that may not stand where it would, is left out."""
+        yield from self._ground
+        for row in rows if self._open else ():
+            for quad in self._open:
+                terms: list[Any] = [_stored(row[each]) if type(each) is int else each for each in quad]
+                if not any([term is None for term in terms]):
+                    try:
+                        made = Quad(*terms)
+                    except TypeError:
+                        continue
+                    yield made
+
+
+def _stored(term: Term | None) -> Term | None:
+    return store_form(term) if isinstance(term, Literal | Triple) else term
+
+
+def _term(text: str, namespaces: Mapping[str, str]) -> Term:
+    match text[0]:
+        case "<":
+            return NamedNode(text[1:-1])
+        case '"':
+            return Literal(text[1:-1])
+    prefix, colon, name = text.partition(":")
+    return NamedNode(namespaces[prefix] + name) if colon else Literal(text, datatype=_INTEGER)
+
+
+# --- learning ---------------------------------------------------------------------------------------------
+
+
+def _shape_of(plan: UpdatePlan, spans: Sequence[Span]) -> _Shape | None:
+    """The shape of a request; None where it is not one plain operation."""
+    if len(plan.operations) != 1 or any(start < plan.operations[0].start for start, _ in spans):
+        return None
+    (operation,) = plan.operations
+    pieces: dict[str, Piece | None]
+    variables: tuple[str, ...] = ()
+    match operation.action:
+        case Data(quads):
+            pieces = {"quads": quads}
+        case Modify(None, delete, insert, (), (), where) as action:
+            pieces, variables = {"delete": delete, "insert": insert, "where": where}, action.variables
+        case _:
+            return None
+    try:
+        parse_all(plan)
+        templates = _Templates(plan.request, operation.prologue, spans, variables)
+        if not all(map(_OPEN.fullmatch, templates.namespaces.values())):
+            return None
+        cuts = tuple(
+            (name, templates.cut(piece, is_template=name != "where"))
+            for name, piece in pieces.items()
+            if piece is not None
+        )
+    except (QuadrillError, SyntaxError, RuntimeError, ValueError):
+        return None  # what is wrong is told where it is evaluated
+    kept, end = replace(plan, request=UpdateRequest("")), _Place.of(operation.end, spans)
+    return _Shape(kept, cuts, end, templates.namespaces)
+
+
+class _Templates:
+    """Reads the templates of one text, by Oxigraph."""
+
+    def __init__(
+        self, request: UpdateRequest, prologue: str, spans: Sequence[Span], variables: Sequence[str]
+    ) -> None:
+        self._request, self._prologue = request, prologue
+        self._spans, self._variables = spans, variables
+        engine, texts = UpdateEngine(request, Store()), [request.text[start:end] for start, end in spans]
+        prefixes = {text.partition(":")[0] for text in texts if text[0] not in '<"' and ":" in text}
+        self.namespaces = {prefix: engine.iri_text(prologue, f"{prefix}:") for prefix in prefixes}
+        self._constants = [_term(text, self.namespaces) for text in texts]
+
+    def cut(self, piece: Piece, *, is_template: bool) -> _Cut:
+        """A piece, cut out of texts of its shape."""
+        start, end = (_Place.of(at, self._spans) for at in (piece.start, piece.start + len(piece.text)))
+        return _Cut(replace(piece, text=""), start, end, self._template(piece) if is_template else None)
+
+    def _template(self, piece: Piece) -> _Template | None:
+        """The quads of a template; None where it has blank nodes or quoted triples."""
+        numbers = {start - piece.start: number for number, (start, _) in enumerate(self._spans)}
+        places: dict[str, int] = {}
+        marked, named, at = "", "", 0
+        for token in tokens(piece.text):
+            place = ~numbers[token.start] if token.start in numbers else None
+            if token.kind is Kind.VAR:
+                place = self._variables.index(token.text[1:])
+            if place is None:
+                continue
+            mark, before = f"<{_MARK}{place}>", piece.text[at : token.start]
+            places[mark] = place
+            marked += before + mark
+            named += before + (mark if place >= 0 else token.text)
+            at = token.end
+        template = self._read(marked + piece.text[at:])
+        if template is None:
+            return None
+        found = tuple(tuple([places.get(str(term), term) for term in quad]) for quad in template)
+        # Of this very text it says the same as Oxigraph, or it is not believed.
+        row = tuple(NamedNode(f"{_MARK}{place}") for place in range(len(self._variables)))
+        again = self._read(named + piece.text[at:])
+        return (
+            found
+            if again is not None and set(again) == set(_Filling(found, self._constants)([row]))
+            else None
+        )
+
+    def _read(self, text: str) -> list[Quad] | None:
+        scratch = Store()
+        scratch.update(f"{self._prologue} INSERT DATA {text}", base_iri=self._request.base_iri)
+        quads = list(scratch)
+        plain = all(isinstance(term, _PLAIN) for quad in quads for term in quad)
+        return quads if plain else None

@@ -1,0 +1,164 @@
+"""Updates of one shape are planned once, and each does what it would do by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quadrill.store.errors import QuadrillError
+from quadrill.store.quads import writing
+from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.update_shapes import parted
+
+from .test_update_laws import check_request, open_store
+
+IRIS = [
+    "<http://e/a>",
+    "<http://e/b>",
+    "<HTTP://e.x/c?d=1#f>",
+    "<http://e/p>",
+    "<urn:a>",
+    "<http://e/x/../y>",
+]
+OTHERS = [
+    '"x"',
+    '"a > <http://e/b> 1"',
+    '""',
+    "1",
+    "0",
+    "12",
+    "01",
+    "1.50",
+    '"x"@EN',
+    "'y'",
+    '"\\u0061"',
+    "true",
+]
+TYPED = [
+    '"7"^^<http://www.w3.org/2001/XMLSchema#integer>',
+    '"7"^^xsd:byte',
+    '"2024-01-01T24:00:00Z"^^xsd:dateTime',
+]
+PROLOGUE = "PREFIX : <http://e/#> PREFIX e: <http://e> PREFIX ex: <http://e/> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>\n"
+TEMPLATES = [
+    "INSERT DATA { I I O }",
+    "INSERT DATA { I ex:p O , O ; a I . GRAPH I { I I O . } }",
+    "INSERT DATA { I I [ ex:p O ] }",
+    "DELETE DATA { I I O . GRAPH I { I I O } }",
+    "DELETE WHERE { ?s I O }",
+    "DELETE { I I ?o } INSERT { I I ?n } WHERE { I I ?o BIND(?o + 1 AS ?n) }",
+    "DELETE { ?s ?p ?o } INSERT { ?o ?p ?s . GRAPH ?s { ?s I O } } WHERE { ?s ?p ?o FILTER(?s != I) } ",
+    "INSERT { ?s I ?o . _:b I O } WHERE { VALUES (?s ?o) { (I O) (I UNDEF) } }",
+    "INSERT { GRAPH ?g { I I ?v } } WHERE { { SELECT ?v { I ?p ?v } LIMIT 2 } GRAPH ?g { I ?q O } }",
+    "WITH I DELETE { ?s I ?o } WHERE { ?s ?p ?o }",
+    "INSERT { ?s I <<( I I O )>> } USING I WHERE { ?s ?p ?o }",
+    "INSERT DATA { I I O } ; DELETE DATA { I I O }",
+    "INSERT DATA { I O I }",
+    "INSERT DATA { O I I }",
+    "INSERT { I I STR(O) } WHERE {}",
+    "INSERT { ?x I ?y } WHERE { BIND(STRDT(\"01\", xsd:integer) AS ?y) BIND(I AS ?x) }",
+    "INSERT { ?x I ?y } WHERE { I I ?x . ?x I ?y FILTER(?y<3&&?y>O) }",
+    'INSERT DATA { I I "7"^^ xsd:byte , O }',
+]  # fmt: skip
+
+
+def filled(template: str, iris: Iterator[str], others: Iterator[str]) -> str:
+    words = {"I": iris, "O": others}
+    return PROLOGUE + " ".join(
+        next(words[word]) if word in words else word
+        for word in template.replace("(I", "( I").replace("O)", "O )").split(" ")
+    )
+
+
+constants = st.lists(
+    st.tuples(
+        st.lists(st.sampled_from(IRIS[:6]), min_size=12, max_size=12),
+        st.lists(st.sampled_from(OTHERS[:6]), min_size=6, max_size=6),
+    ),
+    min_size=3,
+    max_size=4,
+)
+others = st.one_of(
+    st.just(()),
+    st.lists(st.sampled_from([*IRIS[6:], *OTHERS[6:], *TYPED]), max_size=2),
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(TEMPLATES), constants, others)
+def test_each_update_of_a_shape_makes_what_oxigraph_makes_of_it(
+    template: str, each_time: list[tuple[list[str], list[str]]], strange: list[str]
+) -> None:
+    with open_store(on_disk=False) as store:
+        for iris, terms in each_time:
+            plain = filled(template, iter(iris), iter(terms))
+            check_request(store, plain)
+            for one in strange:
+                place = iris if one[0] in "<e" else terms
+                check_request(store, filled(template, iter([one, *place]), iter([one, *terms])))
+
+
+@pytest.mark.parametrize("template", [*TEMPLATES[:2], *TEMPLATES[3:6]])
+def test_a_shape_is_planned_twice(template: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[str] = []
+    whole = writing.plan_update
+    monkeypatch.setattr(
+        writing, "plan_update", lambda request, *rest: planned.append("") or whole(request, *rest)
+    )
+    store = QuadStore.open(None)
+    for number in range(5):
+        iris, terms = (
+            iter([f"<http://e/{number}/{n}>" for n in range(12)]),
+            iter([f"{number}", f'"{number}"'] * 3),
+        )
+        before = store.version
+        store.update(filled(template, iris, terms))
+        assert store.version == before + ("INSERT DATA" in template)
+    assert len(planned) == 2
+
+
+@pytest.mark.parametrize("template", TEMPLATES[-6:-3])
+def test_what_is_wrong_is_told_each_time_with_its_place(template: str) -> None:
+    store = QuadStore.open(None)
+    for number in range(4):
+        text = filled(template, iter([f"<http://e/{number * 'x'}>"] * 3), iter(["1"] * 2))
+        with pytest.raises(QuadrillError) as alike:
+            store.update(text)
+        with pytest.raises(QuadrillError) as alone:
+            QuadStore.open(None).update(text)
+        assert (alike.value.message, alike.value.details) == (alone.value.message, alone.value.details)
+
+
+@pytest.mark.parametrize(
+    ("text", "constants"),
+    [
+        ("INSERT DATA { <http://e/a> ex:p1 1 , 2 , 3. }", ["<http://e/a>", "ex:p1", "1", "2"]),
+        (
+            "DELETE WHERE { _:b ex:1 ?x ; :2 ex:f (1), x:a.b, x:/c . ex:a/ex:b ex:d; }",
+            ["ex:1", ":2", "1", "ex:d"],
+        ),
+        ('INSERT DATA { <a> <urn:b> "c", "d"@en-1, "e"^^ <http://e/t> , "f" }', ['"c"', '"f"']),
+        (
+            "PREFIX e: <http://e/> BASE <http://e/> DELETE WHERE { ?s e:7 <http://e/7> }",
+            ["e:7", "<http://e/7>"],
+        ),
+        ("DELETE WHERE { <http://e/./a> <http://e/%41> <http://e:x/> }", []),
+        ("INSERT { ?s ?p 5 } WHERE { ?s ?p ?o FILTER(<http://e/f> (?o) > -5 && ?o<5&&?o>4) }", ["5"]),
+        ("INSERT DATA { ?s ?p 1234567890123456789 , 01 , 1e5 , +1 , 1.5 , ex:1. }", []),
+    ],
+)
+def test_constants_are_whole_tokens_that_all_read_alike(text: str, constants: list[str]) -> None:
+    found = parted(text)
+    assert found is not None
+    assert [text[start:end] for start, end in found[1]] == constants
+    assert found[0].count("\x01") == 2 * len(constants)
+
+
+@pytest.mark.parametrize(
+    "text", ["INSERT DATA { # <a>\n <a> <b> 1 }", "'<http://e/>'", '"""a""""', '"\\""', "\x01"]
+)
+def test_other_strings_and_comments_are_not_read(text: str) -> None:
+    assert parted(text) is None
