@@ -26,6 +26,7 @@ from ..prefixes import PrefixTable
 from . import admission
 from .admission import SlowTexts
 from .answer import (
+    COMPRESS_FROM_BYTES,
     AnswerLimits,
     AnswerSink,
     BodyAnswer,
@@ -40,6 +41,7 @@ from .extensions import FOR_UPDATES, FOR_WORKERS, Extended, extended, functions_
 from .growth import Limited, grows, limited
 from .held_rows import Room
 from .large_answers import LargeAnswers
+from .look_ups import look_up
 from .processes import Process, Processes
 from .query_faults import refuse_unchecked, tell_better
 from .transcoder import Transcoder, transcoded
@@ -64,6 +66,13 @@ class Asked(NamedTuple):
     grows: bool
     heavy: bool
     elsewhere: bool
+
+
+class LookedUp(NamedTuple):
+    """An answer in one piece."""
+
+    headers: list[tuple[str, str]]
+    body: bytes
 
 
 class SparqlEndpoint:
@@ -131,6 +140,28 @@ class SparqlEndpoint:
         long_values = grows(text)
         heavy = not light or long_values or text in self.slow_texts.texts
         return Asked(text, scope, extension, long_values, heavy, heavy and self._workers.takes(quads))
+
+    def looked_up(self, call: SparqlCall, client: Client) -> LookedUp | None:
+        """The whole answer to a query that is a look-up, as JSON; None for what is to be asked and answered.
+
+        Raises: as `asked`.
+        """
+        settings = self.settings
+        text, offers = query_text(call, settings), negotiation.result_offers()
+        whole = not call.fields or scope_of(call, settings) == (settings.query_timeout, *WHOLE)
+        if not whole or negotiation.best_offer(client.accept, offers) is not negotiation.JSON_RESULTS:
+            return None
+        found = look_up(text, self.store)
+        if found is None:
+            return None
+        body, rows, version = found
+        most_rows, most_bytes = settings.max_result_rows, settings.max_result_bytes
+        if 0 < most_rows < rows or 0 < most_bytes < len(body):
+            return None
+        if client.compress and len(body) >= COMPRESS_FROM_BYTES:
+            return None
+        headers = [*client.headers.items(), ("ETag", f'"{version}"'), ("Content-Length", str(len(body)))]
+        return LookedUp(headers, body)
 
     def answer(self, asked: Asked, client: Client, user: str) -> HttpAnswer:
         """The answer to a query; whatever is wrong from here on becomes the answer.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, RdfFormat, Store
 
@@ -15,6 +15,8 @@ from ..sparql.query import Querier, QueryRequest, QueryResult, drain
 from ..terms import Solution
 from .committer import Committer
 from .gate import Gate
+
+T = TypeVar("T")
 
 
 class StoreReads:
@@ -76,6 +78,16 @@ class StoreReads:
             if turn == committer.turn and turn % 2 == 0:
                 break
         return result
+
+    def read_at_once(self, read: Callable[[Store], T]) -> tuple[T, int] | None:
+        """What ``read`` finds in the database, and the version that it saw; None while commits land."""
+        committer = self._committer
+        for _ in range(3):
+            turn, version = committer.turn, committer.version
+            found = read(self._database())
+            if turn == committer.turn and turn % 2 == 0:
+                return found, version
+        return None
 
     def solutions(self, text: str, **parameters: Any) -> tuple[list[str], list[Solution]]:
         """Variables and all solutions of a SELECT; parameters as for `query`."""

@@ -1,0 +1,168 @@
+"""Look-ups: queries that go from known terms along quads are answered from the indexes, without a plan.
+
+    SELECT ?a ?n { <s> <next> ?a . ?a <name> ?n }       quads of <s> <next> --> quads of each ?a <name>
+
+Reading such a text and planning it takes Oxigraph longer than finding the quads. Which texts are look-ups is
+judged for their template, once for all that differ in IRIs. What is not plainly one, or turns out to be
+large, is evaluated; `tests/app/test_look_ups.py` holds both equal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache, partial
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeAlias
+
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Store, Triple
+
+from quadrill.store.errors import StoreError
+from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.results import term_text
+from quadrill.store.terms import Term
+
+MOST_QUADS = 64
+"""So many are looked at; a larger answer is Oxigraph's to stream."""
+_MOST_CHARACTERS = 1000
+_MOST_PATTERNS = 4
+_IRI = re.compile(r"<([A-Za-z][^<>\"{}|^`\\\x00-\x20]*)>")
+# Oxigraph takes segments of dots out of IRIs.
+_DOTS = re.compile(r"[:/]\.")
+_QUERY = re.compile(r"\s*SELECT((?:\s+\?\w+)+)\s*(?:\bWHERE\s*)?\{([^{}]*)\}\s*", re.IGNORECASE | re.ASCII)
+_VARIABLE = re.compile(r"\?\w+", re.ASCII)
+_PLACES = ("subject", "predicate", "object")
+_TYPE_AT = -1
+_TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
+_DEFAULT = DefaultGraph()
+_NO_SUBJECTS = (Literal, Triple)
+
+Row: TypeAlias = list[Any]
+"""The IRIs of the text, the values of its variables, and rdf:type."""
+
+
+class _Step(NamedTuple):
+    """A pattern by the places of its terms in a row; ``new`` takes from a quad what a row has not yet."""
+
+    subject: int
+    predicate: int
+    object: int
+    new: tuple[tuple[int, Callable[[Quad], Term]], ...]
+
+
+class _Plan(NamedTuple):
+    """What texts of one template ask.
+
+    Attributes:
+        iris: how many each has.
+        variables: how many.
+        steps: the patterns, each with a subject or object that is known by then.
+        columns: the keys in an object of JSON, with the places of the values.
+        head: of the document.
+    """
+
+    iris: int
+    variables: int
+    steps: list[_Step]
+    columns: list[tuple[str, int]]
+    head: str
+
+
+def look_up(text: str, store: QuadStore) -> tuple[bytes, int, int] | None:
+    """The answer as SPARQL Results JSON, its number of rows and its version; None for what is evaluated."""
+    if len(text) > _MOST_CHARACTERS:
+        return None
+    parts = _IRI.split(text)
+    plan, iris = _plan("<>".join(parts[::2])), parts[1::2]
+    if plan is None or len(iris) != plan.iris or _DOTS.search(text):
+        return None
+    try:
+        row: Row = [*map(NamedNode, iris), *[None] * plan.variables, _TYPE]
+        found = store.read_at_once(partial(_rows, row, plan.steps))
+    except (ValueError, RuntimeError, OSError, StoreError):
+        # No IRI, or nothing that can be read: evaluating it tells what is wrong.
+        return None
+    rows, version = found if found is not None else (None, 0)
+    if rows is None:
+        return None
+    columns = plan.columns
+    lines = ["{" + ",".join([key + term_text(row[place]) for key, place in columns]) + "}" for row in rows]
+    return f"{plan.head}{','.join(lines)}]}}}}".encode(), len(rows), version
+
+
+def _rows(first: Row, steps: list[_Step], store: Store) -> list[Any] | None:
+    """The rows of all steps; None when these are many."""
+    rows, left = [first], MOST_QUADS
+    for step in steps:
+        wider: list[Row] = []
+        for row in rows:
+            subject = row[step.subject]
+            if type(subject) in _NO_SUBJECTS:
+                continue
+            for quad in store.quads_for_pattern(subject, row[step.predicate], row[step.object], _DEFAULT):
+                if not left:
+                    return None
+                left -= 1
+                made = row.copy()
+                for place, part in step.new:
+                    made[place] = part(quad)
+                wider.append(made)
+        rows = wider
+    return rows
+
+
+@lru_cache(maxsize=1024)
+def _plan(template: str) -> _Plan | None:
+    """The plan of texts whose IRIs stand at ``<>``; None when they are no look-ups."""
+    query = _QUERY.fullmatch(template)
+    if query is None:
+        return None
+    names, patterns = query[1].split(), [each.split() for each in query[2].split(".")]
+    if not patterns[-1]:
+        patterns.pop()  # behind the last dot
+    if not 0 < len(patterns) <= _MOST_PATTERNS or any(len(each) != len(_PLACES) for each in patterns):
+        return None
+    iris, variables = template.count("<>"), dict.fromkeys(_VARIABLE.findall(query[2]))
+    places = {name: iris + number for number, name in enumerate(variables)}
+    taken, read = 0, []
+    for pattern in patterns:
+        step = []
+        for place, token in enumerate(pattern):
+            if token == "<>":
+                step.append(taken)
+                taken += 1
+            elif token in places:
+                step.append(places[token])
+            elif token == "a" and place == 1:
+                step.append(_TYPE_AT)
+            else:
+                return None
+        read.append(step)
+    steps = _steps(read, iris)
+    if steps is None or len({*names}) < len(names) or not places.keys() >= {*names}:
+        return None
+    columns = [(f'"{name[1:]}":', places[name]) for name in names]
+    listed = ",".join(f'"{name[1:]}"' for name in names)
+    return _Plan(
+        iris, len(variables), steps, columns, f'{{"head":{{"vars":[{listed}]}},"results":{{"bindings":['
+    )
+
+
+def _steps(read: list[list[int]], iris: int) -> list[_Step] | None:
+    """Patterns in an order in which each begins at something known; None where there is no such order."""
+    known, steps = {*range(iris), _TYPE_AT}, []
+    while read:
+        found = [each for end in (0, 2) for each in read if each[end] in known]
+        if not found:
+            return None
+        step = found[0]
+        # A variable may stand for what is no predicate, and twice in a pattern for one value.
+        if (step[1] in known and step[1] >= iris) or len({*step}) < len(step):
+            return None
+        read.remove(step)
+        subject, predicate, object_ = step
+        parts = zip(step, _PLACES, strict=True)
+        new = tuple([(place, attrgetter(name)) for place, name in parts if place not in known])
+        steps.append(_Step(subject, predicate, object_, new))
+        known.update(step)
+    return steps
