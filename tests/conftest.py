@@ -35,9 +35,10 @@ def patterns_of_plain_lines() -> None:
     """Make what the first reader of lines makes: on a busy machine it takes longer than an example may."""
     from quadrill.store.documents.statements import LINE_FORMATS, read_statements
 
+    line = "<urn:s> <urn:p> <urn:o> .\n"
     for each in LINE_FORMATS:
-        for subject in ("<urn:s>", "_:s"):
-            read_statements(f"{subject} <urn:p> <urn:o> .\n", each)
+        for text in (line, line + line, line.replace("<urn:s>", "_:s")):
+            read_statements(text, each)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -119,7 +119,7 @@ class ElementCoder:
                     continue
                 return place
             keys: list[IdRow | None] = []
-            plain = True
+            plain, last, subject_id = True, "", 0
             for subject, predicate, object_, graph in element.statements:
                 # Whoever asks for a predicate has its id.
                 predicate_id = ids[predicate] if wanted is ids else wanted.get(predicate)
@@ -128,7 +128,9 @@ class ElementCoder:
                     continue
                 if predicate_id == reifies:
                     self.met_reifier, plain = True, False
-                row: IdRow = (ids[subject], predicate_id, ids[object_])
+                if subject != last:
+                    last, subject_id = subject, ids[subject]
+                row: IdRow = (subject_id, predicate_id, ids[object_])
                 if graph:
                     row, plain = (*row, ids[graph]), False
                 keys.append(row)

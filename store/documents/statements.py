@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import TypeAlias
 
 from pyoxigraph import Quad, RdfFormat, serialize
@@ -33,7 +34,8 @@ _STRING = rf'{_PLAIN}(?:\\[tbnrf"\\]{_PLAIN})*+"'
 _LANGUAGE = r"@[a-z]{2,3}(?:-(?:[a-z]{2}|[0-9]{3}|[a-z]{4}))?+(?= )"
 _VALUE = "|".join(rf'{pattern}"\^\^<{re.escape(datatype)}>' for datatype, pattern in CANONICAL.items())
 _NODE = rf"{_IRI}|_:[A-Za-z0-9_][A-Za-z0-9_\-]*+"
-
+_OBJECT = rf'"(?:{_VALUE}|{_STRING}(?:{_LANGUAGE}|(?= )))'
+_MOST_PREDICATES = 4096
 
 LINE_FORMATS = (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS)
 """The formats whose lines are read here."""
@@ -51,7 +53,7 @@ class _Lines(dict[RdfFormat, re.Pattern[str]]):
 
     def __missing__(self, rdf_format: RdfFormat) -> re.Pattern[str]:
         node = self._node
-        triple = rf'^({node}) ({_IRI}) ({node}|"(?:{_VALUE}|{_STRING}(?:{_LANGUAGE}|(?= ))))'
+        triple = rf"^({node}) ({_IRI}) ({node}|{_OBJECT})"
         graph = "()" if rdf_format is RdfFormat.N_TRIPLES else f"(?: ({node}))?+"
         made = self[rdf_format] = re.compile(rf"{triple}{graph} \.(?:\n|\Z)", re.MULTILINE)
         return made
@@ -60,6 +62,32 @@ class _Lines(dict[RdfFormat, re.Pattern[str]]):
 PLAIN_LINE = _Lines(_IRI)
 """Lines without blank nodes, as most are: a choice costs a tenth, and to look for one in a text as much."""
 _LINE = _Lines(_NODE)
+
+
+class _Predicates(dict[str, str]):
+    """IRIs that were read as predicates, by their texts, so that each is one string."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_iri = re.compile(_IRI).fullmatch
+        # Of IRIs and literals, each with a space and a line break behind it.
+        self.objects = re.compile(rf"(?:(?:{_IRI}|{_OBJECT}) \n)++").fullmatch
+
+    def __missing__(self, text: str) -> str:
+        if self._is_iri(text) is None:
+            raise KeyError(text)
+        if len(self) >= _MOST_PREDICATES:
+            self.clear()
+        self[text] = text
+        return text
+
+
+@cache
+def _predicates() -> _Predicates:
+    """Made when it is needed, as `_Lines`."""
+    return _Predicates()
+
+
 STORED_VALUE = re.compile(rf'"(?:{_VALUE})').fullmatch
 """Matches typed literals that are certainly in the store's form."""
 # Prices and coordinates end with zeros again and again.
@@ -89,6 +117,9 @@ def read_statements(
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n")
+    found = _of_one_subject(text)
+    if found is not None:
+        return found, False
     if not exact and _has_round(text):
         text = _ROUND_DECIMAL.sub(_shortened, text)
     found = _lines_of(text, PLAIN_LINE[rdf_format])
@@ -109,6 +140,29 @@ def _lines_of(text: str, line: re.Pattern[str]) -> Statements | None:
     # A search passes over what does not fit: then fewer are found than there are lines.
     lines = text.count("\n") + (text[-1] != "\n")
     return tuple(found) if len(found) == lines else None
+
+
+def _of_one_subject(text: str) -> Statements | None:
+    """The statements of several lines about one IRI, which is one string in all of them; None for others."""
+    subject = text[: text.find(" ")]
+    if text[:1] != "<" or not text.startswith(f"{subject} ", text.find("\n") + 1 or len(text)):
+        return None
+    text = text.rstrip("\n")
+    parts = text[len(subject) + 1 : -2].split(f" .\n{subject} ")
+    if text[-2:] != " ." or text.count("\n") >= len(parts):
+        return None
+    known = _predicates()
+    found: list[Statement] = []
+    objects = [subject]
+    try:
+        for part in parts:
+            predicate, _, object_ = part.partition(" ")
+            found.append((subject, known[predicate], object_, ""))
+            objects.append(object_)
+    except KeyError:
+        return None
+    objects.append("")
+    return tuple(found) if known.objects(" \n".join(objects)) else None
 
 
 def _has_round(text: str) -> bool:

@@ -11,6 +11,10 @@ from hypothesis import strategies as st
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, parse
 
 from quadrill.store.documents.statements import (
+    PLAIN_LINE,
+    _lines_of,
+    _of_one_subject,
+    _predicates,
     lines_of,
     quads_of,
     read_lines,
@@ -143,6 +147,40 @@ def test_what_is_read_is_what_the_parser_reads(text: str, rdf_format: RdfFormat,
     assert quads_of(found) == quads
     if exact:
         assert [str(quad) for quad in quads] == [str(quad) for quad in parse(text, rdf_format)]
+
+
+@st.composite
+def descriptions(draw: st.DrawFn) -> str:
+    """Lines most of which are about one thing, one character of them changed now and then."""
+    subject = draw(st.sampled_from([A, A, A, '"a"', "_:b"]))
+    pairs = draw(st.lists(st.tuples(iris, st.one_of(values, iris, blanks)), min_size=2, max_size=4))
+    lines = [f"{draw(st.sampled_from([subject, subject, subject, A]))} {p} {o} .\n" for p, o in pairs]
+    text = "".join(lines)
+    place = draw(st.integers(0, len(text)))
+    put = draw(st.sampled_from(["", "", "", *' <>".\\_:\n', f" .\n{A} "]))
+    return text[:place] + put + text[place + draw(st.integers(0, len(put) > 0)) :]
+
+
+@given(descriptions(), st.sampled_from([N_TRIPLES, N_QUADS]))
+@example(f'{A} {A} "a"@en .\n{A} {A} "b" .\n\n', N_TRIPLES)
+@example(f"{A} {A} {A} .\n{A} {A} {A} {A} .", N_QUADS)
+@example(f"{A} {A} {A} .\n{A} {A} {A} \n{A} .", N_QUADS)
+@example(f'"a" {A} {A} .\n"a" {A} {A} .', N_TRIPLES)
+@example(f'{A} {A} "1.50"^^<{XSD}decimal> .\n{A} {A} {A} .', N_TRIPLES)
+def test_what_is_about_one_thing_is_read_as_line_by_line(text: str, rdf_format: RdfFormat) -> None:
+    found = _of_one_subject(text)
+    if found is not None:
+        assert found == _lines_of(text.rstrip("\n"), PLAIN_LINE[rdf_format])
+        assert len({id(each[0]) for each in found}) == 1
+
+
+def test_a_predicate_is_one_string_and_few_are_remembered() -> None:
+    texts = [f"{A} <urn:p{n}> {A} .\n{A} <urn:p{n}> <urn:{n}> .\n" for n in range(5000)]
+    for text in texts:
+        found = _of_one_subject(text)
+        assert found is not None and found[0][1] is found[1][1]
+    assert len(_predicates()) <= 4096
+    assert _of_one_subject(f"{A} {A}x {A} .\n{A} {A} {A} .\n") is None
 
 
 @pytest.mark.parametrize(
