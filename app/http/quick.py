@@ -190,19 +190,27 @@ class QuickLane:
             each.close()
 
     def _round(self, ready: list[Connection]) -> None:
-        """Read what has come and answer it; what waits for the log does so together."""
+        """Read what has come, then answer it; what waits for the log does so together.
+
+        All is read first: once a push gives the engine's thread work it takes the interpreter at each system
+        call, and the pushes behind it had to wait.
+        """
+        with self._lock:
+            for connection in ready:
+                if connection in self._waits:
+                    _receive(connection)
         for connection in ready:
             with self._lock:
                 if self._waits.pop(connection, None) is None:
                     continue  # gone home within this very round
-            self._answer(connection, receive=True)
+            self._answer(connection)
         while (first := self._first_owed()) is not None:
             connection, later = first
             self._begin(connection)
             goes_on = later()
             self._since = 0.0
             if goes_on:
-                self._answer(connection)
+                self._wait_for(connection)
             else:
                 self._forget(connection)
 
@@ -210,48 +218,45 @@ class QuickLane:
         with self._lock:
             return self._owed.popleft() if self._owed else None
 
-    def _answer(self, connection: Connection, *, receive: bool = False) -> None:
-        """Answer the requests of a connection that are here, then wait for the next one."""
+    def _answer(self, connection: Connection) -> None:
+        """Answer the request of a connection that is here, then wait for the next one."""
         try:
-            if receive and not connection.receive():
-                self._forget(connection)
-                self._home.close(connection)
-                return
-            while (request := connection.next_request()) is not None:
+            request = connection.next_request()
+            if request is not None:
                 self._begin(connection)
                 goes_on = self._make_answer(connection, request)
                 self._since = 0.0
-                if goes_on is True:
-                    continue
-                if goes_on is not None and goes_on is not False:
+                if goes_on is None or goes_on is False:
+                    self._forget(connection)
+                    if goes_on is None:
+                        connection.request = request
+                        self._dispatch(connection)
+                    return
+                if goes_on is not True:
                     with self._lock:
                         self._owed.append((connection, goes_on))
                     return
-                self._forget(connection)
-                if goes_on is None:
-                    connection.request = request
-                    self._dispatch(connection)
-                return
         except RefusedError as error:
             self._forget(connection)
             self._home.refuse(connection, error)
-        except OSError as error:
-            log.debug("a client is gone: %s", error)
-            self._forget(connection)
-            self._home.close(connection)
         except Exception:
             log.exception("a short request failed")
+            self._since = 0.0
             self._forget(connection)
             self._home.close(connection)
         else:
-            self._wait_for(connection)
+            if connection.ended:
+                self._forget(connection)
+                self._home.close(connection)
+            else:
+                self._wait_for(connection)
 
     def _begin(self, connection: Connection) -> None:
         self._present = connection
         self._since = time.monotonic()
 
     def _wait_for(self, connection: Connection) -> None:
-        """Wait for the next request, unless its beginning is here: who sends slowly is the intake's."""
+        """Wait for the next request, unless some of it is here: who sends slowly or in a row goes home."""
         now = time.monotonic()
         with self._lock:
             if (
@@ -293,3 +298,11 @@ class QuickLane:
                 self._unwatch(connection)
         for connection, since in gone:
             self._home.put(connection, since)
+
+
+def _receive(connection: Connection) -> None:
+    try:
+        connection.ended = not connection.receive()
+    except OSError as error:
+        log.debug("a client is gone: %s", error)
+        connection.ended = True

@@ -29,7 +29,7 @@ from .intake import Crowd, Intake, within_open_files
 from .middleware import RequestObserver
 from .quick import Later, QuickLane
 from .refused import RefusedError
-from .reply import AnswerBrokenError, Reply
+from .reply import AnswerBrokenError, Reply, refusal
 from .workers import Background, Workers
 
 log = logging.getLogger("quadrill.server")
@@ -306,14 +306,19 @@ class Server:
             if taken is None or taken is True:
                 return taken and self._goes_on(connection, request, reply)
         except Exception as error:
-            self._failed(connection, error)
-            return False
+            if reply.begun or isinstance(error, (OSError, AnswerBrokenError)):
+                self._failed(connection, error)
+                return False
+            log.exception("the short cut failed")
+            return None  # the ordinary way answers it
 
         def end() -> bool:
             try:
                 taken()
                 return self._goes_on(connection, request, reply)
             except Exception as error:
+                if not (reply.begun or isinstance(error, OSError)):
+                    connection.last_words(refusal(500, ""))
                 self._failed(connection, error)
                 return False
 

@@ -426,3 +426,33 @@ def test_a_large_answer_gives_its_turn_back_before_its_client_has_read_it(
     assert server.boolean("ASK {}")
     eventually(lambda: not turns[1].is_held)
     slow.close()
+
+
+def test_what_fails_in_the_thread_of_short_answers_is_answered_the_ordinary_way(
+    start_server: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start_server()
+    failed: set[str] = set()
+
+    def fail(*_: object) -> None:
+        failed.add(threading.current_thread().name)
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(server.services.endpoint, "looked_up", fail)
+    until = time.monotonic() + 10
+    statuses: set[int] = set()
+
+    def ask() -> None:
+        connection = Wire(server)
+        while time.monotonic() < until and "quadrill-quick" not in failed:
+            connection.send(*post("ASK {}", JSON))
+            statuses.add(connection.answer()[0])
+        connection.close()
+
+    clients = [threading.Thread(target=ask) for _ in range(3)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join(20)
+    assert "quadrill-quick" in failed
+    assert statuses == {200}

@@ -94,14 +94,51 @@ def test_requests_that_follow_each_other_are_answered(lanes: Lanes) -> None:
     connection, client = lanes.connected()
     assert lane.adopt(connection)
     for _ in range(3):
-        client.sendall(PLAIN + PLAIN)
-        found = b""
-        while len(found) < 8:
-            found += client.recv(100)
-        assert found == b"/one/one"
+        client.sendall(PLAIN)
+        assert client.recv(100) == b"/one"
     lane.stop()
     lanes.around.wait_for(("home", connection))
     assert not lane.adopt(connection)
+
+
+def test_who_sends_several_requests_at_once_leaves_behind_the_first(lanes: Lanes) -> None:
+    def answer(connection: Connection, request: WireRequest) -> bool:
+        connection.send(request.path.encode())
+        return True
+
+    lane = lanes.lane(answer)
+    connection, client = lanes.connected()
+    assert lane.adopt(connection)
+    client.sendall(PLAIN + PLAIN)
+    assert client.recv(100) == b"/one"
+    lanes.around.wait_for(("home", connection))
+    assert connection.next_request() is not None
+
+
+def test_all_that_has_come_is_read_before_any_is_answered(lanes: Lanes) -> None:
+    read: list[list[bool]] = []
+    begun, both_sent = threading.Event(), threading.Event()
+
+    def answer(connection: Connection, request: WireRequest) -> bool:
+        if connection is before[0]:
+            begun.set()
+            return both_sent.wait(5)
+        read.append([bool(each.data) for each, _client in pair])
+        connection.send(b"!")
+        return True
+
+    lane = lanes.lane(answer)
+    before, *pair = (lanes.connected() for _ in range(3))
+    for connection, _client in (before, *pair):
+        assert lane.adopt(connection)
+    before[1].sendall(PLAIN)
+    assert begun.wait(5)
+    for _connection, client in pair:
+        client.sendall(PLAIN)
+    both_sent.set()
+    for _connection, client in pair:
+        assert client.recv(10) == b"!"
+    assert sorted(map(sum, read)) == [0, 1]
 
 
 def test_what_waits_for_the_log_ends_when_all_of_a_round_is_accepted(lanes: Lanes) -> None:
