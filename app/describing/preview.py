@@ -157,7 +157,7 @@ def _take(trial: RunningQuery, inputs: list[StreamInput], end: float) -> tuple[i
         for event in inputs:
             if time.monotonic() > end:
                 return taken, TIME_OVER
-            trial.handle(event, now)
+            trial.handle((event,), now)
             taken += len(event.elements) if isinstance(event, Arrival) else 0
     except QuadrillError as error:
         return taken, reason_of(error)[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeAlias
 
@@ -234,23 +235,29 @@ class Group:
 
     # --- inputs -----------------------------------------------------------------------------------
 
-    def handle(self, event: StreamInput, now_ms: int) -> None:
-        """Take one input of the stream for all members; when that fails, all do."""
+    def handle(self, events: Sequence[StreamInput], now_ms: int) -> None:
+        """Take inputs of the stream that are in line, for all members; when that fails, all do."""
+        before = self.timeline.inputs.taken
         try:
-            before = self.timeline.inputs.taken
-            given = self.timeline.transactions(event)
-            for step in self.timeline.handle(event) if given is None else ():
-                self._evaluate(step, now_ms)
-            while given:
-                done = self._run(given, now_ms)
-                # What a run stops at is worked off by itself.
-                for step in self.timeline.slide(given[done : done + 1]):
+            while events:
+                place, (given, ends) = 0, self.timeline.gather(events)
+                for step in () if ends else self.timeline.handle(events[0]):
                     self._evaluate(step, now_ms)
-                given = given[done + 1 :]
+                _failed_at(events[0], self._failures)
+                while place < len(given):
+                    place += self._run(given[place:], now_ms)
+                    _failed_at(events[bisect_left(ends, place)], self._failures)
+                    # What a run stops at is worked off by itself.
+                    for step in self.timeline.slide(given[place : place + 1]):
+                        self._evaluate(step, now_ms)
+                    place += 1
+                    _failed_at(events[bisect_left(ends, min(place, len(given)))], self._failures)
+                events = events[len(ends) or 1 :]
             self.inputs.add(now_ms, self.timeline.inputs.taken - before)
         except Exception as error:
             log.exception("%d queries with the same windows failed together", len(self.members))
             self._failures += [(running, error) for running in self.members]
+            _failed_at(events[0], self._failures)
 
     def _run(self, given: Sequence[Transaction], now_ms: int) -> int:
         """Work off the first of some transactions at once, where one plan is for all; how many they were."""
@@ -369,3 +376,9 @@ class _Once:
             # Between two evaluations what has changed has not been taken from the window.
             taken = self._taken.keys or self._content.changes
         return self._content.before(taken)
+
+
+def _failed_at(event: StreamInput, failures: Failures) -> None:
+    """Who failed since somebody asked did so at an input."""
+    for running, _ in failures:
+        running.failed_at = running.failed_at or event

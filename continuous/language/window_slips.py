@@ -23,7 +23,7 @@ _EVERY: dict[Dialect, str] = {
     "csparql": "Write [RANGE 10s STEP 5s] as the window, or REGISTER QUERY name COMPUTED EVERY 5s AS ….",
     "sparql": "EVERY belongs to a continuous query: register the text, POST /queries.",
 }  # fmt: skip
-_EMIT = 'EMIT ON CLOSE, EMIT ON CHANGE or EMIT EVERY 5s stands behind the whole query.'
+_EMIT = "EMIT ON CLOSE, EMIT ON CHANGE or EMIT EVERY 5s stands behind the whole query."
 _DAYS = {"week": 7, "fortnight": 14, "month": 30, "quarter": 90, "year": 365}
 _WINDOW_WORDS = {
     "row": "[TRIPLES 10] or [ELEMENTS 10]",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 from typing import Literal as OneOf
 
 from pyoxigraph import NamedNode
@@ -57,6 +58,7 @@ class RunningQuery:
         last_step: the last evaluation; ``last_version`` is the version of the dataset that it reflected.
         last_answer_id: the id of the last event that it gave, None where it gave none.
         fate: in a replay: after how many evaluations it failed before, and why.
+        failed_at: the input at which it failed; None where that was none of a stream.
     """
 
     name: str
@@ -85,6 +87,7 @@ class RunningQuery:
     last_answer_id: int | None = None
     evaluations: int = 0
     fate: tuple[int, BudgetError] | None = None
+    failed_at: StreamInput | None = None
     inputs: Meter = field(default_factory=Meter)
     results: Meter = field(default_factory=Meter)
 
@@ -138,29 +141,39 @@ class RunningQuery:
         self._refresh(now_ms, "registration")
         self.evaluate_now(now_ms, now_ms)
 
-    def handle(self, event: StreamInput, now_ms: int) -> None:
-        """Take one input of a stream."""
-        timeline, prepared = self.timeline, self.prepared
+    def handle(self, events: Sequence[StreamInput], now_ms: int) -> None:
+        """Take inputs of streams that are in line, as many at once as can be."""
+        timeline, prepared, inputs = self.timeline, self.prepared, self.inputs
         memory, before = prepared.registration.memory, timeline.inputs.taken
         unlimited = memory is None and self.fate is None and self.view is None and prepared.sources is None
-        given = timeline.transactions(event)
-        if given is None:
-            _work_off(self, timeline.handle(event), now_ms)
-        elif unlimited and self.state == "running" and not self.static.stale:
-            # Nothing has to be looked at between two instants.
-            while given and (done := _run(self, given, now_ms)) < len(given):
-                # What a run stops at is worked off by itself.
-                _work_off(self, timeline.slide(given[done : done + 1]), now_ms)
-                given = given[done + 1 :]
-        else:
-            _work_off(self, timeline.slide(given), now_ms)
-        inputs = self.inputs
+        # Otherwise something has to be looked at between two instants.
+        run = unlimited and self.state == "running" and not self.static.stale
+        while events:
+            place, (given, ends) = 0, timeline.gather(events if run else events[:1])
+            try:
+                if not ends:
+                    _work_off(self, timeline.handle(events[0]), now_ms)
+                elif not run:
+                    _work_off(self, timeline.slide(given), now_ms)
+                while run and place < len(given):
+                    done, error = _run(self, given[place:], now_ms)
+                    place += done
+                    if error is not None:
+                        raise error
+                    if place < len(given):
+                        # What a run stops at is worked off by itself.
+                        _work_off(self, timeline.slide(given[place : place + 1]), now_ms)
+                        place += 1
+                if memory is not None and (size := timeline.state_size()) > memory:
+                    _too_large(self.name, memory, size)
+            except Exception:
+                self.failed_at = events[bisect_right(ends, place)] if place < len(given) else events[0]
+                raise
+            events = events[len(ends) or 1 :]
         if inputs.second != (second := now_ms // 1000):
             inputs.second = second
             inputs.marks.append((second, inputs.total))
         inputs.total += timeline.inputs.taken - before
-        if memory is not None:
-            _check_memory(self.name, memory, timeline.state_size())
 
     def commit(self, commit: Commit, now_ms: int) -> None:
         """The store has a new version, which may have changed static parts."""
@@ -383,17 +396,17 @@ def _work_off(running: RunningQuery, steps: Iterator[Step], now_ms: int) -> None
             running.tell_skipped(step)
             continue
         running.evaluate(step, now_ms, windows.contents)
-        if memory is not None:
-            # One push may carry many times: the windows are looked at after each of them.
-            _check_memory(running.name, memory, windows.size())
+        # One push may carry many times: the windows are looked at after each of them.
+        if memory is not None and (size := windows.size()) > memory:
+            _too_large(running.name, memory, size)
 
 
-def _run(running: RunningQuery, given: Sequence[Transaction], now_ms: int) -> int:
-    """Work off the first of some transactions at once; how many they were."""
+def _run(running: RunningQuery, given: Sequence[Transaction], now_ms: int) -> tuple[int, Exception | None]:
+    """Work off the first of some transactions at once; how many they were, and what the next one raised."""
     version = version_of(running)
     found = running.evaluator.run(given, running.timeline, running.emission, version)
     if found is None:
-        return 0
+        return 0, None
     ran, answer = found
     if ran.instants:
         cause: Cause = "elements" if ran.entered else "time"
@@ -402,15 +415,12 @@ def _run(running: RunningQuery, given: Sequence[Transaction], now_ms: int) -> in
         running.publish(last, version, told.events, answer, now_ms, told.at)
         if not told.last:
             running.last_answer_id = None
-    if ran.error is not None:
-        raise ran.error
-    return ran.done
+    return ran.done, ran.error
 
 
-def _check_memory(name: str, memory: int, size: int) -> None:
-    if size > memory:
-        raise BudgetError(
-            f"the windows of {name} hold {size} quads, its limit (memory) is {memory}; "
-            "make a window smaller or the limit greater",
-            limit=memory,
-        )
+def _too_large(name: str, memory: int, size: int) -> NoReturn:
+    raise BudgetError(
+        f"the windows of {name} hold {size} quads, its limit (memory) is {memory}; "
+        "make a window smaller or the limit greater",
+        limit=memory,
+    )

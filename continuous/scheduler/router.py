@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import TypeAlias
 
 from pyoxigraph import NamedNode
 
@@ -30,6 +31,9 @@ from ..streams.registry import StreamRegistry
 from .turn_kinds import RefreshTurn
 
 log = logging.getLogger("quadrill.continuous")
+
+Readers: TypeAlias = dict[str, dict[RunningQuery | Group, None]]
+"""Who takes the inputs of a stream, in the order of registration."""
 
 
 @dataclass(slots=True, eq=False)
@@ -129,7 +133,7 @@ class Router:
         # The streams that queries make.
         self._outputs: dict[RunningQuery, StreamState] = {}
         # Those that take inputs by themselves, and groups that do for their members.
-        self._readers: dict[str, dict[RunningQuery | Group, None]] = {}
+        self._readers: Readers = {}
         self._groups = GroupRegistry(outbox, common_plans=settings.templates)
         self.timetable = Timetable(turns, acceptor, streams, self._readers)
 
@@ -156,9 +160,9 @@ class Router:
             replayed += len(event.elements) if isinstance(event, Arrival) else 0
             if running.state != "failed":
                 try:
-                    running.handle(event, now)
+                    running.handle((event,), now)
                 except Exception as error:
-                    self.fail(running, error, event)
+                    self.fail(running, error)
         # What it was given is not what others were.
         running.timeline.inputs.first = None
         if running.state != "failed":
@@ -267,42 +271,53 @@ class Router:
             readers[group] = None
         self._fail_members()
 
-    def _fail_members(self, event: StreamInput | None = None) -> None:
+    def _fail_members(self) -> None:
         """What failed in a group stops alone."""
         failures = self._groups.failures.copy()
         self._groups.failures.clear()
         for running, error in failures:
-            self.fail(running, error, event)
+            self.fail(running, error)
 
     # --- inputs ---------------------------------------------------------------------------------
 
-    def dispatch(self, event: StreamInput, now: int) -> None:
-        """Give an input to its readers, then what it made them derive to theirs."""
-        derived = self._acceptor.derived
+    def dispatch(self, events: Sequence[StreamInput], now: int) -> None:
+        """Give inputs that are in line to their readers, then what they made them derive to theirs.
+
+        One reader gets all, then the next; where one makes a stream, which may be read beside these, all
+        get the first, then the next.
+        """
+        derived, readers = self._acceptor.derived, self._readers
+        if len(events) > 1 and self._outputs.keys() & _in_order(readers, events).keys():
+            for event in events:
+                self.dispatch((event,), now)
+            return
         while True:
-            stream = event.stream
-            if self.pending:
-                for pending in self.pending.values():
+            if len(events) == 1:
+                given = dict.fromkeys(readers.get(events[0].stream, ()), events)
+            else:
+                given = _in_order(readers, events)
+            for pending in self.pending.values():
+                for event in events:
                     pending.take(event)
-            for reader in list(self._readers.get(stream, ())):
+            for reader, inputs in given.items():
                 if isinstance(reader, Group):
-                    reader.handle(event, now)
-                    self._fail_members(event)
+                    reader.handle(inputs, now)
+                    self._fail_members()
                     continue
                 if reader.state != "failed":
                     try:
-                        reader.handle(event, now)
+                        reader.handle(inputs, now)
                     except Exception as error:
-                        self.fail(reader, error, event)
+                        self.fail(reader, error)
                 if self._outputs and reader in self._outputs:
                     _derive_time(self._acceptor, reader, self._outputs[reader])
-            if waiting := self._groups.waiting.get(stream):
-                mark = event.after.watermark()
-                if mark is not None and waiting[0][0] <= mark:
-                    self._take_places(self._groups.join(stream, mark))
+            for event in events if self._groups.waiting else ():
+                waiting, mark = self._groups.waiting.get(event.stream), event.after.watermark()
+                if waiting and mark is not None and waiting[0][0] <= mark:
+                    self._take_places(self._groups.join(event.stream, mark))
             if not derived:
                 return
-            event = derived.popleft()
+            events = (derived.popleft(),)
 
     def commit(self, commit: Commit, moved: Iterable[str]) -> None:
         """A new version of the store is an input: of the queries, by name, whose tables it ``moved``."""
@@ -360,8 +375,9 @@ class Router:
                 self.fail(running, error)
             self._index(running)
 
-    def fail(self, running: RunningQuery, error: Exception, event: StreamInput | None = None) -> None:
+    def fail(self, running: RunningQuery, error: Exception) -> None:
         """A query stops alone; the elements at which it did are kept as dead letters."""
+        event = running.failed_at
         running.fail(error)
         trace = None if isinstance(error, QuadrillError) else error
         log.warning("the query %s has failed: %s", running.name, running.error, exc_info=trace)
@@ -391,7 +407,25 @@ class Router:
     def _work_off_derived(self) -> None:
         derived = self._acceptor.derived
         if derived:
-            self.dispatch(derived.popleft(), self._turns.at)
+            self.dispatch((derived.popleft(),), self._turns.at)
+
+
+def _in_order(
+    readers: Readers, events: Sequence[StreamInput]
+) -> dict[RunningQuery | Group, Sequence[StreamInput]]:
+    """Who reads some inputs, each with those of its streams in their order."""
+    given: dict[RunningQuery | Group, Sequence[StreamInput]] = {}
+    by_stream: dict[str, list[StreamInput]] = {}
+    for event in events:
+        by_stream.setdefault(event.stream, []).append(event)
+    for stream, inputs in by_stream.items():
+        for reader in readers.get(stream, ()):
+            if reader in given:
+                streams = reader.timeline.inputs.views
+                given[reader] = [event for event in events if event.stream in streams]
+            else:
+                given[reader] = inputs
+    return given
 
 
 def _derive_time(acceptor: Acceptor, running: RunningQuery, output: StreamState | None) -> None:

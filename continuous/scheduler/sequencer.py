@@ -36,6 +36,8 @@ log = logging.getLogger("quadrill.continuous")
 
 _BATCH = 64
 """Turns at most between two settlings and two looks at the clock, so that time goes on under load."""
+_RUN = 256
+"""Elements in line, at least, that are not waited for: those before them are given to queries together."""
 _NOTED = 512
 """Times of turns that are counted together."""
 PATIENCE_S = 1.0
@@ -75,10 +77,12 @@ class Sequencer:
         turn = self.turns.take(seconds)
         done: list[Turn] = []
         while turn is not None:
+            run, turn = self._in_line(turn)
             with self.paused:
-                self.run(turn)
-            done.append(turn)
-            turn = self.turns.take() if len(done) < _BATCH else None
+                self.run(*run)
+            done += run
+            if turn is None and len(done) < _BATCH:
+                turn = self.turns.take()
         self._settle(done)
         if self.turns.closed and self.turns.waiting.empty():
             self._worker = None
@@ -163,30 +167,47 @@ class Sequencer:
         if not self.inside:
             self._queue(Turn(), timeout)
 
-    def run(self, turn: Turn) -> None:
-        """Work off a turn; what it raises is kept in it. One of a replay is not measured."""
-        turns, stages = self.turns, self.turns.stages
-        began = time.perf_counter()
-        if turn.since:
-            stages.queue.noted.append(began - turn.since)
-        turns.number, turns.at = turn.number, turn.at
+    def _in_line(self, turn: Turn) -> tuple[list[Turn], Turn | None]:
+        """A turn, or an input and those that are in line behind it; and what was found behind them."""
+        run, weight = [turn], turn.weight
+        while type(turn) is InputTurn and weight < _RUN:
+            following = self.turns.take()
+            if following is None or type(following) is not InputTurn:
+                return run, following
+            run.append(following)
+            weight += following.weight
+        return run, None
+
+    def run(self, *run: Turn) -> None:
+        """Work off a turn, or inputs in line; what is raised is kept in them. A replay is not measured."""
+        turns, stages, first, last = self.turns, self.turns.stages, run[0], run[-1]
+        began, events = time.perf_counter(), []
+        for turn in run:
+            if turn.since:
+                stages.queue.noted.append(began - turn.since)
+            if type(turn) is InputTurn:
+                events.append(turn.event)
+        # What is noted of inputs in line bears the number of the first: no other turn comes between them.
+        turns.number, turns.at = first.number, last.at
         if turns.journal is not None and turns.journal.told is not None:
             turns.journal.told("before-apply")
         try:
-            if type(turn) is InputTurn:
-                self._router.dispatch(turn.event, turn.at)
+            if events:
+                self._router.dispatch(events, last.at)
             else:
-                turn.result = self._do(turn)
+                first.result = self._do(first)
         except Exception as error:
-            turn.error = error
+            for turn in run:
+                turn.error = error
         finally:
             turns.number = 0
-            if turn.number > turns.processed:
-                turns.processed = turn.number
-            if turn.number > turns.needed:
-                turns.needed = turn.number
-        if turn.since:
-            stages.process.noted.append(time.perf_counter() - began)
+            if last.number > turns.processed:
+                turns.processed = last.number
+            if last.number > turns.needed:
+                turns.needed = last.number
+        if first.since:
+            took = (time.perf_counter() - began) / len(run)
+            stages.process.noted += [took] * len(run)
             if len(stages.process.noted) >= _NOTED:
                 stages.count_noted()
 

@@ -210,9 +210,11 @@ class StreamRegistry:
             came = event.elements if isinstance(event, Arrival) else ()
             found = [element for element in came if element.event_time == instant]
             if not found:
-                # What waited for its time, or was there already when its time went by.
-                arrivals = (each.input for each in state.inputs if isinstance(each.input, Arrival))
-                found = [one for each in arrivals for one in each.elements if one.event_time == instant]
+                # What waited for its time, or was there already when its time went by; not what came since.
+                arrivals = [each.input for each in state.inputs if isinstance(each.input, Arrival)]
+                until = came[-1].seq if came else state.next_seq
+                there = [one for each in arrivals for one in each.elements if one.seq <= until]
+                found = [one for one in there if one.event_time == instant]
             for element in (found or list(came))[:_MOST_FAILED]:
                 state.dead_letters.add(DeadLetter(element, reason, query, error, True))
 

@@ -382,35 +382,43 @@ class InputOrder:
             return after.floor is None or after.floor <= at
         return after.watermark(lateness) == at
 
-    def transactions(self, event: StreamInput, instant: int) -> list[Transaction] | None:
-        """What an input lets through, in order, where nothing before ``instant`` is among it; else None.
+    def gather(self, events: Sequence[StreamInput], instant: int) -> tuple[list[Transaction], list[int]]:
+        """What the first of some inputs let through, in order, and how many transactions it is behind each.
 
-        One without elements, the last, stands for the instants up to the watermark.
+        It ends before an input with elements before ``instant`` or before what is let through. One without
+        elements stands for the instants up to the watermark.
         """
-        view = self.views.get(event.stream)
-        if view is None:
-            return None
-        if type(event) is Arrival:
-            elements = event.elements
-            if self.in_order(event, instant):
-                view.active, view.idle, view.time = True, False, event.after
-                if len(elements) == 1:
-                    return [(elements[0].event_time, view, elements)]
-                return [(at, view, tuple(each)) for at, each in groupby(elements, EVENT_TIME)]
-            if any([element.event_time < instant for element in elements]):
-                return None
-            self.accept(view, event, instant)
-        else:
-            view.active, view.idle = view.active or isinstance(event, Advance), isinstance(event, Idle)
-        view.time = event.after
-        watermark = self.watermark
-        if watermark is None:
-            return []
-        found: list[Transaction] = []
-        while self.heap and self.heap[0][0] <= watermark:
-            found.append((self.heap[0][0], *self.take()))
-        found.append((watermark, view, ()))
-        return found
+        given: list[Transaction] = []
+        ends: list[int] = []
+        for event in events:
+            view = self.views.get(event.stream)
+            if view is None:
+                break
+            if type(event) is Arrival:
+                elements = event.elements
+                if self.in_order(event, instant):
+                    view.active, view.idle, view.time = True, False, event.after
+                    instant = elements[-1].event_time
+                    if elements[0].event_time == instant:
+                        given.append((instant, view, elements))
+                    else:
+                        given += [(at, view, tuple(each)) for at, each in groupby(elements, EVENT_TIME)]
+                    ends.append(len(given))
+                    continue
+                if any([element.event_time < instant for element in elements]):
+                    break
+                self.accept(view, event, instant)
+            else:
+                view.active, view.idle = view.active or isinstance(event, Advance), isinstance(event, Idle)
+            view.time = event.after
+            watermark = self.watermark
+            if watermark is not None:
+                while self.heap and self.heap[0][0] <= watermark:
+                    given.append((self.heap[0][0], *self.take()))
+                given.append((watermark, view, ()))
+                instant = max(instant, watermark)
+            ends.append(len(given))
+        return given, ends
 
     def restore(self, snapshot: TimelineSnapshot) -> None:
         """Go on from a snapshot; windows are still to be put on the streams."""

@@ -190,9 +190,9 @@ class QueryTimeline:
 
     def handle(self, event: StreamInput) -> Iterator[Step]:
         """Take one input; evaluate at each `Evaluation` before drawing the next."""
-        transactions = self.transactions(event)
-        if transactions is not None:
-            return self.slide(transactions)
+        given, ends = self.gather((event,))
+        if ends:
+            return self.slide(given)
         view = self.inputs.views.get(event.stream)
         if view is None:
             return iter(())
@@ -210,11 +210,11 @@ class QueryTimeline:
         steps = self._order(view, event)
         return steps if self._after_ms is None else (each for each in steps if each.end >= self.quiet_until)
 
-    def transactions(self, event: StreamInput) -> list[Transaction] | None:
-        """What an input lets through where windows slide; None where it is to be handled otherwise."""
+    def gather(self, events: Sequence[StreamInput]) -> tuple[list[Transaction], list[int]]:
+        """What the first of some inputs let through where windows slide, see `InputOrder.gather`."""
         if self.instant is None or self.quiet_until > NEVER or not self._slides:
-            return None
-        return self.inputs.transactions(event, self.instant)
+            return [], []
+        return self.inputs.gather(events, self.instant)
 
     def _order(self, view: View, event: StreamInput) -> Iterator[Step]:
         """Any input: elements wait for the watermark, those that come too late correct what was told."""

@@ -48,7 +48,7 @@ class Poison:
 
         def run(running: RunningQuery, given: Any, now_ms: int) -> int:
             # Many instants at once do not pass `evaluate`; the poisoned query takes them one by one.
-            return 0 if running.name == query else work_off_run(running, given, now_ms)
+            return (0, None) if running.name == query else work_off_run(running, given, now_ms)
 
         patch.setattr(running_query, "_run", run)
 
