@@ -12,6 +12,8 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -24,17 +26,16 @@ from ..clock import Clock
 from ..errors import BackPressureError, EngineStoppedError
 from ..inputs import Element, StreamInput
 
+flat, _statements_of = chain.from_iterable, attrgetter("statements")
+
 
 def weight_of(elements: Sequence[Element]) -> int:
     """What elements count for where those in memory are limited: one each, or one for each KiB of all.
 
     A quad takes its text and 256 bytes, roughly.
     """
-    if not elements:
-        return 0
-    number, first = len(elements), elements[0].statements
-    texts: Sequence[str] = first[0] if number == len(first) == 1 else ()
-    texts = texts or [text for each in elements for quad in each.statements for text in quad]
+    number = len(elements)
+    texts = [*flat(flat(map(_statements_of, elements)))]
     # A statement is four texts.
     kibibytes = (256 // 4 * len(texts) + len("".join(texts))) >> 10
     return kibibytes if kibibytes > number else number

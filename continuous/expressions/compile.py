@@ -305,7 +305,7 @@ def _compiled(source: str, name: str) -> CodeType:
 
 
 def _without_comment(line: str) -> str:
-    """Comments tell constants. No generated line has a string in it."""
+    """Comments tell constants. No string in a generated line has their sign in it."""
     return line.partition("# ")[0].rstrip()
 
 

@@ -61,8 +61,8 @@ class Arrangement:
         self.indexes: dict[tuple[int, ...], Index] = {}
         self.flat: Delta | None = {}
         """The rows until the first index is asked for, which generated code adds to as `update` does."""
-        self._count = 0
-        self._in_order: dict[int, RowsInOrder] = {}
+        self.count = 0
+        self.ordered: dict[int, RowsInOrder] = {}
         self.recent: deque[IdRow] = deque(maxlen=_RECENT)
 
     def index(self, key: tuple[int, ...]) -> Index:
@@ -74,14 +74,14 @@ class Arrangement:
                 found.setdefault(of(row), {})[row] = weight
             self.indexes[key] = found
             if self.flat is not None:
-                self._count, self.flat = len(self.flat), None
+                self.count, self.flat = len(self.flat), None
         return found
 
     def in_order(self, column: int, number_of: NumberOf) -> RowsInOrder:
         """The rows by the number in a column; kept up to date from when they are first asked for."""
-        found = self._in_order.get(column)
+        found = self.ordered.get(column)
         if found is None:
-            found = self._in_order[column] = RowsInOrder(column, number_of)
+            found = self.ordered[column] = RowsInOrder(column, number_of)
             found.update(dict(self.rows()))
             self.index(())
         return found
@@ -115,8 +115,8 @@ class Arrangement:
         grown = 0
         for columns, index in self.indexes.items():
             grown = enter(index, columns, change)
-        self._count += grown
-        for each in self._in_order.values():
+        self.count += grown
+        for each in self.ordered.values():
             each.update(change)
 
     def renew(self) -> None:
@@ -141,7 +141,7 @@ class Arrangement:
         yield from chain.from_iterable(map(tuple, buckets))
 
     def __len__(self) -> int:
-        return self._count if self.flat is None else len(self.flat)
+        return self.count if self.flat is None else len(self.flat)
 
 
 def estimated(sample: Sequence[IdRow], key: tuple[int, ...], count: int) -> float:

@@ -80,7 +80,11 @@ class RowBody:
         """True where columns get other names alone: rows of these columns stay as they are."""
         columns: dict[str, int] = {name: place for place, name in enumerate(given)}
         for node in [self._nodes[place] for place in chain]:
-            if isinstance(node.operator, linear.Extend):
+            if isinstance(node.operator, linear.Scan):
+                if node.operator.simple != (*range(len(given)),):
+                    return False
+                columns = {name: place for place, name in enumerate(node.schema.vars)}
+            elif isinstance(node.operator, linear.Extend):
                 expr = _only(node)
                 if not isinstance(expr, Var) or expr.name not in columns:
                     return False

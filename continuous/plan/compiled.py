@@ -16,12 +16,12 @@ from typing import Any, Protocol
 
 from ..expressions.compile import Emitter, ExpressionContext
 from ..operators import linear
-from ..operators.arrangement import Arrangement
 from ..operators.grouping import Aggregate
 from ..operators.join import Join, Probe
 from ..operators.linear import Scan
 from ..rows import EMPTY, Delta, IdRow
 from .chains import Memos, RowBody, takes_rows
+from .keeping import write_keep
 from .plan import Plan, PlanNode, SourceKey
 
 _DEEPEST_JOIN = 12
@@ -32,11 +32,13 @@ _LARGE = 256
 class Around(Protocol):
     """A loop around the steps of a plan: how it begins, and what is done behind each step.
 
-    ``sources`` are the locals in which the changes of windows are, ``head`` is that of its function.
+    ``sources`` are the locals in which the changes of windows are, ``only`` the predicate of their triples
+    where they have but one, ``head`` is that of its function.
     """
 
     head: str
     sources: Mapping[SourceKey, str]
+    only: Mapping[SourceKey, int]
 
     def before(self, out: Emitter) -> None:
         """The lines before a step."""
@@ -151,8 +153,9 @@ class _Writer:
         self._consumers = Counter(place for node in plan.nodes for place in node.inputs)
         self._next = {place: number for number, node in enumerate(plan.nodes) for place in node.inputs}
         self._written: set[int] = set()
-        # In a loop: the locals that the changes of windows are in.
-        self._given: Mapping[SourceKey, str] | None = None
+        # What steps are in, and the operators whose rows are counted in its locals.
+        self._around: Around | None = None
+        self._counted: list[int] = []
 
     def write(self) -> tuple[str, Any]:
         """The source text and the function."""
@@ -164,10 +167,13 @@ class _Writer:
 
     def write_loop(self, around: Around) -> tuple[str, Any]:
         """The same for a loop around many steps; the changes of windows are in the locals that it names."""
-        self._given = around.sources
-        around.before(self._out)
+        out, self._around = self._out, around
+        around.before(out)
         self._steps()
-        around.behind(self._out, f"d{self._root}")
+        around.behind(out, f"d{self._root}")
+        out.lines.insert(0, f"    {''.join(f'number{each} = ' for each in self._counted)}0")
+        for each in self._counted:
+            out.line(f"    rows_out[{each}] += number{each}")
         return self._function(around.head, "run")
 
     def _function(self, head: str, name: str) -> tuple[str, Any]:
@@ -212,11 +218,14 @@ class _Writer:
     def _node(self, place: int, node: PlanNode) -> None:
         operator = node.operator
         out = self._out
+        if self._around is not None and node.static:
+            out.line(f"d{place} = EMPTY  # {node.label} {node.detail}")
+            return
         if operator is None:
-            if self._given is None:
+            if self._around is None:
                 given = f"changes.get({out.name_of(node.source, 'source')}, EMPTY)"
             else:
-                given = self._given.get(node.source or "", "EMPTY")
+                given = self._around.sources[node.source or ""]
             out.line(f"d{place} = {given}  # {node.label} {node.detail}")
             self._count(place)
             return
@@ -234,7 +243,11 @@ class _Writer:
 
     def _count(self, place: int) -> None:
         """Count the rows of a delta that is there as a whole."""
-        self._out.line(f"if d{place}: rows_out[{place}] += len(d{place})")
+        if self._around is None:
+            self._out.line(f"if d{place}: rows_out[{place}] += len(d{place})")
+        else:
+            self._counted.append(place)
+            self._out.line(f"number{place} += len(d{place})")
 
     def _loop(self, place: int, node: PlanNode) -> None:
         """A loop over the rows of one delta: a scan, or what looks at one row at a time, and its chain."""
@@ -244,6 +257,7 @@ class _Writer:
         if self._rows.renames(chain, self._nodes[given].schema.vars):
             out.line(f"d{chain[-1]} = d{given}  # under other names")
             self._count(chain[-1])
+            self._figures.counted_at[place] = given
             return
         self._open_sink(chain)
         depth = out.depth
@@ -251,7 +265,9 @@ class _Writer:
             assert operator.simple is not None
             out.line(f"for quad, w in d{given}.items():  # {node.label} {node.detail}")
             out.depth += 1
-            tests = [f"quad[{column}] == {out.name_of(each, 'id')}" for column, each in operator.constants]
+            only = self._around and self._around.only.get(self._nodes[given].source or "")
+            constants = [each for each in operator.constants if each != (1, only)]
+            tests = [f"quad[{column}] == {out.name_of(each, 'id')}" for column, each in constants]
             if tests:
                 out.line(f"if {' and '.join(tests)}:")
                 out.depth += 1
@@ -264,10 +280,7 @@ class _Writer:
             out.depth += 1
             slots = {name: f"row[{column}]" for column, name in enumerate(self._nodes[given].schema.vars)}
             whole, remembered = True, "" if self._nodes[given].static else "row"
-        # Where no position and, on all the way, no variable is left out no two rows give one: a name that is
-        # left out may stand for something else behind it.
-        once = whole and all(slots.keys() <= set(self._nodes[each].schema.vars) for each in chain)
-        self._rows.body(chain, slots, "w", remembered, once=once)
+        self._rows.body(chain, slots, "w", remembered, once=whole and self._whole(chain, slots))
         out.depth = depth
         self._close_sink(chain)
 
@@ -283,7 +296,11 @@ class _Writer:
             for probe in route
             if not static
         }
-        for number, route in enumerate(join.routes):
+        inputs = [self._nodes[each] for each in self._nodes[place].inputs]
+        # In a loop static parts stay as they are.
+        moving = [each for each, node in enumerate(inputs) if self._around is None or not node.static]
+        for number in moving:
+            route = join.routes[number]
             given = f"d{self._nodes[place].inputs[number]}"
             out.line(f"if {given}:  # #{place} join: what came from #{self._nodes[place].inputs[number]}")
             out.depth += 1
@@ -302,30 +319,15 @@ class _Writer:
                     probe, index, self._nodes[place], join, slots, last=probe is route[-1] or not plain
                 )
                 weights.append(f"w{probe.input}")
-            self._rows.body(chain, dict(slots), " * ".join(weights), counted=plain)
+            # Rows of one input with all that they meet: no two are the same where no column is left out.
+            once = len(moving) == 1 and not any(probe.check for probe in route) and self._whole(chain, slots)
+            self._rows.body(chain, dict(slots), " * ".join(weights), counted=plain, once=once)
             out.depth = inside
             if plain:
                 out.line(f"rows_out[{place}] += joined - begun - between")
-            self._keep(join.arrangements[number], number, given, number in often)
+            write_keep(out, join, number, given, inputs[number].operator, often=number in often)
             out.depth = depth
         self._close_sink(chain)
-
-    def _keep(self, arrangement: Arrangement, number: int, given: str, often: bool) -> None:
-        """The input keeps its change: `Arrangement.update`, in line while it has no index."""
-        out = self._out
-        name = out.name_of(arrangement, "input")
-        if often or arrangement.now is not None or arrangement.is_lookup:
-            out.line(f"{name}.update({given})")
-            return
-        flat, total = out.fresh("flat"), out.fresh("n")
-        out.line(f"{flat} = {name}.flat")
-        out.line(f"if {flat} is None: {name}.update({given})")
-        out.line("else:")
-        out.line(f"    {name}.recent.extend({given})")
-        out.line(f"    for row{number}, w{number} in {given}.items():")
-        out.line(f"        {total} = {flat}.get(row{number}, 0) + w{number}")
-        out.line(f"        if {total}: {flat}[row{number}] = {total}")
-        out.line(f"        else: del {flat}[row{number}]")
 
     def _index(self, join: Join, probe: Probe, often: bool) -> str:
         """The name of the index that a look-up uses; where only commits look, it is made when one does."""
@@ -396,6 +398,13 @@ class _Writer:
                 # It gives out as many rows as it takes, so one count serves both.
                 self._figures.counted_at[each] = self._nodes[each].inputs[0]
         return chain
+
+    def _whole(self, chain: list[int], slots: dict[str, str]) -> bool:
+        """True where no variable is left out on all the way, so that no two rows become one.
+
+        A name that is left out may stand for something else behind it.
+        """
+        return all(slots.keys() <= set(self._nodes[each].schema.vars) for each in chain)
 
     def _open_sink(self, chain: list[int]) -> None:
         out = self._out

@@ -18,14 +18,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
 from typing import Any
 
 from ..errors import BudgetError
 from ..expressions.compile import Emitter
 from ..output.current import Emission
-from ..output.emission import EmissionCounts, Event, SelectEmission, refuse
+from ..output.emission import EmissionCounts, Event, SelectEmission
 from ..rows import Delta
 from ..windows.counting import TriplesWindow
 from ..windows.encoded import EncodedContent, Predicates
@@ -34,9 +33,8 @@ from ..windows.query_streams import Transaction
 from ..windows.timeline import QueryTimeline
 from .plan import SourceKey
 from .plan_state import PlanState
+from .telling import Telling
 
-_INSERT, _DELETE = ("insert", "rows_inserted", 1), ("delete", "rows_deleted", -1)
-_SIGNS = {"istream": (_INSERT,), "dstream": (_DELETE,), "changes": (_DELETE, _INSERT), "rstream": ()}
 _OLDEST = "out{0} = held{0}[0].event_time + {1} if held{0} else most"  # when the oldest element leaves
 
 
@@ -132,7 +130,8 @@ def run_loop(
             return None
         place = streams.index(stream)
         triples = operator.count if isinstance(operator, TriplesWindow) else None
-        windows.append(LoopWindow(place, state.keys[key[0]][0], operator.stay, triples, live.wanted))
+        wanted = live.wanted and live.wanted - {state.terms.coder.reifies}
+        windows.append(LoopWindow(place, state.keys[key[0]][0], operator.stay, triples, wanted))
     return RunLoop(state, timeline, windows, emission, check, label)
 
 
@@ -152,15 +151,18 @@ class RunLoop:
     head: str = "def run(given, steps, telling, rows):"
     source: str = ""
     sources: Mapping[SourceKey, str] = field(init=False)
+    only: Mapping[SourceKey, int] = field(init=False)
     ran: Ran = field(default_factory=Ran)
     _middle: tuple[int, str] = (-1, "")
     _function: Any = None
     _made_for: int = -1
-    # Of rows that have an order: the revision of it that was written last, and what was written.
-    _listed: list[Any] = field(default_factory=lambda: [-1, ""])
+    _telling: Telling = field(init=False)
 
     def __post_init__(self) -> None:
+        self._telling = Telling(self.state, self.emission, self.label)
         self.sources = {each.source: f"change{number}" for number, each in enumerate(self.windows)}
+        alone = [each for each in self.windows if each.wanted and len(each.wanted) == 1]
+        self.only = {each.source: only for each in alone for only in each.wanted or ()}
 
     def run(
         self, given: Sequence[Transaction], telling: int | Mapping[int, MemberTold], rows: int
@@ -209,7 +211,7 @@ class RunLoop:
         for number, each in enumerate(self.windows):
             out.names[f"window{number}"] = operators[number]
             out.line(f"live{number} = window{number}.live")
-            out.line(f"count{number} = live{number}.counts")
+            out.line(f"count{number}, size{number} = live{number}.counts, live{number}.occurrences")
             out.line(f"if live{number}.changes or live{number}.named: return")
             if each.stay is not None:
                 out.line(f"held{number} = window{number}.state.elements")
@@ -240,7 +242,7 @@ class RunLoop:
         for number, each in enumerate(self.windows):
             self._move(out, number, each)
         for stream in sorted(streams):
-            out.line(f"if entering and view is view{stream}:")
+            out.line("if entering:" if len(views) == 1 else f"if entering and view is view{stream}:")
             out.depth += 1
             for number, each in enumerate(self.windows):
                 if each.stream == stream:
@@ -268,7 +270,7 @@ class RunLoop:
         # Its ids are held by the window: they mean the same whatever was forgotten since.
         out.line("known = element.encoded")
         out.line("keys = keys_of(element) if known is None else known[1]")
-        out.line(f"live{number}.occurrences -= len(keys)")
+        out.line(f"size{number} -= len(keys)")
         out.line("for key in keys:")
         out.line(f"    if {self._unwanted(out, window)}: continue")
         out.line(f"    n = count{number}[key] - 1")
@@ -286,7 +288,7 @@ class RunLoop:
             out.line(f"held{number}.extend(elements)")
         out.line("for element in elements:")
         out.line("    keys = element.encoded[1]")
-        out.line(f"    live{number}.occurrences += len(keys)")
+        out.line(f"    size{number} += len(keys)")
         out.line("    for key in keys:")
         out.line(f"        if {self._unwanted(out, window)}: continue")
         out.line(f"        n = count{number}.get(key)")
@@ -308,31 +310,29 @@ class RunLoop:
         """The test of a key that the window does not keep."""
         if window.wanted is None:
             return "key is None"
-        wanted = window.wanted - {self.state.terms.coder.reifies}
-        if len(wanted) == 1:
-            return f"key is None or key[1] != {out.name_of(next(iter(wanted)), 'id')}"
-        return f"key is None or key[1] not in {out.name_of(wanted, 'wanted')}"
+        if (only := self.only.get(window.source)) is not None:
+            return f"key is None or key[1] != {out.name_of(only, 'id')}"
+        return f"key is None or key[1] not in {out.name_of(window.wanted, 'wanted')}"
 
     def behind(self, out: Emitter, delta: str) -> None:
         """The lines behind a step: what it tells."""
         top = None if self.state.top is None else out.name_of(self.state.top, "op")
         check = out.name_of(self.check, "check")
-        out.line("budget.since = 0.0")
         out.line(f"if {delta}:")
         out.depth += 1
         out.line(f"grown += len({delta})")
         if self.label is None:
             out.line(f"if grown > room: room, grown = {check}([*changes, {delta}]), 0")
             counts = out.name_of(self.emission.counts, "counts")
-            told = "last, told_at = True, due"
-            self._tell(out, delta if top is None else f"{top}.in_order({delta})", "told", counts, told)
+            ordered = delta if top is None else f"{top}.in_order({delta})"
+            self._telling.rows(out, ordered, "told", counts, "last, told_at = True, due")
             out.line(f"changes.append({delta})")
         else:
             out.line(f"if grown > room: room, grown = {check}(telling, {delta}), 0")
-            self._tell_members(out, delta, self.label)
+            self._telling.members(out, delta, self.label)
         out.depth -= 2
         if self.emission.output == "rstream":
-            self._tell_whole(out, top)
+            self._telling.whole(out, top)
         out.line("left -= 1")
         if self.label is not None:
             out.line("if over:")
@@ -354,6 +354,9 @@ class RunLoop:
             out.line("    if entering: taken, done = taken + len(elements), done + 1")
             out.line("    raise")
         out.line("finally:")
+        out.line("    budget.since = 0.0")
+        for number in range(len(self.windows)):
+            out.line(f"    live{number}.occurrences = size{number}")
         out.line("    timeline.inputs.taken += taken")
         out.line("    ran.done, ran.instants, ran.at, ran.entered = done, steps - left, worked, entered")
         if self.label is None:
@@ -361,89 +364,3 @@ class RunLoop:
             out.line("    whole.events, whole.changes, whole.at, whole.last = told, changes, told_at, last")
         else:
             out.line("    ran.entering = entering")
-
-    def _tell_members(self, out: Emitter, delta: str, label: int) -> None:
-        """What each member is told of a change that has rows of several."""
-        out.line("shares = {}")
-        out.line(f"for row, w in {delta}.items():")
-        out.line(f"    share = shares.get(row[{label}])")
-        out.line(f"    if share is None: shares[row[{label}]] = {{row: w}}")
-        out.line("    else: share[row] = w")
-        out.line("for label, share in shares.items():")
-        out.depth += 1
-        out.line("mine = telling[label]")
-        out.line("middle = mine.middle")
-        self._tell(out, "share", "mine.events", "mine.counts", "mine.at, mine.place = due, steps - left")
-        out.line("mine.changes.append(share)")
-        out.depth -= 1
-
-    def _tell(self, out: Emitter, delta: str, events: str, counts: str, told: str) -> None:
-        """The lines of a change, and what is to be done where there are any."""
-        signs = _SIGNS[self.emission.output]
-        for kind, _, _ in signs:
-            out.line(f"{kind} = []")
-        if signs:
-            out.line(f"for row, w in {delta}.items():")
-        for kind, _, sign in signs:
-            out.line(f"    if w == {sign}: {kind}.append(row)")
-            out.line(f"    elif {sign} * w > 0: {kind}.extend([row] * abs(w))")
-        for kind, _, _ in signs:
-            self._write(out, kind)
-        if signs:
-            self._refuse(out, [f"{kind}_line" for kind, _, _ in signs])
-        for kind, counted, _ in signs:
-            out.line(f"if {kind}:")
-            out.line(f"    {counts}.{counted} += len({kind})")
-            out.line(f"    {events}.append(({out.name_of(kind, 'kind')}, {kind}_line))")
-            out.line(f"    {told}")
-
-    def _refuse(self, out: Emitter, lines: Sequence[str]) -> None:
-        """The lines of an instant are too long; other members are told theirs before a run ends by it."""
-        size = " + ".join(f"len({line})" for line in lines)
-        if self.label is None:
-            out.line(f"if {size} > heavy: {out.name_of(refuse, 'refuse')}({size}, heavy)")
-            return
-        out.line(f"if {size} > heavy:")
-        out.line("    mine.refused, over = share, True")
-        out.line("    continue")
-
-    def _tell_whole(self, out: Emitter, top: str | None) -> None:
-        """The line of all rows in their order, made when they are others than at the last instant."""
-        listed = out.name_of(self._listed, "listed")
-        out.line(f"if {top}.revision != {listed}[0]:")
-        out.line(f"    rows = {top}.rows()")
-        text = f"f\"{{{{{{{self._many(out)}(rows)}}}}}}\" if rows else ''"
-        out.line(f"    {listed}[:] = {top}.revision, {text}")
-        begin, end = out.name_of('{"at":', "k"), out.name_of("]}}", "k")
-        out.line(f'line = f"{{{begin}}}{{due}}{{middle}}{{{listed}[1]}}{{{end}}}"')
-        self._refuse(out, ["line"])
-        out.line(f"if {listed}[1]:" if self.emission.non_empty else "if True:")
-        out.line(f"    {out.name_of(self.emission.counts, 'counts')}.answers += 1")
-        out.line(f"    told.append(({out.name_of('answer', 'kind')}, line))")
-        out.line("    last, told_at = True, due")
-
-    def _many(self, out: Emitter) -> str:
-        """The function that writes rows, without the outermost braces."""
-        names, ordered = self.emission.names, self.emission.ordered
-        columns = self.state.plan.schema.columns(names)
-        return out.name_of(partial(self.state.terms.texts.listed, names, columns, ordered=ordered), "many")
-
-    def _write(self, out: Emitter, kind: str) -> None:
-        """The line of the rows of one sign; that of one row is put together here."""
-        names, schema = self.emission.names, self.state.plan.schema
-        begin, end = out.name_of('{"at":', "k"), out.name_of("}]}}", "k")
-        line = f'f"{{{begin}}}{{due}}{{middle}}{{{{{{{self._many(out)}({kind})}}{{{end}}}"'
-        columns = [each for each in zip(names, schema.columns(names), strict=True) if each[1] >= 0]
-        if schema.certain.issuperset(names):
-            keys = [out.name_of(f'{"," * (number > 0)}"{name}":', "k") for number, name in enumerate(names)]
-            told = zip(keys, columns, strict=True)
-            cells = "".join(f"{{{key}}}{{text[row[{place}]]}}" for key, (_, place) in told)
-        else:
-            key = out.name_of([f'"{name}":' for name, _ in columns], "k")
-            ids = "".join(f"row[{place}], " for _, place in columns)
-            listed = f"[key + text[each] for key, each in zip({key}, ({ids})) if each]"
-            cells = f"{{{out.name_of(',', 'k')}.join({listed})}}"
-        out.line(f"if len({kind}) == 1:")
-        out.line(f"    row = {kind}[0]")
-        out.line(f'    {kind}_line = f"{{{begin}}}{{due}}{{middle}}{{{{{cells}{{{end}}}"')
-        out.line(f"else: {kind}_line = {line} if {kind} else {out.name_of('', 'k')}")

@@ -146,7 +146,7 @@ class StreamState:
         inputs.append(_made(LogRecord, (order, event, weight)))
         floor = None if (seen := event.after.seen) is None else seen - self.retention_ms
         while inputs and (
-            self.weight > max(self.most_retained, inputs[0].weight)
+            self.weight > self.most_retained and self.weight > inputs[0].weight
             or (floor is not None and _is_before(inputs[0].input, floor))
         ):
             self._forget_first()
@@ -265,19 +265,21 @@ class Acceptor:
         before = _made(StreamTime, (stream.seen, stream.floor, record.lateness_ms))
         times: list[Any] = [*map(_time_of, elements)]
         bad: list[BadElement] = decoded.bad
-        unstamped, stamping, lateness = times.count(None), record.stamping, stream.lateness_ms
-        arrival = max(now, watermark or now, stream.seen or now) if unstamped else now
-        if unstamped == number and stamping == "arrival":
-            times = [arrival] * number
-        elif (
-            unstamped
-            or not times
-            or stamping != "event"
+        if (
+            not times
+            or record.stamping != "event"
+            or None in times
             or (watermark is not None and min(times) < watermark)
             or max(times) > max(now, watermark or now) + ahead
         ):
-            elements, times, bad = checked(decoded, record, lateness, watermark, now, arrival, ahead, partial)
-            stream.refused += len(bad) - len(decoded.bad)
+            unstamped = times.count(None)
+            arrival = max(now, watermark or now, stream.seen or now) if unstamped else now
+            if unstamped == number and record.stamping == "arrival":
+                times = [arrival] * number
+            else:
+                known = record, stream.lateness_ms, watermark, now, arrival, ahead, partial
+                elements, times, bad = checked(decoded, *known)
+                stream.refused += len(bad) - len(decoded.bad)
         members: dict[str, Any] = {}
         if bad or retried is not None:
             members = stream.dead_letters.keep_unread(bad, retried, self._turns.order + 1, now)
@@ -300,8 +302,8 @@ class Acceptor:
             event = _made(Arrival, (iri, tuple(entering), before, after, record.late == "admit"))
         begin, end = (first, stream.next_seq - 1) if made else (None, None)
         durable, listed = self._journal is not None, tuple(bad) if partial else None
-        counted = len(made), len(late), durable, listed, len(dropped), decoded.skipped
-        receipt = _made(PushReceipt, (iri, begin, end, *counted))
+        counted = begin, end, len(made), len(late), durable, listed, len(dropped), decoded.skipped
+        receipt = _made(PushReceipt, (iri, *counted))
         if key is not None:
             self.receipts.keep(iri, *key, receipt)
             members["key"] = [*key, receipt.members()]

@@ -111,7 +111,8 @@ class ElementCoder:
         Those behind them are left as they are, but for the next one.
         """
         stamp, ids, reifies = self.stamp, self.terms.texts, self.reifies
-        wanted = ids if None in self._wanted else self._texts
+        # Whoever asks for a predicate has its id.
+        id_of = ids.__getitem__ if None in self._wanted else self._texts.get
         for place, element in enumerate(elements):
             known = element.encoded
             if known is not None and known[0] is stamp:
@@ -121,8 +122,7 @@ class ElementCoder:
             keys: list[IdRow | None] = []
             plain, last, subject_id = True, "", 0
             for subject, predicate, object_, graph in element.statements:
-                # Whoever asks for a predicate has its id.
-                predicate_id = ids[predicate] if wanted is ids else wanted.get(predicate)
+                predicate_id = id_of(predicate)
                 if predicate_id is None:
                     keys.append(None)
                     continue

@@ -20,10 +20,11 @@ def read_timed_lines(lines: Sequence[str]) -> tuple[list[int], list[Statements],
     None when one of them is of any other form, be it right or wrong.
     """
     text = "\n".join(lines)
-    if "[" in text or text.count("{") != len(lines):
+    # Each begins with the one brace that it has, so that none goes on in the next.
+    if "[" in text or text[:1] != "{" or not text.count("\n{") + 1 == text.count("{") == len(lines):
         return None
     try:
-        documents = list(map(orjson.loads, lines))
+        documents = orjson.loads(f"[{','.join(lines)}]")
         if set(map(type, documents)) != {dict} or set(map(len, documents)) != {2}:
             return None
         times, texts = map(list, zip(*map(_MEMBERS, documents), strict=True))
@@ -31,8 +32,11 @@ def read_timed_lines(lines: Sequence[str]) -> tuple[list[int], list[Statements],
         return None
     if set(map(type, times)) != {int} or set(map(type, texts)) != {str}:
         return None
-    texts = [text.rstrip("\n") for text in texts]
-    read = read_statements("\n".join(texts), RdfFormat.N_QUADS)
+    text = "\n".join(texts)
+    if text.count("\n") >= len(texts):
+        texts = [text.rstrip("\n") for text in texts]
+        text = "\n".join(texts)
+    read = read_statements(text, RdfFormat.N_QUADS)
     if read is None:
         return None
     found, some_blank = read

@@ -227,25 +227,27 @@ def body_text(body: bytes, charset: str) -> str:
 def _of_lines(text: str, options: DecodeOptions) -> Decoded:
     """The elements of JSON objects, one on each line that is not blank."""
     result = Decoded()
-    lines = [each for each in enumerate(text.split("\n"), start=1) if each[1] and not each[1].isspace()]
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
     for begin in range(0, len(lines), _TOGETHER):
         some = lines[begin : begin + _TOGETHER]
-        if not _add_plain(result, some, options):
-            for number, line in some:
-                if not _add_plain(result, [(number, line)], options):
+        if not _add_plain(result, begin + 1, some, options):
+            for number, line in enumerate(some, begin + 1):
+                if line and not line.isspace() and not _add_plain(result, number, [line], options):
                     _add_line(result, number, line, options)
     return result
 
 
-def _add_plain(result: Decoded, lines: list[tuple[int, str]], options: DecodeOptions) -> bool:
-    """Add the elements of some lines; False where one is not of the plainest form, be it right or wrong."""
-    numbers, texts = zip(*lines, strict=True)
-    found = None if options.each_triple else read_timed_lines(texts)
+def _add_plain(result: Decoded, first: int, lines: list[str], options: DecodeOptions) -> bool:
+    """Add the elements of lines from a number on; False where one is not of the plainest form."""
+    found = None if options.each_triple else read_timed_lines(lines)
     if found is None or not LEAST_MS <= min(found[0]) <= max(found[0]) <= GREATEST_MS:
         return False
     times, statements, blank = found
     if max(map(len, statements)) > options.max_quads:
         return False
+    numbers = range(first, first + len(lines))
     places = [f"line {number}" for number in numbers]
     result.elements += map(made_element, zip(statements, times, places, numbers, blank, strict=True))
     return True

@@ -21,10 +21,14 @@ from .engines import Bench, E, S, all_held_is_known, bench, sweep_always
 T = f"{E}t"
 QUERIES = {
     "all": "SELECT ?x ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } }",
+    "triples": "SELECT ?s ?p ?o { STREAM :s [RANGE 4ms] { ?s ?p ?o } }",
+    "whole": "SELECT ?x ?v ?r { STREAM :s [NOW] { ?x :seen ?v } ?x :in ?r }",
     "values": "SELECT ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } }",
     "now": "SELECT ?x ?r { STREAM :s [NOW] { ?x :seen ?v } ?x :in ?r }",
     "ever": "SELECT ?x { STREAM :s [ALL] { ?x :seen ?v } STREAM :s [NOW] { ?x :seen 1 } }",
     "two": "SELECT ?x ?v ?w { STREAM :s [RANGE 4ms] { ?x :seen ?v } STREAM :t [RANGE 2ms] { ?x :seen ?w } }",
+    "three": "SELECT ?x ?y ?r { STREAM :s [RANGE 4ms] { ?x :seen ?v } STREAM :t [RANGE 3ms] { ?y :seen ?v } "
+    "?x :in ?r }",
     "self": "SELECT ?x ?y { STREAM :s [NOW] { ?x :seen ?v } STREAM :s [RANGE 3ms] { ?y :seen ?v } }",
     "filter": "SELECT ?x ?n { STREAM :s [RANGE 3ms] { ?x :seen ?v FILTER(?v > 0) } BIND(?v * 2 AS ?n) }",
     "count": "SELECT (COUNT(*) AS ?n) (AVG(?v) AS ?m) { STREAM :s [RANGE 4ms] { ?x :seen ?v } }",

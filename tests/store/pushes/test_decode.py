@@ -234,6 +234,10 @@ LINES = st.one_of(
     st.builds(lambda at, data: f'{{"at":3,"at":{json.dumps(at)},"data":{json.dumps(data)}}}', TIMES, DATA),
     st.sampled_from(["", " ", "{", "[]", "7", '"a"', "{}", "nul", "\x0b", '{"at": NaN, "data": ""}']),
     st.just('{"at": 1, "data": "\\ud800"}'),
+    # What would be right only with the line behind or before it.
+    st.sampled_from(
+        ['{"at":1,"data":""},{"at":2', '"data":""}', '{"at":1,"data":""},', '{"at":1', '{"at":1,"data":"']
+    ),
 )
 
 
@@ -265,6 +269,14 @@ def test_lines_read_together_are_what_each_is_alone(
         assert together == refused
     else:
         assert together == ([e for each in alone for e in each[0]], [e for each in alone for e in each[1]])  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    "cut", [('{"at":1,"data":""},{"at":2', '"data":""}'), ('{"at":1', '"data":""},{"at":1,"data":""}')]
+)
+def test_lines_that_are_right_only_together_are_refused(cut: tuple[str, str]) -> None:
+    with pytest.raises(RdfSyntaxError, match="line 1 is not JSON"):
+        decode("\n".join(cut).encode(), "application/x-ndjson", DecodeOptions())
 
 
 @given(TIMES, DATA, st.none() | st.just(9), st.booleans())
