@@ -41,6 +41,7 @@ from .change_faults import (
 from .change_rows import COLUMNS, check_sum, commit_of, row_of
 from .marks import Mark
 from .reading import reading
+from .room import make_room
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +196,8 @@ class SqliteChangeLog:
                 if new:
                     self._db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
                 self._meta = self._opened()
+                if durable:
+                    make_room(path)
                 (earliest,) = self._db.execute("SELECT min(version) FROM commits").fetchone()
             except (sqlite3.Error, LookupError, ValueError, TypeError) as error:
                 raise log_error(path, error) from error

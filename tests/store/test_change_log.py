@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import sqlite3
 import struct
@@ -13,6 +14,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from quadrill.store.changes.commit import Commit, rdf_patch
 from quadrill.store.errors import GoneError, StoreFormatError, StoreUnwritableError
+from quadrill.store.logs import room
 from quadrill.store.logs.change_log import Retention
 from quadrill.store.quads.committer import ApplyError
 from quadrill.store.quads.quad_store import QuadStore
@@ -220,13 +222,38 @@ def test_a_damaged_or_missing_write_ahead_log_is_refused(killed: Path, back: int
         log.unlink()
         data.clear()
     else:
-        data[-back] ^= 0x10
+        data[len(data.rstrip(b"\0")) - back] ^= 0x10
         log.write_bytes(data)
     for _ in range(2):
         with pytest.raises(StoreFormatError, match="was durable|damaged") as caught:
             QuadStore.open(killed)
         assert "quadrill repair --drop-damaged" in str(caught.value.hint)
         assert not data or log.read_bytes() == data, "what is refused is left as it is"
+
+
+def test_the_write_ahead_log_never_grows(tmp_path: Path) -> None:
+    log = tmp_path / "changes.sqlite-wal"
+    for _ in range(2):
+        with QuadStore.open(tmp_path) as store:
+            size = log.stat().st_size
+            fill(store, 400)  # they are more than it has room for
+            assert log.stat().st_size == size
+    with QuadStore.open(tmp_path) as store:
+        assert store.version == len(list(store.commits_after(0))) == 800
+
+
+def test_without_space_for_its_room_the_write_ahead_log_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(room.os, "fdatasync", full)
+    monkeypatch.setattr(room, "_FRAMES", 10)
+    with QuadStore.open(tmp_path) as store:
+        fill(store, 20)
+        assert (tmp_path / "changes.sqlite-wal").stat().st_size > 20 * 4096
+        assert store.version == 20
 
 
 def test_a_file_that_is_gone_is_refused(killed: Path) -> None:
