@@ -21,8 +21,8 @@ from typing import Any
 from pyoxigraph import Literal, NamedNode, Triple
 
 from .documents.statements import term_of
-from .settled import SettledTexts, TextsById
-from .sweep import Holder, Sweep, SweepPace
+from .settled import SettledTexts, in_front_of
+from .sweep import Holder, Sweep, SweepPace, marking
 from .terms import Term, term_text
 
 UNBOUND = 0
@@ -53,7 +53,7 @@ class _TermsById(dict[int, Term]):
 
     def __init__(self, dictionary: TermDictionary, most: int) -> None:
         super().__init__()
-        self.texts: dict[int, str] = TextsById(dictionary.settled)
+        self.texts = dictionary.settled.front
         self.inline: list[int] = []
         self._dictionary = dictionary
         self.most = most
@@ -87,12 +87,12 @@ class TermDictionary:
     def __init__(self, pace: SweepPace | None = None, most: int = 262_144) -> None:
         """Make an empty one; ``most`` terms are remembered as such."""
         self.pace = pace or SweepPace()
-        self.settled = SettledTexts()
+        self.settled = SettledTexts(_Entering(self))
         self._by_id = _TermsById(self, most)
         self.terms: dict[int, Term] = self._by_id
         self.text_of: dict[int, str] = self._by_id.texts
-        self._by_text = _IdsByText(self)
-        self.texts: dict[str, int] = self._by_text
+        self.texts = in_front_of(self.settled.ids)
+        self._unmarked = type(self.texts)
         self.ids: dict[Term, int] = _IdsByTerm(self)
         self._young: dict[int, bool] = {}
         self._pins: Counter[int] = Counter()
@@ -135,7 +135,7 @@ class TermDictionary:
             return list(self._holders)
 
     def pin(self, term_ids: Iterable[int], *, settled: bool = False) -> None:
-        """Keep these ids until they are unpinned as often; ``settled``: they are of a large table."""
+        """Keep these ids until they are unpinned as often; ``settled``: they are of a table."""
         with self._lock:
             entries = [term_id for term_id in term_ids if term_id > 0]
             self._pins.update(entries)
@@ -204,15 +204,13 @@ class TermDictionary:
         self._left = self._to_sweep()
         # What is asked for by term from here on is asked for by text once, and marked then.
         self.ids.clear()
-        self._by_text.marked = self._sweep.marked
-        self._by_text.__class__ = _MarkingIdsByText
+        self.texts.__class__ = marking(self._unmarked, self._sweep.marked)
 
     def _go_on(self, units: int) -> None:
         assert self._sweep is not None
         if self._sweep.work(units):
             self._sweep = None
-            self._by_text.__class__ = _IdsByText
-            self._by_text.marked = set()
+            self.texts.__class__ = self._unmarked
             self._sweep_at = max(self.pace.floor, 2 * self._to_sweep())
         self._left = self._to_sweep()
 
@@ -291,40 +289,29 @@ class _IdsByTerm(dict[Term, int]):
         return self._dictionary.enter(term)
 
 
-class _IdsByText(dict[str, int]):
-    """Ids by the text of the term; one that is neither here nor settled is entered."""
+class _Entering(dict[str, int]):
+    """Settled ids by the text of the term; one that is not in front of them either is entered there."""
 
     def __init__(self, dictionary: TermDictionary) -> None:
         super().__init__()
-        self.marked: set[int] = set()
         self._dictionary = dictionary
         self._numbers = count(1)
 
     def __missing__(self, text: str) -> int:
         dictionary = self._dictionary
-        if (known := dictionary.settled.ids.get(text)) is not None:
-            return known
         term_id = inline_text_id(text) if text[0] == '"' else 0
         if term_id:
             dictionary._by_id.inline.append(term_id)
             dictionary.text_of[term_id] = text
-            self[text] = term_id
+            dictionary.texts[text] = term_id
             return term_id
         with dictionary._lock:
-            if (known := self.get(text) or dictionary.settled.ids.get(text)) is None:
-                known = self[text] = next(self._numbers)
+            # Another thread may have entered it, or moved it from one to the other between two looks.
+            if (known := dictionary.texts.get(text) or self.get(text)) is None:
+                known = dictionary.texts[text] = next(self._numbers)
                 dictionary.text_of[known] = text
                 dictionary._young[known] = True
             return known
-
-
-class _MarkingIdsByText(_IdsByText):
-    """The class of ``texts`` while a sweep is under way, and no longer: every id that is given is marked."""
-
-    def __getitem__(self, text: str) -> int:
-        term_id = super().__getitem__(text)
-        self.marked.add(term_id)
-        return term_id
 
 
 def inline_text_id(text: str) -> int:

@@ -123,7 +123,9 @@ class TermTexts(dict[int, str]):
         ids = [[row[place] for row in rows] for _, place in columns]
         written = []
         for column in () if ordered else ids:
-            texts = [*map(self._texts.get, column)]
+            # What is settled has a text only where it is subscripted.
+            text_of = self._texts.__getitem__ if min(column, default=0) > 0 else self._texts.get
+            texts = [*map(text_of, column)]
             if None in texts or "\n<<" in "\n" + "\n".join(texts):  # type: ignore[arg-type]  # no None in it
                 # Unbound, a value that a query has made, or a triple term.
                 terms = self._terms

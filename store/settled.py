@@ -7,20 +7,31 @@ of a million rows in it that takes a tenth of a second. So their texts are kept 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
-SETTLED_FROM = 50_000
-"""Rows of a table from which on terms are settled; an element that brings one of them costs a little more."""
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def in_front_of(settled: dict[K, V]) -> dict[K, V]:
+    """An empty mapping that finds there what it misses, without a call of Python's own."""
+    kind: type[dict[K, V]] = type("Front", (dict,), {"__missing__": settled.__getitem__})
+    return kind()
 
 
 class SettledTexts:
-    """Texts and ids that were moved here from two mappings, and back.
+    """Texts and ids that were moved here from two mappings, and back; those are in front of these.
 
-    Who reads meanwhile, in another thread, finds them here or there: what moves is in both first.
+    Who reads meanwhile, in another thread, finds them here or there: what moves is in both first. What is in
+    neither is asked of the mappings here.
     """
 
-    def __init__(self) -> None:
-        self.ids: dict[str, int] = {}
-        self.texts: dict[int, str] = {}
+    def __init__(self, ids: dict[str, int]) -> None:
+        """Have ``ids``; the texts in ``front`` are made here."""
+        self.ids = ids
+        self.texts = _Texts()
+        self.front: dict[int, str] = in_front_of(self.texts)
+        self.texts.front = self.front
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -40,16 +51,13 @@ class SettledTexts:
             del self.texts[term_id], self.ids[text]
 
 
-class TextsById(dict[int, str]):
-    """Texts by id; those that are settled are read there."""
+class _Texts(dict[int, str]):
+    """Settled texts by id; one that is not in front of them either is unknown."""
 
-    def __init__(self, settled: SettledTexts) -> None:
-        super().__init__()
-        self._settled = settled
+    front: dict[int, str]
 
     def __missing__(self, term_id: int) -> str:
         # It may have come back between two looks.
-        text = self._settled.texts.get(term_id) or self.get(term_id)
-        if text is None:
+        if (text := self.front.get(term_id)) is None:
             raise KeyError(f"term id {term_id} is unbound or was forgotten")
         return text

@@ -120,3 +120,14 @@ class Sweep:
             begin += len(piece)
             self._terms.drop([each for each in piece if each not in kept])
             yield _DROP * len(piece)
+
+
+def marking(kind: type[dict[str, int]], marked: set[int]) -> type[dict[str, int]]:
+    """The class of a mapping of ids while a sweep is under way, and no longer: all it gives are marked."""
+
+    def given(ids: dict[str, int], text: str) -> int:
+        term_id = dict.__getitem__(ids, text)
+        marked.add(term_id)
+        return term_id
+
+    return type("Marking", (kind,), {"__getitem__": given})

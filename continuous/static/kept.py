@@ -21,7 +21,6 @@ from quadrill.store.changes.remembered import RememberedCommits
 from quadrill.store.documents.packed_rows import PackedRows
 from quadrill.store.errors import GoneError
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.settled import SETTLED_FROM
 from quadrill.store.shelf.kept_rows import KeptFacts, KeptRows, RowsCopy
 from quadrill.store.shelf.shelf import key_of
 
@@ -147,7 +146,7 @@ def _take(table: Table, kept: PackedRows, version: int, found: KeptFacts) -> Non
         dictionary = table.terms.dictionary
         with table.terms.planning:
             fresh.update(kept.rows(list(map(dictionary.texts.__getitem__, kept.texts)), 0))
-            dictionary.pin(chain.from_iterable(fresh), settled=len(fresh) >= SETTLED_FROM)
+            dictionary.pin(chain.from_iterable(fresh), settled=True)
     table.begin_at(version, fresh, listed)
     table.since, table.from_disk = found.since, found.until
 

@@ -18,7 +18,6 @@ from typing import TypeAlias
 from pyoxigraph import Triple
 
 from quadrill.store.dictionary import TermDictionary
-from quadrill.store.settled import SETTLED_FROM
 
 from ..operators.arrangement import SAMPLE, Arrangement, Index, Key, enter, estimated
 from ..rows import EMPTY, Delta, IdRow, Solution, add, merge, negate
@@ -95,7 +94,7 @@ class SharedRows:
                 with self.terms.planning:
                     encoded = ids_of(dictionary, piece)
                     new = set(encoded).difference(found)
-                    dictionary.pin(chain.from_iterable(new), settled=len(found) >= SETTLED_FROM)
+                    dictionary.pin(chain.from_iterable(new), settled=True)
                 if len(new) == len(encoded):
                     found.update(dict.fromkeys(encoded, 1))
                     continue
