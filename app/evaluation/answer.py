@@ -95,11 +95,10 @@ class HttpAnswer:
     """An answer whose body is produced while it is sent; it knows no web framework.
 
     `produce` runs in the thread that sends: Oxigraph's result iterators must not change threads. What it sets
-    in ``headers`` goes out with the answer. ``short``: it costs little, as far as one can tell.
-    ``turn`` is given back when the answer is large after all.
+    in ``headers`` goes out with the answer. ``turn`` is given back when the answer is large after all.
     """
 
-    __slots__ = ("client", "headers", "large_answers", "limits", "process", "processes", "short", "turn")
+    __slots__ = ("client", "headers", "large_answers", "limits", "process", "processes", "turn")
 
     def __init__(
         self,
@@ -125,7 +124,6 @@ class HttpAnswer:
         self.client = client
         self.large_answers = large_answers
         self.headers: Headers = dict(client.headers)
-        self.short = False
         self.turn: Held | None = None
 
     def produce(self, sink: AnswerSink) -> None:

@@ -179,7 +179,6 @@ class SparqlEndpoint:
         process = self.processes.begin("query", text, user)
         answer = _InlineAnswer(self.processes, process, limits, client, self.large_answers)
         answer.endpoint, answer.asked = self, asked
-        answer.short = not asked.heavy
         return answer
 
     def stream(

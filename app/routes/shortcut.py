@@ -21,7 +21,7 @@ from ..evaluation.answer import OK, Client, client_of
 from ..http import cors, protocol
 from ..http.middleware import NOSNIFF, RequestObserver
 from ..http.reply import Reply
-from ..http.turn import Held, Turn
+from ..http.turn import Turn
 from ..http.wire import Fields, WireRequest
 from ..wiring import Services
 
@@ -52,28 +52,19 @@ class QueryShortcut:
             AnswerBrokenError: the answer ended early; the connection must be cut.
             OSError: the client is gone.
         """
-        started = time.perf_counter()
-        with self._turn.take() as turn:
-            return self._answered(request, reply, remote, started, turn)
+        return self._answered(request, reply, remote, None)
 
     def take_quickly(
         self, request: WireRequest, reply: Reply, remote: str, aside: Callable[[], None]
     ) -> bool:
         """Answer a request to a resource that `fits` if it is short; see `server.Shortcut`."""
-        started = time.perf_counter()
-        with self._turn.take(aside) as turn:
-            return self._answered(request, reply, remote, started, turn, short=True)
+        return self._answered(request, reply, remote, aside)
 
     def _answered(
-        self,
-        request: WireRequest,
-        reply: Reply,
-        remote: str,
-        started: float,
-        turn: Held,
-        *,
-        short: bool = False,
+        self, request: WireRequest, reply: Reply, remote: str, aside: Callable[[], None] | None
     ) -> bool:
+        """Answer; False when it goes the ordinary way, or with ``aside`` is not short."""
+        started = time.perf_counter()
         services = self._services
         try:
             call = self._call(request)
@@ -86,21 +77,21 @@ class QueryShortcut:
             found = services.endpoint.looked_up(call, client)
             if found is None:
                 asked = services.endpoint.asked(call)
-                if short and asked.heavy:
+                if asked.heavy and aside is not None:
                     return False
-                answer = services.endpoint.answer(asked, client, user)
-                if answer.short:
-                    answer.turn = turn
-                else:
-                    turn.give_back()
         except QuadrillError:
             return False
         try:
-            if found is None:
-                reply.end(answer.send(reply.start))
-            else:
+            if found is not None:
                 reply.start(OK, found.headers)
                 reply.end((found.body,))
+            elif asked.heavy:
+                reply.end(services.endpoint.answer(asked, client, user).send(reply.start))
+            else:
+                with self._turn.take(aside) as turn:
+                    answer = services.endpoint.answer(asked, client, user)
+                    answer.turn = turn
+                    reply.end(answer.send(reply.start))
         finally:
             seconds = time.perf_counter() - started
             self._observer.ended(

@@ -7,7 +7,7 @@ import itertools
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -415,8 +415,8 @@ def test_a_large_answer_gives_its_turn_back_before_its_client_has_read_it(
     turns: list[Held] = []
     take = Turn.take
 
-    def taken(turn: Turn) -> Held:
-        turns.append(take(turn))
+    def taken(turn: Turn, aside: Callable[[], None] | None = None) -> Held:
+        turns.append(take(turn, aside))
         return turns[-1]
 
     monkeypatch.setattr(Turn, "take", taken)
