@@ -1,10 +1,13 @@
 """The continuous workloads on Quadrill, in one process and in memory, by the size of a push.
 
-Run: ``python -m benchmarks.peers.ours [--items N] [--rounds N] [--sizes 1 100 1000] [--only TEXT]``. Timed is
-the thread that pushes, from the bytes of a push (N-Triples for one element, NDJSON with the time of each for
-more) to the events that a subscriber took, lines of JSON. Each round is an engine of its own; printed are the
-elements a second of CPU time in the median round, and the rows. It runs against other states of the code too:
-``PYTHONPATH=OTHER/.links:$PWD python -m benchmarks.peers.ours``.
+Run: ``python -m benchmarks.peers.ours [--items N] [--rounds N] [--sizes 1 100] [--only TEXT] [--alone]``.
+
+Timed is the process, from the bytes of a push (N-Triples for one element, NDJSON with the time of each for
+more) to the events that a subscriber took, lines of JSON. The client pushes on and looks at what it was told
+after every `LOOK` elements; with ``--alone`` it waits for the answer to each push, and the engine works in
+its thread. Each round is an engine of its own; printed are the elements a second of CPU time in the median
+round, and the rows. It runs against other states of the code too: ``PYTHONPATH=OTHER/.links:$PWD python -m
+benchmarks.peers.ours``.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ from quadrill.continuous.language.registration import Registration
 from .workloads import WORKLOADS, Element, Workload
 
 SIZES = (1, 100, 1000)
+LOOK = 1000
+"""After so many elements the client waits for what it was told."""
 HISTORY = 1_000_000
 
 
@@ -74,10 +79,10 @@ def _push(group: list[Element]) -> Push:
 
 
 @contextmanager
-def engine(work: Workload) -> Iterator[Services]:
-    """A started engine in the calling thread with the workload's data and queries."""
+def engine(work: Workload, *, threaded: bool) -> Iterator[Services]:
+    """A started engine with the workload's data and queries; ``threaded`` as in a server."""
     settings = Settings(data=MEMORY, feed_history=HISTORY)
-    services = open_services(settings, clock=ManualClock(time.time_ns() // 1_000_000), threaded=False)
+    services = open_services(settings, clock=ManualClock(time.time_ns() // 1_000_000), threaded=threaded)
     garbage = YoungCollections()  # as in a server
     garbage.start()
     try:
@@ -91,9 +96,10 @@ def engine(work: Workload) -> Iterator[Services]:
         services.close()
 
 
-def run(work: Workload, size: int, items: int, rows: list[str] | None = None) -> Run:
-    """One round; ``rows`` gets the events of the timed part, lines of JSON."""
-    with engine(work) as services:
+def run(work: Workload, size: int, items: int, rows: list[str] | None = None, *, alone: bool = False) -> Run:
+    """One round; ``rows`` gets the events of the timed part. ``alone``: each push is waited for."""
+    look = size if alone else LOOK
+    with engine(work, threaded=not alone) as services:
         elements = work.elements(work.filling + items)
         for push in pushes(islice(elements, work.filling), 100):
             services.engine.push(push.stream, push.body, push.media_type, at=push.at, wait=True)
@@ -101,14 +107,18 @@ def run(work: Workload, size: int, items: int, rows: list[str] | None = None) ->
         feeds = [services.engine.feed(f"q{each}").subscribe() for each in range(len(work.queries))]
         ready = list(pushes(elements, size))
         taken: list[str] = []
-        cpu, wall = time.thread_time(), time.perf_counter()
+        cpu, wall, since = time.process_time(), time.perf_counter(), 0
         for push in ready:
-            services.engine.push(push.stream, push.body, push.media_type, at=push.at, wait=True)
-            for feed in feeds[:10]:  # to ask a thousand each time is no work of the engine
-                taken += [event.data for event in feed.take()]
+            since += push.elements
+            wait = since >= look
+            services.engine.push(push.stream, push.body, push.media_type, at=push.at, wait=wait)
+            if wait:
+                since = 0
+                for feed in feeds[:10]:  # to ask a thousand each time is no work of the engine
+                    taken += [event.data for event in feed.take()]
         _reached(services, work, work.begin + items - 1)
         taken += [event.data for feed in feeds[:10] for event in feed.take()]
-        cpu, wall = time.thread_time() - cpu, time.perf_counter() - wall
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
         for feed in feeds[10:]:
             taken += [event.data for event in feed.take()]
         if rows is not None:
@@ -133,6 +143,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="elements a push")
     parser.add_argument("--only", default="", help="workloads whose name has this text")
+    parser.add_argument("--alone", action="store_true", help="wait for the answer to each push")
     options = parser.parse_args()
     print(f"{'':32}" + "".join(f"{f'{size} a push':>14}" for size in options.sizes) + f"{'rows':>12}")
     for work in WORKLOADS:
@@ -140,7 +151,7 @@ def main() -> None:
             continue
         cells, rows = [], set()
         for size in options.sizes:
-            found = [run(work, size, options.items) for _ in range(options.rounds)]
+            found = [run(work, size, options.items, alone=options.alone) for _ in range(options.rounds)]
             cells.append(median(each.elements / each.cpu for each in found))
             rows |= {each.rows for each in found}
         shown = ", ".join(f"{each:,}" for each in sorted(rows))
