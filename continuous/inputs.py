@@ -27,9 +27,9 @@ class Element:
     statements: Statements
     event_time: int
     seq: int
-    encoded: tuple[object, Any, bool] | None = field(default=None, init=False, repr=False, compare=False)
+    encoded: tuple[object, Any, bool, int] | None = field(default=None, init=False, repr=False, compare=False)
     """The quads as whoever encoded them last remembers them; before that a stamp that says how long it holds,
-    behind it whether all are in the default graph."""
+    behind it whether all are in the default graph, and their one subject; 0 for several and none."""
     _quads: tuple[Quad, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod

@@ -35,11 +35,16 @@ class Star(Operator):
         self.places: dict[int, list[tuple[int, int | None]]] = {}
         for place, (predicate, wanted, _) in enumerate(slots):
             self.places.setdefault(predicate, []).append((place, wanted))
-        # By subject, or by subject and graph; in ``_several`` those that have a slot of several objects.
+        # By subject, or by subject and graph; in ``several`` those that have a slot of several objects.
         self.entries: dict[Any, list[Slot]] = {}
-        self._several: set[Any] = set()
+        self.several: set[Any] = set()
         # Rows that products have made in this step, and where to look at the budget.
         self._made, self._look = 0, 0
+
+    @property
+    def is_plain(self) -> bool:
+        """True where as many triples of one subject as there are patterns are a row."""
+        return self.graph is None and len(self._shown) == self._width == len(self.places)
 
     def step(self, *changes: Delta) -> Delta:
         """Rows of the entries that changed, new against old."""
@@ -89,7 +94,7 @@ class Star(Operator):
         if type(slot) is int:
             entry[place] = {slot, object_} if weight > 0 else None
             if weight > 0:
-                self._several.add(key)
+                self.several.add(key)
             return
         assert isinstance(slot, set)
         if weight > 0:
@@ -99,7 +104,7 @@ class Star(Operator):
         if len(slot) == 1:
             entry[place] = slot.pop()
             if set not in map(type, entry):
-                self._several.discard(key)
+                self.several.discard(key)
 
     def rows(self, key: Any, entry: list[Slot]) -> list[IdRow]:
         """The rows of one entry without empty slots."""
@@ -107,7 +112,7 @@ class Star(Operator):
         objects: list[Any] = entry
         if len(self._shown) < len(entry):
             objects = [entry[place] for place in self._shown]
-        if key not in self._several:
+        if key not in self.several:
             return [(*head, *objects)]
         choices: Any = [slot if isinstance(slot, set) else (slot,) for slot in objects]
         self._made += prod(map(len, choices))

@@ -19,7 +19,8 @@ from ..operators import linear
 from ..operators.grouping import Aggregate
 from ..operators.join import Join, Probe
 from ..operators.linear import Scan
-from ..rows import EMPTY, Delta, IdRow
+from ..operators.star import Star
+from ..rows import EMPTY, Delta, IdRow, merge
 from .chains import Memos, RowBody, takes_rows
 from .keeping import write_keep
 from .plan import Plan, PlanNode, SourceKey
@@ -33,12 +34,14 @@ class Around(Protocol):
     """A loop around the steps of a plan: how it begins, and what is done behind each step.
 
     ``sources`` are the locals in which the changes of windows are, ``only`` the predicate of their triples
-    where they have but one, ``head`` is that of its function.
+    where they have but one, ``stars``, by the places of stars, those with rows that they need not make;
+    ``head`` is that of its function.
     """
 
     head: str
     sources: Mapping[SourceKey, str]
     only: Mapping[SourceKey, int]
+    stars: Mapping[int, str]
 
     def before(self, out: Emitter) -> None:
         """The lines before a step."""
@@ -239,6 +242,12 @@ class _Writer:
         given = ", ".join(f"d{each}" for each in node.inputs)
         tests = " or ".join(["first", *(f"d{each}" for each in node.inputs)])
         out.line(f"d{place} = {step}.step({given}) if {tests} else EMPTY  # {node.label} {node.detail}")
+        if self._around is not None and isinstance(operator, Star) and place in self._around.stars:
+            rows, (source,) = self._around.stars[place], node.inputs
+            out.names["merge"] = merge
+            out.line(f"if {rows}:")
+            out.line(f"    rows_out[{source}] += {len(operator.places)} * len({rows})")
+            out.line(f"    d{place} = merge({rows}, d{place})")
         self._count(place)
 
     def _count(self, place: int) -> None:

@@ -200,6 +200,17 @@ class Plan:
                 return "the plan looks into it without a key"
         return None
 
+    def star_of(self, source: SourceKey, wanted: Predicates) -> tuple[int, Star] | None:
+        """The star, and its place, that alone reads an input of wanted triples and has a column for each."""
+        read = [number for number, node in enumerate(self.nodes) if node.source == source]
+        readers = [
+            (number, node.operator) for number, node in enumerate(self.nodes) if {*read} & {*node.inputs}
+        ]
+        match readers:
+            case [(number, Star() as star)] if star.is_plain and wanted == star.places.keys():
+                return number, star
+        return None
+
     def wanted_predicates(self) -> dict[SourceKey, Predicates]:
         """The ids of the predicates that matter for each window input; None for all."""
         # For each node what is asked of its rows, worked out from those that read them.

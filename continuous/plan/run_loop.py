@@ -9,6 +9,9 @@ measured or planned anew, and at elements with named graphs or reifiers, which a
         those that leave at it go, its elements enter, a step
         the rows that came (or went) at each step are told as one line
 
+Triples that are all there is of their subject, of an element that comes or goes, are a row of the star that
+alone reads a window: its entry and row are made here, and it looks at all other changes.
+
 Rows of a plan for several queries bear the label of a member: they are told member by member.
 """
 
@@ -23,6 +26,7 @@ from typing import Any
 
 from ..errors import BudgetError
 from ..expressions.compile import Emitter
+from ..operators.star import Star
 from ..output.current import Emission
 from ..output.emission import EmissionCounts, Event, SelectEmission
 from ..rows import Delta
@@ -87,7 +91,7 @@ class LoopWindow:
     """One window of a loop: the place of its stream, the source of the plan that its triples are.
 
     ``stay`` is None for a window that nothing leaves by time; of ``triples`` it keeps the newest, where it
-    counts them.
+    counts them. ``star`` is what takes rows from it, with its place in the plan.
     """
 
     stream: int
@@ -95,6 +99,7 @@ class LoopWindow:
     stay: int | None
     triples: int | None
     wanted: Predicates
+    star: tuple[int, Star] | None
 
 
 def run_loop(
@@ -131,7 +136,9 @@ def run_loop(
         place = streams.index(stream)
         triples = operator.count if isinstance(operator, TriplesWindow) else None
         wanted = live.wanted and live.wanted - {state.terms.coder.reifies}
-        windows.append(LoopWindow(place, state.keys[key[0]][0], operator.stay, triples, wanted))
+        source = state.keys[key[0]][0]
+        star = plan.star_of(source, wanted) if triples is None and label is None else None
+        windows.append(LoopWindow(place, source, operator.stay, triples, wanted, star))
     return RunLoop(state, timeline, windows, emission, check, label)
 
 
@@ -152,6 +159,7 @@ class RunLoop:
     source: str = ""
     sources: Mapping[SourceKey, str] = field(init=False)
     only: Mapping[SourceKey, int] = field(init=False)
+    stars: Mapping[int, str] = field(init=False)
     ran: Ran = field(default_factory=Ran)
     _middle: tuple[int, str] = (-1, "")
     _function: Any = None
@@ -161,6 +169,8 @@ class RunLoop:
     def __post_init__(self) -> None:
         self._telling = Telling(self.state, self.emission, self.label)
         self.sources = {each.source: f"change{number}" for number, each in enumerate(self.windows)}
+        rows = {f"rows{number}": each.star for number, each in enumerate(self.windows)}
+        self.stars = {star[0]: name for name, star in rows.items() if star is not None}
         alone = [each for each in self.windows if each.wanted and len(each.wanted) == 1]
         self.only = {each.source: only for each in alone for only in each.wanted or ()}
 
@@ -218,6 +228,9 @@ class RunLoop:
                 out.line(_OLDEST.format(number, each.stay))
             elif each.triples is not None:
                 out.line(f"newest{number} = window{number}.state.newest")
+            if each.star is not None:
+                star = out.name_of(each.star[1], "star")
+                out.line(f"entries{number}, several{number} = {star}.entries, {star}.several")
         for stream in streams:
             out.names[f"view{stream}"] = views[stream]
         # How many rows it may have more before somebody has to look.
@@ -249,13 +262,15 @@ class RunLoop:
                     self._enter(out, number, each)
             out.depth -= 1
         out.line("last = False")
-        out.line(f"if {' or '.join(self.sources.values())}:")
+        out.line(f"if {' or '.join([*self.sources.values(), *self.stars.values()])}:")
         out.depth += 1
         out.line("budget.since = clock()")
 
     def _move(self, out: Emitter, number: int, window: LoopWindow) -> None:
         """What is too old leaves a window."""
         out.line(f"change{number} = {{}}")
+        if window.star is not None:
+            out.line(f"rows{number} = {{}}")
         if window.stay is None:
             return
         out.line(f"while out{number} <= due:")
@@ -271,6 +286,8 @@ class RunLoop:
         out.line("known = element.encoded")
         out.line("keys = keys_of(element) if known is None else known[1]")
         out.line(f"size{number} -= len(keys)")
+        if window.star is not None:
+            out.line("moved = []")
         out.line("for key in keys:")
         out.line(f"    if {self._unwanted(out, window)}: continue")
         out.line(f"    n = count{number}[key] - 1")
@@ -279,7 +296,14 @@ class RunLoop:
         out.line(f"        del count{number}[key]")
         if window.triples is not None:  # else nothing has entered yet
             out.line(f"        if key in change{number}: del change{number}[key]; continue")
-        out.line(f"        change{number}[key] = -1")
+        if window.star is None:
+            out.line(f"        change{number}[key] = -1")
+            return
+        out.line("        moved.append(key)")
+        whole = f"len(moved) == {len(window.star[1].places)} and (subject := element.encoded[3])"
+        out.line(f"if {whole} and subject not in several{number}:")
+        out.line(f"    rows{number}[(subject, *entries{number}.pop(subject))] = -1")
+        out.line(f"else: change{number}.update(dict.fromkeys(moved, -1))")
 
     def _enter(self, out: Emitter, number: int, window: LoopWindow) -> None:
         """Elements enter a window."""
@@ -289,12 +313,18 @@ class RunLoop:
         out.line("for element in elements:")
         out.line("    keys = element.encoded[1]")
         out.line(f"    size{number} += len(keys)")
+        if window.star is not None:
+            out.line("    moved = []")
         out.line("    for key in keys:")
         out.line(f"        if {self._unwanted(out, window)}: continue")
         out.line(f"        n = count{number}.get(key)")
         out.line(f"        if n is not None: count{number}[key] = n + 1")
         out.line("        else:")
         out.line(f"            count{number}[key] = 1")
+        if window.star is not None:
+            out.line("            moved.append(key)")
+            self._enter_star(out, number, window.star[1])
+            return
         out.line(f"            if key in change{number}: del change{number}[key]")
         out.line(f"            else: change{number}[key] = 1")
         if window.triples is not None:
@@ -305,6 +335,21 @@ class RunLoop:
             out.depth += 1
             self._leave(out, number, window)
             out.depth -= 3
+
+    def _enter_star(self, out: Emitter, number: int, star: Star) -> None:
+        """What has entered with an element becomes an entry of a star, or a change."""
+        objects = ", ".join([f"by[{out.name_of(each, 'id')}]" for each in star.places])
+        out.line("    by = {key[1]: key[2] for key in moved}")
+        whole = f"len(moved) == len(by) == {len(star.places)} and (subject := element.encoded[3])"
+        out.line(f"    if {whole} and subject not in entries{number}:")
+        out.line(f"        entries{number}[subject] = objects = [{objects}]")
+        out.line("        row = (subject, *objects)")
+        out.line(f"        if row in rows{number}: del rows{number}[row]")
+        out.line(f"        else: rows{number}[row] = 1")
+        out.line("        continue")
+        out.line("    for key in moved:")
+        out.line(f"        if key in change{number}: del change{number}[key]")
+        out.line(f"        else: change{number}[key] = 1")
 
     def _unwanted(self, out: Emitter, window: LoopWindow) -> str:
         """The test of a key that the window does not keep."""

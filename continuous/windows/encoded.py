@@ -120,7 +120,7 @@ class ElementCoder:
                     continue
                 return place
             keys: list[IdRow | None] = []
-            plain, last, subject_id = True, "", 0
+            plain, last, subject_id, subjects = True, "", 0, 0
             for subject, predicate, object_, graph in element.statements:
                 predicate_id = id_of(predicate)
                 if predicate_id is None:
@@ -129,12 +129,12 @@ class ElementCoder:
                 if predicate_id == reifies:
                     self.met_reifier, plain = True, False
                 if subject != last:
-                    last, subject_id = subject, ids[subject]
+                    last, subject_id, subjects = subject, ids[subject], subjects + 1
                 row: IdRow = (subject_id, predicate_id, ids[object_])
                 if graph:
                     row, plain = (*row, ids[graph]), False
                 keys.append(row)
-            element.encoded = stamp, tuple(keys), plain
+            element.encoded = stamp, tuple(keys), plain, subject_id if subjects == 1 else 0
             if not plain:
                 return place
         return len(elements)

@@ -36,6 +36,12 @@ QUERIES = {
     "absent": "SELECT ?x ?r { ?x :in ?r FILTER NOT EXISTS { STREAM :s [RANGE 4ms] { ?x :seen ?v } } }",
     "optional": "SELECT ?x ?r { STREAM :s [RANGE 4ms] { ?x :seen ?v } OPTIONAL { ?x :in ?r } }",
     "star": "SELECT ?x ?v ?w { STREAM :s [RANGE 4ms] { ?x :seen ?v ; :felt ?w } }",
+    "stars": "SELECT ?v (COUNT(?x) AS ?n) (MAX(?w) AS ?m) "
+    "{ STREAM :s [RANGE 4ms] { ?x :seen ?v ; :felt ?w FILTER(?v + ?w + ?v + 1 > 1) } } GROUP BY ?v",
+    "newest": "SELECT ?x ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v ; :felt ?w } "
+    "FILTER NOT EXISTS { STREAM :s [RANGE 4ms] { ?y :seen ?v ; :felt ?u } FILTER(?u > ?w) } }",
+    "all stars": "SELECT ?x ?v ?w { STREAM :s [ALL] { ?x :seen ?v ; :felt ?w } "
+    "STREAM :s [RANGE 2ms] { ?x :felt ?w } }",
     "union": "SELECT ?x {{ STREAM :s [NOW] { ?x :seen 1 } } UNION { STREAM :t [RANGE 2ms] { ?x :felt 2 } }}",
     "first": "SELECT ?x (?v * 2 AS ?n) { STREAM :s [RANGE 4ms] { ?x :seen ?v } } ORDER BY DESC(?v) LIMIT 2",
     "texts": "SELECT (CONCAT('what was seen: ', STR(?v)) AS ?n) { STREAM :s [RANGE 4ms] { ?x :seen ?v } } "
@@ -43,12 +49,21 @@ QUERIES = {
     "inner": "SELECT ?v {{ SELECT ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } } ORDER BY DESC(?v) LIMIT 3 }}",
     "some": "SELECT ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } } LIMIT 2",
     "sorted": "SELECT ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } } ORDER BY ?x OFFSET 1",
-    "newest": "SELECT ?x ?v { STREAM :s [TRIPLES 3] { ?x :seen ?v } }",
+    "last": "SELECT ?x ?v { STREAM :s [TRIPLES 3] { ?x :seen ?v } }",
     "meeting": "SELECT ?x ?y { STREAM :s [TRIPLES 1] { ?x :seen ?v } STREAM :s [RANGE 3ms] { ?y :seen ?v } }",
     "distinct": "SELECT DISTINCT ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } }",
 }
 triples = st.tuples(st.sampled_from("abc"), st.sampled_from(["seen", "seen", "felt"]), st.integers(0, 2))
-elements = st.tuples(st.integers(0, 3), st.lists(triples, min_size=1, max_size=2), st.booleans())
+REPORT = [("a", "seen", 1), ("a", "felt", 2)]
+reports = st.builds(
+    lambda x, v, w: [(x, "seen", v), (x, "felt", w)],
+    st.sampled_from("abcdefgh"),
+    st.integers(0, 2),
+    st.integers(0, 2),
+)
+elements = st.tuples(
+    st.integers(0, 3), st.one_of(st.lists(triples, min_size=1, max_size=3), reports), st.booleans()
+)
 
 
 @dataclass(frozen=True)
@@ -194,6 +209,18 @@ def test_long_pushes_are_worked_off_in_runs(kind: str) -> None:
                 b.engine.push(stream, "\n".join(lines).encode(), "application/x-ndjson")
             same(b)
         assert ran(b)
+
+
+def test_stars_that_read_a_window_alone_get_rows() -> None:
+    taken = {"star": True, "stars": True, "newest": True, "values": False, "first": False}
+    for kind, rows in taken.items():
+        with bench() as b:
+            register(b, kind)
+            for at in range(3):
+                b.engine.push(S, line(at, REPORT, named=False).encode(), "application/x-ndjson")
+            running = b.engine.parts.catalogue.get("run").running
+            assert running is not None and isinstance(running.evaluator, NativeEvaluator)
+            assert ("merge(rows0" in running.evaluator.run_code) == rows, kind
 
 
 def at_step(stream: str) -> int:
