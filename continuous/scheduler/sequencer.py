@@ -97,6 +97,8 @@ class Sequencer:
             if self._worker is not None:
                 return
             self._worker = threading.get_ident()
+            if self.turns.quiet:
+                self.turns.show()
             try:
                 while not self.turns.waiting.empty() and (turn := self.turns.take()) is not None:
                     self.run(turn)

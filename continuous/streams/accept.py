@@ -146,7 +146,8 @@ class StreamState:
         inputs.append(_made(LogRecord, (order, event, weight)))
         floor = None if (seen := event.after.seen) is None else seen - self.retention_ms
         while inputs and (
-            self.weight > self.most_retained and self.weight > inputs[0].weight
+            self.weight > self.most_retained
+            and self.weight > inputs[0].weight
             or (floor is not None and _is_before(inputs[0].input, floor))
         ):
             self._forget_first()

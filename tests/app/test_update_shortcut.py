@@ -145,3 +145,23 @@ def test_each_update_is_one_version(filled: LiveServer, taken: list[bool]) -> No
     assert [each.headers["ETag"] for each in answers] == [f'"{before + n}"' for n in (1, 2, 3)]
     eventually(lambda: len(taken) == 3)
     assert taken == [True] * 3
+
+
+def test_a_push_behind_an_answered_update_sees_it(start_server: Start) -> None:
+    server = start_server()
+    query = "SELECT ?n { STREAM <urn:s> [RANGE 1s] { ?s <urn:p> ?o } ?s <urn:n> ?n }"
+    assert server.client.post(
+        "/queries?name=q", content=query, headers={"Content-Type": "text/plain"}
+    ).is_success
+    feed = server.services.engine.feed("q").subscribe(0)
+    for number in range(30):
+        text = f"DELETE WHERE {{ <urn:a> <urn:n> ?n }} ; INSERT DATA {{ <urn:a> <urn:n> {number} }}"
+        if number % 2:
+            text = f"DELETE {{ ?s ?p ?n }} INSERT {{ ?s ?p {number} }} WHERE {{ ?s ?p ?n }}"
+        assert server.client.post("/update", content=text, headers=dict([DIRECT])).status_code == 204
+        line = json.dumps({"at": 1_767_268_800_000 + 5_000 * number, "data": "<urn:a> <urn:p> <urn:o> ."})
+        pushed = server.client.post(
+            "/streams?iri=urn:s&wait=true", content=line, headers={"Content-Type": "application/x-ndjson"}
+        )
+        assert pushed.is_success
+        assert f'"{number}"' in str(feed.take()), number
