@@ -35,8 +35,11 @@ def weight_of(elements: Sequence[Element]) -> int:
 
     A quad takes its text and 256 bytes, roughly.
     """
-    number = len(elements)
-    texts = [*flat(flat(map(_statements_of, elements)))]
+    if not elements:
+        return 0
+    number, first = len(elements), elements[0].statements
+    texts: Sequence[str] = first[0] if number == len(first) == 1 else ()
+    texts = texts or [*flat(flat(map(_statements_of, elements)))]
     # A statement is four texts.
     kibibytes = (256 // 4 * len(texts) + len("".join(texts))) >> 10
     return kibibytes if kibibytes > number else number

@@ -111,8 +111,7 @@ class ElementCoder:
         Those behind them are left as they are, but for the next one.
         """
         stamp, ids, reifies = self.stamp, self.terms.texts, self.reifies
-        # Whoever asks for a predicate has its id.
-        id_of = ids.__getitem__ if None in self._wanted else self._texts.get
+        wanted = ids if None in self._wanted else self._texts
         for place, element in enumerate(elements):
             known = element.encoded
             if known is not None and known[0] is stamp:
@@ -122,7 +121,8 @@ class ElementCoder:
             keys: list[IdRow | None] = []
             plain, last, subject_id, subjects = True, "", 0, 0
             for subject, predicate, object_, graph in element.statements:
-                predicate_id = id_of(predicate)
+                # Whoever asks for a predicate has its id.
+                predicate_id = ids[predicate] if wanted is ids else wanted.get(predicate)
                 if predicate_id is None:
                     keys.append(None)
                     continue

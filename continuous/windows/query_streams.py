@@ -317,12 +317,15 @@ class InputOrder:
     @property
     def watermark(self) -> int | None:
         """The query's watermark: the least of its non-idle streams that have had an input."""
-        active = [(view, view.watermark()) for view in self.views.values() if view.active]
-        running = [mark for view, mark in active if not view.idle and mark is not None]
-        if running:
-            return min(running)
-        # All are idle: nothing is waited for.
-        return max((mark for _, mark in active if mark is not None), default=None)
+        least = most = None
+        for view in self.views.values():
+            if view.active and (mark := view.time.watermark(view.lateness)) is not None:
+                if not view.idle and (least is None or mark < least):
+                    least = mark
+                if most is None or mark > most:
+                    most = mark
+        # Where all are idle nothing is waited for.
+        return most if least is None else least
 
     def lag_of(self, stream: str) -> int | None:
         """This query's view of the stream's watermark, None when it has had no input since registration."""
@@ -348,16 +351,16 @@ class InputOrder:
         view.active, view.idle = True, False
         late = []
         for element in event.elements:
-            is_late = before is not None and element.event_time < before
+            at = element.event_time
+            is_late = before is not None and at < before
             if is_late and not event.admit_late:
                 self.late += 1
-            elif instant is not None and element.event_time < instant:
+            elif instant is not None and at < instant:
                 # Else in order on its own stream, but the query went on without it.
                 self.behind += not is_late
                 late.append(element)
             else:
-                entry = (element.event_time, order, element.seq, push, element)
-                heapq.heappush(self.heap, entry)
+                heapq.heappush(self.heap, (at, order, element.seq, push, element))
         return sorted(late, key=ORDER)
 
     def take(self) -> tuple[View, list[Element]]:
@@ -413,8 +416,15 @@ class InputOrder:
             view.time = event.after
             watermark = self.watermark
             if watermark is not None:
-                while self.heap and self.heap[0][0] <= watermark:
-                    given.append((self.heap[0][0], *self.take()))
+                heap, views, last = self.heap, [*self.views.values()], None
+                together: list[Element] = []
+                while heap and heap[0][0] <= watermark:
+                    at, order, _, push, element = heapq.heappop(heap)
+                    if last == (at, order, push):
+                        together.append(element)
+                    else:
+                        last, together = (at, order, push), [element]
+                        given.append((at, views[order], together))
                 given.append((watermark, view, ()))
                 instant = max(instant, watermark)
             ends.append(len(given))

@@ -119,20 +119,20 @@ class Feed:
 
         ``current`` makes the line of the current answer from now on; called when somebody asks for it.
         """
-        before, place = self._assigned, self._place
-        kinds, lines = zip(*events, strict=True) if events else ((), ())
-        ids: Sequence[int | None] = range(before + 1, before + 1 + len(kinds))
-        if not NUMBERED.issuperset(kinds):
-            numbers = count(before + 1)
-            ids = [next(numbers) if kind in NUMBERED else None for kind in kinds]
-            self._assigned = next(numbers) - 1
-        else:
-            self._assigned += len(kinds)
-        made: list[FeedEvent] = [*map(made_event, zip(ids, kinds, lines, strict=True))]
+        before = given = self._assigned
+        made: list[FeedEvent] = []
+        for kind, data in events:
+            if kind in NUMBERED:
+                given += 1
+                made.append(made_event((given, kind, data)))
+            else:
+                made.append(made_event((None, kind, data)))
+        place, self._assigned = self._place, given
         self._place = place + len(made)
         if self._written:
             made = self._as_written(made, place)
         elif self.number:
+            ids, kinds, lines = map(_id_of, made), map(_kind_of, made), map(_data_of, made)
             self._rows += zip(repeat(self.number), count(place + 1), ids, kinds, lines, strict=False)
         self._held += made
         if current is not None:
