@@ -20,7 +20,7 @@ from quadrill.store.errors import QuadrillError
 from ..http import protocol
 from ..http.middleware import RequestObserver
 from ..http.reply import Reply
-from ..http.wire import WireRequest
+from ..http.wire import Fields, WireRequest
 from ..wiring import Services
 from . import pushes
 from .plain_answers import NO_CONTENT, PlainAnswer, PlainAnswers, answer_of
@@ -30,13 +30,11 @@ _MAX_KEPT_TARGET = 512
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
-class _Target(NamedTuple):
-    """What an address says: the stream's name unless the parameters have it, and the rule that it fits."""
+class _Asked(NamedTuple):
+    """What an address and a header ask for, and the rule that the address fits."""
 
-    name: str | None
-    heartbeat: bool
+    call: pushes.PushCall | pushes.HeartbeatCall
     rule: str
-    parameters: dict[str, str]
 
 
 class PushShortcut:
@@ -61,11 +59,11 @@ class PushShortcut:
         wanted = self._wanted(request)
         if wanted is None:
             return False
-        target, call, body = wanted
+        (call, rule), body = wanted
         try:
             self._answers.send(request, reply, answer_of(lambda: self._given(call, body)))
         finally:
-            self._ended(request, target, reply, started, remote)
+            self._ended(request, rule, reply, started, remote)
         return True
 
     def take_quickly(
@@ -76,7 +74,7 @@ class PushShortcut:
         wanted = self._wanted(request)
         if wanted is None:
             return False
-        target, call, body = wanted
+        (call, rule), body = wanted
         if isinstance(call, pushes.HeartbeatCall) or not call.is_quick:
             return False
         engine = self._services.engine
@@ -97,45 +95,30 @@ class PushShortcut:
             try:
                 self._answers.send(request, reply, answer_of(durable) if taken else refusal)
             finally:
-                self._ended(request, target, reply, started, remote)
+                self._ended(request, rule, reply, started, remote)
 
         return end
 
-    def _wanted(
-        self, request: WireRequest
-    ) -> tuple[_Target, pushes.PushCall | pushes.HeartbeatCall, bytes] | None:
+    def _wanted(self, request: WireRequest) -> tuple[_Asked, bytes] | None:
         """What a plain request asks for, and its body; None for what is not plain or refused."""
         services = self._services
         if request.method != "POST":
             return None
-        given = request.target
-        target = (_kept_target if len(given) <= _MAX_KEPT_TARGET else _target)(
-            request.path, request.query_string
-        )
-        if target is None:
+        read = _kept_asked if len(request.target) <= _MAX_KEPT_TARGET else _asked
+        asked = read(request.path, request.query_string, request.fields)
+        if asked is None:
             return None
-        call: pushes.PushCall | pushes.HeartbeatCall
         try:
-            if target.heartbeat:
-                call = pushes.heartbeat_call(target.name, target.parameters)
-            else:
-                call = pushes.push_call(target.name, target.parameters, request.headers)
-                if call.ack:
-                    return None
             services.security.authorise("push", request, None, again=request.counted)
             request.counted = True
             body = request.read(services.settings.max_push_bytes, "a push")
         except QuadrillError:
             return None
-        return target, call, body
+        return asked, body
 
-    def _ended(
-        self, request: WireRequest, target: _Target, reply: Reply, started: float, remote: str
-    ) -> None:
+    def _ended(self, request: WireRequest, rule: str, reply: Reply, started: float, remote: str) -> None:
         seconds = time.perf_counter() - started
-        self._observer.ended(
-            request.method, target.rule, reply.status or 500, seconds, remote, request.target
-        )
+        self._observer.ended(request.method, rule, reply.status or 500, seconds, remote, request.target)
 
     def _given(self, call: pushes.PushCall | pushes.HeartbeatCall, body: bytes) -> PlainAnswer:
         engine = self._services.engine
@@ -150,8 +133,8 @@ def _answered(answer: dict[str, Any]) -> PlainAnswer:
     return PlainAnswer("200 OK", {"Content-Type": "application/json"}, text.encode())
 
 
-def _target(path: str, query: bytes) -> _Target | None:
-    """The target of an address; None for another resource, and for what is not plain."""
+def _asked(path: str, query: bytes, fields: Fields) -> _Asked | None:
+    """What an address and a header ask for; None for another resource, and for what is not plain or wrong."""
     heartbeat = path.endswith(_HEARTBEAT)
     stem = path.removesuffix(_HEARTBEAT) if heartbeat else path
     if stem == "/streams":
@@ -160,16 +143,20 @@ def _target(path: str, query: bytes) -> _Target | None:
         name = stem.removeprefix("/streams/")
     else:
         return None
+    rule = ("/streams" if name is None else "/streams/<part:name>") + (_HEARTBEAT if heartbeat else "")
     parameters: dict[str, str] = {}
     try:
         for key, value in protocol.fields_of(query) if query else ():
             if key in parameters:
                 return None
             parameters[key] = value
+        if heartbeat:
+            return _Asked(pushes.heartbeat_call(name, parameters), rule)
+        call = pushes.push_call(name, parameters, fields.values)
     except QuadrillError:
         return None
-    rule = ("/streams" if name is None else "/streams/<part:name>") + (_HEARTBEAT if heartbeat else "")
-    return _Target(name, heartbeat, rule, parameters)
+    return None if call.ack else _Asked(call, rule)
 
 
-_kept_target = lru_cache(maxsize=1024)(_target)
+# A client repeats its header, and where it pushes to.
+_kept_asked = lru_cache(maxsize=1024)(_asked)
