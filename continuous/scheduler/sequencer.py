@@ -35,9 +35,8 @@ T = TypeVar("T")
 log = logging.getLogger("quadrill.continuous")
 
 _BATCH = 64
-"""Turns at most between two settlings and two looks at the clock, so that time goes on under load."""
-_RUN = 256
-"""Elements in line, at least, that are not waited for: those before them are given to queries together."""
+"""Turns at most between two settlings and two looks at the clock, so that time goes on under load; elements of
+inputs in line, or a push more, that are given to queries together."""
 _NOTED = 512
 """Times of turns that are counted together."""
 PATIENCE_S = 1.0
@@ -172,7 +171,7 @@ class Sequencer:
     def _in_line(self, turn: Turn) -> tuple[list[Turn], Turn | None]:
         """A turn, or an input and those that are in line behind it; and what was found behind them."""
         run, weight = [turn], turn.weight
-        while type(turn) is InputTurn and weight < _RUN:
+        while type(turn) is InputTurn and weight < _BATCH:
             following = self.turns.take()
             if following is None or type(following) is not InputTurn:
                 return run, following
