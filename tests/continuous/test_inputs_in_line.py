@@ -36,7 +36,7 @@ OTHERS = {
     "quiet": "SELECT ?x ?v { STREAM :s [RANGE 9ms] { ?x :seen ?v } } AFTER 8ms",
     "latest": "SELECT ?x ?v { STREAM :s [LATEST 2 BY ?x WITHIN 6ms] { ?x :seen ?v } }",
 }
-ALL = {**loops.QUERIES, **OTHERS}
+ALL = {name.replace(" ", "-"): text for name, text in (loops.QUERIES | OTHERS).items()}
 
 Push = tuple[str, list[Any], int]
 """A stream, elements as in the tests of runs, and how much before the newest the first of them is."""
