@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import wait
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from quadrill.store.changes.commit import Commit
@@ -200,10 +200,6 @@ class Engine(StreamService, QueryService):
     def require_room(self) -> None:
         """Raise BackPressureError while so much waits that commits, which are inputs, should not come."""
         self.parts.turns.require_room(1, self.settings.queue_elements)
-
-    def quietly(self) -> AbstractContextManager[None]:
-        """See `TurnQueue.quietly`: for who makes a commit and has an answer to send."""
-        return self.parts.turns.quietly()
 
     def figures(self) -> EngineFigures:
         """What the engine holds and how long its stages take, cheaply."""

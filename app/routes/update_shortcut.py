@@ -63,8 +63,7 @@ class UpdateShortcut:
             return PlainAnswer(NO_CONTENT, {"ETag": f'"{commit.version}"'})
 
         try:
-            with services.engine.quietly():
-                self._answers.send(request, reply, answer_of(update))
+            self._answers.send(request, reply, answer_of(update))
         finally:
             seconds = time.perf_counter() - started
             self._observer.ended("POST", PATH, reply.status or 500, seconds, remote, request.target)

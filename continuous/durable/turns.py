@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
@@ -78,7 +77,6 @@ class TurnQueue:
         closed: nothing is queued any more.
         until: when it is closed, by the monotonic clock: what is in line then is left to the journal.
         waiting: the turns in line.
-        quiet: behind them, those that have their place and that nobody is woken for yet.
         stages: how long turns wait and take.
         number: the record of the turn at work; 0 between turns and without a journal.
         at: the time of the turn at work, or of the last one.
@@ -105,8 +103,6 @@ class TurnQueue:
         # In a replay: the versions that refreshes of static parts read, by turn and query.
         self.seen: Mapping[tuple[int, str], int] | None = None
         self.waiting: SimpleQueue[Turn] = SimpleQueue()
-        self.quiet: deque[Turn] = deque()
-        self._here = threading.local()
         # Weights of all turns that came and of those that were taken.
         self._came = 0
         self._taken = 0
@@ -138,31 +134,7 @@ class TurnQueue:
             if self.closed:
                 raise EngineStoppedError("the engine is stopped")
             self._came += turn.weight
-            if getattr(self._here, "quiet", False):
-                self.quiet.append(turn)
-                return
-            if self.quiet:
-                self.show()
             self.waiting.put(turn)
-
-    def show(self) -> None:
-        """Let the engine's thread see what was queued `quietly`, in its order."""
-        with self.lock:
-            while self.quiet:
-                self.waiting.put(self.quiet.popleft())
-
-    @contextmanager
-    def quietly(self) -> Iterator[None]:
-        """What this thread queues within wakes the engine's thread at the end, or with what others queue.
-
-        Woken before, it would take the interpreter from the answer that is about to be sent.
-        """
-        self._here.quiet = True
-        try:
-            yield
-        finally:
-            self._here.quiet = False
-            self.show()
 
     def submit(self, turn: AnyTurn, kind: str, **members: Any) -> AnyTurn:
         """Note a turn in the journal and queue it behind all that was accepted so far."""
@@ -245,7 +217,6 @@ class TurnQueue:
         with self.lock:
             if not self.closed:
                 self.put(Turn())  # wakes the engine's thread
-                self.show()
                 # Read without the lock: the time is there when it is closed.
                 self.until, self.closed = until, True
 

@@ -35,8 +35,8 @@ T = TypeVar("T")
 log = logging.getLogger("quadrill.continuous")
 
 _BATCH = 64
-"""Turns at most between two settlings and two looks at the clock, so that time goes on under load; elements of
-inputs in line, or a push more, that are given to queries together."""
+"""Turns at most between two settlings and two looks at the clock, so that time goes on under load; elements
+of inputs in line, or a push more, that are given to queries together."""
 _NOTED = 512
 """Times of turns that are counted together."""
 PATIENCE_S = 1.0
@@ -96,8 +96,6 @@ class Sequencer:
             if self._worker is not None:
                 return
             self._worker = threading.get_ident()
-            if self.turns.quiet:
-                self.turns.show()
             try:
                 while not self.turns.waiting.empty() and (turn := self.turns.take()) is not None:
                     self.run(turn)

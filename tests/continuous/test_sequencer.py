@@ -41,41 +41,6 @@ def test_a_backlog_is_settled_in_batches(monkeypatch: pytest.MonkeyPatch) -> Non
         assert len(settled) - before < 50
 
 
-def test_what_is_queued_quietly_keeps_its_place_and_is_shown_at_the_end() -> None:
-    with bench(threaded=True, tick_ms=3_600_000) as b:
-        turns: TurnQueue = b.engine.parts.turns
-        order: list[int] = []
-        quiet = [BetweenTurns(lambda number=number: order.append(number)) for number in range(3)]
-        with b.engine.quietly():
-            turns.put(quiet[0])
-            assert turns.weight == 1
-            with pytest.raises(TimeoutError):
-                turns.wait(quiet[0], 0.05)
-            with ThreadPoolExecutor(1) as other:
-                assert other.submit(b.engine.parts.sequencer.call, lambda: order.append(9)).result(30) is None
-            assert order == [0, 9]
-            turns.put(quiet[1])
-            turns.put(quiet[2])
-        turns.wait(quiet[2], 30)
-        assert order == [0, 9, 1, 2]
-        turns.put(late := BetweenTurns(lambda: 7))
-        assert turns.wait(late, 30) == 7
-
-
-def test_an_engine_that_stops_takes_what_was_queued_quietly() -> None:
-    with bench(threaded=True, tick_ms=3_600_000) as b, b.engine.quietly():
-        b.store.update("INSERT DATA { <http://e/s> <http://e/p> 1 }")
-        assert b.engine.parts.turns.version < b.store.version
-        b.engine.stop()
-        assert b.engine.parts.turns.version == b.store.version
-
-
-def test_without_a_thread_a_quiet_turn_is_worked_off_at_once() -> None:
-    with bench() as b, b.engine.quietly():
-        b.store.update("INSERT DATA { <http://e/s> <http://e/p> 1 }")
-        assert b.engine.parts.turns.version == b.store.version
-
-
 def test_several_may_wait_for_one_turn() -> None:
     """As pushes with one Idempotency-Key do."""
     interval = sys.getswitchinterval()
