@@ -18,15 +18,13 @@ from quadrill.store.quads.quad_store import QuadStore
 
 from ..rows import Solution
 from ..settings import StaticLimits
-from .keyed_rows import TooManyRowsError, rows_with
+from .keyed_rows import KEY_S, TooManyRowsError, rows_with
 from .reading import CommitOrder, TableReplay, active
 from .table import Change, Table
 from .trigger_index import TableGroup, Touched, TriggerIndex
 
 log = logging.getLogger("quadrill.continuous")
 
-_KEY_S = 0.00002
-"""Seconds of a key, looked up before a commit and after it; a quick table may be cheaper as a whole."""
 _FEW_KEYS = 100
 _POLL_S = 0.02
 
@@ -170,7 +168,7 @@ class CommitWatch:
             keys = f"more than {touched.size}" if touched.cut else touched.size
             return _too_many(group, f"version {version} changed {keys} keys, the limit is {limits.keys}")
         if held and limited and touched.size > _FEW_KEYS:
-            if group.took_s <= limits.quick_s and group.took_s < touched.size * _KEY_S:
+            if group.took_s <= limits.quick_s and group.took_s < touched.size * KEY_S:
                 return "all"
         return self._rows(group, touched)
 

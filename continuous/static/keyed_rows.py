@@ -26,6 +26,8 @@ KeyValues = Mapping[Key, set[tuple[Term, ...]]]
 
 TermKey: TypeAlias = tuple[Term | None, ...]
 
+KEY_S = 0.00002
+"""Seconds of a key, looked up before a commit and after it; a quick table may be cheaper as a whole."""
 AT_ONCE = 500
 """Keys in one text: more of them make the text slow to read, fewer make more texts."""
 

@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 
-from quadrill.store.errors import ConflictError, LimitError, QuadrillError
+from quadrill.store.errors import ConflictError, GoneError, LimitError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.threads import Threads
 
 from ..durable.turns import Turn
 from ..rows import Delta, Solution, difference
+from .changed_rows import ChangedRows
 from .static_evaluator import StaticEvaluator
 from .table import FreshRows, Table
 
@@ -173,15 +174,20 @@ class Recomputer:
         self._background.close()
         self._rubbish.close()
 
-    def read(self, tables: Sequence[Table], *, limited: bool = False) -> Swap:
+    def read(self, tables: Sequence[Table], *, limited: bool = False, behind: bool = False) -> Swap:
         """All rows of tables at the newest version; from there on their changes are worked out again.
 
-        With ``limited`` LimitError is raised when they are more than there is room for.
+        With ``limited`` LimitError is raised when they are more than there is room for. Of tables that are
+        ``behind`` only what changed is read where that is less.
         """
         began = time.perf_counter()
         evaluators = [table.new_background() for table in tables]
         fresh: list[FreshRows] = []
         try:
+            if behind and (changed := self._changed(tables)) is not None:
+                reads, version, at_ms = changed
+                fresh.extend(map(ChangedRows.fresh, reads))
+                return Swap(version, at_ms, fresh)
             found, version, at_ms = self._rows(tables, evaluators)
             for table, evaluator, rows in zip(tables, evaluators, found, strict=True):
                 table.choice = evaluator.choices.get(table.part.name)
@@ -194,6 +200,32 @@ class Recomputer:
                 each.table.give_back(each.rows)
             raise
         return Swap(version, at_ms, fresh)
+
+    def _changed(self, tables: Sequence[Table]) -> tuple[list[ChangedRows], int, int] | None:
+        """What commits have changed in tables since they fell behind; None where all is read with less."""
+        reads, begin = [], []
+        for table in tables:
+            if table.behind is None or table.is_ordered or table.background.is_heavy(table.part):
+                return None
+            reads.append(ChangedRows(table))
+            begin.append(table.behind - 1)
+        for _ in range(_TRIES):
+            with self.order.lock:
+                version = self.store.version
+            for each, since in zip(reads, begin, strict=True):
+                try:
+                    commits = [one for one in self.store.commits_after(since) if one.version <= version]
+                except GoneError:
+                    return None
+                if not each.follow(self.store, commits):
+                    return None
+            begin = [version] * len(reads)
+            with self.order.lock:
+                if self.store.version == version:
+                    for table in tables:
+                        table.blind = False
+                    return reads, version, self.order.made_at
+        return None
 
     def _drained(self, table: Table, rows: Iterable[Solution], *, limited: bool) -> FreshRows:
         """All rows of a table; stops when the making was called off and nobody else wants them.
@@ -291,10 +323,10 @@ class Recomputer:
 
     def _read_anew(self, tables: Sequence[Table]) -> None:
         try:
-            swap = self.read(tables)
+            swap = self.read(tables, behind=True)
             # While a table is behind nobody changes its rows: the engine's thread need not compare them.
             for each in swap.fresh:
-                if each.table.behind is not None:
+                if each.delta is None and each.table.behind is not None:
                     each.delta = difference(each.rows, each.table.rows)
             self.finished(swap)
             for table in tables:

@@ -20,7 +20,7 @@ from pyoxigraph import Triple
 from quadrill.store.dictionary import TermDictionary
 
 from ..operators.arrangement import SAMPLE, Arrangement, Index, Key, enter, estimated
-from ..rows import EMPTY, Delta, IdRow, Solution, add, merge, negate
+from ..rows import EMPTY, Delta, IdRow, Solution, merge, negate
 from ..windows.encoded import EngineTerms
 
 Columns: TypeAlias = tuple[int, ...]
@@ -127,20 +127,20 @@ class SharedRows:
 
     def change(self, delta: Delta) -> None:
         """Rows come and go."""
+        dictionary = self.terms.dictionary
+        dictionary.pin(chain.from_iterable([row for row in delta if row not in self.rows]))
+        dictionary.unpin(chain.from_iterable(self.change_by(delta)))
+
+    def change_by(self, delta: Delta) -> Delta:
+        """Rows come, which are pinned, and go; the latter, whose terms are still pinned."""
         rows = self.rows
-        come: list[IdRow] = []
-        gone: list[IdRow] = []
         with self.lock:
-            for row, weight in delta.items():
-                before = row in rows
-                add(rows, row, weight)
-                if (row in rows) != before:
-                    (gone if before else come).append(row)
+            before = {row: rows[row] for row in delta if row in rows}
+            merge(rows, delta)
             self.count += sum(delta.values())
             self._enter(delta)
         self._tell(delta)
-        self.terms.dictionary.pin(chain.from_iterable(come))
-        self.terms.dictionary.unpin(chain.from_iterable(gone))
+        return {row: weight for row, weight in before.items() if row not in rows}
 
     def change_to(self, fresh: Delta, listed: Sequence[Solution] | None, delta: Delta) -> Delta:
         """Rows that differ by ``delta`` take the place of these, which are given back; see `load`."""

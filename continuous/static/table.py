@@ -74,13 +74,15 @@ class TableChange:
 class FreshRows:
     """All rows of a table, encoded, ready to take the place of those it has.
 
-    ``delta`` is how they differ from those that it has, where that is known.
+    ``delta`` is how they differ from those that it has, where that is known. Not ``whole``: these are only
+    the rows that come by it.
     """
 
     table: Table
     rows: Delta
     listed: list[Solution] | None
     delta: Delta | None = None
+    whole: bool = True
 
 
 Changes = Mapping[int, TableChange]
@@ -191,10 +193,10 @@ class Table(SharedRows):
             self.version = max(self.version, version)
 
     def swap(self, fresh: FreshRows, version: int, at_ms: int) -> Delta:
-        """Take rows that were read anew at a version; the rows before, whose terms are still pinned."""
+        """Take rows that were read anew at a version; those that go, whose terms are still pinned."""
         delta = difference(fresh.rows, self.rows) if fresh.delta is None else fresh.delta
         change = TableChange(delta, fresh.listed)
-        old = self.change_to(fresh.rows, fresh.listed, delta)
+        old = self.change_to(fresh.rows, fresh.listed, delta) if fresh.whole else self.change_by(delta)
         self.version = self.since = version
         self.from_disk = self.behind = self.problem = None
         while self.waiting and self.waiting[0].version <= version:

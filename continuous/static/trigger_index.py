@@ -204,7 +204,7 @@ class TriggerIndex:
             if known is None:
                 known = readers[quad.predicate] = self._readers(quad.predicate, found)
             for group, trigger, anywhere in known:
-                if anywhere or _reads(group, trigger, quad.graph_name):
+                if anywhere or reads(group, trigger, quad.graph_name):
                     values = trigger.match(quad)
                     if values is not None and group.asks_for(values):
                         found[group].add(values)
@@ -253,11 +253,11 @@ def _reading(
 ) -> Iterable[tuple[TableGroup, Trigger]]:
     """Those whose patterns are matched in this graph, and whose tables are looked at."""
     for group, trigger in known:
-        if any(group.seeing()) and _reads(group, trigger, graph):
+        if any(group.seeing()) and reads(group, trigger, graph):
             yield group, trigger
 
 
-def _reads(group: TableGroup, trigger: Trigger, graph: GraphName) -> bool:
+def reads(group: TableGroup, trigger: Trigger, graph: GraphName) -> bool:
     """True when the trigger's patterns are matched in this graph."""
     wanted, scope = trigger.graph, group.first.scope
     if wanted is None:
