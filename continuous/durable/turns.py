@@ -100,8 +100,8 @@ class TurnQueue:
         self.processed = 0 if journal is None else journal.log.last
         self.needed = 0
         self.trouble: str | None = None
-        # In a replay: the versions that refreshes of static parts read, by turn and query.
-        self.seen: Mapping[tuple[int, str], int] | None = None
+        # In a replay: the versions that refreshes of static parts read in the inputs in line, by query.
+        self.seen: Mapping[str, int] | None = None
         self.waiting: SimpleQueue[Turn] = SimpleQueue()
         # Weights of all turns that came and of those that were taken.
         self._came = 0
@@ -192,7 +192,7 @@ class TurnQueue:
 
     def version_to_read(self, name: str) -> int | None:
         """In a replay the version that a query read its static parts at in this turn; else None."""
-        return None if self.seen is None else self.seen.get((self.number, name), self.version)
+        return None if self.seen is None else self.seen.get(name, self.version)
 
     def after_refresh(self, name: str, version: int) -> None:
         """Note that a query has read its static parts at a version."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeAlias
 
@@ -245,8 +245,11 @@ class Group:
                     self._evaluate(step, now_ms)
                 _failed_at(events[0], self._failures)
                 while place < len(given):
-                    place += self._run(given[place:], now_ms)
-                    _failed_at(events[bisect_left(ends, place)], self._failures)
+                    done, entering = self._run(given[place:], now_ms)
+                    place += done
+                    # At an instant before elements enter, those that wait are not among the ones done.
+                    failed = min(place - entering, len(given) - 1)
+                    _failed_at(events[bisect_right(ends, failed)], self._failures)
                     # What a run stops at is worked off by itself.
                     for step in self.timeline.slide(given[place : place + 1]):
                         self._evaluate(step, now_ms)
@@ -259,14 +262,17 @@ class Group:
             self._failures += [(running, error) for running in self.members]
             _failed_at(events[0], self._failures)
 
-    def _run(self, given: Sequence[Transaction], now_ms: int) -> int:
-        """Work off the first of some transactions at once, where one plan is for all; how many they were."""
+    def _run(self, given: Sequence[Transaction], now_ms: int) -> tuple[int, bool]:
+        """Work off the first of some transactions at once, where one plan is for all.
+
+        How many they were, and whether elements entered at the last instant.
+        """
         if self._alone or len(self._plans) != 1:
-            return 0
+            return 0, False
         plan, before = self._plans[0], len(self._failures)
         ran = plan.run(given, self.timeline, now_ms)
         if ran is None:
-            return 0
+            return 0, False
         if ran.instants:
             self.evaluated_at = ran.at
         self._remove_since(before)
@@ -274,7 +280,7 @@ class Group:
             self._fails(plan, ran.error)
             assert self.timeline.instant is not None
             self._evaluate(Evaluation(self.timeline.instant, "elements" if ran.entering else "time"), now_ms)
-        return ran.done
+        return ran.done, ran.entering
 
     def _evaluate(self, step: Step, now_ms: int) -> None:
         if isinstance(step, Skipped):

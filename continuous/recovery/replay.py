@@ -42,7 +42,8 @@ class Replay:
         self._journal = journal
         self.past = Past()
         # See `TurnQueue.seen`.
-        self.seen: dict[tuple[int, str], int] = {}
+        self.seen: dict[str, int] = {}
+        self._seen: dict[int, dict[str, int]] = {}
         # By turn: the queries that failed there by time.
         self._fates: dict[int, list[dict[str, Any]]] = {}
 
@@ -59,7 +60,7 @@ class Replay:
             members = record.members
             match record.kind:
                 case "seen":
-                    self.seen[members["turn"], members["query"]] = members["version"]
+                    self._seen.setdefault(members["turn"], {})[members["query"]] = members["version"]
                 case "failed":
                     self._fates.setdefault(members["turn"], []).append(members)
                 case "behind":
@@ -146,6 +147,10 @@ class Replay:
     # --- records --------------------------------------------------------------------------------
 
     def _run(self, turn: Turn, number: int, at: int) -> None:
+        if not isinstance(turn, InputTurn):
+            self.seen.clear()
+        # What was noted of inputs in line bears the number of the first; no other turn came between them.
+        self.seen.update(self._seen.get(number, {}))
         turn.number, turn.at = number, at
         self._parts.sequencer.run(turn)
         if turn.error is not None:

@@ -197,3 +197,16 @@ def test_a_replay_of_a_line_tells_what_it_told(
         assert found(life.engine, names) == before
     finally:
         life.stop()
+
+
+def test_members_fail_at_the_input_at_which_an_instant_came() -> None:
+    values = [(0, "c"), *[(1, "a")] * 4, (3, "b"), (5, "b"), (10, "b")]
+    both = []
+    for wait in (True, False):
+        with bench(limits=Limits(bytes=200)) as b:
+            register(b, ["one", "other"], output="changes")
+            inputs: Line = [(S, [(at, [(x, "seen", n)], False)], 20) for n, (at, x) in enumerate(values)]
+            play(b, [inputs], wait=wait)
+            both.append(found(b.engine, ["one", "other"]))
+    assert both[0] == both[1]
+    assert {at for *_, at in both[0][1]} == {10}

@@ -14,6 +14,7 @@ from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.remote.settings import RemoteSettings
 
 from ..engines import tick
+from ..test_inputs_in_line import in_line
 from ..test_recovery import Life, comparable
 from .endpoint import Endpoint
 
@@ -222,3 +223,28 @@ def without_times(told: dict[str, Any]) -> dict[str, Any]:
             for mark in data.get("sources", ()):
                 mark.pop("refreshed")
     return told
+
+
+def test_what_was_read_at_a_later_input_of_a_line_is_read_there_again(tmp_path: Path, far: Endpoint) -> None:
+    one = life(tmp_path, far)
+    serve(far, {"z": 1})
+    text = (
+        "REGISTER ISTREAM <http://example.org/out/closes> AS PREFIX : <http://example.org/> "
+        f"SELECT ?x ?n FROM <{far.url}g> FROM :here FROM NAMED WINDOW <w> ON :s [RANGE PT4S STEP PT2S] "
+        "WHERE { WINDOW <w> { ?x :seen ?v } ?x :name ?n }"
+    )
+    named = "PREFIX : <http://example.org/> INSERT DATA { GRAPH :here { :a :name %d } }"
+    one.store.update(named % 0)
+    one.register("closes", text)
+    one.push(500, "z")
+    one.store.update(named % 1)
+    with in_line(one.engine):
+        one.push(1_000, "a")
+        one.push(2_500, "a")
+        # It has its turn behind them, and is seen by the first of them that a window closes at.
+        one.store.update(named % 2)
+    told, answers = one.told(), one.answers()
+    assert answers["closes"]["version"] == one.store.version
+    two = one.crash()
+    assert (two.told(), two.answers()) == (told, answers)
+    two.stop()
