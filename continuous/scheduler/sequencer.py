@@ -37,6 +37,8 @@ log = logging.getLogger("quadrill.continuous")
 _BATCH = 64
 """Turns at most between two settlings and two looks at the clock, so that time goes on under load; elements
 of inputs in line, or a push more, that are given to queries together."""
+_LINE_S = 0.25
+"""Inputs that take longer together, by the pace of those before, are not given so: a stop waits for them."""
 _NOTED = 512
 """Times of turns that are counted together."""
 PATIENCE_S = 1.0
@@ -62,6 +64,7 @@ class Sequencer:
     paused: threading.RLock = field(default_factory=threading.RLock)
     _worker: int | None = None  # the thread that works turns off
     _missed: float = 0.0
+    _pace: float = 0.0  # seconds that each of the turns worked off last took
 
     # --- working off ----------------------------------------------------------------------------
 
@@ -169,7 +172,7 @@ class Sequencer:
     def _in_line(self, turn: Turn) -> tuple[list[Turn], Turn | None]:
         """A turn, or an input and those that are in line behind it; and what was found behind them."""
         run, weight = [turn], turn.weight
-        while type(turn) is InputTurn and weight < _BATCH:
+        while type(turn) is InputTurn and weight < _BATCH and len(run) * self._pace < _LINE_S:
             following = self.turns.take()
             if following is None or type(following) is not InputTurn:
                 return run, following
@@ -205,8 +208,8 @@ class Sequencer:
             if last.number > turns.needed:
                 turns.needed = last.number
         if first.since:
-            took = (time.perf_counter() - began) / len(run)
-            stages.process.noted += [took] * len(run)
+            self._pace = (time.perf_counter() - began) / len(run)
+            stages.process.noted += [self._pace] * len(run)
             if len(stages.process.noted) >= _NOTED:
                 stages.count_noted()
 

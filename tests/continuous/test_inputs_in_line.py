@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine
+from quadrill.continuous.queries.running import RunningQuery
 from quadrill.continuous.rows import Limits
 from quadrill.store.threads import Threads
 
@@ -197,6 +199,25 @@ def test_a_replay_of_a_line_tells_what_it_told(
         assert found(life.engine, names) == before
     finally:
         life.stop()
+
+
+def test_inputs_that_take_long_are_not_many_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs, handle = [], RunningQuery.handle
+
+    def slow(running: RunningQuery, events: Any, now_ms: int) -> None:
+        runs.append(len(events))
+        sleep(0.06 * len(events))
+        handle(running, events, now_ms)
+
+    monkeypatch.setattr(RunningQuery, "handle", slow)
+    with bench() as b:
+        register(b, ["all"])
+        b.push(1, "a")
+        with in_line(b.engine):
+            for at in range(2, 14):
+                b.push(at, f"n{at}")
+    assert sum(runs) == 13
+    assert max(runs) <= 5
 
 
 def test_members_fail_at_the_input_at_which_an_instant_came() -> None:
