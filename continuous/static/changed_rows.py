@@ -17,6 +17,7 @@ from operator import attrgetter
 from pyoxigraph import BlankNode, NamedNode, Quad
 
 from quadrill.store.changes.commit import Commit
+from quadrill.store.errors import QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..algebra.nodes import Term, Var
@@ -50,8 +51,8 @@ class ChangedRows:
             return False
         try:
             found = rows_with(store, self._evaluator, self.table.part, keys, self.table.count)
-        except TooManyRowsError:
-            return False
+        except (TooManyRowsError, QuadrillError):
+            return False  # a whole reading may do without what the keys need
         for key, values in keys.items():
             places = [self._columns.index(name) for name in key]
             stale = [row for row in self._after if tuple([row[each] for each in places]) in values]

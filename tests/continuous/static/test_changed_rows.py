@@ -14,6 +14,7 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
 from quadrill.continuous.settings import StaticLimits
 from quadrill.continuous.static import changed_rows
 from quadrill.continuous.static.changed_rows import ChangedRows
+from quadrill.store.sparql.query import QueryFailedError
 
 from ..engines import Bench, E, bench
 
@@ -95,3 +96,15 @@ def test_a_large_commit_reads_only_what_it_reaches(monkeypatch: pytest.MonkeyPat
         rows_are_those_of_the_store(one)
         (table,) = one.engine.parts.statics.tables()
         assert (table.count, table.problem) == (40, None)
+
+
+def test_what_cannot_be_read_by_keys_is_read_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise QueryFailedError("the query failed")
+
+    with bench(static_limits=StaticLimits(keys=-1)) as one:
+        monkeypatch.setattr(changed_rows, "KEY_S", 0.0)
+        monkeypatch.setattr(changed_rows, "rows_with", fails)
+        one.register("q", "SELECT * WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } ?x :p ?y }")
+        one.store.update(f"INSERT DATA {{ <{E}a> <{E}p> <{E}b> }}")
+        rows_are_those_of_the_store(one)

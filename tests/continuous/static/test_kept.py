@@ -42,9 +42,9 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     read = Recomputer.read
 
-    def counted(self: Recomputer, tables: Sequence[Table], *, limited: bool = False) -> Any:
+    def counted(self: Recomputer, tables: Sequence[Table], **how: bool) -> Any:
         found.extend(table.name for table in tables)
-        return read(self, tables, limited=limited)
+        return read(self, tables, **how)
 
     monkeypatch.setattr(Recomputer, "read", counted)
     return found
