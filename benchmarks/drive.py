@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from quadrill.continuous.algebra.reports import Evaluation, Report
 from quadrill.continuous.evaluate.evaluator import Evaluator
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.inputs import Arrival, Element, StreamTime
 from quadrill.continuous.language import parse
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
-from quadrill.continuous.windows.reports import Evaluation, Report
 from quadrill.continuous.windows.timeline import QueryTimeline
 from quadrill.store.quads.quad_store import QuadStore
 

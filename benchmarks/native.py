@@ -14,11 +14,11 @@ import time
 from collections.abc import Sequence
 from itertools import islice
 
+from quadrill.continuous.algebra.reports import Evaluation
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.inputs import Arrival, Element, StreamTime
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
-from quadrill.continuous.windows.reports import Evaluation
 from quadrill.store.quads.quad_store import QuadStore
 
 from . import conference

@@ -13,11 +13,11 @@ from itertools import count
 
 from pyoxigraph import Literal, NamedNode, Quad
 
+from quadrill.continuous.algebra.reports import Evaluation, Report
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.inputs import Arrival, Element, StreamTime
 from quadrill.continuous.language import parse
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
-from quadrill.continuous.windows.reports import Evaluation, Report
 from quadrill.continuous.windows.timeline import QueryTimeline
 from quadrill.store.quads.quad_store import QuadStore
 

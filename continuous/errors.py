@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadrill.store.errors import InputError, LimitError, QuadrillError
-
-
-class LateElementError(InputError):
-    """An element is behind its stream's watermark and the stream's policy is ``error``."""
-
-    code = "late-element"
-
-
-class IdempotencyError(QuadrillError):
-    """An Idempotency-Key came back with another body: HTTP 422."""
-
-    code = "idempotency-key-reused"
-    status = 422
+from quadrill.store.errors import LimitError, QuadrillError
 
 
 class BackPressureError(QuadrillError):

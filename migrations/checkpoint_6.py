@@ -17,6 +17,7 @@ from typing import Any
 
 from pyoxigraph import Quad
 
+from quadrill.continuous.algebra.reports import Evaluation, Interval
 from quadrill.continuous.inputs import Element, StreamTime
 from quadrill.continuous.output.emission import EmissionCounts
 from quadrill.continuous.queries.snapshot import AnswerSnapshot, CountsSnapshot, QuerySnapshot
@@ -27,7 +28,6 @@ from quadrill.continuous.windows.grid import GridState
 from quadrill.continuous.windows.live import ContentSnapshot, TimesSnapshot
 from quadrill.continuous.windows.operator import RangeState, WindowState
 from quadrill.continuous.windows.query_streams import TimelineSnapshot, View
-from quadrill.continuous.windows.reports import Evaluation, Interval
 from quadrill.store.logs.packing import QuadNumbers, elements_of, numbers_of, tabled
 
 FORMAT = 6

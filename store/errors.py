@@ -197,3 +197,16 @@ class NotFoundError(QuadrillError):
     """No such query, stream, graph, job or process: HTTP 404."""
 
     code = "not-found"
+
+
+class LateElementError(InputError):
+    """An element is behind its stream's watermark and the stream's policy is ``error``."""
+
+    code = "late-element"
+
+
+class IdempotencyError(QuadrillError):
+    """An Idempotency-Key came back with another body: HTTP 422."""
+
+    code = "idempotency-key-reused"
+    status = 422

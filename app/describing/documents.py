@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from pyoxigraph import NamedNode
 
 from quadrill.continuous.algebra.query import WindowDeclaration
+from quadrill.continuous.algebra.reports import Report
 from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.queries.catalogue import Entry, Pending
 from quadrill.continuous.queries.prepare import PreparedQuery
@@ -19,7 +20,6 @@ from quadrill.continuous.static.reading import Progress
 from quadrill.continuous.streams.accept import StreamState
 from quadrill.continuous.windows.kinds import kind_of, show_window
 from quadrill.continuous.windows.operator import WindowOperator
-from quadrill.continuous.windows.reports import Report
 from quadrill.continuous.windows.timeline import QueryTimeline
 from quadrill.store.changes.commit import DEFAULT_GRAPH_KEY
 from quadrill.store.documents.times import show_duration

@@ -16,6 +16,7 @@ from quadrill.store.sweep import Holder
 
 from ..algebra.nodes import Algebra, Table, Var
 from ..algebra.query import ContinuousQuery
+from ..algebra.reports import Evaluation
 from ..algebra.static import (
     StaticPattern,
     calls_service,
@@ -35,7 +36,6 @@ from ..static.table import Changes
 from ..static.table_registry import TableRegistry
 from ..windows.encoded import EngineTerms, WindowKey
 from ..windows.query_streams import ContentOf, Transaction
-from ..windows.reports import Evaluation
 from ..windows.timeline import QueryTimeline
 
 Windows = Iterable[tuple[WindowKey, Any]]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
+from ..algebra.reports import Evaluation
 from ..evaluate.native import AnswerChange, IncrementalAnswer
 from ..plan.run_loop import MemberTold, Ran
 from ..queries.running import RunningQuery, version_of
 from ..rows import EMPTY, Delta, IdRow
-from ..windows.reports import Evaluation
 from .members import Failures
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from quadrill.store.feeds.feed import Outbox
 
+from ..algebra.reports import Evaluation
 from ..algebra.template import MEMBER, PARAMETERS, lift
 from ..evaluate.evaluator import weakly
 from ..evaluate.native import AnswerChange, IncrementalAnswer
@@ -23,7 +24,6 @@ from ..queries.running import RunningQuery
 from ..rows import Budget, Delta, IdRow, negate
 from ..static.table import Changes, StaticStep
 from ..windows.query_streams import Transaction
-from ..windows.reports import Evaluation
 from ..windows.timeline import QueryTimeline
 from .answers import MemberAnswers, Telling
 from .members import Failures, Record, differing, label_of, labelled, native_of, tables_of

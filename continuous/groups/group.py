@@ -10,12 +10,12 @@ from typing import TypeAlias
 from quadrill.store.errors import QuadrillError
 from quadrill.store.feeds.feed import Outbox
 
+from ..algebra.reports import Evaluation, Skipped, Step
 from ..inputs import StreamInput
 from ..queries.running import RunningQuery
 from ..rows import Delta, IdRow
 from ..windows.encoded import NOTHING, EncodedContent, Taken, WindowKey
 from ..windows.query_streams import Transaction
-from ..windows.reports import Evaluation, Skipped, Step
 from .common_plan import CommonPlan, Seat
 from .members import Failures, in_common, native_of, template_of
 

@@ -10,10 +10,10 @@ from pyoxigraph import Literal, NamedNode
 from quadrill.store.dictionary import inline_id
 
 from ..algebra.nodes import Var
+from ..algebra.reports import Evaluation
 from ..evaluate.native import NativeEvaluator
 from ..queries.running import RunningQuery
 from ..rows import Delta
-from ..windows.reports import Evaluation
 
 _INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
 

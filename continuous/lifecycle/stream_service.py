@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from quadrill.store.documents.times import GREATEST_MS, LEAST_MS, instant_ms
 from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
 from quadrill.store.pushes.decode import DecodeOptions, decode, decode_lines
+from quadrill.store.pushes.receipts import PushReceipt, fingerprint_of
 from quadrill.store.pushes.records import type_of_record
 
 from ..durable.turns import InputTurn, Turn
@@ -21,7 +22,6 @@ from ..settings import EngineSettings
 from ..streams.accept import StreamState
 from ..streams.dead_letters import DeadLetter
 from ..streams.movements import heartbeat
-from ..streams.receipts import PushReceipt, fingerprint_of
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
 

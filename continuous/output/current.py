@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 from ..algebra.nodes import Var
 from ..algebra.query import ContinuousQuery, Output
+from ..algebra.reports import Evaluation
 from ..algebra.rewrites import has_order
 from ..remote.query import QuerySources
-from ..windows.reports import Evaluation
 from .emission import (
     AskEmission,
     ChangedAnswer,

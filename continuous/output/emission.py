@@ -19,9 +19,9 @@ from quadrill.store.feeds.subscription import EventKind
 from quadrill.store.results import in_fixed_order, one_line, quads_text, rows_text
 
 from ..algebra.query import Output
+from ..algebra.reports import Interval
 from ..errors import BudgetError
 from ..rows import Solution
-from ..windows.reports import Interval
 
 T = TypeVar("T", bound=Hashable)
 _KINDS: Mapping[Output, Sequence[EventKind]] = {

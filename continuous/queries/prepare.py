@@ -16,9 +16,11 @@ from ..algebra.columnar import StaticEngines
 from ..algebra.graphs import Reads, is_lenient, reads_of
 from ..algebra.nodes import Var, Window
 from ..algebra.query import ContinuousQuery, Output
+from ..algebra.reports import Report
 from ..evaluate.evaluator import Evaluator
 from ..evaluate.native import NativeEvaluator
 from ..evaluate.recomputing import ReferenceEvaluator
+from ..expressions.element_keys import keys_of
 from ..language.analysis import Analysis, KeptAnalyses
 from ..language.registration import Profile, Registration, check_after, check_view, output_of
 from ..remote.query import QuerySources
@@ -27,9 +29,7 @@ from ..rows import Limits
 from ..settings import EngineSettings
 from ..static.static_evaluator import EvaluationOptions
 from ..static.table_registry import TableRegistry
-from ..windows.keys import keys_of
 from ..windows.kinds import kind_of, show_window
-from ..windows.reports import Report
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from quadrill.store.quads.meters import Meter
 from quadrill.store.quads.views import View
 from quadrill.store.results import one_line
 
+from ..algebra.reports import Cause, Evaluation, Skipped, Step
 from ..durable.turns import TurnQueue
 from ..errors import BudgetError, reason_of
 from ..evaluate.evaluator import CommonSeat, Evaluator, Windows
@@ -29,7 +30,6 @@ from ..rows import Solution
 from ..settings import EngineSettings
 from ..static.static_inputs import StaticInputs
 from ..windows.query_streams import Transaction
-from ..windows.reports import Cause, Evaluation, Skipped, Step
 from ..windows.timeline import QueryTimeline
 from .prepare import PreparedQuery
 from .static_state import StaticState

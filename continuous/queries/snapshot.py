@@ -9,13 +9,13 @@ from typing import Any
 
 from pyoxigraph import Quad
 
+from ..algebra.reports import Evaluation
 from ..errors import BudgetError
 from ..output.emission import AskEmission, ConstructEmission, EmissionCounts
 from ..output.once import OnceEmission, OnceSnapshot
 from ..rows import Solution
 from ..windows.query_streams import RECORDS as TIMELINE_RECORDS
 from ..windows.query_streams import TimelineSnapshot
-from ..windows.reports import Evaluation
 from ..windows.timeline import QueryTimeline
 from .running import RunningQuery, State, keep_view
 

@@ -14,6 +14,8 @@ from pyoxigraph import Quad
 from quadrill.store.documents.own_terms import with_own_blank_nodes
 from quadrill.store.errors import LimitError
 from quadrill.store.pushes.decode import PROV_GENERATED_AT_TIME, BadElement, Decoded
+from quadrill.store.pushes.receipts import PushReceipt, Receipts
+from quadrill.store.registry.admission import checked
 from quadrill.store.registry.records import Stamping, StreamRecord
 
 from ..clock import Clock
@@ -21,9 +23,7 @@ from ..durable.records import note_input
 from ..durable.turns import InputTurn, TurnQueue, weight_of
 from ..inputs import Advance, Arrival, Element, LogRecord, StreamInput, StreamTime
 from ..settings import EngineSettings
-from .checks import checked
 from .dead_letters import DeadLetter, DeadLetters
-from .receipts import PushReceipt, Receipts
 
 _FIGURES = "seen floor idle next_seq accepted late dropped refused last_input_ms derived promised".split()
 _figures_of = attrgetter(*_FIGURES)

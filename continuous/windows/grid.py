@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from ..algebra.reports import Interval
 from ..inputs import Element
 from .operator import ORDER, WindowOperator, WindowState
-from .reports import Interval
 
 
 @dataclass(slots=True)

@@ -8,10 +8,10 @@ from copy import copy
 from dataclasses import dataclass, field, fields
 from typing import Self
 
+from ..algebra.reports import Interval
+from ..expressions.element_keys import Key, KeysOf, order_of
 from ..inputs import Element
-from .keys import Key, KeysOf, order_of
 from .operator import ORDER, WindowOperator, WindowState
-from .reports import Interval
 
 
 @dataclass(slots=True)

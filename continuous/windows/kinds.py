@@ -13,11 +13,11 @@ from typing import cast
 from quadrill.store.documents.times import show_duration
 
 from ..algebra.query import Sequence, WindowSpec
+from ..expressions.element_keys import keys_of
 from ..language.windows import WindowWord, add_word, remove_word
 from .counting import BatchWindow, ElementsWindow, TriplesWindow
 from .grid import GridWindow
 from .keyed import LatestWindow, SessionWindow
-from .keys import keys_of
 from .operator import AllWindow, PastWindow, RangeWindow, WindowOperator
 from .sequence import SequenceWindow, StepInput
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any, Self, TypeAlias
 
+from ..algebra.reports import Interval
 from ..inputs import Element
 from .encoded import EncodedContent
 from .live import ContentSnapshot, LiveQuads
-from .reports import Interval
 
 LiveContent: TypeAlias = LiveQuads | EncodedContent
 """What a window keeps of the elements in it, as quads or as term ids."""

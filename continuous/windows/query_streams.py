@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 from pyoxigraph import NamedNode
 
 from ..algebra.query import WindowDeclaration
+from ..algebra.reports import Interval
 from ..inputs import NEVER, Advance, Arrival, Element, Idle, StreamInput, StreamTime
 from ..rows import Delta
 from .counting import BatchState, ElementsState, Triples, TriplesState
@@ -29,7 +30,6 @@ from .keyed import KeyedState, SessionState
 from .kinds import kind_of
 from .live import ContentSnapshot, LiveQuads, TimesSnapshot
 from .operator import EVENT_TIME, ORDER, LiveContent, PastState, RangeState, WindowOperator, WindowState
-from .reports import Interval
 from .sequence import SequenceState, SequenceWindow, StepInput
 
 ContentOf = Callable[[NamedNode], LiveContent]

@@ -20,6 +20,7 @@ from copy import copy
 from itertools import groupby
 
 from ..algebra.query import WindowDeclaration
+from ..algebra.reports import Cause, Evaluation, Interval, Report, Skipped, Step
 from ..inputs import NEVER, Advance, Arrival, Element, Idle, StreamInput
 from .operator import EVENT_TIME, WindowOperator
 from .query_streams import (
@@ -31,7 +32,6 @@ from .query_streams import (
     Transaction,
     View,
 )
-from .reports import Cause, Evaluation, Interval, Report, Skipped, Step
 
 _NOT_DUE = (1 << 62, 0)
 

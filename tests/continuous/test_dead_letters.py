@@ -12,10 +12,10 @@ import pytest
 from quadrill.app.describing.queries import describe
 from quadrill.app.describing.streams import describe_stream
 from quadrill.app.feeds.dead_letters import watch_dead_letters
+from quadrill.continuous.algebra.reports import Evaluation
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.queries import running as running_query
 from quadrill.continuous.queries.running import RunningQuery
-from quadrill.continuous.windows.reports import Evaluation
 from quadrill.store.errors import ConflictError, NotFoundError
 from tests.continuous.test_recovery import E, Life
 

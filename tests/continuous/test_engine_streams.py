@@ -12,11 +12,17 @@ from quadrill.app.describing.streams import describe_stream, describe_streams
 from quadrill.continuous.errors import (
     BackPressureError,
     EngineStoppedError,
-    IdempotencyError,
-    LateElementError,
 )
 from quadrill.continuous.lifecycle import stream_service
-from quadrill.store.errors import ConflictError, InputError, LimitError, NotFoundError, RdfSyntaxError
+from quadrill.store.errors import (
+    ConflictError,
+    IdempotencyError,
+    InputError,
+    LateElementError,
+    LimitError,
+    NotFoundError,
+    RdfSyntaxError,
+)
 
 from .engines import DAY, NOW, RANGE, Bench, E, S, bench, tick
 

@@ -17,10 +17,11 @@ from quadrill.app.describing.queries import describe
 from quadrill.app.describing.streams import describe_stream, describe_streams
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
-from quadrill.continuous.errors import FeedGoneError, IdempotencyError
+from quadrill.continuous.errors import FeedGoneError
 from quadrill.continuous.lifecycle import lifecycle as query_life
 from quadrill.store.errors import (
     ConflictError,
+    IdempotencyError,
     QuadrillError,
     StoreFormatError,
     StoreUnwritableError,

@@ -10,9 +10,9 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from quadrill.continuous.algebra.nodes import Var
 from quadrill.continuous.algebra.query import WindowDeclaration, WindowSpec
+from quadrill.continuous.algebra.reports import Evaluation, Report, Skipped
 from quadrill.continuous.inputs import Advance, Arrival, Element, Idle, StreamTime
 from quadrill.continuous.windows.encoded import ElementCoder, EncodedContent
-from quadrill.continuous.windows.reports import Evaluation, Report, Skipped
 from quadrill.continuous.windows.timeline import QueryTimeline
 from quadrill.store.dictionary import TermDictionary
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
+from quadrill.continuous.algebra.reports import Interval
 from quadrill.continuous.output.emission import Moment, SelectEmission
-from quadrill.continuous.windows.reports import Interval
 from quadrill.store.results import one_line, solutions
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)

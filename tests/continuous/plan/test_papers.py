@@ -10,11 +10,11 @@ from pyoxigraph import Literal
 from benchmarks.drive import Driver
 from benchmarks.taxi import Q1, Trip, element_of, trips
 from quadrill.app.describing.operators import tree
+from quadrill.continuous.algebra.reports import Evaluation
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.inputs import Arrival, StreamTime
 from quadrill.continuous.language import parse
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
-from quadrill.continuous.windows.reports import Evaluation
 from quadrill.store.quads.quad_store import QuadStore
 
 DATA = Path(__file__).parents[2] / "data"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
 from quadrill.continuous.algebra.query import WindowDeclaration, WindowSpec
+from quadrill.continuous.algebra.reports import Report, Skipped
 from quadrill.continuous.inputs import Advance, Arrival, Element, Idle, StreamInput, StreamTime
-from quadrill.continuous.windows.reports import Report, Skipped
 from quadrill.continuous.windows.timeline import QueryTimeline
 
 P = NamedNode("urn:p")

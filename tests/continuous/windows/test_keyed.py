@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pyoxigraph import RdfFormat, parse
 
+from quadrill.continuous.expressions.element_keys import keys_of
 from quadrill.continuous.inputs import Element
 from quadrill.continuous.language import parse as parse_query
-from quadrill.continuous.windows.keys import keys_of
 from quadrill.store.errors import QueryTextError, UnsupportedError
 
 from ..engines import Bench, bench

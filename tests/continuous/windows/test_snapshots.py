@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from quadrill.continuous.algebra.nodes import Bgp, TriplePattern, Var
 from quadrill.continuous.algebra.query import WindowSpec
+from quadrill.continuous.algebra.reports import Report
 from quadrill.continuous.windows.encoded import EncodedContent, EngineTerms
 from quadrill.continuous.windows.live import LiveQuads
 from quadrill.continuous.windows.operator import LiveContent
 from quadrill.continuous.windows.query_streams import RECORDS
-from quadrill.continuous.windows.reports import Report
 from quadrill.continuous.windows.timed import TimedContent
 from quadrill.continuous.windows.timeline import QueryTimeline
 from quadrill.store.logs.packing import pack, unpack

@@ -8,9 +8,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from quadrill.store.pushes.decode import BadElement
-
 from ..errors import IdempotencyError
+from .decode import BadElement
 
 
 class PushReceipt(NamedTuple):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from quadrill.store.documents.times import format_instant
-from quadrill.store.errors import InputError
-from quadrill.store.pushes.decode import PROV_GENERATED_AT_TIME, BadElement, Decoded, DecodedElement
-from quadrill.store.registry.records import StreamRecord
-
-from ..errors import LateElementError
+from ..documents.times import format_instant
+from ..errors import InputError, LateElementError
+from ..pushes.decode import PROV_GENERATED_AT_TIME, BadElement, Decoded, DecodedElement
+from .records import StreamRecord
 
 
 def checked(
