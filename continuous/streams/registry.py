@@ -45,8 +45,9 @@ class StreamRegistry:
     known: dict[str, StreamState] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[StreamState]:
-        with self._lock:
-            return iter([state for key, state in self.known.items() if key == state.name])
+        # Without the lock, in one step: the engine's thread looks at all between two turns, and would wait
+        # for those who push, and they for it, at every push.
+        return iter({state.name: state for state in [*self.known.values()]}.values())
 
     def find(self, name_or_iri: str) -> StreamState | None:
         """The stream of a name or an IRI."""
