@@ -26,7 +26,7 @@ from ..clock import Clock
 from ..errors import BackPressureError, EngineStoppedError
 from ..inputs import Element, StreamInput
 
-flat, _statements_of = chain.from_iterable, attrgetter("statements")
+_flat, _statements_of = chain.from_iterable, attrgetter("statements")
 
 
 def weight_of(elements: Sequence[Element]) -> int:
@@ -38,7 +38,7 @@ def weight_of(elements: Sequence[Element]) -> int:
         return 0
     number, first = len(elements), elements[0].statements
     texts: Sequence[str] = first[0] if number == len(first) == 1 else ()
-    texts = texts or [*flat(flat(map(_statements_of, elements)))]
+    texts = texts or [*_flat(_flat(map(_statements_of, elements)))]
     # A statement is four texts.
     kibibytes = (256 // 4 * len(texts) + len("".join(texts))) >> 10
     return kibibytes if kibibytes > number else number

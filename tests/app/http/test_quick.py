@@ -16,6 +16,7 @@ from quadrill.app.http.quick import Later, QuickLane
 from quadrill.app.http.refused import RefusedError
 from quadrill.app.http.wire import WireRequest
 
+Client = tuple[Connection, socket.socket]
 PLAIN = b"GET /one HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
@@ -115,6 +116,21 @@ def test_who_sends_several_requests_at_once_leaves_behind_the_first(lanes: Lanes
     assert connection.next_request() is not None
 
 
+def send_while_busy(
+    lane: QuickLane, before: Client, pair: list[Client], begun: threading.Event, both_sent: threading.Event
+) -> None:
+    """Two clients ask while another one is answered, and get their answers in the round behind that."""
+    for connection, _client in (before, *pair):
+        assert lane.adopt(connection)
+    before[1].sendall(PLAIN)
+    assert begun.wait(5)
+    for _connection, client in pair:
+        client.sendall(PLAIN)
+    both_sent.set()
+    for _connection, client in pair:
+        assert client.recv(10) == b"!"
+
+
 def test_all_that_has_come_is_read_before_any_is_answered(lanes: Lanes) -> None:
     read: list[list[bool]] = []
     begun, both_sent = threading.Event(), threading.Event()
@@ -127,17 +143,8 @@ def test_all_that_has_come_is_read_before_any_is_answered(lanes: Lanes) -> None:
         connection.send(b"!")
         return True
 
-    lane = lanes.lane(answer)
     before, *pair = (lanes.connected() for _ in range(3))
-    for connection, _client in (before, *pair):
-        assert lane.adopt(connection)
-    before[1].sendall(PLAIN)
-    assert begun.wait(5)
-    for _connection, client in pair:
-        client.sendall(PLAIN)
-    both_sent.set()
-    for _connection, client in pair:
-        assert client.recv(10) == b"!"
+    send_while_busy(lanes.lane(answer), before, pair, begun, both_sent)
     assert sorted(map(sum, read)) == [0, 1]
 
 
@@ -158,17 +165,8 @@ def test_what_waits_for_the_log_ends_when_all_of_a_round_is_accepted(lanes: Lane
 
         return end
 
-    lane = lanes.lane(answer)
     before, *pair = (lanes.connected() for _ in range(3))
-    for connection, _client in (before, *pair):
-        assert lane.adopt(connection)
-    before[1].sendall(PLAIN)
-    assert begun.wait(5)
-    for _connection, client in pair:
-        client.sendall(PLAIN)
-    both_sent.set()
-    for _connection, client in pair:
-        assert client.recv(10) == b"!"
+    send_while_busy(lanes.lane(answer), before, pair, begun, both_sent)
     assert order == ["accept", "accept", "end", "end"]
 
 
