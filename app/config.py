@@ -287,6 +287,9 @@ class Settings:
     )
 
     # running
+    huge_pages: bool = _setting(
+        True, "", "Ask Linux for pages of 2 MB for the memory of the server once it takes 256 MB."
+    )
     access_log: str = _setting(
         "", "file", "Log of requests, one line each; `-` is standard error, empty is none."
     )

@@ -19,16 +19,20 @@ from quadrill.store.quads.rates import Rate
 from .describing.figures import QueryFigures, query_figures
 from .evaluation.endpoint import SparqlEndpoint
 from .feeds.fanout import Fanout
+from .upkeep.huge_pages import HugePages
 
 
 class ServiceFigures(Collector):
     """The figures of store, engine and fan-out; nothing here counts quads one by one."""
 
-    def __init__(self, store: QuadStore, engine: Engine, endpoint: SparqlEndpoint, fanout: Fanout) -> None:
+    def __init__(
+        self, store: QuadStore, engine: Engine, endpoint: SparqlEndpoint, fanout: Fanout, pages: HugePages
+    ) -> None:
         self._store = store
         self._engine = engine
         self._endpoint = endpoint
         self._fanout = fanout
+        self._pages = pages
         # Memory, CPU time and open files of the process, under the names that all programs have.
         self._process = ProcessCollector(registry=None)
 
@@ -65,6 +69,9 @@ class ServiceFigures(Collector):
         yield from _of_journal(self._engine.journal_state())
         yield from _of_streams(figures.streams)
         yield from _of_queries(queries)
+        yield _gauge(
+            "quadrill_huge_pages_bytes", "Memory in pages of 2 MB at the last look.", self._pages.held
+        )
         yield from self._process.collect()
 
 

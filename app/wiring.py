@@ -40,6 +40,7 @@ from .security import Security
 from .setting_values import SettingsError
 from .upkeep.backup import remove_outgoing
 from .upkeep.history import History
+from .upkeep.huge_pages import HugePages
 from .upkeep.jobs import JobQueue
 
 log = logging.getLogger("quadrill.app")
@@ -64,6 +65,7 @@ class Services:
     connectors: Connectors
     pushes: PushLoop
     history: History
+    pages: HugePages
     closed: bool = False
     engine_ended: bool | None = None
 
@@ -77,6 +79,7 @@ class Services:
         self.connectors.start()
         if self.engine.settings.threaded:
             self.history.start()
+            self.pages.start()
 
     def cancel(self) -> None:
         """A stop has waited long enough: evaluations are ended, and who waits for the engine is told."""
@@ -88,7 +91,9 @@ class Services:
         if self.closed:
             return
         self.closed = True
-        self._each(self.history.stop, self.jobs.close, self.connectors.close, self.pushes.close)
+        self._each(
+            self.history.stop, self.pages.stop, self.jobs.close, self.connectors.close, self.pushes.close
+        )
         self._stop_engine(at_once=False)
         self._each(self.changes.close, self.fanout.stop, self.workers.close)
         if self.engine_ended:
@@ -146,7 +151,8 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
         prefixes = PrefixTable(registry)
         endpoint = SparqlEndpoint(store, settings, prefixes, workers)
         metrics = RequestMetrics()
-        metrics.registry.register(ServiceFigures(store, engine, endpoint, fanout))
+        pages = HugePages(wanted=settings.huge_pages)
+        metrics.registry.register(ServiceFigures(store, engine, endpoint, fanout, pages))
         services = Services(
             settings,
             store,
@@ -163,6 +169,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             Connectors(engine, registry, settings, clock.now_ms),
             PushLoop(engine),
             History(engine, clock.now_ms),
+            pages,
         )
         undo.pop_all()
     return services

@@ -6,11 +6,11 @@
 Data: people with a name and a city, cities with a country. The part is a person's name and the country of her
 city, two joins. A commit moves people to other cities; it is taken into the table as deltas or, when it is
 large, by reading the table anew in the background. Each size has a process of its own, with collections of
-garbage as in a server; ``--disk`` keeps the store in a folder. Another query of the engine gets an event
-every 20 ms while the tables are made: the longest time until such an event is through is a pause that the
-registration makes for others. Milliseconds of wall clock and of CPU, the latter of all threads together.
-``--restart`` measures the start of an engine over a folder on disk instead, with the rows of the part on disk
-and without.
+garbage and pages of memory as in a server; ``--disk`` keeps the store in a folder. Another query of the
+engine gets an event every 20 ms while the tables are made: the longest time until such an event is through is
+a pause that the registration makes for others. Milliseconds of wall clock and of CPU, the latter of all
+threads together. ``--restart`` measures the start of an engine over a folder on disk instead, with the rows
+of the part on disk and without.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from typing import Any
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from quadrill.app.upkeep.garbage import YoungCollections
+from quadrill.app.upkeep.huge_pages import HugePages, available
 from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.store.logs.journal import Journal
@@ -275,9 +276,10 @@ def measured(triples: int, quads: Sequence[int], folder: Path | None) -> dict[st
     gc.collect()
     held = resident_mb() - before
     print(f"{triples:,} triples: {registered}, {held:,.0f} MB", flush=True)
+    huge = HugePages(rests=0).look() if available() else 0  # a server's thread has done it after a while
     run.probe(200)
     probe = median(run.probe(500) for _ in range(5))
-    print(f"  probe {probe:.1f} us", flush=True)
+    print(f"  probe {probe:.1f} us, {huge / 1e6:,.0f} MB in huge pages", flush=True)
     lines = []
     for number in quads:
         if number // 2 > run.people:

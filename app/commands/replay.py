@@ -95,6 +95,7 @@ def _registered(members: dict[str, Any], static: list[str]) -> Iterator[Engine]:
         for warning in describe(services.engine, NAME)["warnings"]:
             print(f"# warning: {warning}", file=sys.stderr, flush=True)
         collections.start()
+        services.pages.start()
         yield services.engine
     finally:
         collections.stop()
