@@ -1,10 +1,11 @@
 """The DEBS 2015 Grand Challenge: reports a second and delay of an output line, by query and length of window.
 
-Run: ``python -m benchmarks.debs [--reports N] [--rate N]``. Reports come one after the other, as ``quadrill
-run --format debs`` feeds them: one push each through the whole engine in memory, and a listener that writes
-a line whenever the list changed. Q1, Q2 and both at once, over 30, 60, 120 and 240 minutes (Q2's first
-window is half of that); the windows are full before the clock is started. The delay is that of the
-challenge, from the reading of a report to the writing of its line. Recomputation is timed on single
+Run: ``python -m benchmarks.debs [--reports N] [--rate N] [--alone]``. Reports come one after the other, as
+``quadrill run --format debs`` feeds them: one push each through the whole engine in memory, up to 64 in line,
+and a listener that writes a line whenever the list changed. Q1, Q2 and both at once, over 30, 60, 120 and 240
+minutes (Q2's first window is half of that); the windows are full before the clock is started. The delay is
+that of the challenge, from the reading of a report to the writing of its line, the others in line included;
+with ``--alone`` each report is waited for. CPU time is that of the process. Recomputation is timed on single
 reports, in the evaluator alone, and left out where one report would take longer than ``--patience``
 seconds.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 import argparse
 import io
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from quadrill.app.commands import challenge
@@ -41,10 +42,15 @@ def text_of(name: str, minutes: int) -> str:
     return taxi.with_windows(text, minutes)
 
 
-def run(mode: str, minutes: int, reports: list[challenge.ChallengeReport], filling: int) -> tuple[float, ...]:
-    """Reports a second, CPU µs of a report, mean and 99th percentile of the delay, lines written."""
+def run(
+    mode: str, minutes: int, reports: Sequence[challenge.ChallengeReport], filling: int, line: int
+) -> tuple[float, ...]:
+    """Reports a second, CPU µs of a report, mean and 99th percentile of the delay, lines written.
+
+    ``line``: so many reports are in line at most, 1 where each is waited for.
+    """
     clock = ManualClock(time.time_ns() // 1_000_000)
-    services = open_services(Settings(data=MEMORY, feed_history=100), clock=clock, threaded=False)
+    services = open_services(Settings(data=MEMORY, feed_history=100), clock=clock, threaded=line > 1)
     collections = YoungCollections()
     collections.start()
     try:
@@ -54,22 +60,14 @@ def run(mode: str, minutes: int, reports: list[challenge.ChallengeReport], filli
         for name in MODES[mode]:
             members = {"query": text_of(name, minutes), "name": name} | challenge.OPTIONS
             engine.register(Registration.from_json(members))
-            listeners.append(challenge.Listener(engine.feed(name).subscribe(0), io.StringIO()))
-        delays: list[float] = []
-        begin = cpu = 0.0
-        for number, report in enumerate(reports):
-            if number == filling:
-                begin, cpu = time.perf_counter(), time.thread_time()
-            read_at = time.perf_counter()
-            engine.push(taxi.STREAM, report.graph, "application/n-triples", at=report.at, wait=True)
-            for listener in listeners:
-                before, spent = listener.written, listener.delay_ms
-                listener.after(report, read_at)
-                if number >= filling and listener.written > before:
-                    delays.append(listener.delay_ms - spent)
-        timed = len(reports) - filling
-        seconds, busy = time.perf_counter() - begin, time.thread_time() - cpu
-        delays.sort()
+            listeners.append(challenge.Listener(engine.feed(name), io.StringIO()))
+        challenge.follow(engine, taxi.STREAM, reports[:filling], listeners, line)
+        for listener in listeners:
+            listener.delays.clear()
+        begin, cpu = time.perf_counter(), time.process_time()
+        timed = challenge.follow(engine, taxi.STREAM, reports[filling:], listeners, line)
+        seconds, busy = time.perf_counter() - begin, time.process_time() - cpu
+        delays = sorted(each for listener in listeners for each in listener.delays)
         mean = sum(delays) / len(delays) if delays else 0.0
         last = delays[int(len(delays) * 0.99)] if delays else 0.0
         return timed / seconds, busy / timed * 1e6, mean, last, len(delays)
@@ -88,14 +86,16 @@ def main() -> None:
     parser.add_argument("--reports", type=int, default=1000, help="timed reports of each run")
     parser.add_argument("--rate", type=int, default=70, help="reports a minute; 70 is the challenge's mean")
     parser.add_argument("--patience", type=float, default=20, help="seconds that a recomputation may take")
+    parser.add_argument("--alone", action="store_true", help="wait for the answer to each report")
     options = parser.parse_args()
+    line_of = 1 if options.alone else challenge.LINE
     print(("{:>9}{:>6}" + "{:>20}" * 5).format(*COLUMNS))
     lines = []
     for minutes in WINDOWS:
         filling = options.rate * minutes * 11 // 10
         reports = list(read(filling + options.reports, options.rate))
         for mode in MODES:
-            figures = run(mode, minutes, reports, filling)
+            figures = run(mode, minutes, reports, filling, line_of)
             line = (minutes, mode, *(round(figure, 3) for figure in figures))
             lines.append(line)
             print(f"{minutes:9}{mode:>6}" + "".join(f"{figure:20.3f}" for figure in figures), flush=True)

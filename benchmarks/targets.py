@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+from quadrill.app.commands.challenge import LINE
 from quadrill.app.upkeep.garbage import YoungCollections
 
 from . import debs, http, memory, pauses, report, speed, static_parts
@@ -103,8 +104,9 @@ def challenge(extent: Extent) -> Iterator[Line]:
     filling = 70 * 30 * 11 // 10
     reports = list(debs.read(filling + extent.reports, 70))
     for mode, reach in (("Q1", 20_000), ("Q2", 8_000)):
-        _, microseconds, *_ = debs.run(mode, 30, reports, filling)
-        yield Line(f"DEBS {mode}", "reports/s", reach, "30,000, the paper's", 1e6 / microseconds)
+        line, alone = [debs.run(mode, 30, reports, filling, each)[1] for each in (LINE, 1)]
+        note = f"{1e6 / alone:,.0f} where each report is waited for"
+        yield Line(f"DEBS {mode}", "reports/s", reach, "30,000, the paper's", 1e6 / line, note=note)
 
 
 def requests(extent: Extent) -> Iterator[Line]:

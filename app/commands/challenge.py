@@ -8,7 +8,9 @@ changed the list that the query gives, also within a second:
     pickup_datetime,dropoff_datetime,<the list's rows, column after column>,delay
 
 The two times are those of the report that caused it, rows that the list of ten has not are NULL, and the
-delay is the time in milliseconds from after the report was read to before the line was written.
+delay is the time in milliseconds from after the report was read to before the line was written. Reports do
+not wait for each other's answers: up to `LINE` of them are in line for the engine, whose thread works them
+off together, and a delay has the time of those before and behind it in the line.
 """
 
 from __future__ import annotations
@@ -16,21 +18,25 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, TextIO
 
 from quadrill.continuous.engine import Engine
 from quadrill.store.errors import QuadrillError
-from quadrill.store.feeds.subscription import Subscription
+from quadrill.store.feeds.feed import Feed
+from quadrill.store.feeds.subscription import FeedEvent
 
 LENGTH = 10
+LINE = 64
+"""Reports in line at most until their answers are looked at."""
 NAMESPACE = "http://debs2015.org/taxi#"
 # What the challenge's rules ask of a registration: windows are (now - width, now], a line is a whole list.
 OPTIONS = {"output": "rstream", "bounds": "open-closed"}
 
+_SLIDING = {"all", "now", "range", "triples"}
 _FIELDS = 17
 _NUMBERS = {"pickLon": 6, "pickLat": 7, "dropLon": 8, "dropLat": 9, "fare": 11, "tip": 14}
 _XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -103,35 +109,85 @@ def _time(text: str, number: int) -> datetime:
         raise TripError(f"line {number}: {text!r} is no time as in 2013-01-01 00:02:00") from None
 
 
-class Listener:
-    """Writes the output lines of one query and adds up their delays."""
+def in_line(described: dict[str, Any]) -> int:
+    """How many reports may be in line for a query: several where each has an answer of its own time."""
+    every = described["form"] == "select" and not described["non_empty"] and described["once_per"] is None
+    slide = {window["kind"] for window in described["windows"]} <= _SLIDING
+    return LINE if every and slide and described["report"] == "on-content-change" else 1
 
-    def __init__(self, subscription: Subscription, output: TextIO) -> None:
-        self.written = 0
-        self.delay_ms = 0.0
-        self._subscription = subscription
+
+class Listener:
+    """Writes the output lines of one query and keeps their delays, in milliseconds.
+
+    It takes all events of its feed, however many come between two looks, as after a silence.
+    """
+
+    members = 1
+
+    def __init__(self, feed: Feed, output: TextIO) -> None:
+        self.delays: list[float] = []
         self._output = output
+        self._events: deque[FeedEvent] = deque()
+        # Reports that were pushed, with when they had been read.
+        self._waiting: deque[tuple[ChallengeReport, float]] = deque()
         self._shown: list[dict[str, Any]] = []
         # The list of the answer looked at last, as it was told.
         self._told = ""
+        feed.join(self, None, 0)
 
-    def after(self, report: ChallengeReport, read_at: float) -> None:
-        """A report was processed; ``read_at`` is the reading of `time.perf_counter` when it had been read."""
-        answers = [event.data for event in self._subscription.take() if event.kind == "answer"]
-        told = answers[-1].partition(',"head":')[2] if answers else self._told
+    def expect(self, report: ChallengeReport, read_at: float) -> None:
+        """A report is pushed; ``read_at`` is the reading of `time.perf_counter` when it had been read."""
+        self._waiting.append((report, read_at))
+
+    def look(self) -> None:
+        """All reports so far were processed: write what they have changed.
+
+        An answer is that of the first report in line with its time; those between are expiries, whose lists
+        stand for no report. What is told last is what the last report has led to.
+        """
+        events, waiting, answer = self._events, self._waiting, ""
+        while events:
+            _, kind, data = events.popleft()
+            if kind != "answer":
+                continue
+            answer, at = data, int(data[len('{"at":') : data.index(",")])
+            if len(waiting) > 1 and waiting[0][0].at == at:
+                self._changed(answer, *waiting.popleft())
+                answer = ""
+        if answer and waiting:
+            self._changed(answer, *waiting[-1])
+        waiting.clear()
+
+    def _changed(self, answer: str, report: ChallengeReport, read_at: float) -> None:
+        """Write the line of an answer behind a report, where the list is another."""
+        told = answer.partition(',"head":')[2]
         if told == self._told:
             return
         self._told = told
-        document = json.loads(answers[-1])
+        document = json.loads(answer)
         rows = document["results"]["bindings"][:LENGTH]
         if rows == self._shown:
             return
         self._shown = rows
         found = _cells(rows, document["head"]["vars"])
         delay = (time.perf_counter() - read_at) * 1000
-        self.written += 1
-        self.delay_ms += delay
+        self.delays.append(delay)
         self._output.write(",".join([report.pickup, report.dropoff, *found, f"{delay:.3f}"]) + "\n")
+
+    # --- called by the feed ---------------------------------------------------------------------
+
+    def welcome(self, member: None, first: Sequence[FeedEvent], ended: bool) -> bool:
+        """Take what the feed has so far."""
+        self._events.extend(first)
+        return True
+
+    def offer(self, events: Sequence[FeedEvent]) -> bool:
+        """Take events, in the engine's thread."""
+        self._events.extend(events)
+        return True
+
+    def end(self) -> None:
+        """Nothing more comes."""
 
 
 def _cells(rows: list[dict[str, Any]], names: list[str]) -> list[str]:
@@ -140,14 +196,35 @@ def _cells(rows: list[dict[str, Any]], names: list[str]) -> list[str]:
     return found + ["NULL"] * (LENGTH * len(names) - len(found))
 
 
-def follow(engine: Engine, stream: str, file: Path, listeners: list[Listener]) -> int:
-    """Push every report of a file, one after the other; the number of reports."""
-    number = 0
-    with file.open(encoding="utf-8") as lines:
-        for report in reports(lines):
+def follow(
+    engine: Engine, stream: str, found: Iterable[ChallengeReport], listeners: Sequence[Listener], line: int
+) -> int:
+    """Push every report, up to ``line`` of them before their answers are looked at; the number of reports.
+
+    One that comes too late is alone: its answer has the time of those before it.
+    """
+    number = newest = 0
+    try:
+        for number, report in enumerate(found, start=1):
             read_at = time.perf_counter()
-            engine.push(stream, report.graph, "application/n-triples", at=report.at, wait=True)
+            late = report.at < newest
+            if late:
+                engine.sync()
+                _look(listeners)
             for listener in listeners:
-                listener.after(report, read_at)
-            number += 1
+                listener.expect(report, read_at)
+            # The first one waits for static parts as well.
+            wait = late or (number - 1) % line == 0
+            engine.push(stream, report.graph, "application/n-triples", at=report.at, wait=wait)
+            if wait:
+                _look(listeners)
+            newest = max(newest, report.at)
+    finally:
+        engine.sync()
+        _look(listeners)
     return number
+
+
+def _look(listeners: Iterable[Listener]) -> None:
+    for listener in listeners:
+        listener.look()

@@ -18,7 +18,6 @@ from quadrill.continuous.engine import Engine
 from quadrill.continuous.language.registration import Registration
 from quadrill.store.documents.statements import lines_of
 from quadrill.store.errors import QuadrillError
-from quadrill.store.feeds.subscription import Subscription
 from quadrill.store.formats import guess_rdf_format
 from quadrill.store.pushes.decode import DecodedElement, DecodeOptions, decode
 from quadrill.store.quads.quad_store import QuadStore
@@ -60,12 +59,12 @@ def run_recorded(
         members["dialect"] = dialect
     if form == "debs":
         members |= challenge.OPTIONS
-    with _registered(members, static) as engine:
+    with _registered(members, static, threaded=form == "debs") as engine:
         _check_streams(engine, streams, form)
-        subscription = engine.feed(NAME).subscribe(0)
         if form == "debs":
-            _challenge(engine, subscription, streams)
+            _challenge(engine, streams)
         else:
+            subscription = engine.feed(NAME).subscribe(0)
             _play(engine, streams)
             if until is not None:
                 for stream in streams:
@@ -80,12 +79,12 @@ def run_recorded(
 
 
 @contextmanager
-def _registered(members: dict[str, Any], static: list[str]) -> Iterator[Engine]:
-    """An engine in memory that has the query."""
+def _registered(members: dict[str, Any], static: list[str], *, threaded: bool) -> Iterator[Engine]:
+    """An engine in memory that has the query; ``threaded``: it works beside the one who pushes."""
     settings = Settings(
         data=MEMORY, max_queue_elements=1 << 30, max_push_elements=1 << 30, feed_history=1 << 30
     )
-    services = open_services(settings, clock=ManualClock(time.time_ns() // 1_000_000), threaded=False)
+    services = open_services(settings, clock=ManualClock(time.time_ns() // 1_000_000), threaded=threaded)
     collections = YoungCollections()
     try:
         services.engine.start()
@@ -145,15 +144,17 @@ def _play(engine: Engine, streams: dict[str, Path]) -> None:
         engine.push(stream, body, media_type, wait=True)
 
 
-def _challenge(engine: Engine, subscription: Subscription, streams: dict[str, Path]) -> None:
+def _challenge(engine: Engine, streams: dict[str, Path]) -> None:
     ((stream, file),) = streams.items()
-    listener = challenge.Listener(subscription, sys.stdout)
+    listener = challenge.Listener(engine.feed(NAME), sys.stdout)
+    line = challenge.in_line(describe(engine, NAME))
     begin = time.perf_counter()
-    number = challenge.follow(engine, stream, file, [listener])
-    seconds = time.perf_counter() - begin
-    mean = listener.delay_ms / listener.written if listener.written else 0.0
+    with file.open(encoding="utf-8") as lines:
+        number = challenge.follow(engine, stream, challenge.reports(lines), [listener], line)
+    seconds, delays = time.perf_counter() - begin, listener.delays
+    mean = sum(delays) / len(delays) if delays else 0.0
     print(
-        f"{number} reports in {seconds:.2f} s, {listener.written} lines, mean delay {mean:.3f} ms",
+        f"{number} reports in {seconds:.2f} s, {len(delays)} lines, mean delay {mean:.3f} ms",
         file=sys.stderr,
     )
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import random
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks import challenge
 from benchmarks.taxi import Trip, csv_of, trips, with_windows
 from quadrill.app.cli import main
+from quadrill.app.commands import challenge as feeder
+from quadrill.app.commands import replay
+from quadrill.app.describing.queries import describe
 
 QUERIES = Path(__file__).parents[2] / "benchmarks"
 COLUMNS = {"q1": 2, "q2": 4}
@@ -147,6 +152,48 @@ def _check(
     assert [line[:-1] for line in printed] == expected
     assert all(float(line[-1]) > 0 for line in printed), "the last column is the delay in milliseconds"
     return len(expected)
+
+
+def _lines(text: str, reports: list[Trip], line: int | None) -> list[list[str]]:
+    """The output lines without delays; ``line``: reports in line, None for as many as the query lets."""
+    with replay._registered(
+        {"query": text, "name": replay.NAME} | feeder.OPTIONS, [], threaded=True
+    ) as engine:
+        output = io.StringIO()
+        listener = feeder.Listener(engine.feed(replay.NAME), output)
+        line = line or feeder.in_line(describe(engine, replay.NAME))
+        feeder.follow(engine, "Taxi", feeder.reports(map(csv_of, reports)), [listener], line)
+    return [each.split(",")[:-1] for each in output.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("seed", range(3))
+def test_reports_in_line_have_the_lines_of_reports_that_are_waited_for(name: str, seed: int) -> None:
+    """Also reports that come too late, and expiries of a silence with more of them than a line has."""
+    reports, chance = _rough(seed, 200), random.Random(seed)
+    for place in range(0, 190, 5):
+        if chance.random() < 0.5:
+            reports[place], reports[place + 3] = reports[place + 3], reports[place]
+    reports[100:] = [replace(trip, dropoff=trip.dropoff + 3600) for trip in reports[100:]]
+    text = with_windows((QUERIES / f"debs2015-{name}.cqels").read_text("utf-8"), 4)
+    one_by_one = _lines(text, reports, 1)
+    assert len(one_by_one) > 80
+    for line in (2, 7, None):
+        assert _lines(text, reports, line) == one_by_one
+
+
+@pytest.mark.parametrize(
+    ("changed", "line"),
+    [({}, feeder.LINE), ({"non_empty": True}, 1), ({"report": "on-window-close"}, 1), ({"form": "ask"}, 1)],
+)
+def test_reports_are_in_line_where_each_has_an_answer(changed: dict[str, Any], line: int) -> None:
+    text = (QUERIES / "debs2015-q1.cqels").read_text("utf-8")
+    members = {"query": text, "name": replay.NAME} | feeder.OPTIONS
+    with replay._registered(members, [], threaded=False) as engine:
+        described = describe(engine, replay.NAME)
+    assert feeder.in_line(described | changed) == line
+    grid = [each | {"kind": "grid"} for each in described["windows"]]
+    assert feeder.in_line(described | {"windows": grid}) == 1
 
 
 @pytest.mark.parametrize(
