@@ -25,6 +25,7 @@ import time
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -63,11 +64,13 @@ def lives(person: int, city: int) -> Quad:
 
 def data(people: int) -> Iterator[Quad]:
     """Two triples a person, one a city."""
-    for city in range(CITIES):
-        yield Quad(iri(f"c{city}"), iri("in"), iri(f"l{city % 50}"), DEFAULT)
-    for person in range(people):
-        yield Quad(iri(f"p{person}"), iri("name"), Literal(f"person number {person}"), DEFAULT)
-        yield lives(person, person % CITIES)
+    cities, name, lives_in = [iri(f"c{city}") for city in range(CITIES)], iri("name"), iri("city")
+    for number, city in enumerate(cities):
+        yield Quad(city, iri("in"), iri(f"l{number % 50}"), DEFAULT)
+    for number in range(people):
+        person = iri(f"p{number}")
+        yield Quad(person, name, Literal(f"person number {number}"), DEFAULT)
+        yield Quad(person, lives_in, cities[number % CITIES], DEFAULT)
 
 
 class Pulse:
@@ -276,8 +279,7 @@ def measured(triples: int, quads: Sequence[int], folder: Path | None) -> dict[st
     gc.collect()
     held = resident_mb() - before
     print(f"{triples:,} triples: {registered}, {held:,.0f} MB", flush=True)
-    huge = HugePages(rests=0).look() if available() else 0  # a server's thread has done it after a while
-    run.probe(200)
+    huge = settle(run)
     probe = median(run.probe(500) for _ in range(5))
     print(f"  probe {probe:.1f} us, {huge / 1e6:,.0f} MB in huge pages", flush=True)
     lines = []
@@ -301,6 +303,39 @@ def measured(triples: int, quads: Sequence[int], folder: Path | None) -> dict[st
         "changes": lines,
         "load": round(os.getloadavg()[0], 1),
     }
+
+
+def settle(run: Run) -> int:
+    """Do what a server's threads have done after a while; bytes in huge pages."""
+    huge = HugePages(rests=0).look() if available() else 0
+    run.probe(200)
+    return huge
+
+
+def probes(sizes: Sequence[int], rounds: int = 40) -> list[tuple[float, ...]]:
+    """Microseconds of an event over each size, round by round: all are there while they take turns."""
+    with ExitStack() as stack:
+        spawned = multiprocessing.get_context("spawn")
+        others = [stack.enter_context(ProcessPoolExecutor(1, spawned)) for _ in sizes]
+        for other, triples in zip(others, sizes, strict=True):
+            other.submit(_stand, triples).result()
+        return [tuple(other.submit(_probed).result() for other in others) for _ in range(rounds)]
+
+
+_STANDING: list[Run] = []
+
+
+def _stand(triples: int) -> None:
+    """In a process of its own: have a run that `_probed` is about."""
+    YoungCollections().start()
+    run = Run(triples)
+    run.register()
+    settle(run)
+    _STANDING.append(run)
+
+
+def _probed() -> float:
+    return _STANDING[-1].probe(500)
 
 
 def resident_mb() -> float:
