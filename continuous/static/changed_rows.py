@@ -23,7 +23,7 @@ from quadrill.store.quads.quad_store import QuadStore
 from ..algebra.nodes import Term, Var
 from ..algebra.triggers import Key, Trigger, can_be_named
 from ..operators.arrangement import key_getter
-from ..rows import EMPTY, Delta, Solution, difference
+from ..rows import Delta, Solution, difference
 from .keyed_rows import KEY_S, TooManyRowsError, rows_with
 from .shared_rows import ids_of
 from .table import FreshRows, Table
@@ -102,7 +102,7 @@ class ChangedRows:
             index = table.indexes.get(places)
             if index is not None and index.made.is_set():
                 for each in ids:
-                    before.update(index.rows.get(each, EMPTY))
+                    before.update(index.get(each))
             else:
                 of = key_getter(places)
                 before.update((row, n) for row, n in table.rows.items() if of(row) in ids)

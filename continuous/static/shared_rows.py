@@ -19,7 +19,7 @@ from pyoxigraph import Triple
 
 from quadrill.store.dictionary import TermDictionary
 
-from ..operators.arrangement import SAMPLE, Arrangement, Index, Key, enter, estimated
+from ..operators.arrangement import SAMPLE, Arrangement, Index, Key, estimated, key_getter
 from ..rows import EMPTY, Delta, IdRow, Solution, merge, negate
 from ..windows.encoded import EngineTerms
 
@@ -47,14 +47,42 @@ def ids_of(dictionary: TermDictionary, rows: Iterable[Solution]) -> list[IdRow]:
 class SharedIndex:
     """Rows by the values of some columns, kept up to date with each change.
 
-    Whoever asks for one first makes it, in any thread; changes that come ``late``, meanwhile, wait.
+    Whoever asks for one first makes it, in any thread; changes that come ``late``, meanwhile, wait. Where a
+    key has one row, once, that row stands for itself: a mapping of one takes three times as much memory.
     """
 
     columns: Columns
     users: int = 0
-    rows: Index = field(default_factory=dict)
+    rows: dict[Key, IdRow | Delta] = field(default_factory=dict)
     late: list[Delta] = field(default_factory=list)
     made: threading.Event = field(default_factory=threading.Event)
+
+    def get(self, key: Key, _: object = None) -> Delta:
+        """The rows with a key and how often each is there."""
+        found = self.rows.get(key, EMPTY)
+        return found if isinstance(found, dict) else {found: 1}
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self.rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def enter(self, change: Delta) -> None:
+        """Add a change."""
+        rows, of = self.rows, key_getter(self.columns)
+        for row, weight in change.items():
+            key = of(row)
+            if weight == 1 and key not in rows:
+                rows[key] = row
+                continue
+            bucket = merge(self.get(key) or {}, {row: weight})
+            if not bucket:
+                del rows[key]
+            elif len(bucket) == 1 and 1 in bucket.values():
+                (rows[key],) = bucket
+            else:
+                rows[key] = bucket
 
 
 class SharedRows:
@@ -153,7 +181,7 @@ class SharedRows:
     def _enter(self, delta: Delta) -> None:
         for index in self.indexes.values():
             if index.made.is_set():
-                enter(index.rows, index.columns, delta)
+                index.enter(delta)
             else:
                 index.late.append(delta)
 
@@ -174,10 +202,10 @@ class SharedRows:
                 copy = dict(self.rows)
             found.users += 1
         if copy is not None:
-            enter(found.rows, columns, copy)
+            found.enter(copy)
             with self.lock:
                 for delta in found.late:
-                    enter(found.rows, columns, delta)
+                    found.enter(delta)
                 found.made.set()
         found.made.wait()
         return found
@@ -201,7 +229,7 @@ class SharedArrangement(Arrangement):
         """Look into rows; from `attach` on their changes wait for the query."""
         super().__init__()
         self.shared = shared
-        self.now: dict[Columns, Index | Behind] = {}
+        self.now: dict[Columns, SharedIndex | Behind] = {}
         self._used: dict[Columns, SharedIndex] = {}
         # What the table has and the query has not taken yet.
         self._ahead = Arrangement()
@@ -235,12 +263,12 @@ class SharedArrangement(Arrangement):
 
     # --- as joins use it ------------------------------------------------------------------------
 
-    def index(self, key: Columns) -> Index | Behind:  # type: ignore[override]
+    def index(self, key: Columns) -> SharedIndex | Behind:  # type: ignore[override]
         """What finds rows by the values of some columns now."""
         used = self._used.get(key)
         if used is None:
             used = self._used[key] = self.shared.acquire(key)
-        found = Behind(used.rows, self._ahead.index(key)) if len(self._ahead) else used.rows
+        found = Behind(used, self._ahead.index(key)) if len(self._ahead) else used
         self.now[key] = found
         return found
 
@@ -258,8 +286,8 @@ class SharedArrangement(Arrangement):
         if not count:
             return 0.0
         known = self.shared.indexes.get(key)
-        if known is not None and known.made.is_set() and known.rows:
-            return count / len(known.rows)
+        if known is not None and known.made.is_set() and len(known):
+            return count / len(known)
         with self.shared.lock:
             some = list(islice(self.shared.rows, SAMPLE))
         return estimated(some, key, count)
@@ -285,13 +313,13 @@ class SharedArrangement(Arrangement):
 class Behind:
     """An index of a table less the changes that a query has not taken yet."""
 
-    def __init__(self, index: Index, ahead: Index) -> None:
+    def __init__(self, index: SharedIndex, ahead: Index) -> None:
         self._index = index
         self._ahead = ahead
 
     def get(self, key: Key, _: object = None) -> Delta:
         """The rows with a key and how often the query sees each."""
-        found = self._index.get(key, EMPTY)
+        found = self._index.get(key)
         ahead = self._ahead.get(key)
         if ahead is None:
             return found
