@@ -131,7 +131,9 @@ class Engine(StreamService, QueryService):
         """Called by the store in a writer's thread: the commit takes its turn as an input."""
         self.parts.rates.take([commit])
         with suppress(EngineStoppedError):
-            self.parts.turns.submit(CommitTurn(commit), "commit", version=commit.version, at=commit.at_ms)
+            turn = CommitTurn(commit)
+            turn.patient = self.parts.threads.beside and not self.parts.sequencer.is_moved_by(commit)
+            self.parts.turns.submit(turn, "commit", version=commit.version, at=commit.at_ms)
             self.parts.sequencer.drain()
 
     def _run(self) -> None:

@@ -27,6 +27,7 @@ from ..errors import BackPressureError, EngineStoppedError
 from ..inputs import Element, StreamInput
 
 _flat, _statements_of = chain.from_iterable, attrgetter("statements")
+_MOST_KEPT_BACK = 64
 
 
 def weight_of(elements: Sequence[Element]) -> int:
@@ -50,6 +51,7 @@ class Turn:
     number: int = 0  # its record in the journal; 0 without a journal
     at: int = 0  # by the wall clock when it got its place: within the turn time stands still
     weight: int = 1  # what its elements count for (`weight_of`), 1 for one without any
+    patient: bool = False  # it moves no query: it may wait for the next turn
     since: float = 0.0  # when it came, by the performance counter
     done: bool = False  # it was worked off, and what it caused is durable and shown
     waiter: threading.Event | None = None  # set then, for the one who waits for it
@@ -103,6 +105,8 @@ class TurnQueue:
         # In a replay: the versions that refreshes of static parts read in the inputs in line, by query.
         self.seen: Mapping[str, int] | None = None
         self.waiting: SimpleQueue[Turn] = SimpleQueue()
+        # Patient turns that are not in line yet: putting one there wakes the engine's thread.
+        self._kept_back: list[Turn] = []
         # Weights of all turns that came and of those that were taken.
         self._came = 0
         self._taken = 0
@@ -129,12 +133,25 @@ class TurnQueue:
         Raises:
             EngineStoppedError: nothing is worked off any more.
         """
-        turn.since = time.perf_counter()
         with self.lock:
             if self.closed:
                 raise EngineStoppedError("the engine is stopped")
+            if turn.patient and len(self._kept_back) < _MOST_KEPT_BACK:
+                self._kept_back.append(turn)
+                return
+            if self._kept_back:
+                self.put_kept_back()
+            turn.since = time.perf_counter()
             self._came += turn.weight
             self.waiting.put(turn)
+
+    def put_kept_back(self) -> None:
+        """Queue the patient turns that were kept back."""
+        with self.lock:
+            kept, self._kept_back = self._kept_back, []
+            for turn in kept:
+                turn.patient = False
+                self.put(turn)
 
     def submit(self, turn: AnyTurn, kind: str, **members: Any) -> AnyTurn:
         """Note a turn in the journal and queue it behind all that was accepted so far."""

@@ -105,6 +105,7 @@ class Router:
     Attributes:
         pending: the queries that cannot begin yet, as their static parts are still being read, by name.
         timetable: what is due by the clock.
+        unfollowing: the queries that have to be told of every commit.
     """
 
     def __init__(
@@ -126,8 +127,7 @@ class Router:
         self.pending: dict[str, Pending] = {}
         self._places: dict[str, int] = {}
         self._count = count()
-        # Queries that have to be told of every commit.
-        self._unfollowing: set[RunningQuery] = set()
+        self.unfollowing: set[RunningQuery] = set()
         # Queries with windows on variable streams, which may read every stream there is.
         self._unbound: dict[RunningQuery, None] = {}
         # The streams that queries make.
@@ -188,7 +188,7 @@ class Router:
         self._attached[running.name] = running
         self._places[running.name] = next(self._count)
         if running.statics is None:
-            self._unfollowing.add(running)
+            self.unfollowing.add(running)
         if not running.prepared.names_its_streams:
             self._unbound[running] = None
         iri = running.prepared.made_stream
@@ -208,7 +208,7 @@ class Router:
             del self._attached[running.name]
             self._leave_group(running)
             del self._places[running.name]
-            self._unfollowing.discard(running)
+            self.unfollowing.discard(running)
             self._unbound.pop(running, None)
             if running.statics is not None:
                 running.statics.stop()
@@ -321,7 +321,7 @@ class Router:
 
     def commit(self, commit: Commit, moved: Iterable[str]) -> None:
         """A new version of the store is an input: of the queries, by name, whose tables it ``moved``."""
-        alone = self._alone(moved, self._unfollowing)
+        alone = self._alone(moved, self.unfollowing)
         self._move(alone, lambda running: running.commit(commit, self._turns.at))
         self._work_off_derived()
 

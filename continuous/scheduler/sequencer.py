@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.feeds.feed import Outbox
 from quadrill.store.quads.views import ViewRegistry
@@ -292,6 +293,11 @@ class Sequencer:
                 self.turns.stages.results.noted.append(time.perf_counter() - began)
                 return
 
+    def is_moved_by(self, commit: Commit) -> bool:
+        """True when the turn of a commit, which is made, has more to do than to note its version."""
+        views = bool(self._views.by_name) and not commit.exact
+        return views or commit.version in self._statics.commits.due or bool(self._router.unfollowing)
+
     def write_what_waits(self) -> None:
         """Write records that nobody waits for, and see whether there is space again after a full disk."""
         journal = self.turns.journal
@@ -311,6 +317,7 @@ class Sequencer:
 
     def look_at_clock(self, every_ms: int) -> float:
         """Do what is due; the seconds until the next look."""
+        self.turns.put_kept_back()
         with self.paused:
             self.write_what_waits()
             self._router.timetable.look(every_ms)

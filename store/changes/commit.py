@@ -84,14 +84,8 @@ class Commit:
         A graph name that appears or goes concerns only readers who did not restrict the predicates. An
         inexact commit concerns every reader of its graphs.
         """
-        if not self.exact:
+        if predicates is None or not self.exact:
             return graphs is None or any(graph_key(name) in self.graphs for name in graphs)
-        if predicates is None:
-            names: set[GraphName] = {quad.graph_name for quad in self.added}
-            names.update(quad.graph_name for quad in self.removed)
-            names.update(self.created)
-            names.update(self.dropped)
-            return bool(names) if graphs is None else not graphs.isdisjoint(names)
         return any(
             quad.predicate in predicates and (graphs is None or quad.graph_name in graphs)
             for quads in (self.added, self.removed)

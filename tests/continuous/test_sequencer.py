@@ -41,6 +41,33 @@ def test_a_backlog_is_settled_in_batches(monkeypatch: pytest.MonkeyPatch) -> Non
         assert len(settled) - before < 50
 
 
+def test_commits_that_move_no_query_wait_for_the_next_turn() -> None:
+    with bench(threaded=True, tick_ms=3_600_000) as b:
+        parts, version = b.engine.parts, b.store.version
+        parts.sequencer.wait_for_all()
+        for number in range(30):
+            b.store.update(f"INSERT DATA {{ <urn:a> <urn:p> {number} }}")
+        assert parts.turns.version == version, "nothing has woken the engine's thread"
+        assert parts.sequencer.call(lambda: parts.turns.version) == version + 30
+        for number in range(30, 200):
+            b.store.update(f"INSERT DATA {{ <urn:a> <urn:p> {number} }}")
+        assert len(parts.turns._kept_back) <= 64
+        parts.sequencer.wait_for_all()
+        assert parts.turns.version == version + 200
+
+
+def test_a_commit_that_moves_a_query_wakes_the_thread() -> None:
+    query = "SELECT ?s ?o { STREAM <urn:s> [RANGE 1h] { ?s <urn:q> ?v } GRAPH <urn:g> { ?s <urn:p> ?o } }"
+    with bench(threaded=True, tick_ms=3_600_000) as b:
+        b.register("joined", query)
+        parts = b.engine.parts
+        parts.sequencer.wait_for_all()
+        b.store.update("INSERT DATA { <urn:elsewhere> <urn:other> 1 }")
+        assert not parts.turns.waiting.qsize() and len(parts.turns._kept_back) == 1
+        b.store.update("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> 1 } }")
+        assert not parts.turns._kept_back
+
+
 def test_several_may_wait_for_one_turn() -> None:
     """As pushes with one Idempotency-Key do."""
     interval = sys.getswitchinterval()
