@@ -7,7 +7,7 @@ from pathlib import Path
 
 from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import DAMAGED, StoreFormatError, StoreUnwritableError
-from quadrill.store.logs.change_log import Retention
+from quadrill.store.logs.history import Retention
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import REGISTRY, Registry, default_url
 from quadrill.store.sparql.guard import TextLimits

@@ -26,7 +26,8 @@ from quadrill.store.changes.counts import bulk_commit, count_store, keys_of_coun
 from quadrill.store.errors import QuadrillError, StoreFormatError
 from quadrill.store.folder import write_format
 from quadrill.store.logs import change_faults
-from quadrill.store.logs.change_log import Retention, SqliteChangeLog
+from quadrill.store.logs.change_log import SqliteChangeLog
+from quadrill.store.logs.history import Retention
 from quadrill.store.logs.marks import Mark
 from quadrill.store.logs.reading import reading
 from quadrill.store.logs.result_log import ResultLog

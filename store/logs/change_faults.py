@@ -11,7 +11,8 @@ from .change_rows import COLUMNS, check_sum
 from .reading import faults_of
 
 FACTS = ("version", "checkpoint", "bytes", "bulk", "identity")
-"""What the table ``meta`` says; with the check sum of these, `EARLIEST` and beginnings of epochs."""
+"""What the table ``meta`` says; with the check sum of these, `EARLIEST` and beginnings of epochs. Version,
+bytes and the counts of graphs are those of the commit at which they were written last, see `facts_of`."""
 EARLIEST = "earliest"
 """The oldest commit kept, 0 for none; a log of an earlier release does not say it."""
 PARTED = "parted "
@@ -25,16 +26,17 @@ def require_sound(db: sqlite3.Connection, path: Path, durable: int) -> None:
         StoreFormatError: it is damaged, or lacks the version that was durable.
         sqlite3.Error, LookupError, ValueError, TypeError: so damaged that it cannot be looked at.
     """
-    meta = facts_of(db)
-    version = meta["version"]
+    meta = stored_facts(db)
+    written = meta["version"]
     if "check" in meta:
         if meta["check"] != sum_of(meta):
             raise damaged(path, "the check sum of its figures is wrong")
         for fault in faults_of(db):
             raise damaged(path, fault)
+    number, oldest, newest = db.execute("SELECT count(*), min(version), max(version) FROM commits").fetchone()
+    version = max(written, newest or 0)
     if version < durable:
         raise behind(path, version, durable)
-    number, oldest, newest = db.execute("SELECT count(*), min(version), max(version) FROM commits").fetchone()
     if newest != version and (number or version):
         raise damaged(path, f"it is at version {version}, its newest commit is {newest}")
     if number and oldest != meta.get(EARLIEST, oldest):
@@ -59,7 +61,15 @@ def faults_of_rows(db: sqlite3.Connection) -> Iterator[str]:
 
 
 def facts_of(db: sqlite3.Connection) -> dict[str, int]:
-    """What a log says of itself: versions, sizes, which history it is."""
+    """What is known of a log: versions, sizes, which history it is."""
+    facts = stored_facts(db)
+    behind_them = "SELECT max(version), sum(bytes) FROM commits WHERE version > ?"
+    newest, size = db.execute(behind_them, (facts["version"],)).fetchone()
+    return facts if newest is None else {**facts, "version": newest, "bytes": facts["bytes"] + size}
+
+
+def stored_facts(db: sqlite3.Connection) -> dict[str, int]:
+    """What a log says of itself, as of the commit at which it was written."""
     return {str(name): int(value) for name, value in db.execute("SELECT name, value FROM meta")}
 
 

@@ -5,7 +5,8 @@
 A commit is in the log before any reader sees it. The quad store (RocksDB, not synced) survives a killed
 process but may lose its newest commits with the power; opening makes every commit after the checkpoint once
 more, in order, which changes nothing where it had been made (`store.recovery`). One SQLite file in WAL mode;
-``synchronous=FULL`` is one fsync per group of commits. Nothing is trimmed that recovery may need.
+``synchronous=FULL`` is one fsync per group of commits. A group is its rows and nothing else: figures and the
+counts of graphs follow from them, and are written now and then. Nothing is trimmed that recovery may need.
 
 SQLite takes a damaged end of its write-ahead log for one that was never written, and does not look into the
 values of its pages. So the newest version is marked beside the file (`marks`), and rows have check sums.
@@ -19,11 +20,12 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Protocol
+from types import MappingProxyType
 
-from ..changes.commit import Commit
+from ..changes.commit import Commit, graph_key
+from ..changes.counts import counts_after, counts_of_keys
 from ..errors import GoneError, StoreError
 from .change_faults import (
     EARLIEST,
@@ -36,110 +38,14 @@ from .change_faults import (
     missing,
     parted_of,
     require_sound,
+    stored_facts,
     sum_of,
 )
 from .change_rows import COLUMNS, check_sum, commit_of, row_of
+from .history import Retention
 from .marks import Mark
 from .reading import reading
 from .room import make_room
-
-
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """The limits on the history that the change log keeps; the newest commit always stays.
-
-    Attributes:
-        max_bytes: of stored change sets.
-        max_age_ms: since the commit.
-    """
-
-    max_bytes: int = 256 * 1024 * 1024
-    max_age_ms: int = 7 * 24 * 3600 * 1000
-
-
-class ChangeLog(Protocol):
-    """The change log as the store uses it, on disk or in memory.
-
-    Methods are called under the writer lock, `after` from any thread.
-    """
-
-    on_disk: bool
-    """True when commits survive the process; the quads must then be flushed before a checkpoint is noted."""
-
-    parted: Mapping[int, int]
-    """The versions at which this folder was a copy of another one, each with the next version since then."""
-
-    @property
-    def version(self) -> int:
-        """The version of the newest commit; it never goes back."""
-        ...
-
-    @property
-    def bulk_pending(self) -> bool:
-        """True when a bulk load was begun and not ended: the stored counts may be wrong."""
-        ...
-
-    @property
-    def checkpoint(self) -> int:
-        """The quads on disk hold every commit up to this version for certain."""
-        ...
-
-    def append(self, commits: Sequence[Commit], counts: Mapping[str, int | None]) -> None:
-        """Make the commits durable together, with the new quad count of each graph they touch (None: gone).
-
-        Raises:
-            StoreUnwritableError: nothing was logged.
-        """
-        ...
-
-    def after(self, version: int, limit: int | None = None, *, listed: bool = True) -> Iterator[Commit]:
-        """The commits after ``version``, oldest first; not ``listed``: their quads are counted only.
-
-        Raises:
-            GoneError: history does not reach back so far.
-        """
-        ...
-
-    def trim(self, now_ms: int) -> None:
-        """Forget what is beyond retention; commits that recovery may need stay."""
-        ...
-
-    def mark_checkpoint(self, version: int) -> None:
-        """Note that the quads on disk hold every commit up to ``version`` for certain."""
-        ...
-
-    def begin_bulk(self) -> None:
-        """Note that a bulk load begins; should it be cut off, opening counts the quads anew."""
-        ...
-
-    def end_bulk(self) -> None:
-        """Note that a bulk load ended without a change."""
-        ...
-
-    def counts(self) -> dict[str, int]:
-        """The stored quad count of each listed graph."""
-        ...
-
-    def replace_counts(self, counts: Mapping[str, int]) -> None:
-        """Store counts taken anew."""
-        ...
-
-    def mark(self, version: int) -> str | None:
-        """Names this history up to a version; None when the commit of that version is not in the log."""
-        ...
-
-    def backup(self, target: Path) -> None:
-        """Write a copy of the log as it is now."""
-        ...
-
-    def begin_epoch(self, version: int) -> None:
-        """The next commit has this version, if it is behind the present one: see ``parted``."""
-        ...
-
-    def close(self) -> None:
-        """Close; the log is not used afterwards."""
-        ...
-
 
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -181,6 +87,9 @@ class SqliteChangeLog:
         self._closed = False
         self._readers_lock = threading.Lock()
         self._marked: tuple[int, str] | None = None
+        self._oldest_ms: int | None = None  # the time of the oldest commit, where it is known
+        # Counts of graphs that are not written yet.
+        self._due: dict[str, int | None] = {}
         with ExitStack() as undo:
             self._mark = Mark(Mark.beside(path))
             undo.callback(self._mark.close)
@@ -206,6 +115,10 @@ class SqliteChangeLog:
             # Nothing lies between the last version of one line and the first of the next.
             following = {first: before + 1 for before, first in self.parted.items()}
             self._earliest = following.get(self._earliest, self._earliest)
+            # A killed process leaves counts as they were some commits ago.
+            behind_them = self.after(stored_facts(self._db)["version"], listed=False)
+            counts = counts_after(counts_of_keys(self.counts()), behind_them)
+            self._due = {graph_key(name): count for name, count in counts.items()}
             undo.pop_all()
 
     def _opened(self) -> dict[str, int]:
@@ -251,10 +164,19 @@ class SqliteChangeLog:
         """See `ChangeLog.append`."""
         rows = [row_of(commit) for commit in commits]
         size = self._meta["bytes"] + sum(int(str(row[-2])) for row in rows)
-        first = {} if self._meta[EARLIEST] else {EARLIEST: commits[0].version}
-        with self._changing(version=commits[-1].version, bytes=size, bulk=0, **first) as db:
-            db.executemany("INSERT INTO commits VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
-            self._write_counts(counts)
+        earliest = self._meta[EARLIEST] or commits[0].version
+        facts = {"version": commits[-1].version, "bytes": size, "bulk": 0, EARLIEST: earliest}
+        follows = not self.bulk_pending and earliest == self._meta[EARLIEST]
+        if follows:
+            try:
+                _insert(self._db, rows)
+            except sqlite3.Error as error:
+                raise log_error(self._path, error) from error
+            self._meta |= facts
+            self._due |= counts
+        else:
+            with self._changing(counts, **facts) as db:
+                _insert(db, rows)
         if self._durable:
             self._mark.note(self.version)
 
@@ -275,9 +197,9 @@ class SqliteChangeLog:
 
     def replace_counts(self, counts: Mapping[str, int]) -> None:
         """See `ChangeLog.replace_counts`."""
-        with self._changing() as db:
-            db.execute("DELETE FROM counts")
-            self._write_counts(counts)
+        gone = dict.fromkeys(self.counts().keys() - counts.keys())
+        with self._changing({**gone, **counts}):
+            pass
 
     def trim(self, now_ms: int) -> None:
         """See `ChangeLog.trim`."""
@@ -299,6 +221,7 @@ class SqliteChangeLog:
         try:
             with self._changing(bytes=kept, earliest=self.parted.get(last, last + 1)) as db:
                 db.execute("DELETE FROM commits WHERE version <= ?", (last,))
+            self._oldest_ms = None
         except StoreError:
             self._earliest = before
             raise
@@ -331,23 +254,28 @@ class SqliteChangeLog:
             self._readers.clear()
 
     def _has_older(self, at_ms: int) -> bool:
-        row = self._db.execute("SELECT at_ms FROM commits ORDER BY version LIMIT 1").fetchone()
-        return row is not None and row[0] < at_ms
+        if self._oldest_ms is None:
+            row = self._db.execute("SELECT at_ms FROM commits ORDER BY version LIMIT 1").fetchone()
+            self._oldest_ms = None if row is None else row[0]
+        return self._oldest_ms is not None and self._oldest_ms < at_ms
 
     @contextmanager
-    def _changing(self, **facts: int) -> Iterator[sqlite3.Connection]:
-        """One transaction, with other facts at its end."""
+    def _changing(
+        self, counts: Mapping[str, int | None] = MappingProxyType({}), /, **facts: int
+    ) -> Iterator[sqlite3.Connection]:
+        """One transaction, with all figures and counts at its end, some of them new."""
         meta = {**self._meta, **facts}
-        changed = {**facts, "check": sum_of(meta)}
+        told = {**meta, "check": sum_of(meta)}
         try:
             self._db.execute("BEGIN IMMEDIATE")
             yield self._db
-            self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(changed.items()))
+            self._write_counts({**self._due, **counts})
+            self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(told.items()))
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             self._roll_back()
             raise log_error(self._path, error) from error
-        self._meta = meta
+        self._meta, self._due = meta, {}
 
     def _write_counts(self, counts: Mapping[str, int | None]) -> None:
         gone = [(graph,) for graph, count in counts.items() if count is None]
@@ -373,6 +301,11 @@ class SqliteChangeLog:
             if digest is not None and digest != check_sum((graph, quads)):
                 raise damaged(self._path, f"the number of quads of {graph} is wrong")
             counts[graph] = quads
+        for graph, due in self._due.items():
+            if due is None:
+                counts.pop(graph, None)
+            else:
+                counts[graph] = due
         return counts
 
     def after(self, version: int, limit: int | None = None, *, listed: bool = True) -> Iterator[Commit]:
@@ -445,3 +378,9 @@ class SqliteChangeLog:
                     reader.close()
                 else:
                     self._readers.append(reader)
+
+
+def _insert(db: sqlite3.Connection, rows: list[tuple[object, ...]]) -> None:
+    """Insert rows of commits by one statement: it is a transaction, unless it stands in one."""
+    values = ",".join(["(?,?,?,?,?,?,?,?,?,?)"] * len(rows))
+    db.execute(f"INSERT INTO commits VALUES {values}", [*chain.from_iterable(rows)])

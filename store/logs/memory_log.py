@@ -10,7 +10,7 @@ from pathlib import Path
 from ..changes.commit import Commit
 from ..errors import GoneError, UnsupportedError
 from .change_faults import gone
-from .change_log import Retention
+from .history import Retention
 
 # What one quad of a kept commit costs in memory, roughly, beside the texts of its subject and object.
 _QUAD_BYTES = 350

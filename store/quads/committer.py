@@ -29,7 +29,7 @@ from ..changes.counts import (
 )
 from ..changes.pending import PendingChanges, StoreView
 from ..errors import StoreError, StoreUnwritableError, UnsupportedError
-from ..logs.change_log import ChangeLog
+from ..logs.history import ChangeLog
 from ..logs.input_log import SPACE
 from ..logs.manifest import note_manifest
 from ..sparql.query import Querier

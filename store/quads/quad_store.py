@@ -26,7 +26,8 @@ from ..errors import (
 )
 from ..folder import DataFolder, mark_as_copy, write_format
 from ..hosts import AllowedHosts
-from ..logs.change_log import ChangeLog, Retention, SqliteChangeLog
+from ..logs.change_log import SqliteChangeLog
+from ..logs.history import ChangeLog, Retention
 from ..logs.manifest import note_manifest, require_manifest
 from ..logs.memory_log import MemoryChangeLog
 from ..remote import Fetcher, http_fetcher

@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
-from quadrill.store.changes.commit import Commit, rdf_patch
+from quadrill.store.changes.commit import Commit, GraphChange, rdf_patch
+from quadrill.store.changes.counts import keys_of_counts
 from quadrill.store.errors import GoneError, StoreFormatError, StoreUnwritableError
-from quadrill.store.logs import room
-from quadrill.store.logs.change_log import Retention
+from quadrill.store.logs import change_faults, room
+from quadrill.store.logs.change_log import SqliteChangeLog
+from quadrill.store.logs.history import Retention
+from quadrill.store.logs.reading import reading
 from quadrill.store.quads.committer import ApplyError
 from quadrill.store.quads.quad_store import QuadStore
 
@@ -277,7 +280,7 @@ def test_a_file_that_is_gone_is_refused(killed: Path) -> None:
     ("change", "match"),
     [
         ("UPDATE meta SET value = value + 1 WHERE name = 'checkpoint'", "check sum of its figures"),
-        ("DELETE FROM commits WHERE version > 20", "its newest commit is 20"),
+        ("DELETE FROM commits WHERE version > 20", "ends at version 20, version 63 was durable"),
         ("UPDATE counts SET quads = quads + 1", "number of quads"),
     ],
 )
@@ -287,6 +290,54 @@ def test_values_that_nobody_wrote_are_refused(killed: Path, change: str, match: 
         database.commit()
     with pytest.raises(StoreFormatError, match=match):
         QuadStore.open(killed)
+
+
+def test_a_newest_commit_that_is_gone_is_damage_without_a_mark(killed: Path) -> None:
+    QuadStore.open(killed).close()
+    (killed / "changes.sqlite.mark").unlink()
+    with closing(sqlite3.connect(killed / "changes.sqlite")) as database:
+        database.execute("DELETE FROM commits WHERE version > 20")
+        database.commit()
+    with pytest.raises(StoreFormatError, match="it is at version 63, its newest commit is 20"):
+        QuadStore.open(killed)
+
+
+def test_figures_and_counts_after_kills_are_those_of_the_newest_commit(tmp_path: Path) -> None:
+    """Commits are logged without them: they are written now and then, as by a flush."""
+
+    def kill(folder: Path, name: str) -> SqliteChangeLog:
+        (tmp_path / name).mkdir()
+        for path in folder.glob("changes.sqlite*"):
+            shutil.copy(path, tmp_path / name)
+        log = SqliteChangeLog(tmp_path / name / "changes.sqlite", durable=True, retention=Retention())
+        with reading(tmp_path / name / "changes.sqlite") as db:
+            newest = db.execute("SELECT max(version), sum(bytes) FROM commits").fetchone()
+            facts = change_faults.facts_of(db)
+            assert newest == (log.version, facts["bytes"]) and facts["version"] == log.version
+        return log
+
+    more, other = quad("more"), NamedNode("http://g/other")
+    with QuadStore.open(tmp_path / "run") as store:
+        for number, act in enumerate(
+            (
+                lambda: store.apply(add=[quad(1), quad(2), Quad(A, P, A), Quad(A, P, A, other)]),
+                lambda: store.apply(remove=[Quad(A, P, A)], create=[NamedNode("http://g/empty")]),
+                store.flush,
+                lambda: store.apply(drop=[other]),
+                lambda: store.apply(add=[Quad(A, P, P)], remove=[quad(1), quad(2)]),
+                lambda: store.bulk_extend([Quad(A, P, Literal("loaded"), other)]),
+                lambda: store.apply(add=[quad(3)], drop=[NamedNode("http://g/empty")]),
+            )
+        ):
+            act()
+            expected = keys_of_counts(store.graph_counts())
+            with closing(kill(tmp_path / "run", f"{number}")) as log:
+                assert (log.version, log.counts()) == (store.version, expected)
+                expected[G.value] = expected.get(G.value, 0) + 1
+                graphs = {G.value: GraphChange(1, 0)}
+                log.append([Commit(log.version + 1, 0, (more,), graphs=graphs)], {G.value: expected[G.value]})
+                with closing(kill(tmp_path / f"{number}", f"{number}again")) as again:
+                    assert (again.version, again.counts()) == (store.version + 1, expected)
 
 
 def test_a_commit_that_nobody_made_is_not_told(killed: Path) -> None:
