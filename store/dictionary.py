@@ -32,9 +32,12 @@ _TYPE_MASK = (1 << TYPE_BITS) - 1
 _MOST, _LEAST = (1 << (VALUE_BITS - 1)) - 1, -(1 << (VALUE_BITS - 1))
 _SCALE_BITS = 5
 _SCALE_MOST = 18
+_SCALE_MASK = (1 << _SCALE_BITS) - 1
 # The least number, by its scale, that is too large to be inside: values in whole 10^-18 have room for more.
 _DECIMAL_ENDS = [10 ** (16 + scale) for scale in range(_SCALE_MOST + 1)]
-_DECIMAL_TEXT = re.compile(r"(-?(?:0|[1-9][0-9]{0,15}))(?:\.([0-9]{1,18}))?\Z").match
+# What a number of each scale is times to be one of whole 10^-18.
+_DECIMAL_UNITS: list[int] = [10 ** (_SCALE_MOST - scale) for scale in range(_SCALE_MOST + 1)]
+_DECIMAL_TEXT = r"(-?(?:0|[1-9][0-9]{0,15}))(?:\.([0-9]{1,18}))?"
 
 _INTEGER, _DECIMAL, _BOOLEAN, _STRING = range(4)
 _STRING_BYTES = 6
@@ -42,6 +45,8 @@ _STRING_BYTES = 6
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 XSD_INTEGER, XSD_DECIMAL = _XSD + "integer", _XSD + "decimal"
 XSD_BOOLEAN, XSD_STRING = _XSD + "boolean", _XSD + "string"
+_IS_DECIMAL = re.compile(_DECIMAL_TEXT).fullmatch
+_IS_WRITTEN_DECIMAL = re.compile(rf'"{_DECIMAL_TEXT}"\^\^<{re.escape(XSD_DECIMAL)}>').fullmatch
 _NODES = {each: NamedNode(each) for each in (XSD_INTEGER, XSD_DECIMAL, XSD_BOOLEAN, XSD_STRING)}
 
 
@@ -103,6 +108,8 @@ class TermDictionary:
         self._left = 0  # what a sweep had to look at behind its last slice
         self.forgotten = 0
         self._lock = threading.RLock()
+        # A cache has an entry for a negative id without having asked for its term.
+        self.met_inline = self._by_id.inline.append
 
     def __len__(self) -> int:
         return len(self.texts) + len(self.settled)
@@ -160,10 +167,6 @@ class TermDictionary:
         """Drop the entries of a cache by id together with the ids."""
         self._caches.append(cache)
 
-    def met_inline(self, term_id: int) -> None:
-        """A cache has an entry for a negative id without having asked for its term."""
-        self._by_id.inline.append(term_id)
-
     # --- sweeping -------------------------------------------------------------------------------
 
     @property
@@ -220,7 +223,9 @@ class TermDictionary:
 
     def take_inline(self) -> list[int]:
         """The negative ids that mappings and caches remember; called by a sweep."""
-        taken, self._by_id.inline = self._by_id.inline, []
+        inline = self._by_id.inline
+        taken = inline[:]
+        del inline[: len(taken)]
         return taken
 
     def young(self) -> list[int]:
@@ -243,7 +248,7 @@ class TermDictionary:
         with self._lock:
             term_id = inline_id(term) if type(term) is Literal else 0
             if term_id:
-                self._by_id.inline.append(term_id)
+                self.met_inline(term_id)
             else:
                 term_id = self.texts[term_text(term) if type(term) is Triple else str(term)]
             if len(self.terms) >= self._by_id.most:
@@ -299,9 +304,8 @@ class _Entering(dict[str, int]):
 
     def __missing__(self, text: str) -> int:
         dictionary = self._dictionary
-        term_id = inline_text_id(text) if text[0] == '"' else 0
-        if term_id:
-            dictionary._by_id.inline.append(term_id)
+        if text[0] == '"' and (term_id := inline_text_id(text)):
+            dictionary.met_inline(term_id)
             dictionary.text_of[term_id] = text
             dictionary.texts[text] = term_id
             return term_id
@@ -316,6 +320,8 @@ class _Entering(dict[str, int]):
 
 def inline_text_id(text: str) -> int:
     """The negative id of a literal by how N-Quads writes it, or 0 as for `inline_id`."""
+    if (decimal := _IS_WRITTEN_DECIMAL(text)) is not None:
+        return _id_of_digits(*decimal.groups(""))
     if "\\" in text:
         return inline_id(term_of(text))
     value, mark, datatype = text.rpartition('"^^<')
@@ -345,7 +351,7 @@ def inline_text(term_id: int) -> tuple[str, str]:
     if kind == _INTEGER:
         return str(_unfold(value)), XSD_INTEGER
     if kind == _DECIMAL:
-        return _decimal_text(_unfold(value >> _SCALE_BITS), value & ((1 << _SCALE_BITS) - 1)), XSD_DECIMAL
+        return _decimal_text(_unfold(value >> _SCALE_BITS), value & _SCALE_MASK), XSD_DECIMAL
     if kind == _BOOLEAN:
         return ("false", "true")[value], XSD_BOOLEAN
     return (value >> 3).to_bytes(value & 7, "big").decode("ascii"), XSD_STRING
@@ -379,16 +385,19 @@ def decimal_id(mantissa: int, scale: int) -> int:
 
     The term has ``scale`` digits behind the point: in the store's form the least that it needs.
     """
-    if scale > _SCALE_MOST or not -_DECIMAL_ENDS[scale] < mantissa < _DECIMAL_ENDS[scale]:
+    if scale > _SCALE_MOST or not -(end := _DECIMAL_ENDS[scale]) < mantissa < end:
         return 0
-    folded = mantissa << 1 if mantissa >= 0 else ((-mantissa) << 1) - 1
-    return ~((((folded << _SCALE_BITS) | scale) << TYPE_BITS) | _DECIMAL)
+    return ~(((mantissa << 1 ^ -(mantissa < 0)) << _SCALE_BITS | scale) << TYPE_BITS | _DECIMAL)
 
 
-def inline_decimal(term_id: int) -> tuple[int, int] | None:
-    """Mantissa and scale of the xsd:decimal in a negative id; None for a term of another type."""
-    bits = ~term_id >> TYPE_BITS if ~term_id & _TYPE_MASK == _DECIMAL else None
-    return None if bits is None else (_unfold(bits >> _SCALE_BITS), bits & ((1 << _SCALE_BITS) - 1))
+def inline_decimal(term_id: int) -> int | None:
+    """The xsd:decimal in a negative id, times 10^18; None for a term of another type."""
+    bits = ~term_id
+    if bits & _TYPE_MASK != _DECIMAL:
+        return None
+    bits >>= TYPE_BITS
+    folded = bits >> _SCALE_BITS
+    return (folded >> 1 ^ -(folded & 1)) * _DECIMAL_UNITS[bits & _SCALE_MASK]
 
 
 def inline_integer(term_id: int) -> int | None:
@@ -398,11 +407,14 @@ def inline_integer(term_id: int) -> int | None:
 
 def _decimal_id(text: str) -> int:
     """Text that `_decimal_text` gives back: no plus sign, no zeros in front, no negative zero."""
-    if (match := _DECIMAL_TEXT(text)) is None:
-        return 0
-    whole, fraction = match.groups("")
+    match = _IS_DECIMAL(text)
+    return 0 if match is None else _id_of_digits(*match.groups(""))
+
+
+def _id_of_digits(whole: str, fraction: str) -> int:
+    """The id of a decimal by its digits before and behind the point."""
     mantissa = int(whole + fraction)
-    return decimal_id(mantissa, len(fraction)) if mantissa or text[0] != "-" else 0
+    return decimal_id(mantissa, len(fraction)) if mantissa or whole[0] != "-" else 0
 
 
 def _string_id(text: str) -> int:

@@ -7,7 +7,7 @@ A running value, an `Accumulator`, takes values back and gives at any moment exa
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -177,31 +177,42 @@ class Sum(Accumulator):
 
 
 class Ordered(Accumulator):
-    """Values in term order; of equal ones the total order decides, never the order of arrival."""
+    """Values in term order; of equal ones the total order decides, never the order of arrival.
 
-    __slots__ = ("_errors", "_keys", "_sorted")
+    ``_sorted`` are the keys of the values, ``_ids`` their ids. Only where two keys are equal is the total
+    order asked, so that most numbers are known by one key.
+    """
+
+    __slots__ = ("_errors", "_ids", "_keys", "_sorted")
 
     def __init__(self, tools: Tools) -> None:
         self._keys = tools.keys
         self._errors = 0
-        self._sorted: list[tuple[Key, int]] = []
+        self._sorted: list[Key] = []
+        self._ids: list[int] = []
 
     def take(self, value: Any, weight: int) -> None:
         """Insert the value, or remove it."""
         if not value:
             self._errors += weight
             return
-        entry = (self._keys.total(value), value)
-        if weight > 0:
-            for _ in range(weight):
-                insort(self._sorted, entry)
-        else:
-            place = bisect_left(self._sorted, entry)
-            del self._sorted[place : place - weight]
+        key, ids = self._keys.value(value), self._ids
+        place = bisect_right(self._sorted, key)
+        if weight < 0:
+            while ids[place - 1] != value:
+                place -= 1
+            del self._sorted[place + weight : place], ids[place + weight : place]
+            return
+        while place and ids[place - 1] != value and self._sorted[place - 1] == key:
+            if self._keys.total(ids[place - 1]) < self._keys.total(value):
+                break
+            place -= 1
+        self._sorted[place:place] = [key] * weight
+        ids[place:place] = [value] * weight
 
     def ids(self) -> Iterable[int]:
         """The term ids that it holds."""
-        return [term_id for _, term_id in self._sorted]
+        return list(self._ids)
 
 
 class Extreme(Ordered):
@@ -217,9 +228,9 @@ class Extreme(Ordered):
 
     def result_id(self, values: ValueTable) -> int:
         """The id of the result, one of those held."""
-        if not self._sorted or (self._strict and self._errors):
+        if not self._ids or (self._strict and self._errors):
             return 0
-        return self._sorted[self._place][1]
+        return self._ids[self._place]
 
 
 class Median(Ordered):
@@ -238,12 +249,13 @@ class Median(Ordered):
 
     def result_id(self, values: ValueTable) -> int:
         """The middle one of those held, or the id of the mean."""
-        middle, odd = divmod(len(self._sorted), 2)
-        if self._errors or not self._sorted:
+        ids = self._ids
+        middle, odd = divmod(len(ids), 2)
+        if self._errors or not ids:
             return 0
         if odd:
-            return self._sorted[middle][1]
-        pair = [term_id for _, term_id in self._sorted[middle - 1 : middle + 1]]
+            return ids[middle]
+        pair = ids[middle - 1 : middle + 1]
         low, high = values[pair[0]], values[pair[1]]
         if type(low) in _EXACT_KINDS and type(high) in _EXACT_KINDS:
             return values.id_of(Decimal18(_divided(_scaled(low) + _scaled(high), 2)))

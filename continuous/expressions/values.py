@@ -39,6 +39,7 @@ INTEGER_LIMIT: Final = 2**63
 DECIMAL_LIMIT: Final = 2**127
 _ESCAPED = re.compile(r'["\\]').search
 _POWERS = [10**n for n in range(19)]
+_MOST_COMPUTED = 4096
 
 _INTEGER = NamedNode(XSD + "integer")
 _DECIMAL = NamedNode(XSD + "decimal")
@@ -139,14 +140,15 @@ class ValueTable(dict[int, Maybe]):
     def __init__(self, dictionary: TermDictionary) -> None:
         super().__init__()
         self.dictionary = dictionary
+        self._computed: dict[int, int] = {}
         self[0] = None
         dictionary.forget_with(self)
 
     def __missing__(self, term_id: int) -> Maybe:
         if term_id > 0:
             value: Maybe = value_of(self.dictionary.terms[term_id])
-        elif (decimal := inline_decimal(term_id)) is not None:
-            value = Decimal18(decimal[0] * _POWERS[18 - decimal[1]])
+        elif (scaled := inline_decimal(term_id)) is not None:
+            value = Decimal18(scaled)
             self.dictionary.met_inline(term_id)
         elif (value := inline_integer(term_id)) is not None:
             self.dictionary.met_inline(term_id)
@@ -168,11 +170,10 @@ class ValueTable(dict[int, Maybe]):
         """The id of a value; None (an error, unbound) is 0."""
         kind = type(value)
         if kind is Decimal18:
-            # Most numbers have ids that can be told from the value alone.
-            found = _id_of_decimal(value)  # type: ignore[arg-type]  # its kind
-            if not found:
-                found = self.dictionary.texts[f'"{decimal_text(value)}{_DECIMAL_END}']  # type: ignore[arg-type]
-                self[found] = value
+            # Most numbers have ids that can be told from the value alone, and many come again: cells, means.
+            found = self._computed.get(value)  # type: ignore[arg-type]  # its kind
+            if found is None:
+                found = self._id_of_new(value)  # type: ignore[arg-type]
             return found
         if kind is int and (found := integer_id(value)):  # type: ignore[arg-type]
             return found
@@ -182,9 +183,21 @@ class ValueTable(dict[int, Maybe]):
             return self.dictionary.texts[f'"{value}"']
         return self.dictionary.ids[term_of(value)]
 
+    def _id_of_new(self, value: Decimal18) -> int:
+        """The id of a decimal, which is remembered where it has its number inside."""
+        if not (found := _id_of_decimal(value)):
+            found = self.dictionary.texts[f'"{decimal_text(value)}{_DECIMAL_END}']
+            self[found] = value
+            return found
+        if len(self._computed) >= _MOST_COMPUTED:
+            self._computed.clear()
+        self._computed[value] = found
+        return found
+
     def clear(self) -> None:
         """Forget everything that can be computed again."""
         super().clear()
+        self._computed.clear()
         self[0] = None
 
 
