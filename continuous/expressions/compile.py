@@ -52,6 +52,10 @@ class Emitter:
         self.context = context
         self.lines: list[str] = []
         self.depth = 0
+        self.in_loop = False
+        """The function is a loop around steps: lines ``begin`` are before all of them, ``end`` behind."""
+        self.begin: list[str] = []
+        self.end: list[str] = []
         self.names: dict[str, Any] = {"values": context.values}
         self.known: dict[str, str] = {}
         """Locals that already hold the value of a variable."""
@@ -60,9 +64,9 @@ class Emitter:
         self._count = 0
         self._objects: dict[int, str] = {}
 
-    def line(self, text: str) -> None:
-        """Add one line at the present depth."""
-        self.lines.append("    " * self.depth + text)
+    def line(self, *texts: str) -> None:
+        """Add a line, or some, at the present depth."""
+        self.lines += ["    " * self.depth + text for text in texts]
 
     def fresh(self, stem: str = "v") -> str:
         """A local name that is not taken."""
@@ -287,6 +291,16 @@ class Emitter:
         result = self.fresh()
         self.line(f"{result} = {source}")
         return result
+
+    def source(self, head: str) -> str:
+        """The text of the function, with comments that tell its ids of terms and values of expressions."""
+        terms, told = self.context.values.dictionary.terms, []
+        for name, thing in self.names.items():
+            if name.startswith("id_") and isinstance(thing, int):
+                told.append(f"    # {name}: {terms[thing]}")
+            elif name.startswith("k_"):
+                told.append(f"    # {name}: {thing}")
+        return "\n".join([head, *[line.replace("\n", " ") for line in told], *self.lines]) + "\n"
 
     def build(self, head: str, name: str) -> Any:
         """Execute ``head`` followed by the lines and give the object called ``name``."""

@@ -93,6 +93,13 @@ class RowBody:
                 return False
         return [columns.get(name) for name in self._nodes[chain[-1]].schema.vars] == [*range(len(given))]
 
+    def whole(self, chain: list[int], slots: dict[str, str]) -> bool:
+        """True where no variable is left out on all the way, so that no two rows become one.
+
+        A name that is left out may stand for something else behind it.
+        """
+        return all(slots.keys() <= set(self._nodes[each].schema.vars) for each in chain)
+
     def _pays(self, chain: list[int]) -> bool:
         """True where a row costs more than remembering what was made of it.
 

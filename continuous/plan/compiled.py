@@ -22,7 +22,7 @@ from ..operators.linear import Scan
 from ..operators.star import Star
 from ..rows import EMPTY, Delta, IdRow, merge
 from .chains import Memos, RowBody, takes_rows
-from .keeping import write_keep
+from .keeping import is_set, keep
 from .plan import Plan, PlanNode, SourceKey
 
 _DEEPEST_JOIN = 12
@@ -159,6 +159,8 @@ class _Writer:
         # What steps are in, and the operators whose rows are counted in its locals.
         self._around: Around | None = None
         self._counted: list[int] = []
+        # By scans whose rows a join makes itself as it loops over triples: these, and the row of one.
+        self._in_line: dict[int, tuple[str, str]] = {}
 
     def write(self) -> tuple[str, Any]:
         """The source text and the function."""
@@ -166,22 +168,21 @@ class _Writer:
         out.depth = 1
         self._steps()
         out.line(f"return d{self._root}")
-        return self._function("def step(changes, first):", "step")
+        head = "def step(changes, first):"
+        return out.source(head), out.build(head, "step")
 
     def write_loop(self, around: Around) -> tuple[str, Any]:
         """The same for a loop around many steps; the changes of windows are in the locals that it names."""
         out, self._around = self._out, around
+        out.in_loop = True
         around.before(out)
         self._steps()
         around.behind(out, f"d{self._root}")
-        out.lines.insert(0, f"    {''.join(f'number{each} = ' for each in self._counted)}0")
-        for each in self._counted:
-            out.line(f"    rows_out[{each}] += number{each}")
-        return self._function(around.head, "run")
-
-    def _function(self, head: str, name: str) -> tuple[str, Any]:
-        source = "\n".join([head, *self._legend(), *self._out.lines]) + "\n"
-        return source, self._out.build(head, name)
+        begin = [f"number{each} = 0" for each in self._counted] + out.begin
+        out.lines[:0] = [f"    {line}" for line in begin]
+        end = [f"rows_out[{each}] += number{each}" for each in self._counted] + out.end
+        out.line(*[f"    {line}" for line in end])
+        return out.source(around.head), out.build(around.head, "run")
 
     def _steps(self) -> None:
         """The lines of one step, which leave the change of the root."""
@@ -204,17 +205,6 @@ class _Writer:
                     out.line("after = clock()")
                     out.line(f"spent[{place}] += after - before")
                     out.line("before = after")
-
-    def _legend(self) -> list[str]:
-        """Comments that tell the constants behind names: ids of terms, and values of expressions."""
-        terms = self._out.context.values.dictionary.terms
-        told = []
-        for name, thing in self._out.names.items():
-            if name.startswith("id_") and isinstance(thing, int):
-                told.append(f"    # {name}: {terms[thing]}")
-            elif name.startswith("k_"):
-                told.append(f"    # {name}: {thing}")
-        return [line.replace("\n", " ") for line in told]
 
     # --- nodes ----------------------------------------------------------------------------------
 
@@ -252,11 +242,11 @@ class _Writer:
 
     def _count(self, place: int) -> None:
         """Count the rows of a delta that is there as a whole."""
-        if self._around is None:
-            self._out.line(f"if d{place}: rows_out[{place}] += len(d{place})")
-        else:
+        if self._out.in_loop:
             self._counted.append(place)
             self._out.line(f"number{place} += len(d{place})")
+        else:
+            self._out.line(f"if d{place}: rows_out[{place}] += len(d{place})")
 
     def _loop(self, place: int, node: PlanNode) -> None:
         """A loop over the rows of one delta: a scan, or what looks at one row at a time, and its chain."""
@@ -268,15 +258,23 @@ class _Writer:
             self._count(chain[-1])
             self._figures.counted_at[place] = given
             return
+        tests: list[str] = []
+        if isinstance(operator, Scan) and operator.simple is not None:
+            only = self._around and self._around.only.get(self._nodes[given].source or "")
+            constants = [each for each in operator.constants if each != (1, only)]
+            tests = [f"quad[{column}] == {out.name_of(each, 'id')}" for column, each in constants]
+            if not tests and self._joins(place) and is_set(operator):
+                row = ", ".join([f"quad[{column}]" for column in operator.simple])
+                self._in_line[place] = f"d{given}", f"({row},)"
+                self._counted.append(place)
+                out.line(f"number{place} += len(d{given})  # {node.label} {node.detail}")
+                return
         self._open_sink(chain)
         depth = out.depth
         if isinstance(operator, Scan):
             assert operator.simple is not None
             out.line(f"for quad, w in d{given}.items():  # {node.label} {node.detail}")
             out.depth += 1
-            only = self._around and self._around.only.get(self._nodes[given].source or "")
-            constants = [each for each in operator.constants if each != (1, only)]
-            tests = [f"quad[{column}] == {out.name_of(each, 'id')}" for column, each in constants]
             if tests:
                 out.line(f"if {' and '.join(tests)}:")
                 out.depth += 1
@@ -289,15 +287,23 @@ class _Writer:
             out.depth += 1
             slots = {name: f"row[{column}]" for column, name in enumerate(self._nodes[given].schema.vars)}
             whole, remembered = True, "" if self._nodes[given].static else "row"
-        self._rows.body(chain, slots, "w", remembered, once=whole and self._whole(chain, slots))
+        self._rows.body(chain, slots, "w", remembered, once=whole and self._rows.whole(chain, slots))
         out.depth = depth
         self._close_sink(chain)
+
+    def _joins(self, place: int) -> bool:
+        """True in a loop for what one input of a join alone reads."""
+        alone = self._out.in_loop and self._consumers[place] == 1
+        join = self._nodes[self._next[place]].operator if alone else None
+        return isinstance(join, Join) and len(join.inputs) <= _DEEPEST_JOIN
 
     def _join(self, place: int, join: Join) -> None:
         """The code of a join: for each changed input its rows, with the look-ups of its route inside."""
         out = self._out
         chain = self._chain(place)
         self._open_sink(chain)
+        if out.in_loop and len(chain) > 1:
+            self._counted.append(place)
         depth = out.depth
         often = {
             probe.input
@@ -310,8 +316,9 @@ class _Writer:
         moving = [each for each, node in enumerate(inputs) if self._around is None or not node.static]
         for number in moving:
             route = join.routes[number]
-            given = f"d{self._nodes[place].inputs[number]}"
-            out.line(f"if {given}:  # #{place} join: what came from #{self._nodes[place].inputs[number]}")
+            source = self._nodes[place].inputs[number]
+            given, row = self._in_line.get(source, (f"d{source}", ""))
+            out.line(f"if {given}:  # #{place} join: what came from #{source}")
             out.depth += 1
             inside = out.depth
             # What the last look-up finds is what the join gives out, where nothing is left to be checked.
@@ -319,8 +326,13 @@ class _Writer:
             if plain:
                 out.line("begun, between = joined, 0")
             indexes = [self._index(join, probe, probe.input in often) for probe in route]
-            out.line(f"for row{number}, w{number} in {given}.items():")
+            operator = inputs[number].operator
+            lines, behind = keep(out, join, number, given, row, operator, often=number in often)
+            out.line(f"for {'quad' if row else f'row{number}'}, w{number} in {given}.items():")
             out.depth += 1
+            if row:
+                out.line(f"row{number} = {row}")
+            out.line(*lines)
             slots = {name: f"row{number}[{column}]" for column, name in enumerate(join.inputs[number].vars)}
             weights = [f"w{number}"]
             for probe, index in zip(route, indexes, strict=True):
@@ -329,12 +341,14 @@ class _Writer:
                 )
                 weights.append(f"w{probe.input}")
             # Rows of one input with all that they meet: no two are the same where no column is left out.
-            once = len(moving) == 1 and not any(probe.check for probe in route) and self._whole(chain, slots)
+            whole = self._rows.whole(chain, slots)
+            once = len(moving) == 1 and not any(probe.check for probe in route) and whole
             self._rows.body(chain, dict(slots), " * ".join(weights), counted=plain, once=once)
             out.depth = inside
             if plain:
-                out.line(f"rows_out[{place}] += joined - begun - between")
-            write_keep(out, join, number, given, inputs[number].operator, often=number in often)
+                counted = f"number{place}" if out.in_loop else f"rows_out[{place}]"
+                out.line(f"{counted} += joined - begun - between")
+            out.line(behind)
             out.depth = depth
         self._close_sink(chain)
 
@@ -349,7 +363,11 @@ class _Writer:
         index = out.fresh("look")
         if arrangement.now is not None:
             arrangement.index(probe.key)
-            out.line(f"{index} = {out.name_of(arrangement.now, 'now')}[{probe.key}]")
+            found = f"{index} = {out.name_of(arrangement.now, 'now')}[{probe.key}]"
+            if out.in_loop:  # in which it stays the same
+                out.begin.append(f"{found}.rows")
+            else:
+                out.line(found)
         else:
             out.line(f"{index} = {out.name_of(arrangement, 'input')}.index({probe.key})")
         return index
@@ -374,11 +392,16 @@ class _Writer:
         told = f"look-up in #{node.inputs[number]} by{by}" if by else f"all of #{node.inputs[number]}"
         found = f"found{number}"
         out.line(f"{found} = {index}.get({key}, EMPTY)  # {told}")
+        met = f"{found}.items()"
+        if out.in_loop and join.arrangements[probe.input].now is not None:
+            # A row may stand for itself, once.
+            out.line(f"{found} = (({found}, 1),) if type({found}) is tuple else {met}")
+            met = found
         out.line(f"joined += len({found})")
         if not last:
             out.line(f"between += len({found})")
         out.line(f"if joined > look: look = budget.check(joined, {out.name_of(join, 'join')})")
-        out.line(f"for row{number}, w{number} in {found}.items():")
+        out.line(f"for row{number}, w{number} in {met}:")
         out.depth += 1
         for column in probe.check:
             name, theirs = names[column], f"row{number}[{column}]"
@@ -407,13 +430,6 @@ class _Writer:
                 # It gives out as many rows as it takes, so one count serves both.
                 self._figures.counted_at[each] = self._nodes[each].inputs[0]
         return chain
-
-    def _whole(self, chain: list[int], slots: dict[str, str]) -> bool:
-        """True where no variable is left out on all the way, so that no two rows become one.
-
-        A name that is left out may stand for something else behind it.
-        """
-        return all(slots.keys() <= set(self._nodes[each].schema.vars) for each in chain)
 
     def _open_sink(self, chain: list[int]) -> None:
         out = self._out

@@ -1,4 +1,4 @@
-"""Generated code by which an input of a join keeps its change: `Arrangement.update` in line."""
+"""Generated code by which an input of a join keeps its change: `Arrangement.update`, in a loop in line."""
 
 from __future__ import annotations
 
@@ -7,52 +7,52 @@ from ..operators.join import Join
 from ..operators.linear import Operator, Scan
 
 
-def write_keep(
-    out: Emitter, join: Join, number: int, given: str, of: Operator | None, *, often: bool
-) -> None:
-    """The lines for the input of this number, whose change is in the local ``given``.
+def keep(
+    out: Emitter, join: Join, number: int, given: str, made: str, of: Operator | None, *, often: bool
+) -> tuple[list[str], str]:
+    """The lines for each row that an input of this number gets, and that behind all of them.
 
-    It comes from the operator ``of``; ``often``: something that moves with windows looks into it.
+    They are in the local ``given``, or made so of the triples there, and come from the operator ``of``;
+    ``often``: something that moves with windows looks into it.
     """
     arrangement = join.arrangements[number]
     name, row, weight = out.name_of(arrangement, "input"), f"row{number}", f"w{number}"
     keys = set(join.keys_of(number))
-    if arrangement.now is not None or arrangement.is_lookup or (often and (len(keys) > 1 or not _is_set(of))):
-        out.line(f"{name}.update({given})")
-        return
+    rows = f"{{{made}: {weight} for quad, {weight} in {given}.items()}}" if made else given
+    update = f"{name}.update({rows})"
+    in_line = out.in_loop and arrangement.now is None and not arrangement.is_lookup
+    if not in_line or (often and (len(keys) > 1 or not is_set(of))):
+        return [], update
+    kept, grown, latest = out.fresh("kept"), out.fresh("grown"), out.fresh("latest")
     if often:
         (key,) = keys
         index = out.name_of(arrangement.index(key), "index")
         columns = ", ".join(f"{row}[{column}]" for column in key)
-        out.line(f"if len({name}.indexes) > 1 or {name}.ordered: {name}.update({given})")
+        out.begin.append(f"{kept} = None if {name}.ordered or len({name}.indexes) > 1 else {index}")
+        out.begin.append(f"{grown} = 0")
+        out.end.append(f"{name}.count += {grown}")
         lines = [
             f"key = {columns if len(key) == 1 else f'({columns})'}",
-            f"bucket = {index}.get(key)",
-            f"if bucket is None: {index}[key] = {{{row}: {weight}}}",
+            f"bucket = {kept}.get(key)",
+            f"if bucket is None: {kept}[key] = {{{row}: {weight}}}",
             f"elif {weight} > 0: bucket[{row}] = {weight}",
             f"elif len(bucket) > 1: del bucket[{row}]",
-            f"else: del {index}[key]",
+            f"else: del {kept}[key]",
+            f"{grown} += {weight}",
         ]
     else:
-        flat = out.fresh("flat")
-        out.line(f"{flat} = {name}.flat")
-        out.line(f"if {flat} is None: {name}.update({given})")
-        lines = [f"total = {flat}.get({row}, 0) + {weight}", f"if total: {flat}[{row}] = total"]
-        if _is_set(of):
-            lines = [f"if {weight} > 0: {flat}[{row}] = {weight}"]
-        lines.append(f"else: del {flat}[{row}]")
-    out.line("else:")
-    out.depth += 1
-    out.line(f"{name}.recent.extend({given})")
-    out.line(f"for {row}, {weight} in {given}.items():")
-    for line in lines:
-        out.line(f"    {line}")
-    if often:
-        out.line(f"{name}.count += sum({given}.values())")
-    out.depth -= 1
+        out.begin.append(f"{kept} = {name}.flat")
+        lines = [f"total = {kept}.get({row}, 0) + {weight}", f"if total: {kept}[{row}] = total"]
+        if is_set(of):
+            lines = [f"if {weight} > 0: {kept}[{row}] = {weight}"]
+        lines.append(f"else: del {kept}[{row}]")
+    out.begin.append(f"{latest} = None")
+    out.end.append(f"if {latest} is not None: {name}.recent.append({latest})")
+    lines = [f"if {kept} is not None:", *[f"    {line}" for line in (*lines, f"{latest} = {row}")]]
+    return lines, f"if {kept} is None: {update}"
 
 
-def _is_set(of: Operator | None) -> bool:
+def is_set(of: Operator | None) -> bool:
     """True for rows that are there once each: as the triples of a window, no column of which is left out."""
     if not isinstance(of, Scan) or of.simple is None:
         return False

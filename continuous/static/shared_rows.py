@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from pyoxigraph import Triple
 
@@ -316,6 +316,11 @@ class Behind:
     def __init__(self, index: SharedIndex, ahead: Index) -> None:
         self._index = index
         self._ahead = ahead
+
+    @property
+    def rows(self) -> Self:
+        """What gives the rows with a key, as those of an index do."""
+        return self
 
     def get(self, key: Key, _: object = None) -> Delta:
         """The rows with a key and how often the query sees each."""

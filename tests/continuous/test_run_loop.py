@@ -51,6 +51,7 @@ QUERIES = {
     "sorted": "SELECT ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } } ORDER BY ?x OFFSET 1",
     "last": "SELECT ?x ?v { STREAM :s [TRIPLES 3] { ?x :seen ?v } }",
     "meeting": "SELECT ?x ?y { STREAM :s [TRIPLES 1] { ?x :seen ?v } STREAM :s [RANGE 3ms] { ?y :seen ?v } }",
+    "deep": f"SELECT ?x {{{' '.join(f'STREAM :s [RANGE {n}ms] {{ ?x :seen ?v }}' for n in range(1, 14))}}}",
     "distinct": "SELECT DISTINCT ?v { STREAM :s [RANGE 4ms] { ?x :seen ?v } }",
 }
 triples = st.tuples(st.sampled_from("abc"), st.sampled_from(["seen", "seen", "felt"]), st.integers(0, 2))
@@ -221,6 +222,20 @@ def test_stars_that_read_a_window_alone_get_rows() -> None:
             running = b.engine.parts.catalogue.get("run").running
             assert running is not None and isinstance(running.evaluator, NativeEvaluator)
             assert ("merge(rows0" in running.evaluator.run_code) == rows, kind
+
+
+def test_joins_loop_over_the_triples_of_windows() -> None:
+    taken = {"now": True, "whole": True, "two": True, "three": True, "optional": False, "deep": False}
+    for kind, in_line in taken.items():
+        with bench() as b:
+            register(b, kind)
+            for at in range(3):
+                b.engine.push(S, line(at, [("b", "seen", 1)], named=False).encode(), "application/x-ndjson")
+                b.engine.heartbeat(T, at)
+            same(b)
+            running = b.engine.parts.catalogue.get("run").running
+            assert running is not None and isinstance(running.evaluator, NativeEvaluator)
+            assert (" = (quad[0], quad[2],)" in running.evaluator.run_code) == in_line, kind
 
 
 def at_step(stream: str) -> int:
