@@ -25,7 +25,8 @@ class Told:
 
     def change(self, place: int, version: int, number: int) -> None:
         """A table is at a version now."""
-        delta = {(1,): number - self.now[place]}
+        grown = number - self.now[place]
+        delta = {(1,): grown} if grown else {}
         self.now[place] = self.known[version][place] = number
         self.steps.took(self.steps.tables[place], version, version, TableChange(delta))
 
