@@ -189,12 +189,17 @@ def _reads(node: Algebra, graph: TermPattern | None) -> Iterator[TermPattern | N
 def may_change(pattern: Algebra, commits: Iterable[Commit]) -> bool:
     """True when one of the commits may change the rows of a pattern."""
     nodes = list(all_nodes(pattern))
-    # GRAPH around an empty pattern asks which graphs there are, whatever is in them.
+    # GRAPH around what has rows over nothing asks which graphs there are, whatever is in them.
     blocks = [all_nodes(each.input) for each in nodes if isinstance(each, Graph)]
-    if any(each == UNIT or isinstance(each, Values) for block in blocks for each in block):
+    if any(_has_rows_over_nothing(each) for block in blocks for each in block):
         return True
     predicates = predicates_of(nodes)
     return any(commit.touches(predicates=predicates) for commit in commits)
+
+
+def _has_rows_over_nothing(node: Algebra) -> bool:
+    """True for an empty pattern, for given rows, and for set functions of all rows, which count none, too."""
+    return node == UNIT or isinstance(node, Values) or (isinstance(node, Group) and not node.keys)
 
 
 def predicates_of(nodes: Iterable[Algebra]) -> frozenset[NamedNode] | None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
+from pyoxigraph import NamedNode, Quad
 
 from quadrill.continuous.algebra import nodes as n
 from quadrill.continuous.algebra.build import all_nodes, conjuncts
+from quadrill.continuous.algebra.graphs import may_change
 from quadrill.continuous.algebra.nodes import Algebra, Var
 from quadrill.continuous.algebra.show import show
 from quadrill.continuous.algebra.static import StaticPattern, is_static, split_static
 from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.language import parse
+from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import UnsupportedError
 from tests.continuous.evaluate.test_random_queries import patterns
 
@@ -35,6 +38,21 @@ def test_patterns_that_share_a_variable_are_one_part() -> None:
 def test_patterns_that_share_none_are_parts_of_their_own() -> None:
     _, parts = split('GRAPH :g { ?l :name ?n ; :desc ?d } ?p :name "Ann"', "?n ?d")
     assert columns(parts) == [["d", "l", "n"], ["p"]]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "changes"),
+    [
+        ("GRAPH ?g { SELECT (COUNT(*) AS ?n) { :x :q ?y } }", True),
+        ("GRAPH ?g { SELECT ?y (COUNT(*) AS ?n) { :x :q ?y } GROUP BY ?y }", False),
+        ("GRAPH ?g { BIND(1 AS ?n) }", True),
+        ("GRAPH ?g { :x :q ?n }", False),
+    ],
+)
+def test_a_new_graph_is_a_row_of_what_has_rows_over_nothing(pattern: str, changes: bool) -> None:
+    _, (part,) = split(pattern, "?g ?n")
+    graph, other = NamedNode("http://x/g"), NamedNode("http://x/p")
+    assert may_change(part.pattern, [Commit(1, 0, (Quad(other, other, other, graph),))]) is changes
 
 
 def test_only_columns_that_the_rest_mentions_are_kept() -> None:
