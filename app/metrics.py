@@ -16,7 +16,7 @@ from quadrill.store.quads.meters import Histogram
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.rates import Rate
 
-from .describing.figures import QueryFigures, query_figures
+from .describing.figures import QueryFigures, engine_figures, journal_state, query_figures
 from .evaluation.endpoint import SparqlEndpoint
 from .feeds.fanout import Fanout
 from .upkeep.huge_pages import HugePages
@@ -52,7 +52,7 @@ class ServiceFigures(Collector):
             "quadrill_running_queries", "One-shot queries that run now.", len(self._endpoint.processes.list())
         )
         yield _gauge("quadrill_feed_buffered_bytes", "Bytes that wait for slow sockets.", fanout.buffered)
-        figures, queries = self._engine.figures(), query_figures(self._engine)
+        figures, queries = engine_figures(self._engine), query_figures(self._engine)
         yield _of_stages([*figures.stages.items(), ("deliver", fanout.latency)])
         yield _gauge("quadrill_queue_inputs", "Inputs that wait for the engine.", figures.queue_inputs)
         yield _gauge("quadrill_queue_elements", "Elements that wait for the engine.", figures.queue_elements)
@@ -66,7 +66,7 @@ class ServiceFigures(Collector):
         read, stale = figures.sources
         yield _gauge("quadrill_sources", "Things fetched from other servers.", read)
         yield _gauge("quadrill_sources_stale", "Those of them whose last fetch failed.", stale)
-        yield from _of_journal(self._engine.journal_state())
+        yield from _of_journal(journal_state(self._engine))
         yield from _of_streams(figures.streams)
         yield from _of_queries(queries)
         yield _gauge(

@@ -13,18 +13,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import wait
 from contextlib import suppress
-from typing import Any, NamedTuple
 
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import GoneError
 from quadrill.store.logs.held import HeldFiles
 from quadrill.store.logs.journal import Journal
-from quadrill.store.quads.meters import Stages
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.quads.rates import Rate
 from quadrill.store.registry import Registry
 
 from .clock import Clock
@@ -37,7 +34,6 @@ from .lifecycle.stream_service import StreamService
 from .recovery.recovery import Recovery
 from .scheduler.turn_kinds import CommitTurn
 from .settings import EngineSettings
-from .streams.accept import StreamState
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -46,21 +42,6 @@ _LAST_TURN_S = 0.5
 """So much longer a stop waits for the turn that is at work when its time is over."""
 _RATED_COMMITS = 200
 """How many commits of the change log the rates of graphs begin with at a start."""
-_RATED_GRAPHS = 50
-"""Graphs whose rates are told: each is a series of its own to whoever collects them."""
-
-
-class EngineFigures(NamedTuple):
-    """What an engine holds at a moment, counted without describing anything."""
-
-    stages: Stages  # how long the stages of an input take
-    queue_inputs: int  # inputs that wait for the engine
-    queue_elements: int  # elements in them, one for each input without any
-    idempotency_keys: int
-    graphs: Mapping[str, Rate]  # the graphs of the store that change most often, by key
-    static_tables: tuple[int, int]  # tables of static parts in memory, and their rows
-    sources: tuple[int, int]  # how many things are fetched from other servers, and how many are stale
-    streams: list[StreamState]  # by name
 
 
 class Engine(StreamService, QueryService):
@@ -202,48 +183,6 @@ class Engine(StreamService, QueryService):
     def require_room(self) -> None:
         """Raise BackPressureError while so much waits that commits, which are inputs, should not come."""
         self.parts.turns.require_room(1, self.settings.queue_elements)
-
-    def figures(self) -> EngineFigures:
-        """What the engine holds and how long its stages take, cheaply."""
-        parts = self.parts
-        return EngineFigures(
-            stages=parts.turns.stages,
-            queue_inputs=parts.turns.waiting.qsize(),
-            queue_elements=parts.turns.weight,
-            idempotency_keys=len(parts.acceptor.receipts),
-            graphs=parts.rates.liveliest(parts.clock.now_ms(), _RATED_GRAPHS),
-            static_tables=(len(parts.statics.held()), parts.statics.rows()),
-            sources=parts.sources.figures(),
-            streams=sorted(parts.streams, key=lambda each: each.name),
-        )
-
-    def journal_state(self) -> dict[str, Any] | None:
-        """Size and health of what keeps inputs and feeds; None without.
-
-        ``trouble`` is why nothing is accepted now, None when all is well; ``recovery`` tells of the start.
-        """
-        journal = self.parts.turns.journal
-        if journal is None or self.recovery is None:
-            return None
-        buckets, seconds = self.parts.turns.stages.results.buckets()
-        kept, checkpoints = self.parts.statics.kept, self.recovery.checkpoints
-        return {
-            "records": journal.log.last,
-            "waiting_bytes": journal.log.waiting_bytes,
-            "result_bytes": journal.results.size(),
-            "checkpoint_bytes": checkpoints.size,
-            "tables_bytes": 0 if kept is None else kept.rows.shelf.size,
-            "checkpoint_age_seconds": checkpoints.age_s,
-            "earliest": journal.log.earliest,
-            "waiting": journal.log.last - journal.log.durable,
-            "bytes": journal.log.size(),
-            "trouble": journal.log.failure or self.parts.turns.trouble,
-            "settle_seconds": seconds,
-            "settles": buckets[-1][1],
-            "checkpoint_seconds": checkpoints.took_s,
-            "checkpoint_pause_seconds": checkpoints.stopped_s,
-            "recovery": self.recovery.report,
-        }
 
     def hold_files(self) -> HeldFiles | None:
         """The engine's files of a moment, for a backup; None in memory. It goes on while they are copied.

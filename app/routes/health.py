@@ -9,6 +9,7 @@ from flask import Blueprint, Response
 from quadrill.continuous.errors import EngineStoppedError
 from quadrill.store.errors import StoreUnwritableError
 
+from ..describing.figures import journal_state
 from ..http.request_metrics import CONTENT_TYPE
 from ..security import PUBLIC, needs
 from . import requests as incoming
@@ -50,7 +51,7 @@ def metrics() -> Response:
 def _check_engine() -> None:
     if not services().engine.running:
         raise EngineStoppedError("the engine is not running")
-    state = services().engine.journal_state()
+    state = journal_state(services().engine)
     if state is not None and state["trouble"] is not None:
         raise StoreUnwritableError(state["trouble"])
 

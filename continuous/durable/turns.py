@@ -78,7 +78,8 @@ class TurnQueue:
         open: inputs are accepted.
         closed: nothing is queued any more.
         until: when it is closed, by the monotonic clock: what is in line then is left to the journal.
-        waiting: the turns in line.
+        waiting: the turns in line; putting one there wakes the engine's thread.
+        kept_back: patient turns that get there with the next one.
         stages: how long turns wait and take.
         number: the record of the turn at work; 0 between turns and without a journal.
         at: the time of the turn at work, or of the last one.
@@ -105,8 +106,7 @@ class TurnQueue:
         # In a replay: the versions that refreshes of static parts read in the inputs in line, by query.
         self.seen: Mapping[str, int] | None = None
         self.waiting: SimpleQueue[Turn] = SimpleQueue()
-        # Patient turns that are not in line yet: putting one there wakes the engine's thread.
-        self._kept_back: list[Turn] = []
+        self.kept_back: list[Turn] = []
         # Weights of all turns that came and of those that were taken.
         self._came = 0
         self._taken = 0
@@ -136,22 +136,14 @@ class TurnQueue:
         with self.lock:
             if self.closed:
                 raise EngineStoppedError("the engine is stopped")
-            if turn.patient and len(self._kept_back) < _MOST_KEPT_BACK:
-                self._kept_back.append(turn)
+            self.kept_back.append(turn)
+            if turn.patient and len(self.kept_back) <= _MOST_KEPT_BACK:
                 return
-            if self._kept_back:
-                self.put_kept_back()
-            turn.since = time.perf_counter()
-            self._came += turn.weight
-            self.waiting.put(turn)
-
-    def put_kept_back(self) -> None:
-        """Queue the patient turns that were kept back."""
-        with self.lock:
-            kept, self._kept_back = self._kept_back, []
-            for turn in kept:
-                turn.patient = False
-                self.put(turn)
+            for each in self.kept_back:
+                each.since = time.perf_counter()
+                self._came += each.weight
+                self.waiting.put(each)
+            self.kept_back.clear()
 
     def submit(self, turn: AnyTurn, kind: str, **members: Any) -> AnyTurn:
         """Note a turn in the journal and queue it behind all that was accepted so far."""

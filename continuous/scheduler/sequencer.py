@@ -317,7 +317,9 @@ class Sequencer:
 
     def look_at_clock(self, every_ms: int) -> float:
         """Do what is due; the seconds until the next look."""
-        self.turns.put_kept_back()
+        with self.turns.lock:
+            if self.turns.kept_back:
+                self.turns.put(Turn())
         with self.paused:
             self.write_what_waits()
             self._router.timetable.look(every_ms)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 
+from quadrill.app.describing.figures import engine_figures
 from tests.app.conftest import LiveServer, Start, problem_of
 
 TURTLE = {"Content-Type": "text/turtle"}
@@ -35,7 +36,7 @@ def test_whatever_would_stand_in_line_is_refused_while_the_line_is_full(start_se
     with server.services.engine.parts.sequencer.paused:
         statuses = [push(server, 4).status_code for _ in range(5)]
         assert statuses[:2] == [200, 200] and statuses[-1] == 429
-        assert 4 <= server.services.engine.figures().queue_elements <= 10
+        assert 4 <= engine_figures(server.services.engine).queue_elements <= 10
         for _ in range(12):
             last = server.client.post("/streams/r:heartbeat?at=2000")
         assert last.status_code == 429
@@ -67,7 +68,7 @@ def test_a_flood_from_many_clients_loses_nothing_that_was_answered(
                 sent = connection.post("/streams/r", content=body, headers=TURTLE, params=parameters)
                 answers[sent.status_code] += 1
                 if not each % 4:
-                    most[0] = max(most[0], server.services.engine.figures().queue_elements)
+                    most[0] = max(most[0], engine_figures(server.services.engine).queue_elements)
 
     threads = [threading.Thread(target=client, args=(number,)) for number in range(4)]
     for thread in threads:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from quadrill.app.describing.figures import journal_state
 from quadrill.continuous.clock import ManualClock
 from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.logs import checkpoint_file
@@ -54,7 +55,7 @@ def test_under_the_result_log_results_wait_and_the_server_is_read_only(life: Lif
             life.push(at, LONG + str(at))
     assert "result log" in refused.value.message and "full" in refused.value.message
     assert refused.value.hint is not None and "space" in refused.value.hint
-    state = life.engine.journal_state()
+    state = journal_state(life.engine)
     assert state is not None and "full" in state["trouble"]
     assert subscription.take() == [], "nobody sees what is not written"
     for change in (lambda: life.register("last"), lambda: life.engine.drop("seen")):
@@ -62,7 +63,7 @@ def test_under_the_result_log_results_wait_and_the_server_is_read_only(life: Lif
             change()
     assert life.engine.current_answer("seen")["results"]["bindings"], "what is known can be read"
     tick(life.engine)
-    assert life.engine.journal_state()["trouble"] is None  # type: ignore[index]
+    assert journal_state(life.engine)["trouble"] is None  # type: ignore[index]
     assert [event.id for event in subscription.take()] == [2], "what waited is told, once"
     life.push(3_000, "b")
     assert ids(life) == list(range(1, len(ids(life)) + 1))

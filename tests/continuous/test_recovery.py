@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from quadrill.app.describing.figures import journal_state
 from quadrill.app.describing.queries import describe
 from quadrill.app.describing.streams import describe_stream, describe_streams
 from quadrill.continuous.clock import ManualClock
@@ -501,11 +502,11 @@ def test_with_a_full_disk_pushes_are_refused_and_it_goes_on_when_there_is_space(
     ):
         with pytest.raises(StoreUnwritableError, match="No space left"):
             refused()
-    assert life.engine.journal_state()["trouble"], "the state says so"  # type: ignore[index]
+    assert journal_state(life.engine)["trouble"], "the state says so"  # type: ignore[index]
     assert len(life.told()["seen"]) == 1, "nobody sees a result whose input is not durable"
     full[0] = False
     tick(life.engine)
-    assert life.engine.journal_state()["trouble"] is None  # type: ignore[index]
+    assert journal_state(life.engine)["trouble"] is None  # type: ignore[index]
     life.push(2_000, "b", idempotency_key="b")
     assert life.push(3_000, "c")["first_seq"] == 3
     before = life.told()

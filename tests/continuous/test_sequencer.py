@@ -51,7 +51,7 @@ def test_commits_that_move_no_query_wait_for_the_next_turn() -> None:
         assert parts.sequencer.call(lambda: parts.turns.version) == version + 30
         for number in range(30, 200):
             b.store.update(f"INSERT DATA {{ <urn:a> <urn:p> {number} }}")
-        assert len(parts.turns._kept_back) <= 64
+        assert len(parts.turns.kept_back) <= 64
         parts.sequencer.wait_for_all()
         assert parts.turns.version == version + 200
 
@@ -63,9 +63,9 @@ def test_a_commit_that_moves_a_query_wakes_the_thread() -> None:
         parts = b.engine.parts
         parts.sequencer.wait_for_all()
         b.store.update("INSERT DATA { <urn:elsewhere> <urn:other> 1 }")
-        assert not parts.turns.waiting.qsize() and len(parts.turns._kept_back) == 1
+        assert not parts.turns.waiting.qsize() and len(parts.turns.kept_back) == 1
         b.store.update("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> 1 } }")
-        assert not parts.turns._kept_back
+        assert not parts.turns.kept_back
 
 
 def test_several_may_wait_for_one_turn() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
-from quadrill.app.describing.figures import query_figures
+from quadrill.app.describing.figures import engine_figures, query_figures
 from quadrill.app.describing.plan_text import explain_text
 from quadrill.app.describing.queries import describe, explain, validate
 from quadrill.continuous.clock import ManualClock
@@ -40,7 +40,7 @@ def fill(one: Bench, predicate: str, number: int) -> None:
 
 
 def rows(one: Bench) -> tuple[int, int]:
-    return one.engine.figures().static_tables
+    return engine_figures(one.engine).static_tables
 
 
 def test_a_query_with_more_rows_than_one_may_have_is_refused_and_leaves_nothing() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
+from quadrill.app.describing.figures import journal_state
 from quadrill.app.describing.queries import describe
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.settings import StaticLimits
@@ -82,7 +83,7 @@ def test_after_a_crash_rows_are_read_from_disk_and_nothing_is_evaluated(
     assert life.told() == before
     update(life, names("a", 3))
     assert short(life, "q") == [("insert", 1, 1), ("insert", 2, 1), ("insert", 3, 1)]
-    state = life.engine.journal_state()
+    state = journal_state(life.engine)
     assert state is not None and state["tables_bytes"] > 0
     life.stop()
 

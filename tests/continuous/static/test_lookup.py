@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from benchmarks.policies import by_operators, replanned
+from quadrill.app.describing.figures import engine_figures
 from quadrill.app.describing.plan_text import explain_text
 from quadrill.app.describing.queries import describe, explain
 from quadrill.continuous.algebra import nodes as n
@@ -193,7 +194,7 @@ def test_commits_reach_a_query_that_looks_up_version_by_version() -> None:
         assert part["version"] == 4
         assert describe(one.engine, "q")["static_parts"][0]["lookup"] is None
         assert "31 rows of 1 keys remembered" in explain_text(explain(one.engine, "p"))
-        assert one.engine.figures().static_tables == (1, 33)
+        assert engine_figures(one.engine).static_tables == (1, 33)
 
 
 def test_a_change_that_no_key_tells_of_is_worked_out_at_the_commit() -> None:
@@ -310,7 +311,7 @@ def test_a_part_over_the_limit_is_looked_up_unless_it_is_to_be_a_table() -> None
             one.register("q", LABELLED, static_tables="table")
         one.push(1, "b")
         assert [rows for _, _, rows in told(one, "p")] == [["1", "2"]]
-        assert one.engine.figures().static_tables == (0, 0)
+        assert engine_figures(one.engine).static_tables == (0, 0)
         one.engine.drop("p")
         label(one, "b3")
         assert one.engine.parts.statics.tables() == []
