@@ -72,10 +72,12 @@ def _datatype_text(datatype: str) -> str:
 
 def _text_as_written(written: str) -> str | None:
     """`term_text` of a term by how N-Quads writes it; None where that is not plain."""
-    if written[0] == "<":
-        return f'{{"type":"uri","value":{_quoted(written[1:-1])}}}' if written[:5] == "<http" else None
-    # Without escapes a string of N-Quads is one of JSON.
-    if written[0] == '"' and "\\" not in written:
+    # Without escapes a string of N-Quads is one of JSON, and an IRI has no signs that need any.
+    if "\\" in written:
+        return None
+    if written[:5] == "<http":
+        return f'{{"type":"uri","value":"{written[1:-1]}"}}'
+    if written[0] == '"':
         value, typed, datatype = written.rpartition('"^^<')
         if typed:
             return f'{{"type":"literal","value":{value}"{_datatype_text(datatype[:-1])}'

@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from pyoxigraph import RdfFormat
@@ -248,9 +248,16 @@ def _add_plain(result: Decoded, first: int, lines: list[str], options: DecodeOpt
     if max(map(len, statements)) > options.max_quads:
         return False
     numbers = range(first, first + len(lines))
-    places = [f"line {number}" for number in numbers]
-    result.elements += map(made_element, zip(statements, times, places, numbers, blank, strict=True))
+    result.elements += map(
+        made_element, zip(statements, times, _places(numbers), numbers, blank, strict=True)
+    )
     return True
+
+
+@lru_cache
+def _places(numbers: range) -> list[str]:
+    """What lines are called: pushes have the same numbers of lines again and again."""
+    return [f"line {number}" for number in numbers]
 
 
 def _add_line(result: Decoded, number: int, line: str, options: DecodeOptions) -> None:

@@ -45,7 +45,8 @@ def test_the_fixed_order_does_not_depend_on_the_order_before(seed: int) -> None:
 
 
 TERMS = [
-    NamedNode(E + "a"), NamedNode("urn:x"), BlankNode("b"), Literal("tab\t\"\\ é\x7f\n"), Literal("a b"),
+    NamedNode(E + "a"), NamedNode(E + "é'%20&#"), NamedNode("urn:x"), BlankNode("b"),
+    Literal("tab\t\"\\ é\x7f\n"), Literal("a b"),
     Literal("short"), Literal(-7), Literal("1.50", datatype=XSD_DECIMAL), Literal("x", language="en"),
     Literal(2.5), Literal("x", language="ar", direction=BaseDirection.RTL),
     Literal("v", datatype=NamedNode("urn:t")), Triple(NamedNode(E + "a"), NamedNode(E + "b"), Literal('"<< '))
