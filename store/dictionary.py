@@ -26,12 +26,10 @@ from .sweep import Holder, Sweep, SweepPace, marking
 from .terms import Term, term_text
 
 UNBOUND = 0
-TYPE_BITS = 5
-VALUE_BITS = 58
+TYPE_BITS, VALUE_BITS = 5, 58
 _TYPE_MASK = (1 << TYPE_BITS) - 1
 _MOST, _LEAST = (1 << (VALUE_BITS - 1)) - 1, -(1 << (VALUE_BITS - 1))
-_SCALE_BITS = 5
-_SCALE_MOST = 18
+_SCALE_BITS, _SCALE_MOST = 5, 18
 _SCALE_MASK = (1 << _SCALE_BITS) - 1
 # The least number, by its scale, that is too large to be inside: values in whole 10^-18 have room for more.
 _DECIMAL_ENDS = [10 ** (16 + scale) for scale in range(_SCALE_MOST + 1)]
@@ -46,7 +44,6 @@ _XSD = "http://www.w3.org/2001/XMLSchema#"
 XSD_INTEGER, XSD_DECIMAL = _XSD + "integer", _XSD + "decimal"
 XSD_BOOLEAN, XSD_STRING = _XSD + "boolean", _XSD + "string"
 _INTEGER_END = f'"^^<{XSD_INTEGER}>'
-_INTEGER_LENGTH = len(_INTEGER_END)
 _IS_DECIMAL = re.compile(_DECIMAL_TEXT).fullmatch
 _IS_WRITTEN_DECIMAL = re.compile(rf'"{_DECIMAL_TEXT}"\^\^<{re.escape(XSD_DECIMAL)}>').fullmatch
 _NODES = {each: NamedNode(each) for each in (XSD_INTEGER, XSD_DECIMAL, XSD_BOOLEAN, XSD_STRING)}
@@ -322,8 +319,8 @@ class _Entering(dict[str, int]):
 
 def inline_text_id(text: str) -> int:
     """The negative id of a literal by how N-Quads writes it, or 0 as for `inline_id`."""
-    if text[-_INTEGER_LENGTH:] == _INTEGER_END and "\\" not in text:
-        return _integer_id(text[1:-_INTEGER_LENGTH])
+    if text.endswith(_INTEGER_END) and "\\" not in text:
+        return _integer_id(text[1 : -len(_INTEGER_END)])
     if (decimal := _IS_WRITTEN_DECIMAL(text)) is not None:
         return _id_of_digits(*decimal.groups(""))
     if "\\" in text:
@@ -381,10 +378,7 @@ def _integer_id(text: str) -> int:
         value = int(text)
     except ValueError:
         return 0
-    if str(value) != text or not _LEAST <= value <= _MOST:
-        return 0
-    # As `integer_id`: most literals are integers that come once, and a call is a tenth of what one takes.
-    return ~(((value << 1) if value >= 0 else ((-value) << 1) - 1) << TYPE_BITS)
+    return integer_id(value) if str(value) == text else 0
 
 
 def decimal_id(mantissa: int, scale: int) -> int:
