@@ -34,6 +34,8 @@ _LONG_S = 0.5
 _LAST_WRITE_S = 5.0
 """How long a drop waits for what its view has still to write."""
 _PORTION = 250
+_TAKEN_AWAY = (LookupError, RuntimeError)
+"""What a look may meet where tables are let go of meanwhile."""
 
 
 class QueryService:
@@ -183,10 +185,10 @@ class QueryService:
     def look_at_query(self, name: str, look: Callable[[Entry, Pending | RunningQuery | None], T]) -> T:
         """What ``look`` finds of a query, which stands still meanwhile: it waits or runs, or neither (None).
 
-        One that is being registered, or whose place another takes just now, is waited for.
+        One that is being registered or dropped, or whose place another takes just now, is waited for.
         """
-        for lock in (nullcontext(), self.parts.admin):
-            with lock:
+        for lock, passing in ((nullcontext(), _TAKEN_AWAY), (self.parts.admin, ())):
+            with lock, suppress(*passing):
                 # Any thread may come here, so that each member is read once: a drop takes them away.
                 entry = self.parts.catalogue.get(name)
                 pending, running = entry.pending, entry.running

@@ -18,6 +18,8 @@ from quadrill.app.describing.queries import describe, describe_all, explain, val
 from quadrill.app.describing.streams import describe_stream, describe_streams
 from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.continuous.queries.catalogue import Entry, Pending
+from quadrill.continuous.queries.running import RunningQuery
 from quadrill.store.errors import NotFoundError
 from quadrill.store.feeds.subscription import FeedEvent
 from quadrill.store.quads.quad_store import QuadStore
@@ -141,6 +143,32 @@ def test_queries_that_come_go_and_are_replaced_are_described_whole() -> None:
 
         together(look, look, register)
         assert states == {"running"}
+
+
+def test_a_query_that_is_dropped_while_it_is_looked_at_is_not_found() -> None:
+    """What the look meets then is no fault; one that is there is told its faults."""
+    with bench(threaded=True) as b:
+        b.register("q", RANGE)
+        admin, looks = b.engine.parts.admin, []
+
+        def look(_entry: Entry, _query: Pending | RunningQuery | None) -> int:
+            looks.append(threading.Thread(target=b.engine.drop, args=("q",)))
+            looks[-1].start()
+            while admin.acquire(blocking=False):
+                admin.release()
+            raise IndexError("its tables are gone")
+
+        with pytest.raises(NotFoundError):
+            b.engine.look_at_query("q", look)
+        assert len(looks) == 1
+        looks[0].join()
+
+        def wrong(_entry: Entry, _query: Pending | RunningQuery | None) -> int:
+            raise IndexError("a fault")
+
+        b.register("r", RANGE)
+        with pytest.raises(IndexError):
+            b.engine.look_at_query("r", wrong)
 
 
 def test_a_refresh_behind_a_drop_leaves_nothing() -> None:

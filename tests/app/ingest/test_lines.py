@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -245,9 +247,12 @@ def test_a_full_queue_makes_the_client_wait(start_server: Start) -> None:
     engine = server.services.engine
     body = Body(server.url, TARGET)
     with engine.parts.sequencer.paused:
-        for number in range(50):
+        for number in range(5):
             body.send(line(number * 1000))
-        eventually(lambda: (last_seq(server) or 0) >= 5)
+            eventually(partial(lambda seq: last_seq(server) == seq, number + 1))
+        body.send(b"".join([line(number * 1000) for number in range(5, 50)]))
+        time.sleep(0.2)
+        assert (last_seq(server) or 0) < 50
     body.finish()
     status, answer = body.answer()
     assert (status, answer["accepted"], answer["last_seq"]) == (200, 50, 50)
