@@ -317,9 +317,8 @@ class Sequencer:
 
     def look_at_clock(self, every_ms: int) -> float:
         """Do what is due; the seconds until the next look."""
-        with self.turns.lock:
-            if self.turns.kept_back:
-                self.turns.put(Turn())
+        if self.turns.kept_back:  # without the lock of those who push: both would wait for each other
+            self.turns.put(Turn())
         with self.paused:
             self.write_what_waits()
             self._router.timetable.look(every_ms)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from quadrill.app.describing.figures import engine_figures
 from quadrill.app.describing.queries import describe, describe_all, explain
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.language.registration import Registration
@@ -276,7 +277,7 @@ def test_who_manages_queries_does_not_wait_for_an_evaluation(tmp_path: Path) -> 
         began = time.monotonic()
         assert [query["state"] for query in describe_all(life.engine)] == ["running", "running"]
         assert describe(life.engine, "bad")["name"] == "bad" and explain(life.engine, "bad")["plan"]
-        assert life.engine.figures().queue_inputs >= 0
+        assert engine_figures(life.engine).queue_inputs >= 0
         assert time.monotonic() - began < 1.0
         life.engine.register(Registration(name="third", query=PREFIX + GOOD))
         life.engine.patch("good", {"state": "paused"})
