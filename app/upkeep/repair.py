@@ -176,13 +176,13 @@ class Repair:
         path = self._folder / "changes.sqlite"
         self._put_aside(*(f"changes.sqlite{suffix}" for suffix in ("", "-wal", "-shm", ".mark")))
         store = Store(str(self._folder / "quads"))
-        counts = count_store(store)
+        counts = keys_of_counts(count_store(store))
         del store
         now = system_clock_ms()
         commit = bulk_commit(version, now, {}, counts, "repaired")
         log = SqliteChangeLog(path, durable=True, retention=Retention())
         with closing(log):
-            log.append([commit or Commit(version, now, exact=False)], keys_of_counts(counts))
+            log.append([commit or Commit(version, now, exact=False)], counts)
             log.mark_checkpoint(version)
         self.told.append(
             f"the change log begins anew at version {version} with {sum(counts.values())} quads: changes "

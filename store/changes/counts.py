@@ -60,10 +60,9 @@ def count_store(store: Store) -> Counts:
 
 
 def bulk_commit(
-    version: int, now_ms: int, before: dict[str, int], after: Counts, cause: str | None
+    version: int, now_ms: int, before: Mapping[str, int], now: Mapping[str, int], cause: str | None
 ) -> Commit | None:
-    """The commit of a bulk load by the counts before and after; None when they are equal."""
-    now = keys_of_counts(after)
+    """The commit of a bulk load by the counts by key before and now; None when they are equal."""
     graphs = {}
     for key in sorted(before.keys() | now.keys()):
         grown = now.get(key, 0) - before.get(key, 0)

@@ -195,12 +195,6 @@ class SqliteChangeLog:
         with self._changing(checkpoint=version):
             pass
 
-    def replace_counts(self, counts: Mapping[str, int]) -> None:
-        """See `ChangeLog.replace_counts`."""
-        gone = dict.fromkeys(self.counts().keys() - counts.keys())
-        with self._changing({**gone, **counts}):
-            pass
-
     def trim(self, now_ms: int) -> None:
         """See `ChangeLog.trim`."""
         oldest = now_ms - self._retention.max_age_ms

@@ -86,10 +86,6 @@ class ChangeLog(Protocol):
         """The stored quad count of each listed graph."""
         ...
 
-    def replace_counts(self, counts: Mapping[str, int]) -> None:
-        """Store counts taken anew."""
-        ...
-
     def mark(self, version: int) -> str | None:
         """Names this history up to a version; None when the commit of that version is not in the log."""
         ...

@@ -84,10 +84,6 @@ class MemoryChangeLog:
         """See `ChangeLog.counts`."""
         return dict(self._counts)
 
-    def replace_counts(self, counts: Mapping[str, int]) -> None:
-        """See `ChangeLog.replace_counts`."""
-        self._counts = dict(counts)
-
     def mark(self, version: int) -> str | None:
         """A history that ends with the process has no name."""
         return None

@@ -9,7 +9,7 @@ import gc
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,9 @@ from .observer import Observer
 from .subscribers import Subscribers
 
 logger = logging.getLogger(__name__)
+
+_RECOVERED = "recovered bulk load"
+"""The cause of a commit that tells what a load changed whose own commit could not be logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +159,7 @@ class Committer:
     # --- commits ------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Make what is logged and was not made, after a failed apply; called before each commit.
+        """Make what is logged and was not made, log what was made and not logged; called before each commit.
 
         Raises:
             StoreError: the store is closed.
@@ -171,6 +174,8 @@ class Committer:
             self._replay(behind)
             self.counts = counts_of_keys(self._log.counts())
             self._subscribers.enqueue(commits)
+        if self._log.bulk_pending and (bulk := self._log_bulk(self._log.counts(), _RECOVERED)) is not None:
+            self._take_bulk(bulk)
 
     def commit(self, commits: list[Commit], change: NetChange) -> None:
         """Log and make a group of commits; ``change`` is all of them together.
@@ -262,16 +267,8 @@ class Committer:
         if not log.bulk_pending:
             self.counts = counts_of_keys(log.counts())
             return
-        self.counts = count_store(self.store)
-        commit = bulk_commit(
-            self.following(log.version), self._clock_ms(), log.counts(), self.counts, "recovered bulk load"
-        )
-        if commit is None:
-            log.end_bulk()
-        else:
-            log.replace_counts(keys_of_counts(self.counts))
-            log.append([commit], {})
-            self.version = log.version
+        self._log_bulk(log.counts(), _RECOVERED)
+        self.version = log.version
 
     def _replay(self, version: int, until: int | None = None) -> None:
         """Make every logged commit after ``version`` once more: what is there already does not change."""
@@ -401,7 +398,7 @@ class Committer:
             self.prepare()
             for observer in self._observers:
                 told.enter_context(observer.loading())
-            log, before = self._log, dict(self.counts)
+            log, before = self._log, keys_of_counts(self.counts)
             log.begin_bulk()
             try:
                 with self._gate.writing():
@@ -416,23 +413,30 @@ class Committer:
             except Exception as error:
                 failure = error
                 self._doubted = True
-            self.counts = count_store(self.store)
-            commit = bulk_commit(
-                self.following(self.version), self._clock_ms(), keys_of_counts(before), self.counts, cause
-            )
-            if commit is None:
-                log.end_bulk()
-            else:
-                gone: dict[str, int | None] = {
-                    graph_key(name): None for name in before if name not in self.counts
-                }
-                log.append([commit], gone | keys_of_counts(self.counts))
-                # What a bulk load changed is not known, so nobody need look at the dataset before it.
-                with self._watched(commit):
-                    self.version = commit.version
-                self._subscribers.enqueue([commit])
-                log.mark_checkpoint(self.version)
+            commit = self._log_bulk(before, cause)
+            if commit is not None:
+                self._take_bulk(commit)
         self._subscribers.drain()
         if failure is not None:
             raise failure
         return commit or Commit(self.version, self._clock_ms(), cause=cause, changed=False)
+
+    def _log_bulk(self, before: Mapping[str, int], cause: str | None) -> Commit | None:
+        """Count all quads and log how many a bulk load has changed; None when these are as ``before``."""
+        self.counts = count_store(self.store)
+        now = keys_of_counts(self.counts)
+        version = self.following(self._log.version)
+        commit = bulk_commit(version, self._clock_ms(), before, now, cause)
+        if commit is None:
+            self._log.end_bulk()
+        else:
+            self._log.append([commit], {**dict.fromkeys(before.keys() - now.keys()), **now})
+        return commit
+
+    def _take_bulk(self, commit: Commit) -> None:
+        """Go to the version of a bulk load that is logged, and tell it."""
+        # What it changed is not known, so nobody need look at the dataset before it.
+        with self._watched(commit):
+            self.version = commit.version
+        self._subscribers.enqueue([commit])
+        self._log.mark_checkpoint(self.version)
