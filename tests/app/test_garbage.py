@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from quadrill.app.upkeep.garbage import YoungCollections
+from quadrill.app.upkeep.garbage import SAMPLED, YoungCollections
 
 
 class Node:
@@ -74,14 +74,9 @@ def test_young_objects_are_looked_at_by_the_clock() -> None:
 
 def test_young_objects_are_looked_at_less_often_while_nothing_is_computed() -> None:
     looks: list[float] = []
-
-    def look(phase: str, info: dict[str, int]) -> None:
-        if phase == "start" and info["generation"] == 1:
-            looks.append(time.monotonic())
-
     collections = YoungCollections(young_s=0.02)
+    collections.look_at_young = lambda: looks.append(time.monotonic())  # type: ignore[method-assign]
     collections.start()
-    gc.callbacks.append(look)
     try:
         until = time.monotonic() + 30
         while not [one for one, two in pairwise(list(looks)) if two - one >= 0.12]:
@@ -93,8 +88,26 @@ def test_young_objects_are_looked_at_less_often_while_nothing_is_computed() -> N
         busy = [two - one for one, two in pairwise(looks) if one > busy_from + 0.2]
         assert min(busy) < 0.12
     finally:
-        gc.callbacks.remove(look)
         collections.stop()
+
+
+def test_a_fourth_is_looked_at_where_nothing_is_found_and_all_where_something_is(
+    collections: YoungCollections,
+) -> None:
+    def found() -> bool:
+        dropped = weakref.ref(cycle())
+        collections.look_at_young()
+        return dropped() is None
+
+    gc.disable()  # nothing is due by the number of objects
+    try:
+        assert all(found() for _ in range(2 * SAMPLED))
+        for _ in range(SAMPLED):
+            collections.look_at_young()
+        assert [found() for _ in range(2 * SAMPLED)] == [False] * (SAMPLED - 1) + [True] * (SAMPLED + 1)
+        assert collections.look_through() >= 2 * (SAMPLED - 1)
+    finally:
+        gc.enable()
 
 
 def test_all_is_looked_through_now_and_then() -> None:
