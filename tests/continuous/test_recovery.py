@@ -120,7 +120,8 @@ class Life:
         return copy
 
     def stop(self) -> None:
-        self.engine.stop()
+        while not self.engine.stop():
+            pass  # the turn at work needs the files
         self.store.close()
         self.registry.close()
 

@@ -33,9 +33,10 @@ def test_a_stop_leaves_a_long_backlog_to_the_next_start(tmp_path: Path) -> None:
     waiting = life.engine.parts.turns.waiting
     assert waiting.qsize() > 4, "the machine is too fast for this test"
     began = time.monotonic()
-    life.stop()
+    life.engine.stop()
     assert time.monotonic() - began < 1.5
     assert waiting.qsize() == 0
+    life.stop()
     after = Life(life.folder, ManualClock(0), max_future_ms=10**12)
     assert after.engine.recovery is not None and after.engine.recovery.report["records"] > 4
     straight = Life(tmp_path / "straight", ManualClock(0), max_future_ms=10**12)
@@ -86,6 +87,7 @@ def test_a_turn_that_outlasts_the_stop_is_taken_again(tmp_path: Path) -> None:
     assert engine._thread is not None
     engine.parts.sequencer.paused.release()
     engine._thread.join(5)
+    assert engine.stop(), "nothing is at work any more"
     life.store.close()
     life.registry.close()
 

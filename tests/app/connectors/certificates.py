@@ -14,7 +14,9 @@ def authority_and_server(folder: Path) -> tuple[Path, Path, Path]:
     request, extensions = folder / "server.csr", folder / "extensions"
     extensions.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
     new = ("req", "-newkey", "rsa:2048", "-nodes")
+    # Python 3.13 and later trust an authority only if its certificate says what its key is for.
     _openssl(*new, "-x509", "-days", "2", "-subj", _SUBJECT.format(folder.name),
+             "-addext", "keyUsage=critical,keyCertSign,cRLSign",
              "-keyout", str(folder / "ca.key"), "-out", str(authority))  # fmt: skip
     _openssl(*new, "-subj", "/CN=127.0.0.1", "-keyout", str(key), "-out", str(request))
     _openssl("x509", "-req", "-days", "2", "-in", str(request), "-CA", str(authority),
