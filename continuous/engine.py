@@ -26,6 +26,7 @@ from quadrill.store.registry import Registry
 
 from .clock import Clock
 from .errors import EngineStoppedError
+from .expressions.compile import require_sound_jit
 from .language.registration import Registration
 from .lifecycle.lifecycle import QueryLifecycle
 from .lifecycle.parts import EngineParts, MakeEvaluator
@@ -69,7 +70,11 @@ class Engine(StreamService, QueryService):
             settings: limits and defaults.
             make_evaluator: gives a query its evaluator; by default the native one where it can serve.
             journal: keeps inputs, windows and feeds over restarts and crashes; the engine closes it.
+
+        Raises:
+            UnsupportedError: this Python gives wrong answers.
         """
+        require_sound_jit()
         self.settings = settings or EngineSettings()
         self.clock = clock
         self.parts = EngineParts(store, registry, clock, self.settings, make_evaluator, journal)

@@ -7,6 +7,7 @@ becomes one local variable that holds a value or None (the error of section 17.2
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -406,3 +407,21 @@ _COMPARISONS: dict[Callable[..., Maybe], str] = {
 """What gives the same as these for two numbers of one exact kind."""
 _EXACT_KINDS = frozenset((int, Decimal18))
 _BOOLEAN = frozenset({"=", "!=", "<", "<=", ">", ">=", "||", "&&", "!", "BOUND", "IN", "NOT IN"})
+
+
+def require_sound_jit(version: tuple[int, ...] = sys.version_info, jit: Any = None) -> None:
+    """Refuse the experimental compiler of CPython 3.14: it makes answers of queries wrong.
+
+    What it compiled for one function serves every other that has the same code, and reads the globals of the
+    first: those of two queries or engines, by `_compiled`. ``jit`` is what tells of it, by default Python's.
+
+    Raises:
+        UnsupportedError: it is on.
+    """
+    jit = jit or getattr(sys, "_jit", None)
+    if version[:2] == (3, 14) and jit is not None and jit.is_enabled():
+        raise UnsupportedError(
+            "the experimental JIT compiler of CPython 3.14",
+            "continuous queries lose rows under the experimental JIT compiler of CPython 3.14",
+            hint="start without it: PYTHON_JIT=0",
+        )
