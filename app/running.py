@@ -69,7 +69,7 @@ def serve(settings: Settings, *, demo: bool = False) -> Iterator[RunningServer]:
         stack.callback(_close, found)
         services.security.check_address()
         stack.callback(_log_access(settings))
-        quick = (QueryShortcut(services), PushShortcut(services))
+        quick = (QueryShortcut(services), PushShortcut(services), UpdateShortcut(services))
         server = Server(
             create_app(settings, services=services, demo=demo),
             host=settings.host,
@@ -83,7 +83,7 @@ def serve(settings: Settings, *, demo: bool = False) -> Iterator[RunningServer]:
                 settings.max_unfinished_per_address,
             ),
             shutdown_timeout=settings.shutdown_timeout,
-            shortcuts=(*quick, UpdateShortcut(services)),
+            shortcuts=quick,
             quick=quick,
             observer=RequestObserver(services.metrics),
             background=services.endpoint.large_answers,

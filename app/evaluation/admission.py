@@ -23,6 +23,15 @@ MOST_HELD = 1_000_000
 MOST_JOINED = 100_000
 """Combinations whose texts GROUP_CONCAT may put together; nothing limits its result within the server."""
 
+_SHORT_CHARACTERS = 1_000
+_GROUP = r"\{(?:[^{}]|\{[^{}]*+\})*+\}\s*"
+_SHORT_UPDATE = re.compile(
+    rf"\s*(?:PREFIX\s+[\w\-]*:\s*<>\s*)*(?:(?:INSERT|DELETE)\s+DATA\s*{_GROUP}"
+    rf"|(?:DELETE\s*{_GROUP})?(?:INSERT\s*{_GROUP})?WHERE\s*(?P<where>{_GROUP})"
+    rf"|DELETE\s+WHERE\s*(?P<both>{_GROUP}))",
+    re.IGNORECASE | re.ASCII,
+)
+
 _TERMS = frozenset({Kind.IRI, Kind.PNAME, Kind.VAR, Kind.BLANK, Kind.STRING, Kind.NUMBER})
 _STRANGE_WORDS = frozenset({"VALUES", "SERVICE", "DESCRIBE", "LATERAL"})
 _HOLDING_BACK = frozenset(
@@ -106,6 +115,20 @@ def is_light(text: str, quads: int, size_of: Callable[[str], int | None] = _unkn
     return _is_light(template, quads) or (
         _names_graphs(template) and _is_bounded_by_its_graphs(text, quads, size_of)
     )
+
+
+def is_short_update(text: str) -> bool:
+    """True for one operation with data, or with a WHERE part that goes along quads from known terms."""
+    return len(text) <= _SHORT_CHARACTERS and _is_short_update(template_of(text))
+
+
+@lru_cache(maxsize=2048)
+def _is_short_update(template: str) -> bool:
+    operation = _SHORT_UPDATE.fullmatch(template)
+    if operation is None:
+        return False
+    shape = _shape_of_template(f"SELECT * {operation['where'] or operation['both'] or '{}'}")
+    return shape.anchored and shape.components <= 1 and not (shape.strange or shape.holds_back)
 
 
 def shape_of(text: str) -> Shape:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from pyoxigraph import NamedNode
@@ -197,12 +197,21 @@ class SparqlEndpoint:
         answer.body = body
         return answer
 
+    def is_short_update(self, call: SparqlCall) -> bool:
+        """True for an update that likely takes less than a millisecond: it may hold others up for so long."""
+        text = call.direct
+        return text is not None and not call.fields and admission.is_short_update(text)
+
     def update(self, call: SparqlCall, user: str) -> Commit:
-        """Make an update; one commit, all or nothing.
+        """Make an update; see `update_in_line`."""
+        return self.update_in_line(call, user, lambda: None)()
+
+    def update_in_line(self, call: SparqlCall, user: str, aside: Callable[[], None]) -> Callable[[], Commit]:
+        """Put an update in line; the result makes it, one commit, all or nothing, and is to be called once.
 
         It can be stopped between the solutions of its WHERE parts, until it is logged: then nothing is
         applied. Its text is read as long as a query may take. What could hold much back is worked out by a
-        worker, whose memory is limited.
+        worker, whose memory is limited; ``aside`` is called before that, as it takes long.
 
         Raises:
             HttpError: 400 or 413 for a parameter that is wrong.
@@ -235,8 +244,7 @@ class SparqlEndpoint:
             counted = limited(text, settings.max_text_length, settings.max_evaluation_bytes, check_text)
             if counted is not None:
                 written, functions = counted.text, {**(functions or {}), **counted.functions}
-            update = partial(
-                self.store.update,
+            commit = self.store.update_in_line(
                 written,
                 base_iri=settings.base_iri,
                 using_graphs=using,
@@ -244,22 +252,32 @@ class SparqlEndpoint:
                 custom_functions=functions,
                 check=check,
                 check_text=check_text,
+                room=Room(self.quads),
                 cause="update",
             )
-            with suppress(HeldBackError):
-                return update(room=Room(self.quads))
-            task = UpdateTask(
-                text,
-                quads=self.store.limits.quads,
-                base_iri=settings.base_iri,
-                using_graphs=_names(using),
-                using_named_graphs=_names(using_named),
-                hosts=settings.remote_hosts,
-                extension=None if functions_of(text) is None else FOR_UPDATES,
-            )
-            return self._workers.work_out(task, process, seconds)
-        finally:
+        except BaseException:
             self.processes.end(process)
+            raise
+
+        def make() -> Commit:
+            try:
+                with suppress(HeldBackError):
+                    return commit()
+                aside()
+                task = UpdateTask(
+                    text,
+                    quads=self.store.limits.quads,
+                    base_iri=settings.base_iri,
+                    using_graphs=_names(using),
+                    using_named_graphs=_names(using_named),
+                    hosts=settings.remote_hosts,
+                    extension=None if functions_of(text) is None else FOR_UPDATES,
+                )
+                return self._workers.work_out(task, process, seconds)
+            finally:
+                self.processes.end(process)
+
+        return make
 
     def _from_worker(
         self, text: str, scope: DatasetScope, asked: Extended | None, user: str, client: Client

@@ -38,7 +38,9 @@ class OwnedGraphError(ConflictError):
 
 
 @dataclass(slots=True)
-class _Request:
+class WriteRequest:
+    """A write in line, and what became of it."""
+
     derive: Callable[[PendingChanges], None]
     cause: str | None
     expected: int | None
@@ -49,6 +51,7 @@ class _Request:
 
     @property
     def done(self) -> bool:
+        """True when it was committed or has failed."""
         return self.commit is not None or self.error is not None
 
 
@@ -83,7 +86,7 @@ class Writer:
         self._subscribers = subscribers
         self._clock_ms = clock_ms
         self._group_requests = _GROUP_REQUESTS if grouped else 1
-        self._line: deque[_Request] = deque()
+        self._line: deque[WriteRequest] = deque()
 
     def submit(
         self,
@@ -94,7 +97,19 @@ class Writer:
         owner: str | None = None,
         first: bool = False,
     ) -> Commit:
-        """Commit what ``derive`` folds into the pending changes it is given.
+        """Commit what ``derive`` folds into the pending changes it is given; see `put` and `finish`."""
+        return self.finish(self.put(derive, cause=cause, expected=expected, owner=owner, first=first))
+
+    def put(
+        self,
+        derive: Callable[[PendingChanges], None],
+        *,
+        cause: str | None,
+        expected: int | None,
+        owner: str | None = None,
+        first: bool = False,
+    ) -> WriteRequest:
+        """Put a request in line: whoever commits next commits it, too, at the latest its own `finish`.
 
         Args:
             derive: called once, under the writer lock, perhaps in another writer's thread.
@@ -104,14 +119,22 @@ class Writer:
             first: nothing is pending when it is called, so that the database is what it is to change.
 
         Raises:
+            StoreError: this thread holds commits back.
+        """
+        self._refuse_in_snapshot("an update")
+        request = WriteRequest(derive, cause, expected, owner, first)
+        self._line.append(request)
+        return request
+
+    def finish(self, request: WriteRequest) -> Commit:
+        """Commit a request that is in line, with all that wait there.
+
+        Raises:
             PreconditionError: the version is another one.
             OwnedGraphError: a graph belongs to a view.
             StoreUnwritableError: the log cannot be written; nothing changed.
             ApplyError: logged, not yet made.
         """
-        self._refuse_in_snapshot("an update")
-        request = _Request(derive, cause, expected, owner, first)
-        self._line.append(request)
         with self._committer.lock:
             while not request.done:
                 self._run_group()
@@ -138,7 +161,7 @@ class Writer:
             )
 
     def _run_group(self) -> None:
-        requests: list[_Request] = []
+        requests: list[WriteRequest] = []
         try:
             self._committer.prepare()
             self._derive_group(requests)
@@ -149,7 +172,7 @@ class Writer:
             if not isinstance(error, Exception):
                 raise
 
-    def _derive_group(self, requests: list[_Request]) -> None:
+    def _derive_group(self, requests: list[WriteRequest]) -> None:
         group = PendingChanges(StoreView(self._committer.store))
         commits: list[Commit] = []
         now_ms = self._clock_ms()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -34,7 +35,11 @@ class StoreWrites(StoreReads):
     _shapes: Shapes
     _writer: Writer
 
-    def update(
+    def update(self, text: str, **options: Any) -> Commit:
+        """Run a SPARQL update: all its operations are one atomic commit; see `update_in_line`."""
+        return self.update_in_line(text, **options)()
+
+    def update_in_line(
         self,
         text: str,
         *,
@@ -48,8 +53,10 @@ class StoreWrites(StoreReads):
         room: Room | None = None,
         cause: str | None = "update",
         expected: int | None = None,
-    ) -> Commit:
-        """Run a SPARQL update: all its operations are one atomic commit.
+    ) -> Callable[[], Commit]:
+        """Put a SPARQL update in line: all its operations are one atomic commit, which the result makes.
+
+        Updates that are put in line before the first of them is made share a sync of the disk.
 
         Args:
             text: SPARQL Update.
@@ -65,14 +72,13 @@ class StoreWrites(StoreReads):
             expected: refuse unless the dataset is at this version (If-Match).
 
         Returns:
-            The commit; ``changed`` is False when the update had no effect.
+            What makes the commit, to be called once; ``changed`` is False when the update had no effect.
+            It raises UpdateError when an operation failed and nothing was applied, HeldBackError when it
+            needs more than there is room for, PreconditionError when the dataset is not at ``expected``.
 
         Raises:
             QueryTextError: the text is wrong, with its place.
-            UpdateError: an operation failed; nothing was applied.
             LimitError, UnsupportedError, NetworkRefusedError: see `update.plan_update`.
-            HeldBackError: it needs more than there is room for.
-            PreconditionError: the dataset is not at ``expected``.
         """
         request = UpdateRequest(
             text,
@@ -103,7 +109,7 @@ class StoreWrites(StoreReads):
             else:
                 derive_update(plan, self._committer.store, pending, self._fetcher)
 
-        return self._writer.submit(derive, cause=cause, expected=expected)
+        return partial(self._writer.finish, self._writer.put(derive, cause=cause, expected=expected))
 
     def update_elsewhere(self, work: Callable[[], NetChange], *, cause: str | None = "update") -> Commit:
         """Commit the change that ``work`` works out, which is called while no other commit is under way.

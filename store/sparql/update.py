@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, QuerySolutions, Store
 
 from ..changes.apply import Functions, change_text, numbers, term_function
-from ..changes.commit import GraphName
+from ..changes.commit import GraphName, NetChange
 from ..changes.pending import PendingChanges, quads_in_graph
 from ..errors import QuadrillError, UnsupportedError, UpdateError
 from ..remote import Fetcher, fetch_rdf
@@ -182,7 +182,7 @@ class _Derivation:
         room = request.room
         if room is not None:
             room.admit(action.where.text, sum(len(layer.added) for layer in layers))
-        if layers:
+        if layers and self._are_concerned(action, layers):
             return self._recorded_solutions(action, variables)
         count = _free_name("n", (*variables, *action.where.variables))
         projection = " ".join(f"?{name}" for name in variables) or f"(1 AS ?{count})"
@@ -209,6 +209,12 @@ class _Derivation:
                 if room is not None:
                     room.take(len(rows))
         return rows
+
+    def _are_concerned(self, action: Modify, layers: list[NetChange]) -> bool:
+        """False where the solutions are certainly the same without the pending changes."""
+        request, concerns = self._engine.request, action.where.concerns
+        elsewhere = request.using_graphs is not None or request.using_named_graphs is not None
+        return concerns is None or elsewhere or any(map(concerns, layers))
 
     def _recorded_solutions(self, action: Modify, variables: tuple[str, ...]) -> list[Solution]:
         """The solutions over the store with the pending changes made, by an update that is rolled back.

@@ -12,10 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Store, Triple
 
+from ..changes.commit import NetChange
 from ..errors import QuadrillError
 from ..terms import Solution, Term, store_form
 from .guard import TextLimits, needs_no_scan
@@ -40,6 +42,7 @@ _TOKEN = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
+_ENDS = frozenset({Kind.VAR, Kind.IRI, Kind.PNAME, Kind.STRING, Kind.NUMBER})
 _PLAIN = (NamedNode, Literal, DefaultGraph)
 _OPEN = re.compile(r"[^\s]*://[^\s]*[/#]")
 """A namespace that any name makes an IRI of."""
@@ -48,6 +51,8 @@ _MARK = "urn:quadrill:slot:"
 Span: TypeAlias = tuple[int, int]
 _Template: TypeAlias = tuple[tuple[Any, ...], ...]
 """Quads with numbers in place of terms: that of a variable, or of a constant (its complement)."""
+_Pattern: TypeAlias = tuple[tuple[int, int], ...]
+"""A triple pattern of the default graph: which terms of a quad are which constants; the others may be any."""
 
 
 def parted(text: str) -> tuple[str, list[Span]] | None:
@@ -118,19 +123,21 @@ class _Place(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """A piece of texts of a shape, and its quads where it is a template."""
+    """A piece of texts of a shape: a template with its quads, a WHERE part with its patterns, where known."""
 
     piece: Piece
     start: _Place
     end: _Place
     quads: _Template | None
+    patterns: tuple[_Pattern, ...] | None
 
     def of(self, text: str, lengths: Sequence[int], constants: Sequence[Term]) -> Piece:
         """The piece of a text: ``lengths`` of so many constants together."""
         start = self.start.offset + lengths[self.start.constants]
         end = self.end.offset + lengths[self.end.constants]
         fill = None if self.quads is None else _Filling(self.quads, constants)
-        return Piece(text[start:end], start, self.piece.variables, self.piece.blanks, fill)
+        concerns = None if self.patterns is None else partial(_concerns, self.patterns, constants)
+        return Piece(text[start:end], start, self.piece.variables, self.piece.blanks, fill, concerns)
 
 
 class _Shape(NamedTuple):
@@ -180,6 +187,17 @@ class _Filling:
                     except TypeError:
                         continue
                     yield made
+
+
+def _concerns(patterns: Sequence[_Pattern], constants: Sequence[Term], change: NetChange) -> bool:
+    """True when a quad that comes or goes fits a pattern."""
+    for quad in (*change.added, *change.removed):
+        if isinstance(quad.graph_name, DefaultGraph):
+            terms = quad.triple
+            for pattern in patterns:
+                if all([terms[place] == constants[number] for place, number in pattern]):
+                    return True
+    return False
 
 
 def _stored(term: Term | None) -> Term | None:
@@ -245,11 +263,43 @@ class _Templates:
     def cut(self, piece: Piece, *, is_template: bool) -> _Cut:
         """A piece, cut out of texts of its shape."""
         start, end = (_Place.of(at, self._spans) for at in (piece.start, piece.start + len(piece.text)))
-        return _Cut(replace(piece, text=""), start, end, self._template(piece) if is_template else None)
+        quads, patterns = (self._template(piece), None) if is_template else (None, self._patterns(piece))
+        return _Cut(replace(piece, text=""), start, end, quads, patterns)
+
+    def _numbers(self, piece: Piece) -> dict[int, int]:
+        """The constants of a piece by their places in it."""
+        return {start - piece.start: number for number, (start, _) in enumerate(self._spans)}
+
+    def _patterns(self, piece: Piece) -> tuple[_Pattern, ...] | None:
+        """What a WHERE part reads; None where it is more than triple patterns, BIND and FILTER."""
+        numbers, found = self._numbers(piece), list(tokens(piece.text))
+        patterns: list[_Pattern] = []
+        at, last = 1, len(found) - 1
+        while at < last:
+            if found[at].word in ("BIND", "FILTER"):
+                depth, at = 0, at + 1
+                while at < last:
+                    depth += (found[at].text == "(") - (found[at].text == ")")
+                    if not depth or found[at].text == "{":
+                        break
+                    at += 1
+                if found[at].text != ")":
+                    return None
+                at += 1
+            else:
+                triple, at = found[at : at + 3], at + 3
+                if at > last or not all(token.kind in _ENDS or token.text == "a" for token in triple):
+                    return None
+                places = ((place, numbers.get(token.start)) for place, token in enumerate(triple))
+                patterns.append(tuple([(place, number) for place, number in places if number is not None]))
+                if found[at].text not in (".", "}") and found[at].word not in ("BIND", "FILTER"):
+                    return None
+            at += found[at].text == "."
+        return tuple(patterns)
 
     def _template(self, piece: Piece) -> _Template | None:
         """The quads of a template; None where it has blank nodes or quoted triples."""
-        numbers = {start - piece.start: number for number, (start, _) in enumerate(self._spans)}
+        numbers = self._numbers(piece)
         places: dict[str, int] = {}
         marked, named, at = "", "", 0
         for token in tokens(piece.text):

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from pyoxigraph import Quad
 
+from ..changes.commit import NetChange
 from ..errors import LimitError, QueryTextError
 from ..terms import Solution
 from .tokens import Kind, Token, excerpt_at, line_and_column, tokens
@@ -28,7 +29,8 @@ _MOST_DECLARED = 1 << 26
 class Piece:
     """A cut of the request: ``text`` with its place, and the names of its variables and blank nodes.
 
-    ``fill`` gives the quads of a template for solutions, where its text need not be read for that.
+    ``fill`` gives the quads of a template for solutions, where its text need not be read for that;
+    ``concerns`` tells whether a change may concern the solutions of a WHERE part, where that is known.
     """
 
     text: str
@@ -36,6 +38,7 @@ class Piece:
     variables: tuple[str, ...] = ()
     blanks: frozenset[str] = frozenset()
     fill: Callable[[Sequence[Solution]], Iterator[Quad]] | None = None
+    concerns: Callable[[NetChange], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from quadrill.app.evaluation.admission import is_light, shape_of
+from quadrill.app.evaluation.admission import is_light, is_short_update, shape_of
 from quadrill.app.evaluation.processes import Process
 from tests.app.conftest import LiveServer, Start, problem_of
 
@@ -358,3 +358,31 @@ def test_a_stopping_server_ends_within_seconds_whatever_it_evaluates(
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("INSERT DATA { <urn:a> <urn:p> 1 }", True),
+        ("DELETE DATA { GRAPH <urn:g> { <urn:a> <urn:p> 1 } }", True),
+        (
+            "PREFIX : <urn:> DELETE { :a :p ?o } INSERT { :a :p 1 } WHERE { :a :p ?o BIND(?o + 1 AS ?n) }",
+            True,
+        ),
+        ("delete where { <urn:a> <urn:p> ?o }", True),
+        ("INSERT { <urn:a> <urn:p> ?y } WHERE { OPTIONAL { <urn:a> <urn:q> ?x } . ?x <urn:q> ?y }", True),
+        ("INSERT DATA { <urn:a> <urn:p> 1 } ; INSERT DATA { <urn:a> <urn:p> 2 }", False),
+        ("DELETE WHERE { ?s <urn:p> ?o }", False),
+        ("DELETE { ?s ?p ?o } WHERE { ?s ?p ?o }", False),
+        ("INSERT { ?a <urn:p> ?b } WHERE { <urn:a> ?p ?a . <urn:b> ?p2 ?b }", False),
+        ("INSERT { <urn:a> <urn:p> ?b } WHERE { <urn:a> <urn:p>+ ?b }", False),
+        ("INSERT { <urn:a> <urn:p> ?b } WHERE { SERVICE <urn:x> { <urn:a> <urn:p> ?b } }", False),
+        ("INSERT { ?s <urn:p> 1 } USING <urn:g> WHERE { <urn:a> <urn:p> ?s }", False),
+        ("CLEAR ALL", False),
+        ("LOAD <urn:x>", False),
+        ("nonsense", False),
+        ("INSERT DATA { " + "<urn:a> <urn:p> 1 . " * 60 + "}", False),
+    ],
+)
+def test_short_updates_are_data_or_begin_at_known_terms(text: str, short: bool) -> None:
+    assert is_short_update(text) == short

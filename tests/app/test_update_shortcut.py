@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -14,10 +18,13 @@ from quadrill.app.http import wire
 from quadrill.app.http.reply import Reply
 from quadrill.app.routes import update_shortcut
 from quadrill.app.security import hash_token
+from quadrill.store.changes.commit import Commit
+from quadrill.store.logs.change_log import SqliteChangeLog
+from quadrill.store.quads.writing import StoreWrites
 from quadrill.store.registry import TokenRecord
 from tests.app.conftest import LiveServer, Start
 from tests.app.test_server import eventually
-from tests.app.test_shortcut import FORM, Request, both_ways
+from tests.app.test_shortcut import FORM, Request, Wire, both_ways
 
 DIRECT = ("Content-Type", "application/sparql-update")
 INSERT = "INSERT DATA { <http://e/s> <http://e/p> 1 }"
@@ -165,3 +172,43 @@ def test_a_push_behind_an_answered_update_sees_it(start_server: Start) -> None:
         )
         assert pushed.is_success
         assert f'"{number}"' in str(feed.take()), number
+
+
+def test_busy_clients_count_to_the_same_number_in_the_thread_of_short_answers(
+    start_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, threads, groups = start_server(data=str(tmp_path / "data")), set(), []
+    line, append = StoreWrites.update_in_line, SqliteChangeLog.append
+
+    def put(*args: Any, **options: Any) -> Any:
+        threads.add(threading.current_thread().name)
+        return line(*args, **options)
+
+    def log(log: SqliteChangeLog, commits: list[Commit], *rest: Any) -> None:
+        groups.append(len(commits))
+        append(log, commits, *rest)
+
+    monkeypatch.setattr(StoreWrites, "update_in_line", put)
+    monkeypatch.setattr(SqliteChangeLog, "append", log)
+    server.update("INSERT DATA { <urn:n> <urn:is> 0 }")
+    one = "<urn:n> <urn:is>"
+    count = f"DELETE {{ {one} ?o }} INSERT {{ {one} ?n }} WHERE {{ {one} ?o BIND(?o + 1 AS ?n) }}"
+    statuses: Counter[int] = Counter()
+
+    def ask(number: int) -> None:
+        connection = Wire(server)
+        for at in range(100):
+            wrong = at % 10 == 9
+            connection.send(*post("INSERT DATA { <urn:a> }" if wrong else count))
+            statuses[connection.answer()[0]] += 1
+        connection.close()
+
+    clients = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join(30)
+    assert statuses == {204: 540, 400: 60}
+    assert server.boolean("ASK { <urn:n> <urn:is> 540 }")
+    assert "quadrill-quick" in threads and max(groups) > 1
+    assert not server.services.endpoint.processes.list()

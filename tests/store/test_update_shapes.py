@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import cycle
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyoxigraph import Dataset
 
 from quadrill.store.errors import QuadrillError
 from quadrill.store.quads import writing
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql import update
 from quadrill.store.sparql.update_shapes import parted
 
-from .test_update_laws import check_request, open_store
+from .test_update_laws import canonical, check_request, open_store
 
 IRIS = [
     "<http://e/a>",
@@ -99,6 +103,82 @@ def test_each_update_of_a_shape_makes_what_oxigraph_makes_of_it(
             for one in strange:
                 place = iris if one[0] in "<e" else terms
                 check_request(store, filled(template, iter([one, *place]), iter([one, *terms])))
+
+
+IN_LINE = [
+    *TEMPLATES,
+    "DELETE { ?s I O } INSERT { ?s I 2 } WHERE { ?s I O }",
+    "INSERT { I I ?n } WHERE { BIND(5 AS ?n) FILTER(?n > O) }",
+    "INSERT { I I ?y } WHERE { I I ?x . ?x ?p ?y . }",
+    "INSERT { I I ?y } WHERE { ?x a ?c . ?x ex:p ?y FILTER EXISTS { I I ?y } }",
+    "INSERT { I I ?y } WHERE { I I ?y OPTIONAL { ?y I O } }",
+    "INSERT { I I ?y } WHERE { I ex:p+ ?y }",
+    "INSERT { I I ?y } WHERE { ?y ex:p* ?z }",
+    "INSERT { I I ?y } WHERE { GRAPH I { I I ?y } }",
+    "INSERT { GRAPH I { I I ?y } } WHERE { I I O ; I ?y }",
+]
+
+
+def is_made(store: QuadStore, text: str) -> bool:
+    try:
+        store.update(text)
+    except QuadrillError:
+        return False
+    return True
+
+
+def make_together(store: QuadStore, texts: list[str]) -> None:
+    for make in [store.update_in_line(text) for text in texts]:
+        make()
+
+
+def content(store: QuadStore) -> Dataset:
+    return canonical(set(store._committer.store))
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(IN_LINE), st.lists(st.sampled_from(IRIS[:4]), min_size=6, max_size=6)),
+        min_size=2,
+        max_size=4,
+    ),
+    st.lists(st.sampled_from(OTHERS[:6]), min_size=6, max_size=6),
+)
+def test_updates_of_one_group_make_what_they_make_one_after_the_other(
+    each: list[tuple[str, list[str]]], terms: list[str]
+) -> None:
+    texts = [filled(template, cycle(iris), cycle(terms)) for template, iris in each]
+    with open_store(on_disk=True) as together, open_store(on_disk=True) as apart:
+        for _ in range(3):  # shapes are known from the second time on
+            sound = [text for text in texts if is_made(apart, text)]
+            make_together(together, sound)
+            assert content(together) == content(apart)
+            assert together.version == apart.version
+
+
+def test_in_a_group_only_updates_that_read_what_changes_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded: list[str] = []
+    whole = update._Derivation._recorded_solutions
+    monkeypatch.setattr(
+        update._Derivation,
+        "_recorded_solutions",
+        lambda self, action, variables: recorded.append(action.where.text) or whole(self, action, variables),
+    )
+    count = "DELETE {{ <{0}> :n ?o }} INSERT {{ <{0}> :n ?n }} WHERE {{ <{0}> :n ?o BIND(?o + 1 AS ?n) }}"
+    with QuadStore.open(tmp_path / "data", durable=False) as store:
+        for name in "abc":
+            store.update(PROLOGUE + f"INSERT DATA {{ <http://e/{name}> :n 0 }}")
+        for _ in range(3):
+            store.update(PROLOGUE + count.format("http://e/a"))
+        commits = [store.update_in_line(PROLOGUE + count.format(f"http://e/{name}")) for name in "abcab"]
+        for make in commits:
+            assert make().changed
+        found = store.solutions(PROLOGUE + "SELECT ?o { ?s :n ?o } ORDER BY ?s")[1]
+    assert [row[0].value for row in found] == ["5", "2", "1"]
+    assert [text.partition(" :n")[0] for text in recorded] == ["{ <http://e/a>", "{ <http://e/b>"]
 
 
 @pytest.mark.parametrize("template", [*TEMPLATES[:2], *TEMPLATES[3:6]])
