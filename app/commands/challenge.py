@@ -132,7 +132,7 @@ class Listener:
         self._waiting: deque[tuple[ChallengeReport, float]] = deque()
         self._shown: list[dict[str, Any]] = []
         # The list of the answer looked at last, as it was told.
-        self._told = ""
+        self._told = "\n"
         feed.join(self, None, 0)
 
     def expect(self, report: ChallengeReport, read_at: float) -> None:
@@ -150,8 +150,8 @@ class Listener:
             _, kind, data = events.popleft()
             if kind != "answer":
                 continue
-            answer, at = data, int(data[len('{"at":') : data.index(",")])
-            if len(waiting) > 1 and waiting[0][0].at == at:
+            answer = data
+            if len(waiting) > 1 and data.startswith(f'{{"at":{waiting[0][0].at},'):
                 self._changed(answer, *waiting.popleft())
                 answer = ""
         if answer and waiting:
@@ -160,10 +160,9 @@ class Listener:
 
     def _changed(self, answer: str, report: ChallengeReport, read_at: float) -> None:
         """Write the line of an answer behind a report, where the list is another."""
-        told = answer.partition(',"head":')[2]
-        if told == self._told:
+        if answer.endswith(self._told):
             return
-        self._told = told
+        self._told = answer[answer.index(',"head":') :]
         document = json.loads(answer)
         rows = document["results"]["bindings"][:LENGTH]
         if rows == self._shown:
@@ -204,27 +203,31 @@ def follow(
     One that comes too late is alone: its answer has the time of those before it.
     """
     number = newest = 0
+    waiting: list[tuple[bytes, int]] = []
     try:
-        for number, report in enumerate(found, start=1):
+        for report in found:
             read_at = time.perf_counter()
+            number += 1
             late = report.at < newest
             if late:
-                engine.sync()
-                _look(listeners)
+                _push(engine, stream, waiting, listeners)
             for listener in listeners:
                 listener.expect(report, read_at)
-            # The first one waits for static parts as well.
-            wait = late or (number - 1) % line == 0
-            engine.push(stream, report.graph, "application/n-triples", at=report.at, wait=wait)
-            if wait:
-                _look(listeners)
+            waiting.append((report.graph, report.at))
+            if late or len(waiting) == line:
+                _push(engine, stream, waiting, listeners)
             newest = max(newest, report.at)
     finally:
-        engine.sync()
-        _look(listeners)
+        _push(engine, stream, waiting, listeners)
     return number
 
 
-def _look(listeners: Iterable[Listener]) -> None:
+def _push(
+    engine: Engine, stream: str, waiting: list[tuple[bytes, int]], listeners: Iterable[Listener]
+) -> None:
+    """Push what waits, and write what it has changed."""
+    given = waiting.copy()
+    waiting.clear()
+    engine.push_each(stream, given, "application/n-triples")
     for listener in listeners:
         listener.look()

@@ -21,6 +21,7 @@ from quadrill.store.errors import (
     LateElementError,
     LimitError,
     NotFoundError,
+    QuadrillError,
     RdfSyntaxError,
 )
 
@@ -38,6 +39,53 @@ def test_a_push_declares_its_stream_and_names_it_after_its_iri() -> None:
         stream = describe_stream(b.engine, "s")
         assert (stream["iri"], stream["watermark"], stream["accepted"]) == (S, 7, 3)
         assert stream["stamping"] == "event" and not stream["declared"]
+
+
+def seen(*names: str) -> bytes:
+    """The body of an element that says that these things were seen."""
+    return "".join(f'<{E}{name}> <{E}seen> "x" .\n' for name in names).encode()
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+@pytest.mark.parametrize(
+    "bodies",
+    [
+        [(seen("a"), 5), (seen("b"), 5), (seen("c"), 2), (seen("c", "d"), 8)],
+        [(b"", 4), (seen("a"), 5), (b"# nothing\n", 6)],
+        [(seen("a"), 5), (b"<a> no triple .", 5), (seen("b"), 6)],
+        [(seen("a"), 5), (seen("b"), 3 * DAY), (seen("c"), 6)],
+        [(seen("a"), 5), (seen("b"), 1 << 61)],
+        [],
+    ],
+)
+@pytest.mark.parametrize("declared", [{}, {"late": "error"}])
+def test_bodies_that_are_pushed_together_are_pushes_of_their_own(
+    bodies: list[tuple[bytes, int]], threaded: bool, declared: dict[str, Any]
+) -> None:
+    """Up to the first that is wrong."""
+    found = []
+    for together in (False, True):
+        with bench(threaded=threaded) as b:
+            b.engine.declare_stream(S, **declared)
+            b.register("q", RANGE, output="rstream")
+            error = None
+            try:
+                if together:
+                    b.engine.push_each(S, bodies, "application/n-triples")
+                for body, at in () if together else bodies:
+                    b.engine.push(S, body, "application/n-triples", at=at, wait=True)
+            except QuadrillError as wrong:
+                error = wrong.message
+            b.engine.sync()
+            stream = describe_stream(b.engine, S)
+            found.append((error, b.told("q"), stream["accepted"], stream["late"]))
+    assert found[0] == found[1]
+
+
+def test_bodies_that_are_pushed_together_declare_their_stream() -> None:
+    with bench() as b:
+        b.engine.push_each(S, [(seen("a"), 5), (seen("b"), 6)], "application/n-triples")
+        assert describe_stream(b.engine, "s")["accepted"] == 2
 
 
 @pytest.mark.parametrize(
