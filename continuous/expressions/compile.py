@@ -29,6 +29,7 @@ from .values import DECIMAL_ONE, XSD, Decimal18, Maybe, Value, ValueTable, term_
 
 ValueFunction = Callable[[tuple[int, ...]], Maybe]
 Condition = Callable[[tuple[int, ...]], bool]
+PairCondition = Callable[[tuple[int, ...], tuple[int, ...]], bool]
 TermFunction = Callable[..., Any]
 
 
@@ -346,16 +347,26 @@ def compile_id(
 
 def compile_condition(expr: Expr, schema: tuple[str, ...], context: ExpressionContext) -> Condition:
     """A function from a row to True when the effective boolean value of ``expr`` is true."""
+    return _condition(expr, _slots(schema), context, "row")
+
+
+def compile_pair_condition(
+    expr: Expr, schema: tuple[str, ...], other: tuple[str, ...], context: ExpressionContext
+) -> PairCondition:
+    """The same of two rows; columns of both are those of the first."""
+    return _condition(expr, _slots(other, "other") | _slots(schema), context, "row, other")
+
+
+def _condition(expr: Expr, slots: Mapping[str, str], context: ExpressionContext, given: str) -> Any:
     emitter = Emitter(context)
     emitter.depth = 1
-    result = emitter.truth(expr, _slots(schema))
+    result = emitter.truth(expr, slots)
     emitter.line(f"return {result} is True")
-    function: Condition = emitter.build("def condition(row):", "condition")
-    return function
+    return emitter.build(f"def condition({given}):", "condition")
 
 
-def _slots(schema: tuple[str, ...]) -> dict[str, str]:
-    return {name: f"row[{position}]" for position, name in enumerate(schema)}
+def _slots(schema: tuple[str, ...], row: str = "row") -> dict[str, str]:
+    return {name: f"{row}[{position}]" for position, name in enumerate(schema)}
 
 
 def _iri(base_iri: str | None, value: Value) -> Maybe:

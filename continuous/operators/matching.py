@@ -16,8 +16,8 @@ from .arrangement import Arrangement, Index, Key, key_getter, picker
 from .linear import Operator
 
 Mode = OneOf["left", "minus", "semi", "anti", "mark"]
-Residual = Callable[[IdRow], bool]
-"""A condition on the merged row (left columns, then the right columns that are not on the left)."""
+Residual = Callable[[IdRow, IdRow], bool]
+"""A condition on a left row, with what the right one binds of it, and that right row."""
 
 
 class Match(Operator):
@@ -27,7 +27,7 @@ class Match(Operator):
     ``semi`` give left rows; ``mark`` gives left rows with a last column, ``true_id`` or ``false_id``.
     Rows are compatible when they agree on the common variables that both bind; for ``minus`` at least one
     must be bound on both sides. The condition of OPTIONAL and the correlated filters of EXISTS are
-    ``residual``; they see the merged row, so an inequality is as good as an equality.
+    ``residual``; they see both rows, so an inequality is as good as an equality.
 
     Law: out = whole(left, right) on multisets; the weight of a right row counts only for ``left``.
     Source: SPARQL 1.1, section 18.5 (LeftJoin, Minus) and 18.6 (exists).
@@ -54,7 +54,7 @@ class Match(Operator):
         self._loose = tuple((left.position(name), right.position(name)) for name in loose)
         added = [name for name in right.vars if name not in left.vars]
         self._pick = picker(right.positions(added))
-        self._residual = residual
+        self._residual = residual or (lambda row, other: True)
         # Columns of which one must be bound on both sides; None where that is sure.
         self._overlap: tuple[tuple[int, int], ...] | None = None
         if mode == "minus" and all(name in ignored for name in keyed):
@@ -119,13 +119,14 @@ class Match(Operator):
         left_of, pick, by_key, merges = self._left_of, self._pick, self._by_key, self._merges
         matched, alone = self._behind[True], self._behind[False]
         made, look, counts = 0, self.budget.look, self._counts
+        loose, residual = self._loose, self._residual
         for row, weight in change.items():
             key = left_of(row)
             bucket = rights.get(key, EMPTY)
             if (merges or not by_key) and (made := made + len(bucket)) > look:
                 look = self.budget.check(made, self)
+            # Left rows differ, and so do right rows of one key: no row is made twice without loose columns.
             if by_key:
-                # Left rows differ, and so do right rows of one key: no row is made twice.
                 matches = len(bucket)
                 if merges:
                     for other, count in bucket.items():
@@ -133,11 +134,11 @@ class Match(Operator):
             else:
                 matches = 0
                 for other, count in bucket.items():
-                    merged = self._merged(row, other)
-                    if merged is not None:
+                    cells = self._agreed(row, other) if loose else row
+                    if cells is not None and residual(cells, other):
                         matches += count
                         if merges:
-                            add(out, merged, weight * count)
+                            add(out, cells + pick(other), weight * count)
             behind = matched if matches else alone
             if behind is not None:
                 add(out, row + behind, weight)
@@ -157,9 +158,33 @@ class Match(Operator):
                 del counts[row]
 
     def _step_right(self, change: Delta, out: Delta) -> None:
+        (self._right_by_key if self._by_key else self._right_by_row)(change, out)
+
+    def _right_by_row(self, change: Delta, out: Delta) -> None:
+        """Whether a left row has a match is a matter of the row."""
+        lefts, right_of, counts, merges = self._lefts, self._right_of, self._counts, self._merges
+        loose, residual = self._loose, self._residual
+        made, look = 0, self.budget.look
+        for other, count in change.items():
+            bucket = lefts.get(right_of(other), EMPTY)
+            if (made := made + len(bucket)) > look:
+                look = self.budget.check(made, self)
+            for row, weight in bucket.items():
+                cells = self._agreed(row, other) if loose else row
+                if cells is None or not residual(cells, other):
+                    continue
+                if merges:
+                    add(out, cells + self._pick(other), weight * count)
+                known = counts[row]
+                counts[row] = known + count
+                if (known > 0) != (known + count > 0):
+                    self._turn(row, weight, known > 0, out)
+        self._right.update(change)
+
+    def _right_by_key(self, change: Delta, out: Delta) -> None:
+        """All left rows of a key have a match, or none."""
         lefts, rights = self._lefts, self._right.index(self._right_key)
-        right_of, pick, by_key, merges = self._right_of, self._pick, self._by_key, self._merges
-        counts = self._counts
+        right_of, pick, merges = self._right_of, self._pick, self._merges
         # By key: whether there was a match before.
         touched: dict[Key, bool] = {}
         made, look = 0, self.budget.look
@@ -168,24 +193,15 @@ class Match(Operator):
             bucket = lefts.get(key)
             if bucket is None:
                 continue
-            if by_key:
-                if key not in touched:
-                    touched[key] = key in rights
-                if not merges:
-                    continue
+            if key not in touched:
+                touched[key] = key in rights
+            if not merges:
+                continue
             if (made := made + len(bucket)) > look:
                 look = self.budget.check(made, self)
+            behind = pick(other)
             for row, weight in bucket.items():
-                merged = row + pick(other) if by_key else self._merged(row, other)
-                if merged is None:
-                    continue
-                if merges:
-                    add(out, merged, weight * count)
-                if not by_key:
-                    known = counts[row]
-                    counts[row] = known + count
-                    if (known > 0) != (known + count > 0):
-                        self._turn(row, weight, known > 0, out)
+                add(out, row + behind, weight * count)
         self._right.update(change)
         if touched:
             rights = self._right.index(self._right_key)
@@ -193,14 +209,6 @@ class Match(Operator):
                 if before != (key in rights):
                     for row, weight in lefts[key].items():
                         self._turn(row, weight, before, out)
-
-    def _merged(self, row: IdRow, other: IdRow) -> IdRow | None:
-        """The merged row of a left and a right row with equal keys; None when they do not match."""
-        cells = self._agreed(row, other) if self._loose else row
-        if cells is None:
-            return None
-        merged = cells + self._pick(other)
-        return merged if self._residual is None or self._residual(merged) else None
 
     def _agreed(self, row: IdRow, other: IdRow) -> IdRow | None:
         """The left row with what the right row binds of it; None when they are not compatible."""

@@ -16,7 +16,7 @@ from ..algebra.query import WindowDeclaration
 from ..algebra.static import MERGED_PART
 from ..algebra.variables import Names, always_bound, bound_when_true, certain
 from ..algebra.volatile import CLOCK, NOW
-from ..expressions.compile import ExpressionContext, compile_condition, compile_id
+from ..expressions.compile import ExpressionContext, compile_condition, compile_id, compile_pair_condition
 from ..expressions.oxigraph import canonical
 from ..expressions.values import OrderKeys
 from ..operators import linear
@@ -199,8 +199,8 @@ class PlanBuilder:
         """OPTIONAL with a condition without EXISTS."""
         residual = None
         if condition is not None:
-            names = tuple(dict.fromkeys((*left.schema.vars, *right.schema.vars)))
-            residual = compile_condition(condition, names, self.compilation.context)
+            names = left.schema.vars, right.schema.vars
+            residual = compile_pair_condition(condition, *names, self.compilation.context)
         return self.add("optional", Match("left", left.schema, right.schema, residual), [left, right])
 
     def without(self, left: Built, right: Built) -> Built:

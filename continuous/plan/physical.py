@@ -49,7 +49,7 @@ from ..algebra.nodes import (
 from ..algebra.static import correlation
 from ..algebra.variables import NO_NAMES, Names, expression_variables
 from ..algebra.volatile import UNBOUND, TimedPattern, greatest_of, timed_pattern, triple_of
-from ..expressions.compile import compile_condition
+from ..expressions.compile import compile_pair_condition
 from ..operators import linear
 from ..operators.matching import Match
 from ..rows import Schema
@@ -364,7 +364,7 @@ class _Planner:
         return self.builder.union(self.builder.project(joined, shown), self.builder.project(absent, names))
 
     def _exists_side(self, exists: Exists, left: Schema, scope: Scope) -> tuple[Built, Any]:
-        """The right side of EXISTS, and the test of the merged row for filters that see both sides."""
+        """The right side of EXISTS, and the test of two rows for filters that see both sides."""
         group = _Group(outer=frozenset(left.vars))
         self._flatten(exists.pattern, scope, group)
         right = self._finish(group)
@@ -373,6 +373,6 @@ class _Planner:
         right = self.builder.project(right, [name for name in right.schema.vars if name in asked])
         if not group.residual:
             return right, None
-        merged = (*left.vars, *(name for name in right.schema.vars if name not in left.vars))
-        tests = [compile_condition(each, merged, self.builder.compilation.context) for each in group.residual]
-        return right, (tests[0] if len(tests) == 1 else lambda row: all(test(row) for test in tests))
+        names, context = (left.vars, right.schema.vars), self.builder.compilation.context
+        tests = [compile_pair_condition(each, *names, context) for each in group.residual]
+        return right, (tests[0] if len(tests) == 1 else lambda *pair: all(test(*pair) for test in tests))

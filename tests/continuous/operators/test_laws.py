@@ -232,10 +232,9 @@ SHAPES = [
 def test_matching(mode: Mode, left: Schema, right: Schema, residual: bool) -> None:
     if mode == "minus" and residual:
         return
-    merged = (*left.vars, *(name for name in right.vars if name not in left.vars))
 
-    def less(row: IdRow) -> bool:
-        cells = dict(zip(merged, row, strict=True))
+    def less(row: IdRow, other: IdRow) -> bool:
+        cells = dict(zip(right.vars, other, strict=True)) | dict(zip(left.vars, row, strict=True))
         return cells.get("a", 0) < cells.get("c", 0)
 
     def make() -> Match:
