@@ -41,6 +41,8 @@ from .values import (
 _EXACT_BITS = 1074
 _EXACT = 1 << _EXACT_BITS
 _EXACT_KINDS = (int, Decimal18)
+_FEW = 64
+"""Among fewer values one is found by its id as fast as by its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,12 @@ class Ordered(Accumulator):
         if not value:
             self._errors += weight
             return
-        key, ids = self._keys.value(value), self._ids
+        ids = self._ids
+        if weight == -1 and len(ids) < _FEW:
+            place = ids.index(value)
+            del self._sorted[place], ids[place]
+            return
+        key = self._keys.value(value)
         place = bisect_right(self._sorted, key)
         if weight < 0:
             while ids[place - 1] != value:

@@ -347,14 +347,16 @@ def compile_id(
 
 def compile_condition(expr: Expr, schema: tuple[str, ...], context: ExpressionContext) -> Condition:
     """A function from a row to True when the effective boolean value of ``expr`` is true."""
-    return _condition(expr, _slots(schema), context, "row")
+    test: Condition = _condition(expr, _slots(schema), context, "row")
+    return test
 
 
 def compile_pair_condition(
     expr: Expr, schema: tuple[str, ...], other: tuple[str, ...], context: ExpressionContext
 ) -> PairCondition:
     """The same of two rows; columns of both are those of the first."""
-    return _condition(expr, _slots(other, "other") | _slots(schema), context, "row, other")
+    test: PairCondition = _condition(expr, _slots(other, "other") | _slots(schema), context, "row, other")
+    return test
 
 
 def _condition(expr: Expr, slots: Mapping[str, str], context: ExpressionContext, given: str) -> Any:

@@ -13,6 +13,8 @@ from .scaled import NAMES
 from .values import OrderKeys
 
 Row = tuple[int, ...]
+KeyOf = Callable[[Row, Key | None], Key | None]
+"""The key of a row, or None where the first condition tells that it is behind a key that is given."""
 
 
 def row_order(
@@ -22,7 +24,7 @@ def row_order(
     late: Sequence[Extend],
     context: ExpressionContext,
     keys: OrderKeys,
-) -> tuple[Callable[[Row], Row], Callable[[Row], Key]]:
+) -> tuple[Callable[[Row], Row], KeyOf]:
     """The columns ``names`` of a row, and its key: the conditions, then these columns under the total order.
 
     ``given`` are the columns that a row has, ``late`` those that are computed when they are shown, and for
@@ -52,7 +54,7 @@ def _sort_key(
     context: ExpressionContext,
     keys: OrderKeys,
     tie: Callable[[Row], Key],
-) -> Callable[[Row], Key]:
+) -> KeyOf:
     """The key of a row by the conditions, then what ``tie`` gives; a number needs no id to have a key."""
     out = Emitter(context)
     out.depth = 1
@@ -75,7 +77,9 @@ def _sort_key(
         out.line(f"if type({value}) is Decimal18: {parts[-1]} = ({begin}, {sign}{value})")
         out.line(f"elif type({value}) is int: {parts[-1]} = ({begin}, {sign}{value} * ONE)")
         out.line(f"else: {parts[-1]} = {by_id}({term_id})")
+        if len(parts) == 1:
+            out.line(f"if floor is not None and floor < {parts[0]}: return None")
     # Side by side: of two keys none is the beginning of the other.
     out.line(f"return ({''.join(f'*{each}, ' for each in parts)}Tie(tie, row),)")
-    function: Callable[[Row], Key] = out.build("def sort_key(row):", "sort_key")
+    function: KeyOf = out.build("def sort_key(row, floor):", "sort_key")
     return function

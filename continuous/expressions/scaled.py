@@ -7,7 +7,7 @@ be out of range, as the bounds here tell, so that nothing is checked or made but
 
     if type(v1) is Decimal18 and -SMALL < v1 < SMALL:
         n2 = v1 + scaled_3
-        n4 = n2 * ONE
+        n4 = n2 * scaled_4
         n6 = n4 // scaled_5 if n4 >= 0 else -(-n4 // scaled_5)
         n7 = n6 // ONE * ONE
         n9 = n7 + scaled_8
@@ -19,6 +19,7 @@ be out of range, as the bounds here tell, so that nothing is checked or made but
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import gcd
 from typing import Any, NamedTuple
 
 from ..algebra.nodes import Call, Constant, Expr, Var
@@ -107,12 +108,18 @@ class Chain:
         if name in "+-":
             return self._step(f"{a.text} {name} {b.text}", a.most + b.most)
         if name == "*":
+            most = a.most * b.most // DECIMAL_ONE
+            if b.known is not None and not b.known % DECIMAL_ONE:
+                return self._step(f"{a.text} * {self._name_of(b.known // DECIMAL_ONE, 'scaled')}", most)
             product = self._step(f"{a.text} * {b.text}", 0)
-            return product and self._cut(product.text, "ONE", a.most * b.most // DECIMAL_ONE)
+            return product and self._cut(product.text, "ONE", most)
         if not b.known or b.known < 0:
             return None
-        scaled = self._step(f"{a.text} * ONE", 0)
-        return scaled and self._cut(scaled.text, b.text, a.most * DECIMAL_ONE // b.known)
+        # As small numbers as the quotient allows: Python divides by one digit of 30 bits twice as fast.
+        common = gcd(DECIMAL_ONE, b.known)
+        factor, divisor = (self._name_of(each // common, "scaled") for each in (DECIMAL_ONE, b.known))
+        scaled = self._step(f"{a.text} * {factor}", 0)
+        return scaled and self._cut(scaled.text, divisor, a.most * DECIMAL_ONE // b.known)
 
     def _cut(self, dividend: str, divisor: str, most: int) -> _Number | None:
         """A quotient without its fraction."""

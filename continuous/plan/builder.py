@@ -170,7 +170,7 @@ class PlanBuilder:
                 self._merged[timed] = self.add("merge", merge, [*inputs, background])
         return self._merged[timed]
 
-    def _newest_first(self, row: IdRow) -> SortKey:
+    def _newest_first(self, row: IdRow, floor: SortKey | None) -> SortKey:
         """Of a triple's event times the greatest counts; one without a time comes last."""
         time = self.compilation.context.values[row[3]]
         assert time is None or isinstance(time, int)
