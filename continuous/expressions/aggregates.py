@@ -7,7 +7,7 @@ A running value, an `Accumulator`, takes values back and gives at any moment exa
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -41,8 +41,6 @@ from .values import (
 _EXACT_BITS = 1074
 _EXACT = 1 << _EXACT_BITS
 _EXACT_KINDS = (int, Decimal18)
-_FEW = 64
-"""Among fewer values one is found by its id as fast as by its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,17 +197,14 @@ class Ordered(Accumulator):
             self._errors += weight
             return
         ids = self._ids
-        if weight == -1 and len(ids) < _FEW:
-            place = ids.index(value)
-            del self._sorted[place], ids[place]
+        if weight < 0:
+            # Equal ids stand side by side; among few one is found as fast as a key is made.
+            begin = 0 if len(ids) < 64 else bisect_left(self._sorted, self._keys.value(value))
+            place = ids.index(value, begin)
+            del self._sorted[place : place - weight], ids[place : place - weight]
             return
         key = self._keys.value(value)
         place = bisect_right(self._sorted, key)
-        if weight < 0:
-            while ids[place - 1] != value:
-                place -= 1
-            del self._sorted[place + weight : place], ids[place + weight : place]
-            return
         while place and ids[place - 1] != value and self._sorted[place - 1] == key:
             if self._keys.total(ids[place - 1]) < self._keys.total(value):
                 break
@@ -263,9 +258,11 @@ class Median(Ordered):
         if odd:
             return ids[middle]
         pair = ids[middle - 1 : middle + 1]
-        low, high = values[pair[0]], values[pair[1]]
+        low: Any = values[pair[0]]
+        high: Any = values[pair[1]]
         if type(low) in _EXACT_KINDS and type(high) in _EXACT_KINDS:
-            return values.id_of(Decimal18(_divided(_scaled(low) + _scaled(high), 2)))
+            scaled = [int(each) if type(each) is Decimal18 else each * DECIMAL_ONE for each in (low, high)]
+            return values.id_of(Decimal18(_divided(sum(scaled), 2)))
         return values.id_of(_value(set_function("MEDIAN", [self._terms[each] for each in pair])))
 
 
@@ -436,11 +433,6 @@ def _bits(number: float) -> int:
     """A finite double times 2^1074, which is an integer."""
     numerator, denominator = number.as_integer_ratio()
     return numerator << (_EXACT_BITS + 1 - denominator.bit_length())
-
-
-def _scaled(value: Any) -> int:
-    """An integer or decimal times 10^18."""
-    return int(value) if type(value) is Decimal18 else value * DECIMAL_ONE
 
 
 def _decimal(scaled: int) -> Maybe:

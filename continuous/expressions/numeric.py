@@ -225,8 +225,8 @@ def _cut(dividend: int, divisor: int) -> Maybe:
     """The decimal of a quotient of whole numbers: 18 places, the rest is cut off."""
     if not divisor:
         return None
-    size = abs(dividend) // abs(divisor)
-    return _decimal(size if (dividend < 0) == (divisor < 0) else -size)
+    same = (dividend < 0) == (divisor < 0)
+    return _decimal(dividend // divisor if same else -(-dividend // divisor))
 
 
 def _float_quotient(a: float, b: float) -> float:

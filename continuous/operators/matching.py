@@ -158,57 +158,59 @@ class Match(Operator):
                 del counts[row]
 
     def _step_right(self, change: Delta, out: Delta) -> None:
-        (self._right_by_key if self._by_key else self._right_by_row)(change, out)
-
-    def _right_by_row(self, change: Delta, out: Delta) -> None:
-        """Whether a left row has a match is a matter of the row."""
-        lefts, right_of, counts, merges = self._lefts, self._right_of, self._counts, self._merges
-        loose, residual = self._loose, self._residual
-        made, look = 0, self.budget.look
-        for other, count in change.items():
-            bucket = lefts.get(right_of(other), EMPTY)
-            if (made := made + len(bucket)) > look:
-                look = self.budget.check(made, self)
-            for row, weight in bucket.items():
-                cells = self._agreed(row, other) if loose else row
-                if cells is None or not residual(cells, other):
-                    continue
-                if merges:
-                    add(out, cells + self._pick(other), weight * count)
-                known = counts[row]
-                counts[row] = known + count
-                if (known > 0) != (known + count > 0):
-                    self._turn(row, weight, known > 0, out)
-        self._right.update(change)
-
-    def _right_by_key(self, change: Delta, out: Delta) -> None:
-        """All left rows of a key have a match, or none."""
         lefts, rights = self._lefts, self._right.index(self._right_key)
-        right_of, pick, merges = self._right_of, self._pick, self._merges
+        right_of, pick, by_key, merges = self._right_of, self._pick, self._by_key, self._merges
+        loose, residual, counts = self._loose, self._residual, self._counts
+        # What nobody else looks into is changed in passing.
+        own, grown = type(self._right) is Arrangement, 0
         # By key: whether there was a match before.
         touched: dict[Key, bool] = {}
         made, look = 0, self.budget.look
         for other, count in change.items():
             key = right_of(other)
-            bucket = lefts.get(key)
-            if bucket is None:
-                continue
+            rows = rights.get(key)
             if key not in touched:
-                touched[key] = key in rights
-            if not merges:
+                touched[key] = bool(rows)
+            bucket = lefts.get(key)
+            if bucket is not None and (merges or not by_key):
+                if (made := made + len(bucket)) > look:
+                    look = self.budget.check(made, self)
+                behind = pick(other)
+                for row, weight in bucket.items():
+                    cells: IdRow | None = row
+                    if not by_key:
+                        cells = self._agreed(row, other) if loose else row
+                        if cells is None or not residual(cells, other):
+                            continue
+                        known = counts[row]
+                        counts[row] = known + count
+                        if (known > 0) != (known + count > 0):
+                            self._turn(row, weight, known > 0, out)
+                    if merges and cells is not None:
+                        add(out, cells + behind, weight * count)
+            if not own:
                 continue
-            if (made := made + len(bucket)) > look:
-                look = self.budget.check(made, self)
-            behind = pick(other)
-            for row, weight in bucket.items():
-                add(out, row + behind, weight * count)
-        self._right.update(change)
-        if touched:
+            if rows is None:
+                rights[key], grown = {other: count}, grown + 1
+                continue
+            grown -= len(rows)
+            if total := rows.get(other, 0) + count:
+                rows[other] = total
+            else:
+                del rows[other]
+            grown += len(rows)
+        if own:
+            self._right.count += grown
+        else:
+            self._right.update(change)
             rights = self._right.index(self._right_key)
-            for key, before in touched.items():
-                if before != (key in rights):
-                    for row, weight in lefts[key].items():
-                        self._turn(row, weight, before, out)
+        for key, before in touched.items():
+            rows = rights.get(key)
+            if not rows and own:
+                del rights[key]
+            if by_key and before != bool(rows):
+                for row, weight in lefts.get(key, EMPTY).items():
+                    self._turn(row, weight, before, out)
 
     def _agreed(self, row: IdRow, other: IdRow) -> IdRow | None:
         """The left row with what the right row binds of it; None when they are not compatible."""

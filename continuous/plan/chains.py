@@ -214,8 +214,10 @@ class RowBody:
         out.line(f"if group is None: group = t{last}[{key}] = {out.name_of(group, 'group')}.group({key})")
         out.line(f"weight = {weight}")
         out.line("group.rows += weight")
+        if given:
+            out.line(f"{''.join(f'into{each}, ' for each in range(len(given)))}= group.accumulators")
         for number, value in enumerate(given):
-            out.line(f"group.accumulators[{number}].take({value}, weight)")
+            out.line(f"into{number}.take({value}, weight)")
 
 
 def _calls(expr: Expr) -> int:
