@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import sys
+import sysconfig
 import time
 from pathlib import Path
 from typing import Any
@@ -40,11 +41,23 @@ def conditions() -> dict[str, Any]:
     return {
         "command": " ".join([command, *sys.argv[1:]]),
         "date": time.strftime("%Y-%m-%d"),
-        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "python": interpreter(),
         "processor": _processor(),
         "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 1),
     }
+
+
+def interpreter() -> str:
+    """Version and build of this Python: one that is not optimised takes a tenth to a quarter longer.
+
+    Builds of distributions do not say how they were made: they are told by where they are.
+    """
+    if "--enable-optimizations" in str(sysconfig.get_config_var("CONFIG_ARGS")):
+        build = "optimised"
+    else:
+        build = "the system's" if sys.base_prefix == "/usr" else "built without --enable-optimizations"
+    return f"{platform.python_implementation()} {platform.python_version()} ({build})"
 
 
 def _processor() -> str:
