@@ -61,9 +61,9 @@ vendor: ## bundle CodeMirror for the page from npm, as .ci/codemirror has it loc
 	cd .ci/codemirror && npm ci --no-audit --no-fund && npm run -s build
 
 lock: ## renew the versions and hashes that the images of docker/ install; needs uv
-	uv pip compile -q pyproject.toml docker/build.in --extra postgres --generate-hashes --python-version 3.11 \
+	uv pip compile -q pyproject.toml docker/build.in --extra postgres --generate-hashes --python-version 3.13 \
 	  --no-header --no-annotate --upgrade -o docker/requirements.lock
-	uv pip compile -q pyproject.toml docker/build.in --extra postgres --extra spark --generate-hashes --python-version 3.11 \
+	uv pip compile -q pyproject.toml docker/build.in --extra postgres --extra spark --generate-hashes --python-version 3.13 \
 	  --no-header --no-annotate --upgrade -o docker/requirements-spark.lock
 
 bench: ## all benchmarks, ratios of one run; writes the tables and plots of docs/performance.md

@@ -28,6 +28,12 @@ def test_images_are_pinned_to_a_version() -> None:
     assert all(re.search(r":\d+\.\d+", image) for image in images)
 
 
+def test_versions_are_locked_for_the_python_of_the_images() -> None:
+    images = set(re.findall(r"^FROM python:(\d+\.\d+)", (DOCKER / "Dockerfile").read_text(), re.M))
+    makefile = (DOCKER.parent / "Makefile").read_text()
+    assert images == set(re.findall(r"--python-version (\S+)", makefile)) and len(images) == 1
+
+
 def test_every_image_ends_as_another_user_than_root_and_is_watched() -> None:
     text = (DOCKER / "Dockerfile").read_text()
     assert "HEALTHCHECK" in text

