@@ -1,16 +1,15 @@
-"""The answers of the members of a common plan: its rows bear the label of the query that they are for."""
+"""The members of a common plan, whose rows bear their labels: the answer of each, and what it is told."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 
 from ..algebra.reports import Evaluation
 from ..evaluate.native import AnswerChange, IncrementalAnswer
 from ..plan.run_loop import MemberTold, Ran
-from ..queries.running import RunningQuery, version_of
-from ..rows import EMPTY, Delta, IdRow
-from .members import Failures
+from ..queries.running import RunningQuery
+from ..rows import EMPTY, Delta, IdRow, merge, negate
+from .members import Failures, Record, native_of
 
 
 class MemberAnswers(dict[int, IncrementalAnswer]):
@@ -27,7 +26,7 @@ class MemberAnswers(dict[int, IncrementalAnswer]):
 
     def step(self, delta: Delta) -> dict[int, AnswerChange]:
         """Whose answers a change of the plan's rows changes, and how."""
-        told = {label: self.change(label, share) for label, share in self._shares(delta).items()}
+        told = {label: self.change(label, share) for label, share in self.shares(delta).items()}
         for label in told if self._whole else ():
             if self[label].rows:
                 self.filled[label] = None
@@ -35,28 +34,19 @@ class MemberAnswers(dict[int, IncrementalAnswer]):
                 self.filled.pop(label, None)
         return told
 
-    def change(self, label: int, *deltas: Delta) -> AnswerChange:
-        """The answer of a member, behind steps that changed it so."""
+    def change(self, label: int, share: Delta = EMPTY) -> AnswerChange:
+        """The answer of a member, behind a step or a run that changed it so."""
         answer = self[label]
-        change = answer.step(*deltas or (EMPTY,))
-        if len(answer.rows) > self.most:
-            self.most = len(answer.rows)
+        change = answer.step(share)
+        self.most = max(self.most, len(answer.rows))
         return change
 
-    def check(self, told: Mapping[int, MemberTold], delta: Delta) -> int:
-        """How many rows any may have more behind what a run tells and a change; raises BudgetError."""
-        shares = self._shares(delta)
-        rooms = [self._kept - self.most]
-        for label in {**told, **shares}:
-            rooms.append(self[label].check([*told[label].changes, shares.get(label, EMPTY)]))
-        return min(rooms)
+    def check(self, before: Delta, delta: Delta) -> int:
+        """How many rows any may have more behind a change and the next one; raises BudgetError."""
+        shares = self.shares(merge(dict(before), delta))
+        return min([self._kept - self.most, *(self[each].check([share]) for each, share in shares.items())])
 
-    def held(self) -> Iterator[IdRow]:
-        """The rows of all, and of changes that are not decoded yet."""
-        for answer in list(self.values()):
-            yield from answer.held()
-
-    def _shares(self, delta: Delta) -> dict[int, Delta]:
+    def shares(self, delta: Delta) -> dict[int, Delta]:
         """A change of the plan's rows by the labels of members."""
         shares: dict[int, Delta] = {}
         place = self.label_at
@@ -64,49 +54,83 @@ class MemberAnswers(dict[int, IncrementalAnswer]):
             shares.setdefault(row[place], {})[row] = weight
         return shares
 
-
-class Sitting(Protocol):
-    """A member of a common plan: ``seen`` is the number of the evaluation that its figures are of."""
-
-    running: RunningQuery
-    seen: int
-
-    def settle(self) -> None:
-        """Bring the query's figures to the plan's newest evaluation."""
-        ...
+    def held(self) -> Iterator[IdRow]:
+        """The rows of all, and of changes that are not decoded yet."""
+        for answer in list(self.values()):
+            yield from answer.held()
 
 
-class Telling(dict[int, MemberTold]):
-    """What a run tells members, by their labels; begins with who has rows in it."""
+class Member(MemberTold):
+    """A query in a common plan: what a run tells it, and what follows for its figures."""
 
-    def __init__(self, seats: Mapping[int, Sitting], head: str) -> None:
+    def __init__(self, running: RunningQuery, number: int) -> None:
+        """``number`` is that of the plan's newest evaluation."""
+        super().__init__(running.emission.counts)
+        self.running, self.feed, self.results = running, running.feed, running.results
+        self.steps = native_of(running).statics.steps
+        # The number of the evaluation that the query's figures are of.
+        self.seen = number
+        # The one that a run told its last event of: number, and the event's id, instant, version and time.
+        self._answered, self._event = 0, (0, 0, 0, 0)
+
+    def follow(self, record: Record, number: int = 0) -> None:
+        """Bring the query's figures to an evaluation of all; one with a ``number`` it is told by itself."""
+        running, before = self.running, self.seen
+        self.seen = max(before, record.number, number)
+        if record.number <= before:
+            return
+        running.evaluations += record.number - before
+        running.last_step = record.step
+        if self._answered > before:
+            before, running.last_answer_id = self._answered, self._event[0]
+            running.last_result = dict(zip(("id", "at", "version", "emitted"), self._event, strict=True))
+        if record.told > before:
+            running.last_answer_id = None
+        running.last_version = self.steps.version_at(record.passed)
+
+    def publish(
+        self, step: Evaluation, number: int, first: int, change: AnswerChange | None, now_ms: int
+    ) -> None:
+        """Tell what a run has for it, whose last step has a number; ``first`` is that of its first one."""
+        running, version = self.running, self.version
+        current = None if change is None else running.current(step, version, change, number)
+        if ids := self.feed.publish(self.events, current):
+            self._answered, self._event = first + self.place, (ids[-1], self.at, version, now_ms)
+            self.results.add(now_ms, len(ids))
+        self.events.clear()  # the feed has them
+
+
+class Telling(dict[int, Member]):
+    """Whom a run tells something, by label."""
+
+    def __init__(self, seats: Mapping[int, Member], head: str) -> None:
         """``head`` is that of the emission of each."""
-        self._seats = seats
-        self._head = head
+        self._seats, self._head = seats, head
 
-    def __missing__(self, label: int) -> MemberTold:
-        running = self._seats[label].running
-        middle = f',"version":{version_of(running)}{self._head}'
-        mine = self[label] = MemberTold([], [], 0, False, running.emission.counts, middle)
+    def __missing__(self, label: int) -> Member:
+        mine = self[label] = self._seats[label]
+        mine.events, mine.version = [], mine.steps.frontier.version
+        mine.middle = f',"version":{mine.version}{self._head}'
         return mine
 
-    def tell(self, answers: MemberAnswers, ran: Ran, number: int, now_ms: int, failures: Failures) -> None:
-        """Tell members of a run, whose last evaluation has a number; those that cannot be told fail."""
+    def tell(self, answers: MemberAnswers, ran: Ran, record: Record, now_ms: int, failures: Failures) -> None:
+        """Tell members of a run behind a plan's newest evaluation; those that cannot be told fail."""
         last = Evaluation(ran.at, "elements" if ran.entered else "time")
         before = Evaluation(ran.before[0], "elements" if ran.before[1] else "time")
-        for label, mine in self.items():
-            seat, instants = self._seats[label], ran.instants - (mine.refused is not None)
-            running = seat.running
+        for refused in ran.refused.values():
+            merge(ran.net, negate(refused))
+        shares, first, number = answers.shares(ran.net), record.number + 1, record.number + ran.instants
+        for label in [*self, *(shares.keys() - self.keys())]:
+            mine, share = self[label], shares.get(label)
             try:
-                seat.settle()
-                seat.seen = number
-                if instants:
-                    running.evaluations += instants - 1
-                    step, answer = before if mine.refused else last, answers.change(label, *mine.changes)
-                    running.publish(step, version_of(running), mine.events, answer, now_ms, mine.at)
-                    if mine.place != instants - 1:
-                        running.last_answer_id = None
-                if mine.refused:
-                    running.tell(last, answers.change(label, mine.refused), now_ms)
+                change = None if share is None else answers.change(label, share)
+                if label not in ran.refused:
+                    mine.publish(last, number, first, change, now_ms)
+                    continue
+                mine.publish(before, number - 1, first, change, now_ms)
+                if number > first:
+                    record = Record(number - 1, before, mine.steps.turn.version, number - 1)
+                mine.follow(record, number)
+                mine.running.tell(last, answers.change(label, ran.refused[label]), now_ms)
             except Exception as error:
-                failures.append((running, error))
+                failures.append((mine.running, error))

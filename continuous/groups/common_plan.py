@@ -25,7 +25,7 @@ from ..rows import Budget, Delta, IdRow, negate
 from ..static.table import Changes, StaticStep
 from ..windows.query_streams import Transaction
 from ..windows.timeline import QueryTimeline
-from .answers import MemberAnswers, Telling
+from .answers import Member, MemberAnswers, Telling
 from .members import Failures, Record, differing, label_of, labelled, native_of, tables_of
 
 log = logging.getLogger("quadrill.continuous")
@@ -34,7 +34,7 @@ _SUMMED = 8
 """The rows that so many members may make each are what all may make together, so that memory is bounded."""
 
 
-class Seat:
+class Seat(Member):
     """A query in a common plan. Nothing is done for it at an evaluation that gives it no rows.
 
     Whatever the evaluation would have left behind is worked out by `settle`, when somebody asks or before
@@ -45,13 +45,12 @@ class Seat:
     """
 
     def __init__(self, plan: CommonPlan, label: int, running: RunningQuery) -> None:
+        super().__init__(running, plan.record.number)
         self.plan = plan
         self.unseen: list[StaticStep] = []
         self.budget = plan.budget
         self.label = label
-        self.running = running
         self.native = native_of(running)
-        self.seen = plan.record.number
         # The last evaluation here, if any, once it is evaluated elsewhere.
         self._ended = False
         self._last: tuple[Evaluation, int] | None = None
@@ -63,14 +62,7 @@ class Seat:
 
     def settle(self) -> None:
         """Bring the query's figures to the plan's newest evaluation."""
-        record, running = self.plan.record, self.running
-        if record.number > self.seen:
-            running.evaluations += record.number - self.seen
-            running.last_step = record.step
-            if record.told > self.seen:
-                running.last_answer_id = None
-            running.last_version = self.native.statics.steps.version_at(record.passed)
-            self.seen = record.number
+        self.follow(self.plan.record)
 
     def end(self) -> None:
         """The plan evaluates the query no longer; what it has not seen is to be taken once more."""
@@ -79,7 +71,7 @@ class Seat:
             self._last = (self.running.last_step, self.running.last_version)
         self._ended = True
         for step in reversed(self.unseen):
-            self.native.statics.steps.put_back(step)
+            self.steps.put_back(step)
 
     def shown_after(self, number: int) -> tuple[Evaluation, int] | None:
         """The newest evaluation that may be shown and its version, if later than that of a number.
@@ -91,7 +83,7 @@ class Seat:
         record = self.plan.shown
         if record.number <= number or record.step is None:
             return None
-        return record.step, self.native.statics.steps.version_at(record.passed)
+        return record.step, self.steps.version_at(record.passed)
 
     def describe(self) -> dict[str, Any]:
         """How many queries are evaluated together, and this one's constants where they differ."""
@@ -322,15 +314,16 @@ class CommonPlan:
         if (loop := made[2]) is None:
             return None
         self._limit()
-        told, number = Telling(self.seats, loop.emission.head), self.record.number
+        told = Telling(self.seats, loop.emission.head)
         try:
             ran = loop.run(given, told, self._answers.most)
         finally:
             self.budget.since, self.budget.stop = 0.0, ""
         if ran is None or not ran.instants:
             return ran
-        told.tell(self._answers, ran, number + ran.instants, now_ms, self._failures)
-        self._note(number + ran.instants, Evaluation(ran.at, "elements" if ran.entered else "time"))
+        told.tell(self._answers, ran, self.record, now_ms, self._failures)
+        number = self.record.number + ran.instants
+        self._note(number, Evaluation(ran.at, "elements" if ran.entered else "time"))
         self._terms.tidy()
         return ran
 
@@ -426,8 +419,7 @@ class CommonPlan:
         for label, change in told.items():
             seat = self.seats[label]
             try:
-                seat.settle()
-                seat.seen = number
+                seat.follow(self.record, number)
                 seat.running.tell(step, self._answers.change(label) if change is None else change, now_ms)
             except Exception as error:
                 self._failures.append((seat.running, error))

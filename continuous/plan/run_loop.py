@@ -55,17 +55,19 @@ class Told:
     last: bool = False
 
 
-@dataclass(slots=True)
-class MemberTold(Told):
-    """The same for a member. ``counts`` are those of its emission, ``middle`` is that of its lines.
+@dataclass(slots=True, eq=False)
+class MemberTold:
+    """What a run tells a member. ``counts`` are those of its emission, ``middle`` is that of its lines.
 
-    ``place`` numbers the instant that told something last; ``refused`` is what is too much, at the very last.
+    ``version`` is in it; ``at`` is the last instant that told something, ``place`` numbers that instant.
     """
 
-    counts: EmissionCounts = field(default_factory=EmissionCounts)
+    counts: EmissionCounts
+    events: list[Event] = field(default_factory=list)
     middle: str = ""
+    version: int = 0
+    at: int = 0
     place: int = -1
-    refused: Delta | None = None
 
 
 @dataclass(slots=True)
@@ -74,6 +76,9 @@ class Ran:
 
     At ``at``, the last instant, some came if ``entered``; ``before`` are these of the instant before. With an
     ``error`` the evaluation behind these failed, at an instant at which some came if ``entering``.
+
+    Of members: ``net`` is how the rows of all have changed, at all instants together; ``refused`` is what was
+    too much for some at the very last one, which is also part of it, by label.
     """
 
     done: int = 0
@@ -84,6 +89,8 @@ class Ran:
     entering: bool = False
     told: Told = field(default_factory=Told)
     error: Exception | None = None
+    net: Delta = field(default_factory=dict)
+    refused: dict[int, Delta] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +120,7 @@ def run_loop(
 
     ``check`` says how many rows the answer may have more behind some changes; it raises when it has too many.
     ``label``: the column with the member that a row is for; ``emission`` is that of one of them, ``check``
-    gets what members are told and the change behind that.
+    gets the change of the run so far and the one behind that.
     """
     if not isinstance(emission, SelectEmission):
         return None
@@ -236,7 +243,7 @@ class RunLoop:
         # How many rows it may have more before somebody has to look.
         out.line("room = (budget.limits.kept or most) - rows")
         out.line("told, changes, left, heavy = [], [], steps, budget.limits.bytes or most")
-        out.line("middle = telling")
+        out.line("middle = telling" if self.label is None else "net, refused = {}, {}")
         out.line("try:")
         out.depth += 1
         out.line("for at, view, elements in given:")
@@ -373,7 +380,7 @@ class RunLoop:
             self._telling.rows(out, ordered, "told", counts, "last, told_at = True, due")
             out.line(f"changes.append({delta})")
         else:
-            out.line(f"if grown > room: room, grown = {check}(telling, {delta}), 0")
+            out.line(f"if grown > room: room, grown = {check}(net, {delta}), 0")
             self._telling.members(out, delta, self.label)
         out.depth -= 2
         if self.emission.output == "rstream":
@@ -408,4 +415,4 @@ class RunLoop:
             out.line("    whole = ran.told")
             out.line("    whole.events, whole.changes, whole.at, whole.last = told, changes, told_at, last")
         else:
-            out.line("    ran.entering = entering")
+            out.line("    ran.entering, ran.net, ran.refused = entering, net, refused")

@@ -31,17 +31,16 @@ class Telling:
 
     def members(self, out: Emitter, delta: str, label: int) -> None:
         """What each member is told of a change that has rows of several."""
-        out.line("shares = {}")
-        out.line(f"for row, w in {delta}.items():")
-        out.line(f"    share = shares.get(row[{label}])")
-        out.line(f"    if share is None: shares[row[{label}]] = {{row: w}}")
-        out.line("    else: share[row] = w")
+        tested = {"istream": "if w > 0: ", "dstream": "if w < 0: "}.get(self.emission.output, "")
+        out.line(f"delta, shares = {delta}, {{}}")
+        out.line("for row, w in delta.items():")
+        out.line(f"    {tested}shares.setdefault(row[{label}], {{}})[row] = w")
+        out.line("    if w := net.pop(row, 0) + w: net[row] = w")
         out.line("for label, share in shares.items():")
         out.depth += 1
         out.line("mine = telling[label]")
         out.line("middle = mine.middle")
         self.rows(out, "share", "mine.events", "mine.counts", "mine.at, mine.place = due, steps - left")
-        out.line("mine.changes.append(share)")
         out.depth -= 1
 
     def rows(self, out: Emitter, delta: str, events: str, counts: str, told: str) -> None:
@@ -80,7 +79,8 @@ class Telling:
             out.line(f"if {size} > heavy: {out.name_of(refuse, 'refuse')}({size}, heavy)")
             return
         out.line(f"if {size} > heavy:")
-        out.line("    mine.refused, over = share, True")
+        of_it = f"{{row: w for row, w in delta.items() if row[{self.label}] == label}}"
+        out.line(f"    refused[label], over = {of_it}, True")
         out.line("    continue")
 
     def whole(self, out: Emitter, top: str | None) -> None:

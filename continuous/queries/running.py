@@ -258,7 +258,7 @@ class RunningQuery:
 
     def answered_by(self, answer: ChangedAnswer) -> None:
         """The answer is the same as it was, and known here from now on."""
-        self.feed.publish([], self._current(self.last_step, self.last_version, answer))
+        self.feed.publish([], self.current(self.last_step, self.last_version, answer))
 
     def settle(self) -> None:
         """Bring its figures, and what others go on from, to the newest evaluation."""
@@ -337,7 +337,7 @@ class RunningQuery:
         self.static.unseen_from = None
         self.last_step, self.last_version = step, version
         self.evaluations += 1
-        ids = self.feed.publish(events, self._current(step, version, answer))
+        ids = self.feed.publish(events, self.current(step, version, answer))
         if ids:
             self.last_answer_id = ids[-1]
             results = self.results
@@ -349,13 +349,13 @@ class RunningQuery:
         elif not step.revises:
             self.last_answer_id = None
 
-    def _current(
-        self, step: Evaluation | None, version: int, answer: ChangedAnswer
+    def current(
+        self, step: Evaluation | None, version: int, answer: ChangedAnswer, number: int = 0
     ) -> Callable[[], str | None]:
-        """What writes the current answer, as it stands at an evaluation."""
+        """What writes the current answer, as it stands at an evaluation (of a common plan: its number)."""
         seat = self.seat
         # Evaluations of a common plan that gave this query no rows are not told here.
-        newer = None if seat is None else partial(seat.shown_after, seat.seen)
+        newer = None if seat is None else partial(seat.shown_after, number or seat.seen)
         return CurrentAnswer(self.emission, self.prepared.sources, newer, step, version, answer).line
 
     def tell_skipped(self, step: Skipped) -> None:

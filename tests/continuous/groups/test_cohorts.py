@@ -8,7 +8,7 @@ import pytest
 
 from quadrill.app.describing.queries import describe
 from quadrill.continuous.evaluate.native import NativeEvaluator
-from quadrill.continuous.queries.running import RunningQuery
+from quadrill.store.feeds.feed import Feed
 
 from ..engines import Bench, bench
 from .test_template_groups import joined
@@ -40,18 +40,18 @@ def test_nobody_is_evaluated_alone_and_who_has_no_rows_is_not_told(
 ) -> None:
     alone: list[str] = []
     told: list[str] = []
-    publish = RunningQuery.publish
+    publish = Feed.publish
 
-    def noted(self: RunningQuery, *given: Any) -> None:
+    def noted(self: Feed, *given: Any) -> Any:
         told.append(self.name)
-        publish(self, *given)
+        return publish(self, *given)
 
     monkeypatch.setattr(NativeEvaluator, "advance", lambda self, *_: alone.append("advance"))
-    monkeypatch.setattr(RunningQuery, "publish", noted)
     with bench() as b:
         for number in range(20):
             b.register(f"q{number}", text % number, **KINDS[text])
         assert plans(b) == [20]
+        monkeypatch.setattr(Feed, "publish", noted)
         b.lines(*((at, "nobody") for at in range(0, 200, 5)))
         assert told == []
         b.push(300, "n7")
