@@ -13,8 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import count, islice, repeat
-from operator import itemgetter
+from itertools import islice
 from typing import Any
 
 from ..logs.journal import Journal
@@ -24,7 +23,7 @@ from .subscription import NUMBERED, EventKind, FeedEvent, Subscriber, Subscripti
 
 log = logging.getLogger(__name__)
 
-_id_of, _kind_of, _data_of = map(itemgetter, range(3))
+_NONE: list[Any] = []
 _FORGOTTEN_AT_ONCE = 10
 """The result log may have this fraction of the history more: it forgets many events at a time."""
 
@@ -67,7 +66,7 @@ class Feed:
         self.number = 0
         self._waiting = waiting
         # Events that nobody sees yet, what of them is not written, and the answer behind them.
-        self._held: list[FeedEvent] = []
+        self._held: list[FeedEvent] = _NONE
         self._rows: list[EventRow] = []
         self._next: Callable[[], str | None] | None = None
         # Events by place that were written before a crash and are computed again by the replay.
@@ -119,11 +118,13 @@ class Feed:
 
         ``current`` makes the line of the current answer from now on; called when somebody asks for it.
         """
-        before = given = self._assigned
+        given = self._assigned
         made: list[FeedEvent] = []
+        ids: list[int] = []
         for kind, data in events:
             if kind in NUMBERED:
                 given += 1
+                ids.append(given)
                 made.append(made_event((given, kind, data)))
             else:
                 made.append(made_event((None, kind, data)))
@@ -132,16 +133,18 @@ class Feed:
         if self._written:
             made = self._as_written(made, place)
         elif self.number:
-            ids, kinds, lines = map(_id_of, made), map(_kind_of, made), map(_data_of, made)
-            self._rows += zip(repeat(self.number), count(place + 1), ids, kinds, lines, strict=False)
-        self._held += made
+            self._rows += [(self.number, at, *event) for at, event in enumerate(made, place + 1)]
+        if self._held:
+            self._held += made
+        else:
+            self._held = made
         if current is not None:
             self._next = current
         if self._waiting is None:
             self.release()
         else:
             self._waiting[self] = None
-        return list(range(before + 1, self._assigned + 1))
+        return ids
 
     def _as_written(self, made: Sequence[FeedEvent], place: int) -> list[FeedEvent]:
         """Events behind a place, those that were written before a crash as they were then."""
@@ -159,7 +162,7 @@ class Feed:
         """The query begins anew under the same name: history is dropped, subscribers are told."""
         self._reset_place, self.epoch_id = self._place, self._assigned
         self.incomplete = False
-        self._held.append(_reset_event(self._assigned + 1))
+        self._held = [*self._held, _reset_event(self._assigned + 1)]
         self._next = None
         self.publish([])
 
@@ -179,8 +182,9 @@ class Feed:
 
     def release(self) -> None:
         """Let subscribers see what waits."""
-        events, self._held = self._held, []
-        self._rows.clear()
+        events, self._held = self._held, _NONE
+        if self._rows:
+            self._rows = []
         slow: list[Subscriber] = []
         with self._lock:
             self._current = self._next
@@ -195,25 +199,23 @@ class Feed:
 
     def _keep(self, events: Sequence[FeedEvent]) -> None:
         """Keep events for those who resume; the oldest go, and all before a reset."""
-        history = self._history
-        kinds = [*map(_kind_of, events)]
-        while "reset" in kinds:
-            begin = kinds.index("reset") + 1
-            events, kinds = events[begin:], kinds[begin:]
-            history.clear()
-            self._bytes = 0
-            self.last_id = self._dropped_to = self.epoch_id
-        history.extend(events)
-        self._bytes += sum(map(len, map(_data_of, events)))
-        for event in reversed(events):
-            if event[0] is not None:
-                self.last_id = event[0]
-                break
-        while (kept := len(history)) > self._limit or (self._bytes > self._most_bytes and kept > 1):
+        history, size = self._history, self._bytes
+        for event in events:
+            number, kind, data = event
+            if kind == "reset":
+                history.clear()
+                size, self.last_id, self._dropped_to = 0, self.epoch_id, self.epoch_id
+                continue
+            history.append(event)
+            size += len(data)
+            if number is not None:
+                self.last_id = number
+        while (kept := len(history)) > self._limit or (size > self._most_bytes and kept > 1):
             dropped, _, data = history.popleft()
-            self._bytes -= len(data)
+            size -= len(data)
             if dropped is not None:
                 self._dropped_to = dropped
+        self._bytes = size
 
     # --- subscribers ----------------------------------------------------------------------------
 
