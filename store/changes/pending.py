@@ -155,7 +155,7 @@ class PendingChanges:
 
     def take(self, above: PendingChanges, change: NetChange) -> None:
         """Make the changes of a layer over this one, whose net change this is; it is not used any more."""
-        if len(self):
+        if self._added or self._removed or self._created or self._dropped:
             self.replay(change)
         else:
             self._added, self._removed = above._added, above._removed

@@ -6,6 +6,7 @@ import json
 import zlib
 from collections.abc import Sequence
 
+import orjson
 from pyoxigraph import BlankNode, NamedNode, Quad, RdfFormat, serialize
 
 from ..changes.commit import Commit, GraphChange, graph_key, graph_of_key
@@ -31,7 +32,8 @@ def check_sum(values: Sequence[object]) -> int:
 
 def row_of(commit: Commit) -> tuple[object, ...]:
     """The row of a commit, its size in bytes and its check sum."""
-    graphs = json.dumps({key: [change.added, change.removed] for key, change in commit.graphs.items()})
+    counted = {key: (change.added, change.removed) for key, change in commit.graphs.items()}
+    graphs = orjson.dumps(counted).decode()
     names = None
     if commit.created or commit.dropped:
         names = json.dumps([[graph_key(name) for name in part] for part in (commit.created, commit.dropped)])

@@ -23,6 +23,8 @@ from .held import HeldFiles
 from .input_log import SegmentedLog, Sync
 from .result_log import ResultLog
 
+_line_of = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 
 @dataclass(frozen=True, slots=True)
 class JournalRecord:
@@ -81,8 +83,7 @@ class Journal:
 
     def note(self, kind: str, members: dict[str, Any]) -> int:
         """Put a record without quads behind the last one; its number."""
-        head = json.dumps({"kind": kind, **members}, ensure_ascii=False, separators=(",", ":"))
-        return self.log.append(head.encode() + b"\n")
+        return self.log.append(_line_of({"kind": kind, **members}).encode() + b"\n")
 
     def read(self) -> Iterator[JournalRecord]:
         """All records, oldest first."""

@@ -177,7 +177,11 @@ class Writer:
         commits: list[Commit] = []
         now_ms = self._clock_ms()
         version = self._committer.version
-        while self._line and len(requests) < self._group_requests and len(group) <= _GROUP_QUADS:
+        while (
+            self._line
+            and len(requests) < self._group_requests
+            and (not commits or len(group) <= _GROUP_QUADS)
+        ):
             if self._line[0].first and requests:
                 break
             request = self._line.popleft()
@@ -202,7 +206,7 @@ class Writer:
                 commits.append(request.commit)
                 group.take(pending, change)
         if commits:
-            self._committer.commit(commits, group.net())
+            self._committer.commit(commits, commits[0].net() if len(commits) == 1 else group.net())
 
     def _refuse_owned(self, change: NetChange, owner: str | None) -> None:
         if not self.owned:

@@ -148,19 +148,21 @@ class _Derivation:
         """The quads that a template yields: Oxigraph fills it in, in scratch stores, with new blank nodes."""
         if template is None:
             return
+        batches = [rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH)]
+        if template.fill is not None:
+            for batch in batches:
+                self._engine.request.check()
+                yield from template.fill(batch)
+            return
         used = [name for name in variables if name in template.variables]
         if not used and not template.blanks and "[" not in template.text and "(" not in template.text:
             if "<<" not in template.text and "{|" not in template.text:
-                rows = rows[:1]  # every solution yields the same ground quads
+                batches = [rows[:1]]  # every solution yields the same ground quads
         index = _free_name("i", template.variables)
         binds = [f"BIND(<urn:quadrill:v:{at}>(?{index}) AS ?{name})" for at, name in enumerate(used)]
         head = f"WITH {with_graph} " if with_graph is not None else ""
-        for start in range(0, len(rows), _BATCH):
+        for batch in batches:
             self._engine.request.check()
-            batch = rows[start : start + _BATCH]
-            if template.fill is not None:
-                yield from template.fill(batch)
-                continue
             functions: Functions = {
                 NamedNode(f"urn:quadrill:v:{at}"): term_function(batch, variables.index(name))
                 for at, name in enumerate(used)
