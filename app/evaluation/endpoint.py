@@ -41,7 +41,7 @@ from .extensions import FOR_UPDATES, FOR_WORKERS, Extended, extended, functions_
 from .growth import Limited, grows, limited
 from .held_rows import Room
 from .large_answers import LargeAnswers
-from .look_ups import look_up
+from .look_ups import look_up, solutions
 from .processes import Process, Processes
 from .query_faults import refuse_unchecked, tell_better
 from .transcoder import Transcoder, transcoded
@@ -253,6 +253,7 @@ class SparqlEndpoint:
                 check=check,
                 check_text=check_text,
                 room=Room(self.quads),
+                look_up=solutions,
                 cause="update",
             )
         except BaseException:

@@ -4,7 +4,8 @@
 
 Reading such a text and planning it takes Oxigraph longer than finding the quads. Which texts are look-ups is
 judged for their template, once for all that differ in IRIs. What is not plainly one, or turns out to be
-large, is evaluated; `tests/app/test_look_ups.py` holds both equal.
+large, is evaluated; `tests/app/test_look_ups.py` holds both equal. So are WHERE parts of updates read, which
+may count besides.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Store, Triple
 from quadrill.store.errors import StoreError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.results import term_text
-from quadrill.store.terms import Term
+from quadrill.store.terms import Solution, Term
 
 MOST_QUADS = 64
 """So many are looked at; a larger answer is Oxigraph's to stream."""
@@ -28,6 +29,12 @@ _MOST_CHARACTERS = 1000
 _MOST_PATTERNS = 4
 _IRI = re.compile(r"<([A-Za-z][^<>\"{}|^`\\\x00-\x20]*)>")
 _QUERY = re.compile(r"\s*SELECT((?:\s+\?\w+)+)\s*(?:\bWHERE\s*)?\{([^{}]*)\}\s*", re.IGNORECASE | re.ASCII)
+_WHERE = re.compile(
+    r"\{(?P<patterns>[^{}()]*?)"
+    r"(?:\bBIND\s*\(\s*(?P<counted>\?\w+)\s*(?P<sign>[+\-])\s*(?P<by>[0-9]{1,9})\s+AS\s+(?P<new>\?\w+)\s*\)\s*\.?\s*)?\}",
+    re.IGNORECASE | re.ASCII,
+)
+_LARGEST = (1 << 63) - 1
 _VARIABLE = re.compile(r"\?\w+", re.ASCII)
 _PLACES = ("subject", "predicate", "object")
 _TYPE_AT = -1
@@ -89,6 +96,61 @@ def look_up(text: str, store: QuadStore) -> tuple[bytes, int, int] | None:
     return f"{plan.head}{','.join(lines)}]}}}}".encode(), len(rows), version
 
 
+def solutions(where: str, names: tuple[str, ...], store: Store) -> list[Solution] | None:
+    """The values of variables for the WHERE part of an update; None for what is evaluated.
+
+    Besides going along quads it may count: ``BIND(?o + 1 AS ?n)`` of a whole number.
+    """
+    if len(where) > _MOST_CHARACTERS:
+        return None
+    parts = _IRI.split(where)
+    plan, iris = _where_plan("<>".join(parts[::2]), names), parts[1::2]
+    if plan is None or len(iris) != plan.iris or "/." in where or ":." in where:
+        return None
+    try:
+        rows = _rows([*map(NamedNode, iris), *[None] * plan.variables, _TYPE], plan.steps, store)
+        for row in rows or () if plan.by else ():
+            value = row[plan.counted]
+            number = int(value.value) if isinstance(value, Literal) else 0
+            # What is no whole number, or written in another way, or overflows, is Oxigraph's to judge.
+            if value != Literal(number) or abs(number + plan.by) > _LARGEST:
+                return None
+            row.append(Literal(number + plan.by))
+    except (ValueError, OSError):
+        return None  # no IRI, no number
+    return None if rows is None else [tuple([row[place] for place in plan.places]) for row in rows]
+
+
+class _WherePlan(NamedTuple):
+    """What WHERE parts of one template ask, as `_Plan`; what is ``counted`` and goes up ``by`` comes last."""
+
+    iris: int
+    variables: int
+    steps: list[_Step]
+    places: list[int]
+    counted: int
+    by: int
+
+
+@lru_cache(maxsize=1024)
+def _where_plan(template: str, names: tuple[str, ...]) -> _WherePlan | None:
+    where, iris = _WHERE.fullmatch(template), template.count("<>")
+    found = None if where is None else _walk(where["patterns"], iris)
+    if where is None or found is None:
+        return None
+    steps, places = found
+    variables, counted, by = len(places), 0, 0
+    if where["new"]:
+        by = int(where["sign"] + where["by"])
+        if where["new"] in places or where["counted"] not in places or not by:
+            return None
+        counted = places[where["counted"]]
+        places[where["new"]] = iris + variables + 1
+    if not places.keys() >= {f"?{name}" for name in names}:
+        return None
+    return _WherePlan(iris, variables, steps, [places[f"?{name}"] for name in names], counted, by)
+
+
 def _rows(first: Row, steps: list[_Step], store: Store) -> list[Any] | None:
     """The rows of all steps; None when these are many."""
     rows, left = [first], MOST_QUADS
@@ -114,14 +176,31 @@ def _rows(first: Row, steps: list[_Step], store: Store) -> list[Any] | None:
 def _plan(template: str) -> _Plan | None:
     """The plan of texts whose IRIs stand at ``<>``; None when they are no look-ups."""
     query = _QUERY.fullmatch(template)
-    if query is None:
+    found = None if query is None else _walk(query[2], template.count("<>"))
+    if query is None or found is None:
         return None
-    names, patterns = query[1].split(), [each.split() for each in query[2].split(".")]
+    names, (steps, places) = query[1].split(), found
+    if len({*names}) < len(names) or not places.keys() >= {*names}:
+        return None
+    columns = [(f'"{name[1:]}":', places[name]) for name in names]
+    listed = ",".join(f'"{name[1:]}"' for name in names)
+    return _Plan(
+        template.count("<>"),
+        len(places),
+        steps,
+        columns,
+        f'{{"head":{{"vars":[{listed}]}},"results":{{"bindings":[',
+    )
+
+
+def _walk(text: str, iris: int) -> tuple[list[_Step], dict[str, int]] | None:
+    """Steps along the triple patterns of a text, and the places of its variables; None for other texts."""
+    patterns = [each.split() for each in text.split(".")]
     if not patterns[-1]:
         patterns.pop()  # behind the last dot
     if not 0 < len(patterns) <= _MOST_PATTERNS or any(len(each) != len(_PLACES) for each in patterns):
         return None
-    iris, variables = template.count("<>"), dict.fromkeys(_VARIABLE.findall(query[2]))
+    variables = dict.fromkeys(_VARIABLE.findall(text))
     places = {name: iris + number for number, name in enumerate(variables)}
     taken, read = 0, []
     for pattern in patterns:
@@ -138,13 +217,7 @@ def _plan(template: str) -> _Plan | None:
                 return None
         read.append(step)
     steps = _steps(read, iris)
-    if steps is None or len({*names}) < len(names) or not places.keys() >= {*names}:
-        return None
-    columns = [(f'"{name[1:]}":', places[name]) for name in names]
-    listed = ",".join(f'"{name[1:]}"' for name in names)
-    return _Plan(
-        iris, len(variables), steps, columns, f'{{"head":{{"vars":[{listed}]}},"results":{{"bindings":['
-    )
+    return None if steps is None else (steps, places)
 
 
 def _steps(read: list[list[int]], iris: int) -> list[_Step] | None:

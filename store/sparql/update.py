@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, QuerySolutions, Store
 
 from ..changes.apply import Functions, change_text, numbers, term_function
-from ..changes.commit import GraphName, NetChange
+from ..changes.commit import GraphName
 from ..changes.pending import PendingChanges, quads_in_graph
 from ..errors import QuadrillError, UnsupportedError, UpdateError
 from ..remote import Fetcher, fetch_rdf
@@ -181,10 +181,18 @@ class _Derivation:
     def _solutions(self, action: Modify, variables: tuple[str, ...]) -> list[Solution]:
         layers = self._pending.layers()
         request = self._engine.request
+        elsewhere = request.using_graphs is not None or request.using_named_graphs is not None
+        plain = not (elsewhere or action.with_graph or action.using or action.using_named)
+        concerns = action.where.concerns if plain else None
+        pending = bool(layers) and (concerns is None or any(map(concerns, layers)))
+        if plain and not pending and request.look_up is not None:
+            looked_up = request.look_up(action.where.text, variables, self._engine.store)
+            if looked_up is not None:
+                return looked_up
         room = request.room
         if room is not None:
             room.admit(action.where.text, sum(len(layer.added) for layer in layers))
-        if layers and self._are_concerned(action, layers):
+        if pending:
             return self._recorded_solutions(action, variables)
         count = _free_name("n", (*variables, *action.where.variables))
         projection = " ".join(f"?{name}" for name in variables) or f"(1 AS ?{count})"
@@ -211,12 +219,6 @@ class _Derivation:
                 if room is not None:
                     room.take(len(rows))
         return rows
-
-    def _are_concerned(self, action: Modify, layers: list[NetChange]) -> bool:
-        """False where the solutions are certainly the same without the pending changes."""
-        request, concerns = self._engine.request, action.where.concerns
-        elsewhere = request.using_graphs is not None or request.using_named_graphs is not None
-        return concerns is None or elsewhere or any(map(concerns, layers))
 
     def _recorded_solutions(self, action: Modify, variables: tuple[str, ...]) -> list[Solution]:
         """The solutions over the store with the pending changes made, by an update that is rolled back.

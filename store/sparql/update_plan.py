@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from pyoxigraph import NamedNode, QuerySolutions, Store
 
 from ..changes.apply import Functions
 from ..errors import LimitError, QueryTextError
 from ..hosts import AllowedHosts
+from ..terms import Solution
 from .guard import Inspection, TextLimits, check_length, check_services, inspect_text
 from .scopes import check_scopes
 from .text_errors import text_error
@@ -23,6 +24,9 @@ ABSENT = "urn:quadrill:absent"
 """A graph that never exists: dropping it makes an update fail on purpose."""
 
 _ABSOLUTE = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*:[^\\]*>")
+
+
+LookUp: TypeAlias = Callable[[str, tuple[str, ...], Store], list[Solution] | None]
 
 
 class HeldBackError(LimitError):
@@ -57,6 +61,8 @@ class UpdateRequest:
             update, and nothing of it is applied.
         check_text: the same between tokens, before anything is evaluated; ``check`` where it is not given.
         room: what WHERE parts may take; None for as much as they need.
+        look_up: gives the values of variables for a WHERE part over the default graph, where that takes it
+            less than Oxigraph; None where not.
     """
 
     text: str
@@ -68,6 +74,7 @@ class UpdateRequest:
     check: Callable[[], None] = lambda: None
     check_text: Callable[[], None] | None = None
     room: Room | None = None
+    look_up: LookUp | None = None
 
 
 @dataclass(frozen=True, slots=True)

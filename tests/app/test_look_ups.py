@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from pyoxigraph import QueryResultsFormat, Store
 
-from quadrill.app.evaluation.look_ups import MOST_QUADS, look_up
+from quadrill.app.evaluation.look_ups import MOST_QUADS, look_up, solutions
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.terms import Solution
 from tests.app.conftest import LiveServer, Start
 
 VALUES = ('"a"', '"a\\n\\"é"', '"a"@en', "1", "01", "1.0", "true", "_:b", "<< <urn:t> <urn:p0> 1 >>")
@@ -75,6 +76,78 @@ def test_look_ups_answer_as_oxigraph_does() -> None:
                 with_rows += rows > 0
     assert taken > 300
     assert with_rows > 100
+
+
+NUMBERS = (
+    *(
+        "1",
+        "-7",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "9223372036854775806",
+        '"x"',
+        "1.5",
+        "<urn:0>",
+    ),
+    *('"+5"', '" 5 "', '"1_0"', '"99999999999999999999"', '"\u0665"'),
+)
+"""Those in quotation marks are what somebody calls a whole number."""
+
+
+def counted(chosen: random.Random, names: list[str]) -> str:
+    """What may stand behind the patterns of a WHERE part."""
+    old, new = chosen.choice(names or ["?z"]), chosen.choice(["?n", "?n", "?a"])
+    number = chosen.choice(["1", "1", "0", "07", "999999999", "1.0", "12345678901"])
+    return chosen.choice(["", f"BIND({old} + {number} AS {new})", f". bind ( {old}-{number} AS {new} ) ."])
+
+
+def test_where_parts_of_updates_give_what_oxigraph_gives() -> None:
+    found = 0
+    for seed in range(1_500):
+        chosen = random.Random(seed)
+        store = filled(chosen)
+        for number in NUMBERS:
+            term = f"{number}^^<http://www.w3.org/2001/XMLSchema#integer>" if number[0] == '"' else number
+            if chosen.random() < 0.4:
+                store.update(
+                    f"INSERT DATA {{ <urn:{chosen.randrange(3)}> <urn:p{chosen.randrange(3)}> {term} }}"
+                )
+        text = random_text(chosen)
+        patterns = text[text.index("{") + 1 : -1].rstrip(" .")
+        variables = sorted({word for word in patterns.split() if word[0] == "?"})
+        where = f"{{ {patterns} {counted(chosen, variables)} }}"
+        names = tuple(name[1:] for name in chosen.sample(variables, min(len(variables), 2)))
+        names += ("n",) if "?n" in where else ()
+        rows = solutions(where, names, store._committer.store)
+        if rows is None or not names:
+            continue
+        found += "BIND" in where.upper()
+        asked = store._committer.store.query(f"SELECT {' '.join('?' + name for name in names)} {where}")
+        expected: list[Solution] = [tuple(each) for each in asked]  # type: ignore[union-attr, misc]
+        assert Counter(rows) == Counter(expected), where
+    assert found > 100
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "{ <urn:0> <urn:p0> ?o FILTER(?o > 1) }",
+        "{ <urn:0> <urn:p0> ?o OPTIONAL { ?o <urn:p1> ?n } }",
+        "{ <urn:0> <urn:p0> ?o BIND(?o * 2 AS ?n) }",
+        "{ <urn:0> <urn:p0> ?o BIND(?o + 1 AS ?n) BIND(?n + 1 AS ?m) }",
+        "{ <urn:0> <urn:p0> ?o BIND(?x + 1 AS ?n) }",
+        "{ <urn:0> <urn:p0> ?o BIND(?o + 1 AS ?o) }",
+        "{ GRAPH <urn:g> { <urn:0> <urn:p0> ?o } }",
+        "{ <urn:0> <urn:p0>+ ?o }",
+        "{ ?s ?p ?o }",
+        "{ <urn:a/../b> <urn:p0> ?o }",
+        "{ BIND(1 + 1 AS ?o) }",
+        "{ <urn:0> <urn:p0> ?n }",
+        "{}",
+    ],
+)
+def test_where_parts_that_are_not_plainly_look_ups_are_evaluated(where: str) -> None:
+    assert solutions(where, ("o",), Store()) is None
 
 
 @pytest.mark.parametrize(
