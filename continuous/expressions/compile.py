@@ -422,7 +422,7 @@ _EXACT_KINDS = frozenset((int, Decimal18))
 _BOOLEAN = frozenset({"=", "!=", "<", "<=", ">", ">=", "||", "&&", "!", "BOUND", "IN", "NOT IN"})
 
 
-def require_sound_jit(version: tuple[int, ...] = sys.version_info, jit: Any = None) -> None:
+def require_sound_jit(version: tuple[object, ...] = sys.version_info, jit: Any = None) -> None:
     """Refuse the experimental compiler of CPython 3.14: it makes answers of queries wrong.
 
     What it compiled for one function serves every other that has the same code, and reads the globals of the
