@@ -25,13 +25,13 @@ from ..algebra.triggers import unkeyed
 from ..errors import BudgetError
 from ..language.analysis import Analysis
 from ..output.current import Emission
-from ..plan.plan_state import Encoded, PlanState
+from ..plan.plan_state import Encoded, EncodedContents, PlanState
 from ..plan.run_loop import Ran, RunLoop, run_loop
 from ..rows import Budget, Delta, IdRow, Solution, merge
 from ..static.static_evaluator import EvaluationOptions
 from ..static.table import Changes
 from ..static.table_registry import TableRegistry
-from ..windows.encoded import EncodedContent, EncodedContents, EngineTerms
+from ..windows.encoded import EncodedContent, EngineTerms
 from ..windows.query_streams import Transaction
 from ..windows.timeline import QueryTimeline
 from .evaluator import Evaluator, Windows

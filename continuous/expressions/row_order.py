@@ -13,8 +13,8 @@ from .scaled import NAMES
 from .values import OrderKeys
 
 Row = tuple[int, ...]
-KeyOf = Callable[[Row, Key | None], Key | None]
-"""The key of a row, or None where the first condition tells that it is behind a key that is given."""
+KeyOf = Callable[[Row, Key | None], Key]
+"""The key of a row, or () where the first condition tells that it is behind a key that is given."""
 
 
 def row_order(
@@ -78,7 +78,7 @@ def _sort_key(
         out.line(f"elif type({value}) is int: {parts[-1]} = ({begin}, {sign}{value} * ONE)")
         out.line(f"else: {parts[-1]} = {by_id}({term_id})")
         if len(parts) == 1:
-            out.line(f"if floor is not None and floor < {parts[0]}: return None")
+            out.line(f"if floor is not None and floor < {parts[0]}: return ()")
     # Side by side: of two keys none is the beginning of the other.
     out.line(f"return ({''.join(f'*{each}, ' for each in parts)}Tie(tie, row),)")
     function: KeyOf = out.build("def sort_key(row, floor):", "sort_key")

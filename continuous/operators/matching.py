@@ -123,15 +123,10 @@ class Match(Operator):
         for row, weight in change.items():
             key = left_of(row)
             bucket = rights.get(key, EMPTY)
-            if (merges or not by_key) and (made := made + len(bucket)) > look:
-                look = self.budget.check(made, self)
-            # Left rows differ, and so do right rows of one key: no row is made twice without loose columns.
-            if by_key:
-                matches = len(bucket)
-                if merges:
-                    for other, count in bucket.items():
-                        out[row + pick(other)] = weight * count
-            else:
+            matches = len(bucket)
+            if merges or not by_key:
+                if (made := made + matches) > look:
+                    look = self.budget.check(made, self)
                 matches = 0
                 for other, count in bucket.items():
                     cells = self._agreed(row, other) if loose else row
@@ -177,17 +172,16 @@ class Match(Operator):
                     look = self.budget.check(made, self)
                 behind = pick(other)
                 for row, weight in bucket.items():
-                    cells: IdRow | None = row
+                    cells = self._agreed(row, other) if loose else row
+                    if cells is None or not residual(cells, other):
+                        continue
+                    if merges:
+                        add(out, cells + behind, weight * count)
                     if not by_key:
-                        cells = self._agreed(row, other) if loose else row
-                        if cells is None or not residual(cells, other):
-                            continue
                         known = counts[row]
                         counts[row] = known + count
                         if (known > 0) != (known + count > 0):
                             self._turn(row, weight, known > 0, out)
-                    if merges and cells is not None:
-                        add(out, cells + behind, weight * count)
             if not own:
                 continue
             if rows is None:

@@ -39,7 +39,7 @@ class TopK(Operator):
     """The rows at the places ``offset`` to ``offset + limit`` of the input in order.
 
     ``form`` gives the columns that are shown of an input row, ``sort_key`` its key, total over these columns:
-    rows that tie are equal there. It gets a key as well and may give None for a row that is behind it. Keys
+    rows that tie are equal there. It gets a key as well and may give () for a row that is behind it. Keys
     are kept in sorted lists, with the row as their last part; the rows shown are read again only when
     a change falls before their end. Rows far behind that end are in no list, and mostly without a
     key, until so many before them have gone that they may be shown. With ``by``, the rows with equal
@@ -55,7 +55,7 @@ class TopK(Operator):
         self,
         schema: Schema,
         form: Callable[[IdRow], IdRow],
-        sort_key: Callable[[IdRow, SortKey | None], SortKey | None],
+        sort_key: Callable[[IdRow, SortKey | None], SortKey],
         offset: int,
         limit: int | None,
         by: Sequence[int] = (),
@@ -75,7 +75,7 @@ class TopK(Operator):
         # One group's rows are found again among all rows; more than so many are not listed.
         self._listed = None if self._end is None or by else self._end + spare
         # Each row of the input with its key, where it was ever listed, and how often it is there.
-        self.kept: dict[IdRow, tuple[SortKey | None, int]] = {}
+        self.kept: dict[IdRow, tuple[SortKey, int]] = {}
         self._groups: dict[IdRow, _Group] = {}
         # The keys of the rows that the last step told of, in their shown form; of several the least.
         self._key_of: dict[IdRow, SortKey] = {}
@@ -94,10 +94,9 @@ class TopK(Operator):
             if group is None:
                 group = groups[place] = _Group()
             key = self._enter(group, row, weight)
-            if group.bar is None or (key is not None and not group.bar < key):
+            if group.bar is None or (key and not group.bar < key):
                 touched[place] = group
             if shows_all:
-                assert key is not None
                 shown = self._form(row)
                 if shown not in told or key < told[shown]:
                     told[shown] = key
@@ -130,14 +129,14 @@ class TopK(Operator):
         """The last change, its rows in order."""
         return {row: change[row] for row in sorted(change, key=self._key_of.__getitem__)}
 
-    def _enter(self, group: _Group, row: IdRow, weight: int) -> SortKey | None:
-        """Enter one changed row; its key, None for one that is behind the floor."""
+    def _enter(self, group: _Group, row: IdRow, weight: int) -> SortKey:
+        """Enter one changed row; its key, or () for one that is behind the floor."""
         known, floor = self.kept.get(row), group.floor
         if known is None:
             begun = self._sort_key(row, floor)
-            key = None if begun is None else (*begun, row)
+            key = (*begun, row) if begun else ()
             self.kept[row] = (key, weight)
-            if key is not None and (floor is None or not floor < key):
+            if key and (floor is None or not floor < key):
                 insort(group.sorted, key)
                 if self._listed is not None and len(group.sorted) > 2 * self._listed:
                     del group.sorted[self._listed :]
@@ -148,19 +147,9 @@ class TopK(Operator):
             self.kept[row] = (key, known[1] + weight)
         else:
             del self.kept[row]
-            if key is not None and (floor is None or not floor < key):
+            if key and (floor is None or not floor < key):
                 del group.sorted[bisect_left(group.sorted, key)]
         return key
-
-    def _keys(self) -> Iterator[SortKey]:
-        """The keys of all rows, which have them from now on."""
-        for row, (key, count) in self.kept.items():
-            if key is None:
-                begun = self._sort_key(row, None)
-                assert begun is not None
-                key = (*begun, row)
-                self.kept[row] = (key, count)
-            yield key
 
     def _show(self, group: _Group, told: dict[IdRow, SortKey], out: Delta) -> bool:
         """Read anew what a group shows; its change, and the keys of the rows now and before.
@@ -168,14 +157,16 @@ class TopK(Operator):
         The bar is set at the last place. False when it is the same in the same order.
         """
         if group.floor is not None and len(group.sorted) <= (self._end or 0):
-            group.sorted = nsmallest(self._listed or 0, self._keys())
+            for row, (key, count) in self.kept.items():
+                self.kept[row] = key or (*self._sort_key(row, None), row), count
+            group.sorted = nsmallest(self._listed or 0, [key for key, _ in self.kept.values()])
             group.floor = group.sorted[-1] if len(group.sorted) < len(self.kept) else None
         before, listed, forms = group.shown, group.listed, group.forms
         shown: dict[IdRow, tuple[SortKey, int]] = {}
         group.shown, group.listed, group.forms, group.bar = shown, [], {}, None
         place = 0
         for key in group.sorted:
-            row: IdRow = key[-1]
+            row = key[-1]
             first, place = max(place, self._offset), place + self.kept[row][1]
             count = (place if self._end is None else min(place, self._end)) - first
             if count > 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from operator import itemgetter
 
@@ -30,7 +31,6 @@ from ..uncertainty import custom_functions
 from ..windows.encoded import (
     ElementCoder,
     EncodedContent,
-    EncodedContents,
     EngineTerms,
     HeldWindow,
     Predicates,
@@ -45,6 +45,20 @@ from .plan import CLOCK_KEY, Plan, SourceKey, source_key
 
 Encoded = Iterable[tuple[WindowKey, HeldWindow]]
 """The windows as the native engine holds them; their changes are taken from there."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedContents:
+    """Gives each window of a query an empty content: its kind, and the predicates that are asked for."""
+
+    coder: ElementCoder
+    windows: Mapping[NamedNode, tuple[type[EncodedContent], Predicates]]
+    union: bool
+
+    def __call__(self, window: NamedNode) -> EncodedContent:
+        """The content of one window."""
+        kind, wanted = self.windows[window]
+        return kind(self.coder, wanted, union=self.union)
 
 
 class PlanState:

@@ -228,7 +228,8 @@ class RunLoop:
         for number, each in enumerate(self.windows):
             out.names[f"window{number}"] = operators[number]
             out.line(f"live{number} = window{number}.live")
-            out.line(f"count{number}, size{number} = live{number}.counts, live{number}.occurrences")
+            held = "counts" if each.star is None else "alone"
+            out.line(f"count{number}, size{number} = live{number}.{held}, live{number}.occurrences")
             out.line(f"if live{number}.changes or live{number}.named: return")
             if each.stay is not None:
                 out.line(f"held{number} = window{number}.state.elements")
@@ -237,7 +238,7 @@ class RunLoop:
                 out.line(f"newest{number} = window{number}.state.newest")
             if each.star is not None:
                 star = out.name_of(each.star[1], "star")
-                out.line(f"entries{number}, several{number} = {star}.entries, {star}.several")
+                out.line(f"entries{number} = {star}.entries")
         for stream in streams:
             out.names[f"view{stream}"] = views[stream]
         # How many rows it may have more before somebody has to look.
@@ -268,6 +269,9 @@ class RunLoop:
                 if each.stream == stream:
                     self._enter(out, number, each)
             out.depth -= 1
+        for number in [number for number, each in enumerate(self.windows) if each.star is not None]:
+            out.line(f"change{number} = live{number}.changes")
+            out.line(f"if change{number}: live{number}.changes = {{}}")
         out.line("last = False")
         out.line(f"if {' or '.join([*self.sources.values(), *self.stars.values()])}:")
         out.depth += 1
@@ -275,9 +279,7 @@ class RunLoop:
 
     def _move(self, out: Emitter, number: int, window: LoopWindow) -> None:
         """What is too old leaves a window."""
-        out.line(f"change{number} = {{}}")
-        if window.star is not None:
-            out.line(f"rows{number} = {{}}")
+        out.line(f"{'change' if window.star is None else 'rows'}{number} = {{}}")
         if window.stay is None:
             return
         out.line(f"while out{number} <= due:")
@@ -291,10 +293,15 @@ class RunLoop:
         """An element leaves a window."""
         # Its ids are held by the window: they mean the same whatever was forgotten since.
         out.line("known = element.encoded")
+        if window.star is not None:
+            out.line(f"if known is not None and count{number}.get(known[3]) is known[1]:")
+            out.line(f"    del count{number}[known[3]]")
+            out.line(f"    size{number} -= len(known[1])")
+            out.line(f"    rows{number}[(known[3], *entries{number}.pop(known[3]))] = -1")
+            self._otherwise(out, number, "remove")
+            return
         out.line("keys = keys_of(element) if known is None else known[1]")
         out.line(f"size{number} -= len(keys)")
-        if window.star is not None:
-            out.line("moved = []")
         out.line("for key in keys:")
         out.line(f"    if {self._unwanted(out, window)}: continue")
         out.line(f"    n = count{number}[key] - 1")
@@ -303,14 +310,14 @@ class RunLoop:
         out.line(f"        del count{number}[key]")
         if window.triples is not None:  # else nothing has entered yet
             out.line(f"        if key in change{number}: del change{number}[key]; continue")
-        if window.star is None:
-            out.line(f"        change{number}[key] = -1")
-            return
-        out.line("        moved.append(key)")
-        whole = f"len(moved) == {len(window.star[1].places)} and (subject := element.encoded[3])"
-        out.line(f"if {whole} and subject not in several{number}:")
-        out.line(f"    rows{number}[(subject, *entries{number}.pop(subject))] = -1")
-        out.line(f"else: change{number}.update(dict.fromkeys(moved, -1))")
+        out.line(f"        change{number}[key] = -1")
+
+    def _otherwise(self, out: Emitter, number: int, method: str) -> None:
+        """What is no row of a star by itself goes through the window and the operator, triple by triple."""
+        out.line("else:")
+        out.line(f"    live{number}.occurrences = size{number}")
+        out.line(f"    live{number}.{method}(element)")
+        out.line(f"    size{number} = live{number}.occurrences")
 
     def _enter(self, out: Emitter, number: int, window: LoopWindow) -> None:
         """Elements enter a window."""
@@ -318,20 +325,19 @@ class RunLoop:
             out.line(f"if not held{number}: out{number} = at + {window.stay}")
             out.line(f"held{number}.extend(elements)")
         out.line("for element in elements:")
+        if window.star is not None:
+            out.depth += 1
+            self._enter_star(out, number, window, window.star[1])
+            out.depth -= 1
+            return
         out.line("    keys = element.encoded[1]")
         out.line(f"    size{number} += len(keys)")
-        if window.star is not None:
-            out.line("    moved = []")
         out.line("    for key in keys:")
         out.line(f"        if {self._unwanted(out, window)}: continue")
         out.line(f"        n = count{number}.get(key)")
         out.line(f"        if n is not None: count{number}[key] = n + 1")
         out.line("        else:")
         out.line(f"            count{number}[key] = 1")
-        if window.star is not None:
-            out.line("            moved.append(key)")
-            self._enter_star(out, number, window.star[1])
-            return
         out.line(f"            if key in change{number}: del change{number}[key]")
         out.line(f"            else: change{number}[key] = 1")
         if window.triples is not None:
@@ -343,20 +349,21 @@ class RunLoop:
             self._leave(out, number, window)
             out.depth -= 3
 
-    def _enter_star(self, out: Emitter, number: int, star: Star) -> None:
-        """What has entered with an element becomes an entry of a star, or a change."""
+    def _enter_star(self, out: Emitter, number: int, window: LoopWindow, star: Star) -> None:
+        """What enters with an element becomes an entry of a star and a row, or changes of the window."""
         objects = ", ".join([f"by[{out.name_of(each, 'id')}]" for each in star.places])
-        out.line("    by = {key[1]: key[2] for key in moved}")
-        whole = f"len(moved) == len(by) == {len(star.places)} and (subject := element.encoded[3])"
-        out.line(f"    if {whole} and subject not in entries{number}:")
-        out.line(f"        entries{number}[subject] = objects = [{objects}]")
-        out.line("        row = (subject, *objects)")
-        out.line(f"        if row in rows{number}: del rows{number}[row]")
-        out.line(f"        else: rows{number}[row] = 1")
-        out.line("        continue")
-        out.line("    for key in moved:")
-        out.line(f"        if key in change{number}: del change{number}[key]")
-        out.line(f"        else: change{number}[key] = 1")
+        out.line("_, keys, _, subject = element.encoded")
+        out.line(f"moved = [key for key in keys if not ({self._unwanted(out, window)})]")
+        out.line("by = {key[1]: key[2] for key in moved}")
+        new = f"subject and subject not in entries{number} and not live{number}.changes"
+        out.line(f"if len(moved) == len(by) == {len(star.places)} and {new}:")
+        out.line(f"    count{number}[subject] = keys")
+        out.line(f"    size{number} += len(keys)")
+        out.line(f"    entries{number}[subject] = objects = [{objects}]")
+        out.line("    row = (subject, *objects)")
+        out.line(f"    if row in rows{number}: del rows{number}[row]")
+        out.line(f"    else: rows{number}[row] = 1")
+        self._otherwise(out, number, "add")
 
     def _unwanted(self, out: Emitter, window: LoopWindow) -> str:
         """The test of a key that the window does not keep."""

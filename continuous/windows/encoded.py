@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple, Protocol, Self
 from weakref import WeakSet
@@ -225,7 +224,8 @@ class EncodedContent:
     """`LiveContent` over keys: a set with the counts of its occurrences.
 
     ``counts`` are those, of keys with a predicate that is ``wanted``; ``changes`` what was not taken yet, and
-    ``named`` says that some key has been in a named graph.
+    ``named`` says that some key has been in a named graph. ``alone`` has, by subject, the keys of elements
+    with a wanted triple of each predicate, all that there are of the subject; they are not in ``counts``.
 
     ``union`` says what triples outside GRAPH match: the union of all graphs, where a triple in two graphs is
     there once, or the default graph.
@@ -244,6 +244,7 @@ class EncodedContent:
         self._union = union
         self.counts: dict[IdRow, int] = {}
         self.changes: Delta = {}
+        self.alone: dict[int, Keys] = {}
         # With the first quad of a named graph: how many live quads each triple has.
         self.named = False
         self._triples: Delta | None = None
@@ -256,21 +257,30 @@ class EncodedContent:
         return self.wanted, self._union
 
     @property
-    def content(self) -> Mapping[IdRow, int]:
+    def content(self) -> dict[IdRow, int]:
         """The live keys, each with the number of its occurrences."""
         self.settle()
+        self._count(*self.alone)
         return self.counts
 
     def __len__(self) -> int:
         texts = None if self.wanted is None else {self._coder.terms.text_of[each] for each in self.wanted}
         waiting = {quad for each in self.waiting for quad in each.statements if not texts or quad[1] in texts}
-        return len(self.counts) + len(waiting)
+        return len(self.counts) + len(waiting) + len(self.alone) * (len(self.wanted or ()) - 1)
 
     def settle(self) -> None:
         """Let those that wait have keys."""
         if self.waiting:
             waiting, self.waiting, self.occurrences = self.waiting, (), 0
             self.add(*waiting)
+
+    def _count(self, *subjects: int) -> None:
+        """Other elements may have triples of these subjects, too."""
+        for subject in subjects:
+            self.counts.update(dict.fromkeys(self._wanted(self.alone.pop(subject)), 1))
+
+    def _wanted(self, keys: Keys) -> list[IdRow]:
+        return [key for key in keys if key is not None and (self.wanted is None or key[1] in self.wanted)]
 
     def replace(self, leaving: Sequence[Element], entering: Sequence[Element]) -> None:
         """Let all elements leave and others enter."""
@@ -289,15 +299,14 @@ class EncodedContent:
     def add(self, *elements: Element) -> None:
         """Let elements enter."""
         self.settle()
-        counts, changes, wanted, coder = self.counts, self.changes, self.wanted, self._coder
-        plain = coder.encode(elements)
-        for place, element in enumerate(elements):
-            known = element.encoded if place < plain else None
-            keys = coder.keys(element) if known is None else known[1]
+        counts, changes, alone, coder = self.counts, self.changes, self.alone, self._coder
+        coder.encode(elements)
+        for element in elements:
+            keys = coder.keys(element)
             self.occurrences += len(keys)
-            for key in keys:
-                if key is None or (wanted is not None and key[1] not in wanted):
-                    continue
+            for key in self._wanted(keys):
+                if key[0] in alone:
+                    self._count(key[0])
                 count = counts.get(key)
                 if count is not None:
                     counts[key] = count + 1
@@ -313,15 +322,13 @@ class EncodedContent:
     def remove(self, *elements: Element) -> None:
         """Let elements leave."""
         self.settle()
-        counts, changes, wanted, coder = self.counts, self.changes, self.wanted, self._coder
-        stamp = coder.stamp
+        counts, changes, alone, coder = self.counts, self.changes, self.alone, self._coder
         for element in elements:
-            known = element.encoded
-            keys = known[1] if known is not None and known[0] is stamp else coder.keys(element)
+            keys = coder.keys(element)
             self.occurrences -= len(keys)
-            for key in keys:
-                if key is None or (wanted is not None and key[1] not in wanted):
-                    continue
+            for key in self._wanted(keys):
+                if key[0] in alone:
+                    self._count(key[0])
                 count = counts[key] - 1
                 if count:
                     counts[key] = count
@@ -334,12 +341,12 @@ class EncodedContent:
 
     def apply(self, keys: Delta) -> None:
         """Let occurrences of keys enter and leave."""
-        self.settle()
+        counts = self.content
         for key, weight in keys.items():
-            before = key in self.counts
+            before = key in counts
             self.occurrences += weight
-            add(self.counts, key, weight)
-            if before != (key in self.counts):
+            add(counts, key, weight)
+            if before != (key in counts):
                 add(self.changes, key, -1 if before else 1)
                 self.named = self.named or len(key) == 4
 
@@ -358,13 +365,15 @@ class EncodedContent:
 
     def before(self, taken: Delta | None = None) -> list[IdRow]:
         """The content as it was at the last `take`, or before the keys that were taken then."""
-        self.settle()
         changes = self.changes if taken is None else taken
-        stayed = [key for key in self.counts if key not in changes]
+        stayed = [key for key in self.content if key not in changes]
         return stayed + [key for key, weight in changes.items() if weight < 0]
 
     def held(self) -> Iterator[IdRow]:
         """Every key whose ids are still needed: those in the window, then those that left or entered."""
+        # Those that are alone first: they may be counted meanwhile.
+        for keys in list(self.alone.values()):
+            yield from self._wanted(keys)
         yield from list(self.counts)
         yield from list(self.changes)
 
@@ -410,7 +419,7 @@ class EncodedContent:
 
     def snapshot(self) -> ContentSnapshot:
         """The same in quads, for a checkpoint: ids mean nothing after a restart."""
-        return ContentSnapshot(self._quads(self.counts), self._quads(self.changes), self.occurrences)
+        return ContentSnapshot(self._quads(self.content), self._quads(self.changes), self.occurrences)
 
     def restore(self, snapshot: ContentSnapshot) -> None:
         """Hold, in an empty content, what a snapshot says.
@@ -432,17 +441,3 @@ class EncodedContent:
     def _quads(self, numbers: Mapping[IdRow, int]) -> QuadNumbers:
         quad = self._coder.quad
         return QuadNumbers((quad(key), number) for key, number in numbers.items())
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedContents:
-    """Gives each window of a query an empty content: its kind, and the predicates that are asked for."""
-
-    coder: ElementCoder
-    windows: Mapping[NamedNode, tuple[type[EncodedContent], Predicates]]
-    union: bool
-
-    def __call__(self, window: NamedNode) -> EncodedContent:
-        """The content of one window."""
-        kind, wanted = self.windows[window]
-        return kind(self.coder, wanted, union=self.union)

@@ -89,10 +89,10 @@ class TimedContent(EncodedContent):
 
     def _rows(self, elements: Sequence[Element]) -> list[tuple[IdRow, int]]:
         """The triples of elements that count here, and when they came."""
-        keys, wanted, union = self._coder.keys, self.wanted, self._union
+        keys, union = self._coder.keys, self._union
         return [
             (key[:3], element.event_time)
             for element in elements
-            for key in keys(element)
-            if key is not None and (wanted is None or key[1] in wanted) and (union or len(key) == 3)
+            for key in self._wanted(keys(element))
+            if union or len(key) == 3
         ]

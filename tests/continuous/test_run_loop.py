@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.rows import Limits
+from quadrill.continuous.windows.encoded import EncodedContent
 
 from .engines import Bench, E, S, all_held_is_known, bench, sweep_always
 
@@ -222,6 +223,25 @@ def test_stars_that_read_a_window_alone_get_rows() -> None:
             running = b.engine.parts.catalogue.get("run").running
             assert running is not None and isinstance(running.evaluator, NativeEvaluator)
             assert ("merge(rows0" in running.evaluator.run_code) == rows, kind
+
+
+def test_elements_that_are_alone_with_their_subject_are_counted_when_somebody_asks() -> None:
+    with bench() as b:
+        register(b, "star")
+        for at, name in enumerate("abc"):
+            report = [(name, "seen", 1), (name, "felt", 2)]
+            b.engine.push(S, line(at, report, named=False).encode(), "application/x-ndjson")
+        running = b.engine.parts.catalogue.get("run").running
+        assert running is not None
+        ((_, held),) = running.timeline.windows.contents
+        assert isinstance(held, EncodedContent)
+        assert held.alone
+        keys, number = set(held.held()), len(held)
+        assert keys == held.content.keys()
+        assert number == len(keys) == 6
+        assert not held.alone
+        b.engine.push(S, line(9, [("c", "seen", 1)], named=False).encode(), "application/x-ndjson")
+        same(b)
 
 
 def test_joins_loop_over_the_triples_of_windows() -> None:

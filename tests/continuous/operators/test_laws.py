@@ -372,8 +372,8 @@ def test_top_k(states: list[tuple[Delta, ...]], offset: int, limit: int | None, 
     def key(row: IdRow) -> tuple[Any, ...]:
         return (Descending(row[2]), row[0], row[1])
 
-    def key_before(row: IdRow, floor: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
-        return None if floor is not None and floor < key(row)[:1] else key(row)
+    def key_before(row: IdRow, floor: tuple[Any, ...] | None) -> tuple[Any, ...]:
+        return () if floor is not None and floor < key(row)[:1] else key(row)
 
     def whole(relation: Delta) -> Delta:
         ordered = [row for row in sorted(relation, key=key) for _ in range(relation[row])]
@@ -385,8 +385,8 @@ def test_top_k(states: list[tuple[Delta, ...]], offset: int, limit: int | None, 
 
 @given(st.integers(0, 2), st.lists(st.tuples(st.integers(1, 40), st.booleans()), max_size=120))
 def test_rows_far_behind_those_shown_come_back(limit: int, changes: list[tuple[int, bool]]) -> None:
-    def key(row: IdRow, floor: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
-        return None if floor is not None and floor < row[2:] else (row[2], row[0], row[1])
+    def key(row: IdRow, floor: tuple[Any, ...] | None) -> tuple[Any, ...]:
+        return () if floor is not None and floor < row[2:] else (row[2], row[0], row[1])
 
     top = TopK(AB, FIRST_TWO, key, 0, limit, spare=1)
     first = {(each, each, each): 1 for each in range(1, 41)}
