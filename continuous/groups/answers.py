@@ -97,7 +97,7 @@ class Member(MemberTold):
         if ids := self.feed.publish(self.events, current):
             self._answered, self._event = first + self.place, (ids[-1], self.at, version, now_ms)
             self.results.add(now_ms, len(ids))
-        self.events.clear()  # the feed has them
+        self.events.clear()  # the feed has them; the next run begins with none
 
 
 class Telling(dict[int, Member]):
@@ -109,7 +109,7 @@ class Telling(dict[int, Member]):
 
     def __missing__(self, label: int) -> Member:
         mine = self[label] = self._seats[label]
-        mine.events, mine.version = [], mine.steps.frontier.version
+        mine.version = mine.steps.frontier.version
         mine.middle = f',"version":{mine.version}{self._head}'
         return mine
 

@@ -28,23 +28,24 @@ Emission: TypeAlias = SelectEmission | AskEmission | ConstructEmission | OnceEmi
 
 @dataclass(slots=True)
 class CurrentAnswer:
-    """The answer after an evaluation at a version; its line is made when somebody asks, and kept.
+    """The answer after an evaluation at a version; called, in any thread, it gives its line, and keeps it.
 
-    ``newer`` gives a later evaluation that may be shown and its version, where one left the answer as it is
-    without telling the query.
+    ``newer`` gives an evaluation that may be shown and its version, where one later than that with the
+    ``number`` left the answer as it is without telling the query.
     """
 
     emission: Emission
     sources: QuerySources | None
-    newer: Callable[[], tuple[Evaluation, int] | None] | None
+    newer: Callable[[int], tuple[Evaluation, int] | None] | None
+    number: int
     step: Evaluation | None
     version: int
     answer: ChangedAnswer
     made: tuple[tuple[Evaluation, int], str] | None = None
 
-    def line(self) -> str | None:
-        """The answer at the newest evaluation that left it as it is; None before the first. In any thread."""
-        newer = None if self.newer is None else self.newer()
+    def __call__(self) -> str | None:
+        """The answer at the newest evaluation that left it as it is; None before the first."""
+        newer = None if self.newer is None else self.newer(self.number)
         if newer is None:
             if self.step is None:
                 return None

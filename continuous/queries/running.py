@@ -6,7 +6,6 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
-from functools import partial
 from typing import Any, NoReturn
 from typing import Literal as OneOf
 
@@ -355,8 +354,8 @@ class RunningQuery:
         """What writes the current answer, as it stands at an evaluation (of a common plan: its number)."""
         seat = self.seat
         # Evaluations of a common plan that gave this query no rows are not told here.
-        newer = None if seat is None else partial(seat.shown_after, number or seat.seen)
-        return CurrentAnswer(self.emission, self.prepared.sources, newer, step, version, answer).line
+        newer, number = (None, 0) if seat is None else (seat.shown_after, number or seat.seen)
+        return CurrentAnswer(self.emission, self.prepared.sources, newer, number, step, version, answer)
 
     def tell_skipped(self, step: Skipped) -> None:
         """A run of empty reports, none of which is an answer that may be revised."""

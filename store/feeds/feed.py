@@ -24,6 +24,7 @@ from .subscription import NUMBERED, EventKind, FeedEvent, Subscriber, Subscripti
 log = logging.getLogger(__name__)
 
 _NONE: list[Any] = []
+"""What waits in a feed without news; nobody adds to it."""
 _FORGOTTEN_AT_ONCE = 10
 """The result log may have this fraction of the history more: it forgets many events at a time."""
 
