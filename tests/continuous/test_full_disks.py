@@ -125,7 +125,7 @@ def test_a_backup_is_refused_while_results_or_inputs_wait_for_space(tmp_path: Pa
     life.register("seen")
     with no_space(life.journal.results._db):
         with pytest.raises(StoreUnwritableError):
-            for at in range(2_000, 2_400):
+            for at in range(2_000, 6_000):  # as soon as the engine's thread has come to it
                 life.push(at, LONG + str(at))
         with ThreadPoolExecutor(1) as beside, pytest.raises(StoreUnwritableError, match="result log.*full"):
             beside.submit(life.engine.hold_files).result(10)
