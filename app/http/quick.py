@@ -34,6 +34,8 @@ APART_SECONDS = 0.25
 IDLE_SECONDS = 0.25
 """Who asks nothing for so long is not busy, and goes back to the intake."""
 _LOOK_SECONDS = 0.1
+_FURTHER = 8
+"""So often one looks for further requests before the wait for the log."""
 
 Later: TypeAlias = Callable[[], bool]
 """Ends an answer at the end of the round: it may wait for the input log. True as from `Answer`."""
@@ -172,11 +174,7 @@ class QuickLane:
         next_look = 0.0
         while not self._ending:
             try:
-                ready = self._selector.select(_LOOK_SECONDS if self._waits else None)
-                found = [key.data for key, _events in ready if key.data is not None]
-                if len(found) < len(ready):
-                    self._woken.recv(4096)
-                self._round(found)
+                self._round(self._ready(_LOOK_SECONDS if self._waits else None))
                 now = time.monotonic()
                 if now >= next_look:
                     next_look = now + _LOOK_SECONDS
@@ -189,8 +187,33 @@ class QuickLane:
         for each in (self._wake, self._woken):
             each.close()
 
+    def _ready(self, seconds: float | None) -> list[Connection]:
+        """Those of whom something has come, within so many seconds."""
+        ready = self._selector.select(seconds)
+        found = [key.data for key, _events in ready if key.data is not None]
+        if len(found) < len(ready):
+            self._woken.recv(4096)
+        return found
+
     def _round(self, ready: list[Connection]) -> None:
-        """Read what has come, then answer it; what waits for the log does so together.
+        """Answer what has come; what waits for the log does so together, with what came meanwhile."""
+        self._answer_all(ready)
+        for _ in range(_FURTHER):
+            if not self._owed or not (further := self._ready(0)):
+                break
+            self._answer_all(further)
+        while (first := self._first_owed()) is not None:
+            connection, later = first
+            self._begin(connection)
+            goes_on = later()
+            self._since = 0.0
+            if goes_on:
+                self._wait_for(connection)
+            else:
+                self._forget(connection)
+
+    def _answer_all(self, ready: list[Connection]) -> None:
+        """Read what has come, then answer it.
 
         All is read first: once a push gives the engine's thread work it takes the interpreter at each system
         call, and the pushes behind it had to wait.
@@ -204,15 +227,6 @@ class QuickLane:
                 if self._waits.pop(connection, None) is None:
                     continue  # gone home within this very round
             self._answer(connection)
-        while (first := self._first_owed()) is not None:
-            connection, later = first
-            self._begin(connection)
-            goes_on = later()
-            self._since = 0.0
-            if goes_on:
-                self._wait_for(connection)
-            else:
-                self._forget(connection)
 
     def _first_owed(self) -> tuple[Connection, Later] | None:
         with self._lock:

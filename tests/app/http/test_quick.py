@@ -170,6 +170,30 @@ def test_what_waits_for_the_log_ends_when_all_of_a_round_is_accepted(lanes: Lane
     assert order == ["accept", "accept", "end", "end"]
 
 
+def test_what_comes_while_a_round_is_accepted_waits_for_the_log_with_it(lanes: Lanes) -> None:
+    (first, one), (second, two) = lanes.connected(), lanes.connected()
+    steps: list[str] = []
+
+    def answer(connection: Connection, request: WireRequest) -> Later:
+        steps.append("accepted")
+        if connection is first:
+            two.sendall(PLAIN)
+
+        def end() -> bool:
+            steps.append("ended")
+            connection.send(b"done")
+            return True
+
+        return end
+
+    lane = lanes.lane(answer)
+    for connection in (first, second):
+        assert lane.adopt(connection)
+    one.sendall(PLAIN)
+    assert (one.recv(100), two.recv(100)) == (b"done", b"done")
+    assert steps == ["accepted", "accepted", "ended", "ended"]
+
+
 def test_others_leave_an_answer_that_takes_long_and_nobody_comes_meanwhile(lanes: Lanes) -> None:
     goes_on, begun = threading.Event(), threading.Event()
 
