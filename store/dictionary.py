@@ -37,6 +37,8 @@ _DECIMAL_ENDS = [10 ** (16 + scale) for scale in range(_SCALE_MOST + 1)]
 _DECIMAL_UNITS: list[int] = [10 ** (_SCALE_MOST - scale) for scale in range(_SCALE_MOST + 1)]
 _DECIMAL_TEXT = r"(-?(?:0|[1-9][0-9]{0,15}))(?:\.([0-9]{1,18}))?"
 
+_PASSING, _PARTS = 5, 8
+"""So many negative ids, as a part of what makes a sweep due, are remembered; such a part goes at once."""
 _INTEGER, _DECIMAL, _BOOLEAN, _STRING = range(4)
 _STRING_BYTES = 6
 
@@ -50,10 +52,7 @@ _NODES = {each: NamedNode(each) for each in (XSD_INTEGER, XSD_DECIMAL, XSD_BOOLE
 
 
 class _TermsById(dict[int, Term]):
-    """Terms by id, made on first use and remembered for a while.
-
-    ``texts`` are how they are written, ``inline`` the negative ids that mappings and caches have entries for.
-    """
+    """Terms by id, made on first use; ``texts``: how they are written, ``inline``: the negative ids here."""
 
     def __init__(self, dictionary: TermDictionary, most: int) -> None:
         super().__init__()
@@ -107,8 +106,9 @@ class TermDictionary:
         self._left = 0  # what a sweep had to look at behind its last slice
         self.forgotten = 0
         self._lock = threading.RLock()
-        # A cache has an entry for a negative id without having asked for its term.
-        self.met_inline = self._by_id.inline.append
+        # Negative ids with a text, or with an entry in a cache that has not asked for the term or the text.
+        self._passing: list[int] = []
+        self._most_passing = self.pace.floor // _PASSING
 
     def __len__(self) -> int:
         return len(self.texts) + len(self.settled)
@@ -166,6 +166,15 @@ class TermDictionary:
         """Drop the entries of a cache by id together with the ids."""
         self._caches.append(cache)
 
+    def met_inline(self, term_id: int) -> None:
+        """There is a text or an entry of a cache for a negative id; the oldest of many are forgotten."""
+        passing = self._passing
+        passing.append(term_id)
+        if len(passing) > self._most_passing:
+            gone = passing[: self._most_passing // _PARTS + 1]
+            del passing[: len(gone)]
+            self._forget_texts(gone)
+
     # --- sweeping -------------------------------------------------------------------------------
 
     @property
@@ -222,9 +231,10 @@ class TermDictionary:
 
     def take_inline(self) -> list[int]:
         """The negative ids that mappings and caches remember; called by a sweep."""
-        inline = self._by_id.inline
-        taken = inline[:]
-        del inline[: len(taken)]
+        taken: list[int] = []
+        for noted in (self._by_id.inline, self._passing):
+            taken += noted[: (number := len(noted))]
+            del noted[:number]
         return taken
 
     def young(self) -> list[int]:
@@ -232,22 +242,25 @@ class TermDictionary:
         return list(self._young)
 
     def drop(self, term_ids: Iterable[int]) -> None:
-        """Forget these ids, but for those that are pinned by now; called by a sweep. Its loops are in C."""
+        """Forget these ids, but for those that are pinned by now; called by a sweep."""
         young = self._young
         gone = [each for each in term_ids if each < 0 or young.pop(each, False)]
         self.forgotten += sum([each > 0 for each in gone])
-        texts = list(map(self.text_of.pop, gone, repeat("")))
-        terms = list(map(self.terms.pop, gone, repeat(None)))
-        pops: list[tuple[dict[Any, Any], list[Any]]] = [(self.texts, texts), (self.ids, terms)]
-        for mapping, keys in pops + [(cache, gone) for cache in self._caches]:
-            deque(map(mapping.pop, keys if mapping else (), repeat(None)), maxlen=0)
+        _drop_keys(self.ids, list(map(self.terms.pop, gone, repeat(None))))
+        self._forget_texts(gone)
+
+    def _forget_texts(self, term_ids: list[int]) -> None:
+        """Forget how these are written, and what caches have of them."""
+        _drop_keys(self.texts, list(map(self.text_of.pop, term_ids, repeat(""))))
+        for cache in self._caches:
+            _drop_keys(cache, term_ids)
 
     def enter(self, term: Term) -> int:
         """The id of a term that ``ids`` does not know, which does from here on."""
         with self._lock:
             term_id = inline_id(term) if type(term) is Literal else 0
             if term_id:
-                self.met_inline(term_id)
+                self._by_id.inline.append(term_id)
             else:
                 term_id = self.texts[term_text(term) if type(term) is Triple else str(term)]
             if len(self.terms) >= self._by_id.most:
@@ -263,23 +276,10 @@ class TermDictionary:
             self.terms.clear()
 
 
-class Pins:
-    """Ids that one owner pins, to be let go together."""
-
-    def __init__(self, terms: TermDictionary) -> None:
-        self._terms = terms
-        self._ids: list[int] = []
-
-    def pin(self, term_ids: Iterable[int]) -> None:
-        """Pin ids in the dictionary until `release`."""
-        pinned = list(term_ids)
-        self._ids += pinned
-        self._terms.pin(pinned)
-
-    def release(self) -> None:
-        """Undo every pin; a second call does nothing."""
-        pinned, self._ids = self._ids, []
-        self._terms.unpin(pinned)
+def _drop_keys(mapping: dict[Any, Any], keys: Iterable[Any]) -> None:
+    """Drop keys that a mapping may have; the loop is in C."""
+    if mapping:
+        deque(map(mapping.pop, keys, repeat(None)), maxlen=0)
 
 
 class _IdsByTerm(dict[Term, int]):
@@ -304,9 +304,9 @@ class _Entering(dict[str, int]):
     def __missing__(self, text: str) -> int:
         dictionary = self._dictionary
         if text[0] == '"' and (term_id := inline_text_id(text)):
-            dictionary.met_inline(term_id)
             dictionary.text_of[term_id] = text
             dictionary.texts[text] = term_id
+            dictionary.met_inline(term_id)
             return term_id
         with dictionary._lock:
             # Another thread may have entered it, or moved it from one to the other between two looks.

@@ -149,12 +149,11 @@ class ValueTable(dict[int, Maybe]):
             value: Maybe = value_of(self.dictionary.terms[term_id])
         elif (scaled := inline_decimal(term_id)) is not None:
             value = Decimal18(scaled)
-            self.dictionary.met_inline(term_id)
-        elif (value := inline_integer(term_id)) is not None:
-            self.dictionary.met_inline(term_id)
-        else:
+        elif (value := inline_integer(term_id)) is None:
             value = value_of(self.dictionary.terms[term_id])
         self[term_id] = value
+        if term_id < 0 and term_id not in self.dictionary.text_of:
+            self.dictionary.met_inline(term_id)
         return value
 
     def number(self, term_id: int) -> float | None:

@@ -259,12 +259,11 @@ class StreamService:
         turns, state = parts.turns, parts.streams.known.get(stream_ref)
         turns.require_ready()
         if bodies and state is not None and state.record.mapping is None:
-            began, stamp = time.perf_counter(), state.timestamp_property
+            stamp = state.timestamp_property
             read = [
                 decode_lines(body, media_type, at, stamp, True) if LEAST_MS <= at <= GREATEST_MS else None
                 for body, at in bodies
             ]
-            turns.stages.decode.noted += [(time.perf_counter() - began) / len(read)] * len(read)
             try:
                 with turns.lock:
                     plain = [each for each in read if each is not None]

@@ -26,7 +26,7 @@ def test_terms_and_state_stay_flat_while_ever_new_subjects_pass_by() -> None:
     sizes: list[int] = []
 
     def elements() -> Iterator[Element]:
-        for number, trip in enumerate(trips(2400, per_minute=60)):
+        for number, trip in enumerate(trips(4800, per_minute=60)):
             if number % 200 == 0:
                 sizes.append(len(terms.dictionary))
             yield element_of(trip)
@@ -34,8 +34,8 @@ def test_terms_and_state_stay_flat_while_ever_new_subjects_pass_by() -> None:
     driver.native(elements(), evaluator=evaluator)
     assert evaluator.state is not None and evaluator.state.plan.size() < 200
     assert max(sizes) <= 2500
-    # Only the 2,400 subjects need entries: coordinates stand in their ids, the rest is not asked for.
-    assert terms.dictionary.forgotten > 2000
+    # Only the 4,800 subjects need entries: coordinates stand in their ids, the rest is not asked for.
+    assert terms.dictionary.forgotten > 3000
 
 
 def test_a_dropped_evaluator_lets_go_of_its_terms() -> None:
@@ -78,7 +78,7 @@ def test_what_is_remembered_of_pushed_bytes_goes_with_the_windows() -> None:
         )
         terms = b.engine.parts.statics.terms
         dictionary, most = terms.dictionary, 0
-        for push in range(60):
+        for push in range(120):
             lines = [
                 json.dumps(
                     {"at": push * 1000 + n, "data": f'<{E}{push}/{n}> <{E}v> "{push}.{n}1"^^<{DECIMAL}> .'}
@@ -88,5 +88,5 @@ def test_what_is_remembered_of_pushed_bytes_goes_with_the_windows() -> None:
             b.engine.push(f"{E}s", "\n".join(lines).encode(), "application/x-ndjson", wait=True)
             kept = (dictionary.texts, dictionary.text_of, dictionary.terms, dictionary.ids, terms.texts)
             most = max(most, *map(len, kept))
-        assert b.engine.feed("q").last_id == 60_000
-        assert dictionary.forgotten > 20_000 and most < 80_000
+        assert b.engine.feed("q").last_id == 120_000
+        assert dictionary.forgotten > 40_000 and most < 80_000
