@@ -242,14 +242,7 @@ class StreamService:
             self._wait_for_pending(answer["stream"], timeout)
         return answer
 
-    def push_each(
-        self,
-        stream_ref: str,
-        bodies: Sequence[tuple[bytes, int]],
-        media_type: str,
-        *,
-        timeout: float | None = 60.0,
-    ) -> None:
+    def push_each(self, stream_ref: str, bodies: Sequence[tuple[bytes, int]], media_type: str) -> None:
         """Push bodies with their times, one after the other, and wait for what they cause.
 
         The same code runs many times in a row, as all are read before they are accepted: a push takes two
@@ -277,8 +270,8 @@ class StreamService:
             turn = self.take(stream_ref, body, media_type, at=at)[1] or turn
         turns.wait_durable(turns.order)
         if turn is not None:
-            turns.wait(turn, timeout)
-            self._wait_for_pending(turn.event.stream, timeout)
+            turns.wait(turn, 60.0)
+            self._wait_for_pending(turn.event.stream, 60.0)
 
     def wait_durable(self, number: int) -> None:
         """Return when everything up to a number of `take` is in the input log.
