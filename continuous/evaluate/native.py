@@ -10,10 +10,12 @@ import sys
 import threading
 import weakref
 from collections import Counter, deque
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
+
+from pyoxigraph import NamedNode
 
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.feeds.subscription import EventKind
@@ -25,7 +27,7 @@ from ..algebra.triggers import unkeyed
 from ..errors import BudgetError
 from ..language.analysis import Analysis
 from ..output.current import Emission
-from ..plan.plan_state import Encoded, EncodedContents, PlanState
+from ..plan.plan_state import Encoded, PlanState
 from ..plan.run_loop import Ran, RunLoop, run_loop
 from ..rows import Budget, Delta, IdRow, Solution, merge
 from ..static.static_evaluator import EvaluationOptions
@@ -228,7 +230,7 @@ class NativeEvaluator(Evaluator):
     """
 
     engine = "native"
-    content_of: EncodedContents
+    content_of: Callable[[NamedNode], EncodedContent]
     answer: IncrementalAnswer
 
     def __init__(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from operator import itemgetter
 
@@ -45,20 +44,14 @@ from .plan import CLOCK_KEY, Plan, SourceKey, source_key
 
 Encoded = Iterable[tuple[WindowKey, HeldWindow]]
 """The windows as the native engine holds them; their changes are taken from there."""
+_Kind = tuple[type[EncodedContent], Predicates]
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedContents:
-    """Gives each window of a query an empty content: its kind, and the predicates that are asked for."""
-
-    coder: ElementCoder
-    windows: Mapping[NamedNode, tuple[type[EncodedContent], Predicates]]
-    union: bool
-
-    def __call__(self, window: NamedNode) -> EncodedContent:
-        """The content of one window."""
-        kind, wanted = self.windows[window]
-        return kind(self.coder, wanted, union=self.union)
+def _content_of(
+    coder: ElementCoder, union: bool, windows: Mapping[NamedNode, _Kind], window: NamedNode
+) -> EncodedContent:
+    kind, wanted = windows[window]
+    return kind(coder, wanted, union=union)
 
 
 class PlanState:
@@ -118,7 +111,7 @@ class PlanState:
             window: (TimedContent if keys[2] in self.plan.sources else EncodedContent, wanted[window])
             for window, keys in self.keys.items()
         }
-        self.content_of = EncodedContents(terms.coder, kinds, self._union)
+        self.content_of = partial(_content_of, terms.coder, self._union, kinds)
         for each in wanted.values():
             terms.coder.want(each)
         # Also one that was only made to check a query lets go of its terms.

@@ -299,13 +299,16 @@ class EncodedContent:
     def add(self, *elements: Element) -> None:
         """Let elements enter."""
         self.settle()
-        counts, changes, alone, coder = self.counts, self.changes, self.alone, self._coder
-        coder.encode(elements)
-        for element in elements:
-            keys = coder.keys(element)
+        counts, changes, wanted, coder = self.counts, self.changes, self.wanted, self._coder
+        plain = coder.encode(elements)
+        for place, element in enumerate(elements):
+            known = element.encoded if place < plain else None
+            keys = coder.keys(element) if known is None else known[1]
             self.occurrences += len(keys)
-            for key in self._wanted(keys):
-                if key[0] in alone:
+            for key in keys:
+                if key is None or (wanted is not None and key[1] not in wanted):
+                    continue
+                if key[0] in self.alone:
                     self._count(key[0])
                 count = counts.get(key)
                 if count is not None:
@@ -322,12 +325,16 @@ class EncodedContent:
     def remove(self, *elements: Element) -> None:
         """Let elements leave."""
         self.settle()
-        counts, changes, alone, coder = self.counts, self.changes, self.alone, self._coder
+        counts, changes, wanted, coder = self.counts, self.changes, self.wanted, self._coder
+        stamp = coder.stamp
         for element in elements:
-            keys = coder.keys(element)
+            known = element.encoded
+            keys = known[1] if known is not None and known[0] is stamp else coder.keys(element)
             self.occurrences -= len(keys)
-            for key in self._wanted(keys):
-                if key[0] in alone:
+            for key in keys:
+                if key is None or (wanted is not None and key[1] not in wanted):
+                    continue
+                if key[0] in self.alone:
                     self._count(key[0])
                 count = counts[key] - 1
                 if count:
