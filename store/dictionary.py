@@ -58,8 +58,7 @@ class _TermsById(dict[int, Term]):
         super().__init__()
         self.texts = dictionary.settled.front
         self.inline: list[int] = []
-        self._dictionary = dictionary
-        self.most = most
+        self._dictionary, self.most = dictionary, most
 
     def __missing__(self, term_id: int) -> Term:
         if len(self) >= self.most:
@@ -173,7 +172,7 @@ class TermDictionary:
         if len(passing) > self._most_passing:
             gone = passing[: self._most_passing // _PARTS + 1]
             del passing[: len(gone)]
-            self._forget_texts(gone)
+            self._forget(gone, [])
 
     # --- sweeping -------------------------------------------------------------------------------
 
@@ -246,14 +245,14 @@ class TermDictionary:
         young = self._young
         gone = [each for each in term_ids if each < 0 or young.pop(each, False)]
         self.forgotten += sum([each > 0 for each in gone])
-        _drop_keys(self.ids, list(map(self.terms.pop, gone, repeat(None))))
-        self._forget_texts(gone)
+        self._forget(gone, list(map(self.terms.pop, gone, repeat(None))))
 
-    def _forget_texts(self, term_ids: list[int]) -> None:
-        """Forget how these are written, and what caches have of them."""
-        _drop_keys(self.texts, list(map(self.text_of.pop, term_ids, repeat(""))))
-        for cache in self._caches:
-            _drop_keys(cache, term_ids)
+    def _forget(self, term_ids: list[int], terms: list[Term | None]) -> None:
+        """Forget terms, how these ids are written, and what caches have of them. Its loops are in C."""
+        texts = list(map(self.text_of.pop, term_ids, repeat("")))
+        pops: list[tuple[dict[Any, Any], list[Any]]] = [(self.texts, texts), (self.ids, terms)]
+        for mapping, keys in pops + [(cache, term_ids) for cache in self._caches]:
+            deque(map(mapping.pop, keys if mapping else (), repeat(None)), maxlen=0)
 
     def enter(self, term: Term) -> int:
         """The id of a term that ``ids`` does not know, which does from here on."""
@@ -276,10 +275,23 @@ class TermDictionary:
             self.terms.clear()
 
 
-def _drop_keys(mapping: dict[Any, Any], keys: Iterable[Any]) -> None:
-    """Drop keys that a mapping may have; the loop is in C."""
-    if mapping:
-        deque(map(mapping.pop, keys, repeat(None)), maxlen=0)
+class Pins:
+    """Ids that one owner pins, to be let go together."""
+
+    def __init__(self, terms: TermDictionary) -> None:
+        self._terms = terms
+        self._ids: list[int] = []
+
+    def pin(self, term_ids: Iterable[int]) -> None:
+        """Pin ids in the dictionary until `release`."""
+        pinned = list(term_ids)
+        self._ids += pinned
+        self._terms.pin(pinned)
+
+    def release(self) -> None:
+        """Undo every pin; a second call does nothing."""
+        pinned, self._ids = self._ids, []
+        self._terms.unpin(pinned)
 
 
 class _IdsByTerm(dict[Term, int]):
@@ -298,8 +310,7 @@ class _Entering(dict[str, int]):
 
     def __init__(self, dictionary: TermDictionary) -> None:
         super().__init__()
-        self._dictionary = dictionary
-        self._numbers = count(1)
+        self._dictionary, self._numbers = dictionary, count(1)
 
     def __missing__(self, text: str) -> int:
         dictionary = self._dictionary
@@ -334,10 +345,9 @@ def inline_text_id(text: str) -> int:
 
 def inline_id(term: Term) -> int:
     """The negative id that holds the term, or 0 when the term cannot be rebuilt exactly from its bits."""
-    if type(term) is not Literal:
+    if type(term) is not Literal or (inline := _INLINE.get(term.datatype.value)) is None:
         return 0
-    inline = _INLINE.get(term.datatype.value)
-    return inline(term.value) if inline is not None else 0
+    return inline(term.value)
 
 
 def inline_term(term_id: int) -> Term:
@@ -356,12 +366,6 @@ def inline_text(term_id: int) -> tuple[str, str]:
     if kind == _BOOLEAN:
         return ("false", "true")[value], XSD_BOOLEAN
     return (value >> 3).to_bytes(value & 7, "big").decode("ascii"), XSD_STRING
-
-
-def inline_written(term_id: int) -> str:
-    """How N-Quads writes the literal inside a negative id."""
-    text, datatype = inline_text(term_id)
-    return str(Literal(text)) if datatype is XSD_STRING else f'"{text}"^^<{datatype}>'
 
 
 def integer_id(value: int) -> int:
@@ -441,10 +445,6 @@ def _unfold(value: int) -> int:
     return value >> 1 if not value & 1 else -((value + 1) >> 1)
 
 
-_INLINE = {
-    XSD_INTEGER: _integer_id,
-    XSD_DECIMAL: _decimal_id,
-    XSD_BOOLEAN: _boolean_id,
-    XSD_STRING: _string_id,
-}
+_OF_TEXT = (_integer_id, _decimal_id, _boolean_id, _string_id)
+_INLINE = dict(zip((XSD_INTEGER, XSD_DECIMAL, XSD_BOOLEAN, XSD_STRING), _OF_TEXT, strict=True))
 _INLINE_WRITTEN = {f"{datatype}>": inline for datatype, inline in _INLINE.items()}

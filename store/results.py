@@ -14,7 +14,7 @@ from typing import Any
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, serialize
 
-from .dictionary import XSD_STRING, TermDictionary, inline_text, inline_written
+from .dictionary import XSD_STRING, TermDictionary, inline_text
 from .documents.statements import term_of
 from .terms import Solution, Term
 
@@ -84,6 +84,12 @@ def _text_as_written(written: str) -> str | None:
         if written[-1] == '"':
             return f'{{"type":"literal","value":{written}}}'
     return None
+
+
+def inline_written(term_id: int) -> str:
+    """How N-Quads writes the literal inside a negative id."""
+    text, datatype = inline_text(term_id)
+    return str(Literal(text)) if datatype is XSD_STRING else f'"{text}"^^<{datatype}>'
 
 
 class TermTexts(dict[int, str]):

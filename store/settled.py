@@ -7,7 +7,7 @@ of a million rows in it that takes a tenth of a second. So their texts are kept 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -61,34 +61,3 @@ class _Texts(dict[int, str]):
         if (text := self.front.get(term_id)) is None:
             raise KeyError(f"term id {term_id} is unbound or was forgotten")
         return text
-
-
-class Pinning(Protocol):
-    """The dictionary as owners of pins use it."""
-
-    def pin(self, term_ids: Iterable[int]) -> None:
-        """Keep these ids until they are unpinned as often."""
-        ...
-
-    def unpin(self, term_ids: Iterable[int]) -> None:
-        """Undo one `pin` of each id."""
-        ...
-
-
-class Pins:
-    """Ids that one owner pins, to be let go together."""
-
-    def __init__(self, terms: Pinning) -> None:
-        self._terms = terms
-        self._ids: list[int] = []
-
-    def pin(self, term_ids: Iterable[int]) -> None:
-        """Pin ids in the dictionary until `release`."""
-        pinned = list(term_ids)
-        self._ids += pinned
-        self._terms.pin(pinned)
-
-    def release(self) -> None:
-        """Undo every pin; a second call does nothing."""
-        pinned, self._ids = self._ids, []
-        self._terms.unpin(pinned)

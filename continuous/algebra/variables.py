@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pyoxigraph import NamedNode
 
-from .build import children, expressions, has_exists
+from .build import children, expressions
 from .nodes import (
     Algebra,
     Bgp,
@@ -262,29 +262,3 @@ def variables_of(term: object) -> Iterator[Var]:
         if isinstance(term.predicate, Var):
             yield term.predicate
         yield from variables_of(term.object)
-
-
-def narrowed(node: Algebra, asked: Names) -> Algebra:
-    """The node itself, or one that gives at least the columns ``asked`` of its rows, which EXISTS keeps.
-
-        filter(exists(Q), P)  ->  filter(exists(Q), project(P, asked, and what the condition mentions))
-
-    Rows that are alike in these are one row, counted as often as they are there.
-    """
-    match node:
-        case Filter(condition, inner) if has_exists(condition):
-            names = in_scope(inner)
-            kept = names & (asked | expression_variables(condition))
-            if kept < names:
-                return Filter(condition, Project(inner, tuple(map(Var, sorted(kept)))))
-    return node
-
-
-def grouped(node: Group) -> Algebra:
-    """The input of a GROUP BY, with the columns of its keys and set functions; ``COUNT(*)`` counts all."""
-    exprs = [aggregate.expr for _, aggregate in node.aggregates]
-    given = [expr for expr in exprs if expr is not None]
-    if len(given) < len(exprs):
-        return node.input
-    names = frozenset(each.name for each in node.keys)
-    return narrowed(node.input, names.union(*map(expression_variables, given)))

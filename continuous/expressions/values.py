@@ -25,9 +25,9 @@ from quadrill.store.dictionary import (
     decimal_id,
     inline_decimal,
     inline_integer,
-    inline_written,
     integer_id,
 )
+from quadrill.store.results import inline_written
 from quadrill.store.terms import Term
 
 from ..algebra.order import Key, Tie, falling, falling_number_key, number_key, value_key

@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from pyoxigraph import NamedNode, Triple
 
-from quadrill.store.dictionary import TermDictionary
-from quadrill.store.settled import Pins
+from quadrill.store.dictionary import Pins, TermDictionary
 
 from ..algebra.nodes import TermPattern, TripleTerm, Var
 from ..expressions.compile import Condition

@@ -8,8 +8,7 @@ from itertools import count
 
 from pyoxigraph import BlankNode, NamedNode
 
-from quadrill.store.dictionary import TermDictionary
-from quadrill.store.settled import Pins
+from quadrill.store.dictionary import Pins, TermDictionary
 from quadrill.store.terms import Term
 
 from ..algebra.nodes import MERGED, Call, Expr, Table, Values, Var

@@ -47,7 +47,7 @@ from ..algebra.nodes import (
     Window,
 )
 from ..algebra.static import correlation
-from ..algebra.variables import NO_NAMES, Names, expression_variables, grouped, narrowed
+from ..algebra.variables import NO_NAMES, Names, expression_variables
 from ..algebra.volatile import UNBOUND, TimedPattern, greatest_of, timed_pattern, triple_of
 from ..expressions.compile import compile_pair_condition
 from ..operators import linear
@@ -121,8 +121,7 @@ class _Planner:
                     return self._timed(timed, scope)
                 return self._extend(self.build(inner, scope), var.name, expr, scope)
             case Project(inner, variables):
-                names = [each.name for each in variables]
-                built = self.build(narrowed(inner, frozenset(names)), scope)
+                built, names = self.build(inner, scope), [each.name for each in variables]
                 hidden = [each for each in built.schema.vars if each in scope.context and each not in names]
                 return builder.project(built, [*names, *hidden])
             case Distinct(inner):
@@ -132,7 +131,7 @@ class _Planner:
             case Slice():
                 return self.top_k(node, scope)
             case Group():
-                built = self._whole(grouped(node), scope)
+                built = self._whole(node.input, scope)
                 context = self._patterns.context(scope) if scope.columns else None
                 return group_by(builder, node, built, partial(self._marked, scope=scope), context)
             case Service():

@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.settled import Pins
+from quadrill.store.dictionary import Pins
 
 from ..algebra.nodes import Algebra
 from ..algebra.query import ContinuousQuery

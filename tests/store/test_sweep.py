@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from pyoxigraph import Literal, NamedNode
 
-from quadrill.store.dictionary import TermDictionary
-from quadrill.store.settled import Pins
+from quadrill.store.dictionary import Pins, TermDictionary
 from quadrill.store.sweep import SweepPace
 from quadrill.store.terms import Term
 
