@@ -108,7 +108,7 @@ def test_listed_windows_say_what_operators_say(
 def listed(b: Bench, name: str) -> bool:
     """True when the last answer of a query was told without its operators."""
     current = running_of(b, name).feed._current
-    return isinstance(current.__self__.answer, ListedAnswer)  # type: ignore[union-attr]
+    return isinstance(current.answer, ListedAnswer)  # type: ignore[union-attr]
 
 
 def test_windows_in_place_of_others_are_told_without_operators() -> None:
