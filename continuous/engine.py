@@ -141,6 +141,8 @@ class Engine(StreamService, QueryService):
                 if self.recovery is not None:
                     self.recovery.checkpoints.when_due()
             return parts.sequencer.look_at_clock(self.settings.tick_ms)
+        except EngineStoppedError:
+            return 0.0  # closed since it was looked at
         except Exception:
             log.exception("a tick of the engine failed")
             return 1.0
