@@ -131,7 +131,7 @@ class Listener:
         # Reports that were pushed, with when they had been read.
         self._waiting: deque[tuple[ChallengeReport, float]] = deque()
         self._shown: list[dict[str, Any]] = []
-        # The list of the answer looked at last, as it was told.
+        # The list of the answer looked at last, as it was told; at first what no answer ends with.
         self._told = "\n"
         feed.join(self, None, 0)
 
