@@ -94,7 +94,9 @@ class TermDictionary:
         self.terms: dict[int, Term] = self._by_id
         self.text_of: dict[int, str] = self._by_id.texts
         self.texts = in_front_of(self.settled.ids)
+        self._marked: set[int] = set()
         self._unmarked = type(self.texts)
+        self._marking = marking(self._unmarked, self._marked)
         self.ids: dict[Term, int] = _IdsByTerm(self)
         self._young: dict[int, bool] = {}
         self._pins: Counter[int] = Counter()
@@ -209,18 +211,20 @@ class TermDictionary:
             return self.forgotten - before
 
     def _begin(self) -> None:
-        self._sweep = Sweep(self)
+        self._sweep = Sweep(self, self._marked)
         # What came before it has no part in its pace.
         self._left = self._to_sweep()
         # What is asked for by term from here on is asked for by text once, and marked then.
         self.ids.clear()
-        self.texts.__class__ = marking(self._unmarked, self._sweep.marked)
+        self.texts.__class__ = self._marking
 
     def _go_on(self, units: int) -> None:
         assert self._sweep is not None
         if self._sweep.work(units):
             self._sweep = None
             self.texts.__class__ = self._unmarked
+            # Behind the change of class: an id that another thread marks just then stays once more.
+            self._marked.clear()
             self._sweep_at = max(self.pace.floor, 2 * self._to_sweep())
         self._left = self._to_sweep()
 

@@ -78,8 +78,9 @@ class Sweep:
         marked: ids that stay.
     """
 
-    def __init__(self, terms: Entries) -> None:
-        self.marked: set[int] = set()
+    def __init__(self, terms: Entries, marked: set[int]) -> None:
+        """Begin one; ``marked`` is empty, or has ids of the sweep before that stay once more."""
+        self.marked = marked
         self._terms = terms
         self._steps = self._all_steps()
         self._units = 0
@@ -123,7 +124,11 @@ class Sweep:
 
 
 def marking(kind: type[dict[str, int]], marked: set[int]) -> type[dict[str, int]]:
-    """The class of a mapping of ids while a sweep is under way, and no longer: all it gives are marked."""
+    """The class of a mapping of ids while a sweep is under way, and no longer: all it gives are marked.
+
+    It is for all sweeps of a mapping: a class is in a cycle with itself, so one for each of them would stay,
+    with all that was marked, until Python looks for garbage among what is old.
+    """
 
     def given(ids: dict[str, int], text: str) -> int:
         term_id = dict.__getitem__(ids, text)
