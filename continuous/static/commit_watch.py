@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal as OneOf
 from typing import TypeAlias
@@ -106,6 +106,16 @@ class CommitWatch:
                 self._loading = False
                 for table in looked_up:
                     table.frozen = None
+
+    @contextmanager
+    def passing(self, commits: Sequence[Commit]) -> Iterator[bool]:
+        """True where no table can be changed by any of these commits; none is added meanwhile."""
+        with self.order.lock:
+            self.let_go()
+            passing = self.replay is None and not any(self.index.touched(each, 1) for each in commits)
+            yield passing
+            if passing:
+                self.order.made_at = commits[-1].at_ms
 
     @contextmanager
     def watching(self, commit: Commit) -> Iterator[None]:

@@ -188,11 +188,7 @@ class Committer:
         self._reached("before-log")
         self._log.append(commits, {graph_key(name): count for name, count in counts.items()})
         self._reached("after-log")
-        if self._observers:
-            for commit in commits:
-                self._make_watched(commit)
-        else:
-            self._make(change, commits[-1].version)
+        self._make_group(commits, change)
         self._reached("after-apply")
         take_counts(self.counts, counts)
         self._subscribers.enqueue(commits)
@@ -225,6 +221,17 @@ class Committer:
             self._querier.use(fresh)
             self.turn += 1
         self._removed = 0
+
+    def _make_group(self, commits: list[Commit], change: NetChange) -> None:
+        """Make commits: in one transaction where nobody has to look between them."""
+        with ExitStack() as entered:
+            if len(commits) > 1 or not self._observers:
+                passing = [entered.enter_context(each.passing(commits)) for each in self._observers]
+                if all(passing):
+                    self._make(change, commits[-1].version)
+                    return
+            for commit in commits:
+                self._make_watched(commit)
 
     def _make_watched(self, commit: Commit) -> None:
         with self._watched(commit):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -16,6 +17,14 @@ class Observer(Protocol):
 
         Called in a writer's thread under the writer lock, so it must be quick and may not write. It may not
         raise. Left with an exception when the commit could not be made. None: this one is of no interest.
+        """
+        ...
+
+    def passing(self, commits: Sequence[Commit]) -> AbstractContextManager[bool]:
+        """Entered before a group of commits is made and left behind it.
+
+        Gives True where none of them is of interest: they are then made together, and `watching` is not
+        asked. Called as that is.
         """
         ...
 

@@ -69,19 +69,20 @@ class Subscribers:
             if self._busy:
                 return
             self._busy = True
+        commits: deque[Commit] = deque()
         while True:
             with self._state:
+                if commits:
+                    self._delivered = commits[-1].version
                 if not self._queue:
                     self._busy = False
                     self._state.notify_all()
                     return
-                commit = self._queue.popleft()
+                commits, self._queue = self._queue, deque()
                 subscribers = self._subscribers
-            for subscriber in subscribers:
-                self._call(subscriber, commit)
-            with self._state:
-                self._delivered = commit.version
-                self._state.notify_all()
+            for commit in commits:
+                for subscriber in subscribers:
+                    self._call(subscriber, commit)
 
     def wait_delivered(self, version: int, timeout_s: float) -> bool:
         """Wait until every commit up to ``version`` has been handed over; False after the time-out."""

@@ -193,7 +193,7 @@ def test_a_sweep_that_is_fed_ends_before_the_dictionary_doubles() -> None:
 
 
 def test_a_sweep_leaves_no_garbage_that_python_has_to_look_for() -> None:
-    # What is in a cycle and old stays for minutes in a server (`gc.freeze`), and a sweep marks all that lives.
+    # What is in a cycle and old stays for minutes in a server (`gc.freeze`), and a sweep marks all that is.
     table = TermDictionary()
     held = [table.encode(NamedNode(f"http://e/{number}")) for number in range(1000)]
     table.hold(lambda: [held])

@@ -56,7 +56,8 @@ TEMPLATES = [
     "DELETE { I I ?o } INSERT { I I ?n } WHERE { I I ?o BIND(?o + 1 AS ?n) }",
     "DELETE { ?s ?p ?o } INSERT { ?o ?p ?s . GRAPH ?s { ?s I O } } WHERE { ?s ?p ?o FILTER(?s != I) } ",
     "INSERT { ?s I ?o . _:b I O } WHERE { VALUES (?s ?o) { (I O) (I UNDEF) } }",
-    "INSERT { GRAPH ?g { I I ?v } } WHERE { { SELECT ?v { I ?p ?v } LIMIT 2 } GRAPH ?g { I ?q O } }",
+    "INSERT { GRAPH ?g { I I ?v } } WHERE { GRAPH ?g { I ?q O }"
+    " { SELECT ?v { I ?p ?v } ORDER BY STR(?v) DATATYPE(?v) LANG(?v) LIMIT 2 } }",
     "WITH I DELETE { ?s I ?o } WHERE { ?s ?p ?o }",
     "INSERT { ?s I <<( I I O )>> } USING I WHERE { ?s ?p ?o }",
     "INSERT DATA { I I O } ; DELETE DATA { I I O }",

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,8 @@ from quadrill.continuous.plan.plan import source_key
 from quadrill.continuous.settings import StaticLimits
 from quadrill.continuous.static import commit_watch
 from quadrill.continuous.static.static_evaluator import StaticEvaluator
+from quadrill.store.changes.commit import NetChange
+from quadrill.store.quads.committer import Committer
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..engines import PREFIX, Bench, E, bench
@@ -395,3 +398,40 @@ def test_a_query_begins_although_a_large_commit_comes_in_each_reading(
                 # The law: all rows are those of the version that the event carries.
                 assert set(+rows) == labels_at[version] and len(set((+rows).values())) == 1
         assert versions[-1] == one.store.version
+
+
+def test_a_group_of_commits_is_made_as_one_where_no_table_is_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    make = Committer._make
+
+    def noting(self: Committer, change: NetChange, version: int) -> None:
+        made.append(version)
+        make(self, change, version)
+
+    monkeypatch.setattr(Committer, "_make", noting)
+
+    def together(store: QuadStore, *texts: str) -> list[int]:
+        made.clear()
+        line = [store.update_in_line(PREFIX + text) for text in texts]
+        assert len({finish().version for finish in line}) == len(texts)
+        return [version - store.version for version in made]
+
+    with QuadStore.open(tmp_path / "data", durable=False) as store, bench(store=store) as one:
+        one.register("q", LABELLED)
+        one.push(1, "a", "b")
+        others = [f"INSERT DATA {{ :a :other {number} }}" for number in range(3)]
+        assert together(store, *others, "DELETE DATA { :a :other 1 }") == [0]
+        assert len(store.solutions(PREFIX + "SELECT ?o { :a :other ?o }")[1]) == 2
+        assert told(one.engine, "q") == []
+        swap = "DELETE DATA { :a :label :x } ; INSERT DATA { :a :label :y }"
+        label = "INSERT DATA { :a :label :x }"
+        assert together(store, label, "INSERT DATA { :b :other 1 }", swap) == [-2, -1, 0]
+        assert told(one.engine, "q") == [("insert", 5, ["x"]), ("insert", 7, ["y"])]
+        assert together(store, others[1], "INSERT DATA { :b :label :z }") == [-1, 0]
+        assert told(one.engine, "q")[2:] == [("insert", 9, ["z"])]
+        one.engine.drop("q")
+        back = "DELETE DATA { :b :label :z }"
+        assert together(store, back, "DELETE DATA { :a :other 1 }", "CLEAR ALL") == [0]
+        assert store.quad_count == 0
