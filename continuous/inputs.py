@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 from pyoxigraph import Quad
 
-from quadrill.store.documents.statements import Statements, quads_of, statements_of
+from quadrill.store.documents.one_subject import PredicateList, Statements
+from quadrill.store.documents.statements import quads_of, statements_of
 
 NEVER = -(1 << 62)
 """An instant before all others, in milliseconds."""
@@ -27,9 +28,12 @@ class Element:
     statements: Statements
     event_time: int
     seq: int
-    encoded: tuple[object, Any, bool, int] | None = field(default=None, init=False, repr=False, compare=False)
+    encoded: tuple[object, Any, bool, int, PredicateList | None] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
     """The quads as whoever encoded them last remembers them; before that a stamp that says how long it holds,
-    behind it whether all are in the default graph, and their one subject; 0 for several and none."""
+    behind it whether all are in the default graph, their one subject (0 for several and none), and their
+    predicates where they are columns."""
     _quads: tuple[Quad, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod

@@ -35,7 +35,6 @@ _SCALE_MASK = (1 << _SCALE_BITS) - 1
 _DECIMAL_ENDS = [10 ** (16 + scale) for scale in range(_SCALE_MOST + 1)]
 # What a number of each scale is times to be one of whole 10^-18.
 _DECIMAL_UNITS: list[int] = [10 ** (_SCALE_MOST - scale) for scale in range(_SCALE_MOST + 1)]
-_DECIMAL_TEXT = r"(-?(?:0|[1-9][0-9]{0,15}))(?:\.([0-9]{1,18}))?"
 
 _PASSING, _PARTS = 5, 8
 """So many negative ids, as a part of what makes a sweep due, are remembered; such a part goes at once."""
@@ -45,9 +44,8 @@ _STRING_BYTES = 6
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 XSD_INTEGER, XSD_DECIMAL = _XSD + "integer", _XSD + "decimal"
 XSD_BOOLEAN, XSD_STRING = _XSD + "boolean", _XSD + "string"
-_INTEGER_END = f'"^^<{XSD_INTEGER}>'
-_IS_DECIMAL = re.compile(_DECIMAL_TEXT).fullmatch
-_IS_WRITTEN_DECIMAL = re.compile(rf'"{_DECIMAL_TEXT}"\^\^<{re.escape(XSD_DECIMAL)}>').fullmatch
+_INTEGER_END, _DECIMAL_END = (f'"^^<{each}>' for each in (XSD_INTEGER, XSD_DECIMAL))
+_IS_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,18})?").fullmatch
 _NODES = {each: NamedNode(each) for each in (XSD_INTEGER, XSD_DECIMAL, XSD_BOOLEAN, XSD_STRING)}
 
 
@@ -64,11 +62,8 @@ class _TermsById(dict[int, Term]):
         if len(self) >= self.most:
             self._dictionary.let_go()
         if term_id < 0:
-            term = inline_term(term_id)
             self.inline.append(term_id)
-        else:
-            term = term_of(self.texts[term_id])
-        self[term_id] = term
+        term = self[term_id] = inline_term(term_id) if term_id < 0 else term_of(self.texts[term_id])
         return term
 
 
@@ -261,8 +256,7 @@ class TermDictionary:
     def enter(self, term: Term) -> int:
         """The id of a term that ``ids`` does not know, which does from here on."""
         with self._lock:
-            term_id = inline_id(term) if type(term) is Literal else 0
-            if term_id:
+            if term_id := inline_id(term):
                 self._by_id.inline.append(term_id)
             else:
                 term_id = self.texts[term_text(term) if type(term) is Triple else str(term)]
@@ -334,10 +328,10 @@ class _Entering(dict[str, int]):
 
 def inline_text_id(text: str) -> int:
     """The negative id of a literal by how N-Quads writes it, or 0 as for `inline_id`."""
+    if text.endswith(_DECIMAL_END):
+        return _decimal_id(text[1 : -len(_DECIMAL_END)])
     if text.endswith(_INTEGER_END) and "\\" not in text:
         return _integer_id(text[1 : -len(_INTEGER_END)])
-    if (decimal := _IS_WRITTEN_DECIMAL(text)) is not None:
-        return _id_of_digits(*decimal.groups(""))
     if "\\" in text:
         return inline_id(term_of(text))
     value, mark, datatype = text.rpartition('"^^<')
@@ -374,9 +368,7 @@ def inline_text(term_id: int) -> tuple[str, str]:
 
 def integer_id(value: int) -> int:
     """The id of the xsd:integer ``value``, or 0 when it does not fit in 58 bits."""
-    if _LEAST <= value <= _MOST:
-        return ~(((value << 1) if value >= 0 else ((-value) << 1) - 1) << TYPE_BITS)
-    return 0
+    return ~((value << 1 ^ -(value < 0)) << TYPE_BITS) if _LEAST <= value <= _MOST else 0
 
 
 def _integer_id(text: str) -> int:
@@ -416,14 +408,16 @@ def inline_integer(term_id: int) -> int | None:
 
 def _decimal_id(text: str) -> int:
     """Text that `_decimal_text` gives back: no plus sign, no zeros in front, no negative zero."""
-    match = _IS_DECIMAL(text)
-    return 0 if match is None else _id_of_digits(*match.groups(""))
-
-
-def _id_of_digits(whole: str, fraction: str) -> int:
-    """The id of a decimal by its digits before and behind the point."""
-    mantissa = int(whole + fraction)
-    return decimal_id(mantissa, len(fraction)) if mantissa or whole[0] != "-" else 0
+    whole, point, fraction = text.partition(".")
+    try:
+        mantissa = int(digits := whole + fraction)
+    except ValueError:
+        return 0
+    # Most digits are what Python writes of their number; of the others an expression tells.
+    plain = str(mantissa) == digits and whole not in ("", "-") and len(fraction) >= len(point)
+    if not plain and (_IS_DECIMAL(text) is None or (not mantissa and whole[0] == "-")):
+        return 0
+    return decimal_id(mantissa, len(fraction))
 
 
 def _string_id(text: str) -> int:

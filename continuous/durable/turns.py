@@ -17,6 +17,7 @@ from operator import attrgetter
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from quadrill.store.documents.one_subject import OneSubject
 from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.logs.input_log import SPACE
 from quadrill.store.logs.journal import Journal
@@ -38,10 +39,14 @@ def weight_of(elements: Sequence[Element]) -> int:
     if not elements:
         return 0
     number, first = len(elements), elements[0].statements
-    texts: Sequence[str] = first[0] if number == len(first) == 1 else ()
-    texts = texts or [*_flat(_flat(map(_statements_of, elements)))]
-    # A statement is four texts.
-    kibibytes = (256 // 4 * len(texts) + len("".join(texts))) >> 10
+    if number == 1 and type(first) is OneSubject:
+        characters, quads = first.characters, len(first)
+    else:
+        texts: Sequence[str] = first[0] if number == len(first) == 1 else ()
+        texts = texts or [*_flat(_flat(map(_statements_of, elements)))]
+        # A statement is four texts.
+        characters, quads = len("".join(texts)), len(texts) >> 2
+    kibibytes = (256 * quads + characters) >> 10
     return kibibytes if kibibytes > number else number
 
 

@@ -34,8 +34,9 @@ from ..static.static_evaluator import EvaluationOptions, StaticEvaluator
 from ..static.static_inputs import StaticInputs
 from ..static.table import Changes
 from ..static.table_registry import TableRegistry
-from ..windows.encoded import EngineTerms, WindowKey
+from ..windows.encoded import EngineTerms
 from ..windows.query_streams import ContentOf, Transaction
+from ..windows.taken import WindowKey
 from ..windows.timeline import QueryTimeline
 
 Windows = Iterable[tuple[WindowKey, Any]]

@@ -36,9 +36,10 @@ from ..static.static_evaluator import EvaluationOptions
 from ..static.table import Changes
 from ..static.table_registry import TableRegistry
 from ..uncertainty import custom_functions
-from ..windows.encoded import EngineTerms, WindowKey
+from ..windows.encoded import EngineTerms
 from ..windows.kinds import kind_of
 from ..windows.live import LiveQuads
+from ..windows.taken import WindowKey
 from .evaluator import Evaluator
 
 _TEXTS_KEPT = 16

@@ -14,8 +14,9 @@ from ..algebra.reports import Evaluation, Skipped, Step
 from ..inputs import StreamInput
 from ..queries.running import RunningQuery
 from ..rows import Delta, IdRow
-from ..windows.encoded import NOTHING, EncodedContent, Taken, WindowKey
+from ..windows.encoded import EncodedContent
 from ..windows.query_streams import Transaction
+from ..windows.taken import NOTHING, Taken, WindowKey
 from .common_plan import CommonPlan, Seat
 from .members import Failures, in_common, native_of, template_of
 

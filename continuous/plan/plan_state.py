@@ -27,15 +27,9 @@ from ..static.shared_rows import SharedArrangement
 from ..static.static_evaluator import EvaluationOptions
 from ..static.static_inputs import StaticInputs
 from ..uncertainty import custom_functions
-from ..windows.encoded import (
-    ElementCoder,
-    EncodedContent,
-    EngineTerms,
-    HeldWindow,
-    Predicates,
-    WindowKey,
-)
+from ..windows.encoded import ElementCoder, EncodedContent, EngineTerms
 from ..windows.reifiers import WindowReifiers
+from ..windows.taken import HeldWindow, Predicates, WindowKey
 from ..windows.timed import TimedContent
 from .builder import Compilation
 from .compiled import CompiledPlan

@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
+from quadrill.store.documents.one_subject import MOST_KNOWN, PredicateList
+
 from ..errors import BudgetError
 from ..expressions.compile import Emitter
 from ..operators.star import Star
@@ -31,9 +33,10 @@ from ..output.current import Emission
 from ..output.emission import EmissionCounts, Event, SelectEmission
 from ..rows import Delta
 from ..windows.counting import TriplesWindow
-from ..windows.encoded import EncodedContent, Predicates
+from ..windows.encoded import ElementCoder, EncodedContent
 from ..windows.operator import AllWindow, RangeWindow
 from ..windows.query_streams import Transaction
+from ..windows.taken import Predicates
 from ..windows.timeline import QueryTimeline
 from .plan import SourceKey
 from .plan_state import PlanState
@@ -107,6 +110,24 @@ class LoopWindow:
     triples: int | None
     wanted: Predicates
     star: tuple[int, Star] | None
+
+
+class _Picks(dict[PredicateList | None, Sequence[int]]):
+    """By the predicates of an element: the places of a star's objects; () where it is no row by itself."""
+
+    def __init__(self, coder: ElementCoder, star: Star, wanted: Predicates) -> None:
+        super().__init__({None: ()})
+        self._coder, self._star, self._wanted = coder, star, wanted or ()
+
+    def __missing__(self, predicates: PredicateList | None) -> Sequence[int]:
+        if len(self) >= MOST_KNOWN:
+            self.clear()
+        asked = self._coder.places(predicates) if predicates is not None else ()
+        mine = [(each, place) for place, each in asked or () if each in self._wanted]
+        by, places = dict(mine), self._star.places
+        whole = len(mine) == len(by) == len(places) and by.keys() == places.keys()
+        found = self[predicates] = [by[each] for each in places] if whole else ()
+        return found
 
 
 def run_loop(
@@ -351,15 +372,13 @@ class RunLoop:
 
     def _enter_star(self, out: Emitter, number: int, window: LoopWindow, star: Star) -> None:
         """What enters with an element becomes an entry of a star and a row, or changes of the window."""
-        objects = ", ".join([f"by[{out.name_of(each, 'id')}]" for each in star.places])
-        out.line("_, keys, _, subject = element.encoded")
-        out.line(f"moved = [key for key in keys if not ({self._unwanted(out, window)})]")
-        out.line("by = {key[1]: key[2] for key in moved}")
-        new = f"subject and subject not in entries{number} and not live{number}.changes"
-        out.line(f"if len(moved) == len(by) == {len(star.places)} and {new}:")
+        picks = out.name_of(_Picks(self.state.terms.coder, star, window.wanted), "picks")
+        out.line("_, keys, _, subject, predicates = element.encoded")
+        out.line(f"places = {picks}[predicates]")
+        out.line(f"if places and subject not in entries{number} and not live{number}.changes:")
         out.line(f"    count{number}[subject] = keys")
         out.line(f"    size{number} += len(keys)")
-        out.line(f"    entries{number}[subject] = objects = [{objects}]")
+        out.line(f"    entries{number}[subject] = objects = [keys[each][2] for each in places]")
         out.line("    row = (subject, *objects)")
         out.line(f"    if row in rows{number}: del rows{number}[row]")
         out.line(f"    else: rows{number}[row] = 1")

@@ -30,7 +30,7 @@ from ..remote.dataset import Reader, graphs_of, nameable, reads_remote, with_rem
 from ..remote.query import NO_SOURCES, QuerySources
 from ..rows import Budget, Limits, Solution
 from ..uncertainty import custom_functions
-from ..windows.encoded import WindowKey
+from ..windows.taken import WindowKey
 
 log = logging.getLogger("quadrill.continuous")
 

@@ -10,12 +10,13 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple, Protocol, Self
+from typing import Protocol, Self
 from weakref import WeakSet
 
-from pyoxigraph import DefaultGraph, NamedNode, Quad
+from pyoxigraph import DefaultGraph, Quad
 
 from quadrill.store.dictionary import TermDictionary
+from quadrill.store.documents.one_subject import MOST_KNOWN, OneSubject, PredicateList
 from quadrill.store.logs.packing import QuadNumbers
 from quadrill.store.results import TermTexts
 from quadrill.store.sweep import SweepPace
@@ -25,12 +26,8 @@ from ..expressions.values import OrderKeys, ValueTable
 from ..inputs import Element
 from ..rows import EMPTY, Delta, IdRow, add
 from .live import ContentSnapshot
+from .taken import NOTHING, Keys, Predicates, Taken
 
-Keys = tuple[IdRow | None, ...]
-WindowKey = tuple[NamedNode, NamedNode | None]
-"""A window and, where its stream is a variable, one of its streams."""
-Predicates = frozenset[int] | None
-"""Ids of the predicates that a query's patterns can match; None for every predicate."""
 _EVERY = (None,)
 LEVELS = 2
 """Levels of keepers."""
@@ -57,6 +54,7 @@ class ElementCoder:
         self._wanted: Counter[int | None] = Counter([self.reifies])
         # The same predicates as elements have them; their queries pin them.
         self._texts = {str(REIFIES): self.reifies}
+        self._places: dict[PredicateList, list[tuple[int, int]] | None] = {}
 
     def want(self, predicates: Predicates) -> None:
         """A query asks for these predicates."""
@@ -67,6 +65,7 @@ class ElementCoder:
             if new:
                 texts = {str(self.terms.terms[each]): each for each in predicates or ()}
                 self._texts = self._texts | texts
+                self._places = {}
                 self.renew()
 
     def unwant(self, predicates: Predicates) -> None:
@@ -77,6 +76,21 @@ class ElementCoder:
                 if not self._wanted[predicate]:
                     del self._wanted[predicate]
                     self._texts = {text: each for text, each in self._texts.items() if each != predicate}
+                    self._places = {}
+
+    def places(self, predicates: PredicateList) -> Sequence[tuple[int, int]] | None:
+        """The places of those that somebody asks for, and their ids; None for reifiers, and where all are."""
+        known = self._places
+        found = known.get(predicates, ())
+        if found == ():
+            texts = self._texts
+            found = [(at, texts[text]) for at, text in enumerate(predicates.texts) if text in texts]
+            if None in self._wanted or any(predicate_id == self.reifies for _, predicate_id in found):
+                found = None
+            if len(known) >= MOST_KNOWN:
+                known.clear()
+            known[predicates] = found
+        return found
 
     def held(self) -> Iterator[IdRow]:
         """The keys that windows hold, those of lower `Keeper.level` first (`quadrill.store.sweep`)."""
@@ -117,9 +131,17 @@ class ElementCoder:
                 if known[2]:
                     continue
                 return place
-            keys: list[IdRow | None] = []
-            plain, last, subject_id, subjects = True, "", 0, 0
-            for subject, predicate, object_, graph in element.statements:
+            keys: list[IdRow | None]
+            statements = element.statements
+            if type(statements) is OneSubject and (asked := self.places(statements.predicates)) is not None:
+                objects, subject_id = statements.objects, ids[statements.subject] if asked else 0
+                keys = [None] * len(objects)
+                for at, asked_id in asked:
+                    keys[at] = subject_id, asked_id, ids[objects[at]]
+                element.encoded = stamp, tuple(keys), True, subject_id, statements.predicates
+                continue
+            keys, plain, last, subject_id, subjects = [], True, "", 0, 0
+            for subject, predicate, object_, graph in statements:
                 # Whoever asks for a predicate has its id.
                 predicate_id = ids[predicate] if wanted is ids else wanted.get(predicate)
                 if predicate_id is None:
@@ -133,7 +155,7 @@ class ElementCoder:
                 if graph:
                     row, plain = (*row, ids[graph]), False
                 keys.append(row)
-            element.encoded = stamp, tuple(keys), plain, subject_id if subjects == 1 else 0
+            element.encoded = stamp, tuple(keys), plain, subject_id if subjects == 1 else 0, None
             if not plain:
                 return place
         return len(elements)
@@ -191,33 +213,6 @@ class EngineTerms:
                 self.dictionary.sweep_slice()
             finally:
                 self.planning.release()
-
-
-class Taken(NamedTuple):
-    """The change of a window since the last call.
-
-    ``triples`` is the change of the union of its graphs (or of the default graph alone), ``quads`` that of
-    the named graphs, ``keys`` both together as they came.
-    """
-
-    triples: Delta
-    quads: Delta
-    keys: Delta
-
-
-NOTHING = Taken(EMPTY, EMPTY, EMPTY)
-
-
-class HeldWindow(Protocol):
-    """A window's content in term ids."""
-
-    def take(self) -> Taken:
-        """The change since the last call."""
-        ...
-
-    def before(self, taken: Delta | None = None) -> list[IdRow]:
-        """The content as it was at the last `take`, or before the keys that were taken then."""
-        ...
 
 
 class EncodedContent:

@@ -24,13 +24,14 @@ from ..algebra.reports import Interval
 from ..inputs import NEVER, Advance, Arrival, Element, Idle, StreamInput, StreamTime
 from ..rows import Delta
 from .counting import BatchState, ElementsState, Triples, TriplesState
-from .encoded import EncodedContent, WindowKey
+from .encoded import EncodedContent
 from .grid import GridState, GridWindow
 from .keyed import KeyedState, SessionState
 from .kinds import kind_of
 from .live import ContentSnapshot, LiveQuads, TimesSnapshot
 from .operator import EVENT_TIME, ORDER, LiveContent, PastState, RangeState, WindowOperator, WindowState
 from .sequence import SequenceState, SequenceWindow, StepInput
+from .taken import WindowKey
 
 ContentOf = Callable[[NamedNode], LiveContent]
 """Gives an empty content of the kind that a window is to hold."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 from ..algebra.reify import CanonicalReifiers, assert_quoted, canonical_content
 from ..rows import IdRow
-from .encoded import NOTHING, ElementCoder, EncodedContent, HeldWindow, Taken, WindowKey
+from .encoded import ElementCoder, EncodedContent
+from .taken import NOTHING, HeldWindow, Taken, WindowKey
 from .timed import TimedContent, Turned
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from ..inputs import Element
 from ..rows import IdRow
-from .encoded import ElementCoder, EncodedContent, Predicates
+from .encoded import ElementCoder, EncodedContent
 from .live import ContentSnapshot, TimesSnapshot
+from .taken import Predicates
 
 Turned = dict[IdRow, tuple[int | None, int | None]]
 """For triples whose time is another one: the time before and the time now, None where it is not there."""

@@ -92,7 +92,8 @@ def read_content(
         exact = spelt_by is not None and spelt_by in text
         plain = read_statements(text.strip(" \t\r\n"), rdf_format, exact=exact)
         if plain is not None:
-            return Content(*plain, plain[0])
+            rows = tuple(plain[0])
+            return Content(rows, plain[1], rows)
     if rdf_format is RdfFormat.JSON_LD or "<<" in text:
         guard_nesting(text, max_nesting, json_text=rdf_format is RdfFormat.JSON_LD)
     if rdf_format is RdfFormat.RDF_XML:

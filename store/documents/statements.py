@@ -11,17 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from typing import TypeAlias
 
 from pyoxigraph import Quad, RdfFormat, serialize
 
 from quadrill.store.terms import CANONICAL, XSD_DECIMAL, Term
 
+from .one_subject import MOST_KNOWN, OneSubject, PredicateList, Statement, Statements, predicates_of
 from .own_lines import own_quads, plain_term
 
-Statement: TypeAlias = tuple[str, str, str, str]
-"""Subject, predicate, object and graph of a quad, each as N-Quads writes it; the default graph is empty."""
-Statements: TypeAlias = tuple[Statement, ...]
+__all__ = ["OneSubject", "Statement", "Statements"]
 
 _CHARACTER = r"A-Za-z0-9\-._~!$&'()*+,;=:@/\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef"
 _ESCAPED = "%[0-9A-Fa-f]{2}"
@@ -35,7 +33,6 @@ _LANGUAGE = r"@[a-z]{2,3}(?:-(?:[a-z]{2}|[0-9]{3}|[a-z]{4}))?+(?= )"
 _VALUE = "|".join(rf'{pattern}"\^\^<{re.escape(datatype)}>' for datatype, pattern in CANONICAL.items())
 _NODE = rf"{_IRI}|_:[A-Za-z0-9_][A-Za-z0-9_\-]*+"
 _OBJECT = rf'"(?:{_VALUE}|{_STRING}(?:{_LANGUAGE}|(?= )))'
-_MOST_PREDICATES = 4096
 
 LINE_FORMATS = (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS)
 """The formats whose lines are read here."""
@@ -72,14 +69,31 @@ class _Predicates(dict[str, str]):
         self._is_iri = re.compile(_IRI).fullmatch
         # Of IRIs and literals, each with a space and a line break behind it.
         self.objects = re.compile(rf"(?:(?:{_IRI}|{_OBJECT}) \n)++").fullmatch
+        # The predicates of the last statements whose first one it was.
+        self.behind: dict[str, PredicateList] = {}
 
     def __missing__(self, text: str) -> str:
         if self._is_iri(text) is None:
             raise KeyError(text)
-        if len(self) >= _MOST_PREDICATES:
+        if len(self) >= MOST_KNOWN:
             self.clear()
+            self.behind.clear()
         self[text] = text
         return text
+
+    def columns(self, parts: list[str]) -> tuple[PredicateList, list[str]]:
+        """Predicates and objects of lines without their subject; raises KeyError for what is no IRI."""
+        first = parts[0][: parts[0].find(" ")]
+        known = self.behind.get(first)
+        if (
+            known is not None
+            and len(parts) == len(known.begins)
+            and all(map(str.startswith, parts, known.begins))
+        ):
+            return known, [*map(str.removeprefix, parts, known.begins)]
+        cut = [part.partition(" ") for part in parts]
+        known = self.behind[first] = predicates_of(tuple([self[predicate] for predicate, _, _ in cut]))
+        return known, [object_ for _, _, object_ in cut]
 
 
 @cache
@@ -117,9 +131,9 @@ def read_statements(
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n")
-    found = _of_one_subject(text)
-    if found is not None:
-        return found, False
+    columns = _of_one_subject(text)
+    if columns is not None:
+        return columns, False
     if not exact and _has_round(text):
         text = _ROUND_DECIMAL.sub(_shortened, text)
     found = _lines_of(text, PLAIN_LINE[rdf_format])
@@ -142,8 +156,8 @@ def _lines_of(text: str, line: re.Pattern[str]) -> Statements | None:
     return tuple(found) if len(found) == lines else None
 
 
-def _of_one_subject(text: str) -> Statements | None:
-    """The statements of several lines about one IRI, which is one string in all of them; None for others."""
+def _of_one_subject(text: str) -> OneSubject | None:
+    """The statements of several lines about one IRI; None for others."""
     subject = text[: text.find(" ")]
     if text[:1] != "<" or not text.startswith(f"{subject} ", text.find("\n") + 1 or len(text)):
         return None
@@ -152,17 +166,12 @@ def _of_one_subject(text: str) -> Statements | None:
     if text[-2:] != " ." or text.count("\n") >= len(parts):
         return None
     known = _predicates()
-    found: list[Statement] = []
-    objects = [subject]
     try:
-        for part in parts:
-            predicate, _, object_ = part.partition(" ")
-            found.append((subject, known[predicate], object_, ""))
-            objects.append(object_)
+        predicates, objects = known.columns(parts)
     except KeyError:
         return None
-    objects.append("")
-    return tuple(found) if known.objects(" \n".join(objects)) else None
+    terms = " \n".join([subject, *objects, ""])
+    return OneSubject(subject, predicates, objects) if known.objects(terms) else None
 
 
 def _has_round(text: str) -> bool:
@@ -179,7 +188,7 @@ def _shortened(match: re.Match[str]) -> str:
     return f' "{match[1]}"^^{XSD_DECIMAL}'
 
 
-def statements_of(quads: Iterable[Quad]) -> Statements:
+def statements_of(quads: Iterable[Quad]) -> tuple[Statement, ...]:
     """Each of some quads as the text of its terms."""
     # Oxigraph writes them all faster than Python asks for the terms of one.
     text = to_lines(quads).decode()
@@ -200,11 +209,11 @@ def to_lines(quads: Iterable[Quad]) -> bytes:
     return written
 
 
-def read_lines(lines: bytes) -> Statements:
+def read_lines(lines: bytes) -> tuple[Statement, ...]:
     """The statements of `lines_of` again."""
     text = lines.decode()
     found = read_statements(text, RdfFormat.N_QUADS, exact=True) if text else ((), False)
-    return statements_of(own_quads(lines)) if found is None else found[0]
+    return statements_of(own_quads(lines)) if found is None else tuple(found[0])
 
 
 def lines_of(statements: Iterable[Statement]) -> str:

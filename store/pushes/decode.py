@@ -26,15 +26,9 @@ from pyoxigraph import RdfFormat
 
 from ..documents.contents import WHOLE, Content, Part, guard_nesting, read_content
 from ..documents.messages import MessageText, split_json_messages, split_messages, split_xml_messages
+from ..documents.one_subject import Statement, Statements, gathered
 from ..documents.own_lines import literal_parts
-from ..documents.statements import (
-    LINE_FORMATS,
-    PLAIN_LINE,
-    Statement,
-    Statements,
-    read_statements,
-    term_of,
-)
+from ..documents.statements import LINE_FORMATS, PLAIN_LINE, read_statements, term_of
 from ..documents.timed_lines import read_timed_lines
 from ..documents.times import GREATEST_MS, INSTANT_HINT, LEAST_MS, instant_ms, parse_instant
 from ..documents.yaml_messages import split_yaml_messages
@@ -162,7 +156,7 @@ def decode_lines(
     if several is None:
         return None
     statements, blank = several
-    return Decoded([made_element((tuple(dict.fromkeys(statements)), at, "the body", None, blank))])
+    return Decoded([made_element((gathered(statements), at, "the body", None, blank))])
 
 
 def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
@@ -341,8 +335,7 @@ def _add(
     # An element is a dataset: each quad once.
     if not options.each_triple:
         time = _own_time(spelt, place, name, options.timestamp_property) if at is None else at
-        unique = tuple(statements if len(statements) == 1 else dict.fromkeys(statements))
-        result.elements.append(DecodedElement(unique, time, place, line, blank))
+        result.elements.append(DecodedElement(gathered(statements), time, place, line, blank))
         return
     stamp = f"<{options.timestamp_property}>"
     for number, (statement, as_spelt) in enumerate(zip(statements, spelt, strict=True), start=1):

@@ -58,10 +58,14 @@ QUERIES = {
 triples = st.tuples(st.sampled_from("abc"), st.sampled_from(["seen", "seen", "felt"]), st.integers(0, 2))
 REPORT = [("a", "seen", 1), ("a", "felt", 2)]
 reports = st.builds(
-    lambda x, v, w: [(x, "seen", v), (x, "felt", w)],
+    lambda x, v, w, order, number: [
+        (x, predicate, {"seen": v, "felt": w}.get(predicate, 0)) for predicate in order[:number]
+    ],
     st.sampled_from("abcdefgh"),
     st.integers(0, 2),
     st.integers(0, 2),
+    st.permutations(["seen", "felt", "noted"]) | st.just(["seen", "felt", "noted"]),
+    st.sampled_from([2, 3]),
 )
 elements = st.tuples(
     st.integers(0, 3), st.one_of(st.lists(triples, min_size=1, max_size=3), reports), st.booleans()

@@ -13,7 +13,8 @@ from quadrill.continuous.evaluate.evaluator import Evaluator
 from quadrill.continuous.evaluate.native import AnswerChange, NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import Answer, ReferenceEvaluator
 from quadrill.continuous.inputs import Element, WindowContent
-from quadrill.continuous.windows.encoded import EncodedContent, WindowKey
+from quadrill.continuous.windows.encoded import EncodedContent
+from quadrill.continuous.windows.taken import WindowKey
 from quadrill.continuous.windows.timed import TimedContent
 
 Contents = Mapping[NamedNode, Any]

@@ -1,5 +1,6 @@
 """Term ids: what fits inside, what goes to the dictionary, what is forgotten."""
 
+import re
 from decimal import Decimal
 
 import pytest
@@ -14,6 +15,7 @@ from quadrill.store.dictionary import (
     inline_decimal,
     inline_id,
     inline_term,
+    inline_text,
     inline_text_id,
     integer_id,
 )
@@ -102,12 +104,19 @@ def test_every_decimal_has_one_id_whether_made_from_text_or_number(mantissa: int
     st.sampled_from(
         ["0", "-0", "7", "-7", "07", "+7", "1.5", "-0.0", "0.10", "1.", ".5", "", "9" * 17, "9" * 20]
     )
-    | st.from_regex(r"-?[0-9]{1,18}(\.[0-9]{1,18})?", fullmatch=True),
+    | st.from_regex(r"-?[0-9]{1,18}(\.[0-9]{1,18})?", fullmatch=True)
+    | st.text("0123456789-+._ \u0663e", max_size=8),
     st.sampled_from(["integer", "decimal", "int"]),
 )
 def test_a_number_has_the_id_of_its_term_when_only_its_text_is_known(text: str, name: str) -> None:
     term = typed(text, name)
-    assert inline_text_id(str(term)) == inline_id(term)
+    term_id = inline_text_id(str(term))
+    assert term_id == inline_id(term)
+    if term_id:
+        assert inline_text(term_id) == (text, XSD + name)
+    if name == "decimal":
+        inside = re.fullmatch(r"-?(0|[1-9][0-9]{0,15})(\.[0-9]{1,18})?", text, re.ASCII)
+        assert bool(term_id) == (inside is not None and not re.fullmatch(r"-0(\.0+)?", text))
 
 
 def test_only_decimals_are_read_back_as_decimals() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from quadrill.store.documents.one_subject import gathered
 from quadrill.store.documents.own_terms import with_own_blank_nodes
 from quadrill.store.documents.statements import lines_of
 from quadrill.store.errors import InputError, LimitError, MediaTypeError, QuadrillError
@@ -73,7 +74,7 @@ def of_records(records: Iterable[Record], mapping: RecordMapping, options: Decod
         size += len(statements)
         check_size(size, options)
         if not options.each_triple:
-            result.elements.append(made_element((statements, at, place, line, blank)))
+            result.elements.append(made_element((gathered(statements), at, place, line, blank)))
             continue
         result.elements += [DecodedElement((each,), at, place, line, blank) for each in statements]
     result.skipped = skipped

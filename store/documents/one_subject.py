@@ -1,0 +1,95 @@
+"""Statements about one subject as columns: most elements of several triples are that, a reading or a report.
+
+What a window looks for in them is at the same places in all that have the same predicates in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from typing import Any, TypeAlias
+
+Statement: TypeAlias = tuple[str, str, str, str]
+"""Subject, predicate, object and graph of a quad, each as N-Quads writes it; the default graph is empty."""
+
+MOST_KNOWN = 4096
+
+
+class PredicateList:
+    """PredicateList in an order, one object for all statements that have these; equal only to itself.
+
+    Attributes:
+        texts: the predicates.
+        begins: each with the space behind it, as a line begins behind its subject.
+        characters: how long they are together.
+        distinct: none is there twice, so that no two statements are the same.
+    """
+
+    __slots__ = ("begins", "characters", "distinct", "texts")
+
+    def __init__(self, texts: tuple[str, ...]) -> None:
+        self.texts = texts
+        self.begins = [f"{each} " for each in texts]
+        self.characters = sum(map(len, texts))
+        self.distinct = len(set(texts)) == len(texts)
+
+
+class OneSubject(Sequence[Statement]):
+    """Statements of the default graph about one subject: equal to a tuple of them, which is not made."""
+
+    __slots__ = ("objects", "predicates", "subject")
+
+    def __init__(self, subject: str, predicates: PredicateList, objects: list[str]) -> None:
+        self.subject = subject
+        self.predicates = predicates
+        self.objects = objects
+
+    @property
+    def characters(self) -> int:
+        """How long the terms of all statements are together."""
+        return len(self.subject) * len(self.objects) + self.predicates.characters + len("".join(self.objects))
+
+    def __len__(self) -> int:
+        return len(self.objects)
+
+    def __iter__(self) -> Iterator[Statement]:
+        return zip(repeat(self.subject), self.predicates.texts, self.objects, repeat(""))
+
+    def __getitem__(self, place: Any) -> Any:
+        return tuple(self)[place]
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == (tuple(other) if isinstance(other, OneSubject) else other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
+Statements: TypeAlias = tuple[Statement, ...] | OneSubject
+
+_known: dict[tuple[str, ...], PredicateList] = {}
+
+
+def predicates_of(texts: tuple[str, ...]) -> PredicateList:
+    """The one object for predicates in their order."""
+    found = _known.get(texts)
+    if found is None:
+        if len(_known) >= MOST_KNOWN:
+            _known.clear()
+        found = _known.setdefault(texts, PredicateList(texts))
+    return found
+
+
+def gathered(statements: Statements) -> Statements:
+    """Statements without one that is there twice, as columns where several are about one subject."""
+    if type(statements) is OneSubject and statements.predicates.distinct:
+        return statements
+    if len(statements) > 1:
+        subjects, predicates, objects, graphs = zip(*statements, strict=True)
+        known = predicates_of(predicates)
+        if known.distinct and subjects.count(subjects[0]) == len(subjects) and not any(graphs):
+            return OneSubject(subjects[0], known, list(objects))
+    return tuple(dict.fromkeys(statements))
