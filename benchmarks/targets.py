@@ -143,6 +143,7 @@ _BESIDE = (
     ("small queries beside oxigraph serve, clients: 1", 1, 0.6, "0.8"),
     ("small queries beside oxigraph serve, clients: 8", 8, 0.3, "1"),
     ("small updates beside oxigraph serve, clients: 1", 1, 0.25, "0.5"),
+    ("small updates beside oxigraph serve, clients: 8", 8, 0.25, "0.5"),
 )
 
 

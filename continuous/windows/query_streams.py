@@ -446,6 +446,5 @@ class InputOrder:
     def fork(self) -> InputOrder:
         """The same, to go on from here for itself; windows are still to be put on the streams."""
         other = copy(self)
-        other.views = {stream: replace(view) for stream, view in self.views.items()}
-        other.heap = list(self.heap)
+        other.views, other.heap = {each: replace(view) for each, view in self.views.items()}, list(self.heap)
         return other
