@@ -39,7 +39,7 @@ class OneSubject(Sequence[Statement]):
 
     __slots__ = ("objects", "predicates", "subject")
 
-    def __init__(self, subject: str, predicates: PredicateList, objects: list[str]) -> None:
+    def __init__(self, subject: str, predicates: PredicateList, objects: tuple[str, ...]) -> None:
         self.subject = subject
         self.predicates = predicates
         self.objects = objects
@@ -91,5 +91,5 @@ def gathered(statements: Statements) -> Statements:
         subjects, predicates, objects, graphs = zip(*statements, strict=True)
         known = predicates_of(predicates)
         if known.distinct and subjects.count(subjects[0]) == len(subjects) and not any(graphs):
-            return OneSubject(subjects[0], known, list(objects))
+            return OneSubject(subjects[0], known, objects)
     return tuple(dict.fromkeys(statements))

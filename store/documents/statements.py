@@ -81,7 +81,7 @@ class _Predicates(dict[str, str]):
         self[text] = text
         return text
 
-    def columns(self, parts: list[str]) -> tuple[PredicateList, list[str]]:
+    def columns(self, parts: list[str]) -> tuple[PredicateList, tuple[str, ...]]:
         """Predicates and objects of lines without their subject; raises KeyError for what is no IRI."""
         first = parts[0][: parts[0].find(" ")]
         known = self.behind.get(first)
@@ -90,10 +90,10 @@ class _Predicates(dict[str, str]):
             and len(parts) == len(known.begins)
             and all(map(str.startswith, parts, known.begins))
         ):
-            return known, [*map(str.removeprefix, parts, known.begins)]
+            return known, tuple(map(str.removeprefix, parts, known.begins))
         cut = [part.partition(" ") for part in parts]
         known = self.behind[first] = predicates_of(tuple([self[predicate] for predicate, _, _ in cut]))
-        return known, [object_ for _, _, object_ in cut]
+        return known, tuple([object_ for _, _, object_ in cut])
 
 
 @cache

@@ -24,7 +24,8 @@ about_one = st.lists(st.tuples(nodes, objects), min_size=2, max_size=6).map(
 
 
 def columns(rows: list[Statement]) -> OneSubject:
-    return OneSubject(rows[0][0], predicates_of(tuple([row[1] for row in rows])), [row[2] for row in rows])
+    subjects, predicates, found, _ = zip(*rows, strict=True)
+    return OneSubject(subjects[0], predicates_of(predicates), found)
 
 
 @given(about_one, st.integers(-7, 7), st.integers(-7, 7))
