@@ -13,6 +13,9 @@ Statement: TypeAlias = tuple[str, str, str, str]
 """Subject, predicate, object and graph of a quad, each as N-Quads writes it; the default graph is empty."""
 
 MOST_KNOWN = 4096
+"""So many lists of predicates, and so many predicates, are known at a time."""
+MOST_CHARACTERS = 4096
+"""Statements whose predicates are longer together are no columns: a client may send ever new ones."""
 
 
 class PredicateList:
@@ -73,10 +76,12 @@ Statements: TypeAlias = tuple[Statement, ...] | OneSubject
 _known: dict[tuple[str, ...], PredicateList] = {}
 
 
-def predicates_of(texts: tuple[str, ...]) -> PredicateList:
-    """The one object for predicates in their order."""
+def predicates_of(texts: tuple[str, ...]) -> PredicateList | None:
+    """The one object for predicates in their order; None where they are too long."""
     found = _known.get(texts)
     if found is None:
+        if sum(map(len, texts)) > MOST_CHARACTERS:
+            return None
         if len(_known) >= MOST_KNOWN:
             _known.clear()
         found = _known.setdefault(texts, PredicateList(texts))
@@ -89,7 +94,7 @@ def gathered(statements: Statements) -> Statements:
         return statements
     if len(statements) > 1:
         subjects, predicates, objects, graphs = zip(*statements, strict=True)
-        known = predicates_of(predicates)
-        if known.distinct and subjects.count(subjects[0]) == len(subjects) and not any(graphs):
+        known, alone = predicates_of(predicates), subjects.count(subjects[0]) == len(subjects)
+        if known is not None and known.distinct and alone and not any(graphs):
             return OneSubject(subjects[0], known, objects)
     return tuple(dict.fromkeys(statements))

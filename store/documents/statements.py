@@ -82,7 +82,11 @@ class _Predicates(dict[str, str]):
         return text
 
     def columns(self, parts: list[str]) -> tuple[PredicateList, tuple[str, ...]]:
-        """Predicates and objects of lines without their subject; raises KeyError for what is no IRI."""
+        """Predicates and objects of lines without their subject.
+
+        Raises:
+            KeyError: a predicate is no IRI, or they are too long.
+        """
         first = parts[0][: parts[0].find(" ")]
         known = self.behind.get(first)
         if (
@@ -92,7 +96,10 @@ class _Predicates(dict[str, str]):
         ):
             return known, tuple(map(str.removeprefix, parts, known.begins))
         cut = [part.partition(" ") for part in parts]
-        known = self.behind[first] = predicates_of(tuple([self[predicate] for predicate, _, _ in cut]))
+        known = predicates_of(tuple([self[predicate] for predicate, _, _ in cut]))
+        if known is None:
+            raise KeyError(first)
+        self.behind[first] = known
         return known, tuple([object_ for _, _, object_ in cut])
 
 

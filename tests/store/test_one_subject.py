@@ -25,7 +25,9 @@ about_one = st.lists(st.tuples(nodes, objects), min_size=2, max_size=6).map(
 
 def columns(rows: list[Statement]) -> OneSubject:
     subjects, predicates, found, _ = zip(*rows, strict=True)
-    return OneSubject(subjects[0], predicates_of(predicates), found)
+    known = predicates_of(predicates)
+    assert known is not None
+    return OneSubject(subjects[0], known, found)
 
 
 @given(about_one, st.integers(-7, 7), st.integers(-7, 7))
@@ -90,5 +92,15 @@ def test_elements_of_every_format_are_columns_where_they_are_about_one_subject()
 def test_lists_of_predicates_are_forgotten_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(one_subject, "MOST_KNOWN", 10)
     for number in range(100):
-        assert predicates_of((f"<http://e/{number}>",)).texts == (f"<http://e/{number}>",)
+        known = predicates_of((f"<http://e/{number}>",))
+        assert known is not None and known.texts == (f"<http://e/{number}>",)
         assert len(one_subject._known) <= 10
+
+
+def test_statements_with_long_predicates_are_no_columns() -> None:
+    rows = [("<http://e/s>", f"<http://e/{number}/{'p' * 1000}>", "<http://e/o>", "") for number in range(5)]
+    before = dict(one_subject._known)
+    assert gathered(tuple(rows)) == tuple(rows) and not isinstance(gathered(tuple(rows)), OneSubject)
+    read = read_statements(lines_of(rows).strip(), RdfFormat.N_TRIPLES)
+    assert read is not None and read[0] == tuple(rows) and not isinstance(read[0], OneSubject)
+    assert one_subject._known == before
