@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -58,7 +58,7 @@ class Schema:
         return tuple(map(self.vars.index, names))
 
 
-def merge(into: Delta, change: Delta) -> Delta:
+def merge(into: dict[K, int], change: Mapping[K, int]) -> dict[K, int]:
     """Add ``change`` to ``into`` in place, dropping rows whose weight becomes 0; gives ``into``."""
     for row, weight in change.items():
         total = into.get(row, 0) + weight
@@ -78,22 +78,19 @@ def add(delta: dict[K, int], row: K, weight: int) -> None:
         delta.pop(row, None)
 
 
-def negate(delta: Delta) -> Delta:
+def negate(delta: Mapping[K, int]) -> dict[K, int]:
     """The opposite change."""
     return {row: -weight for row, weight in delta.items()}
 
 
-def difference(new: Delta, old: Delta) -> Delta:
+def difference(new: Mapping[K, int], old: Mapping[K, int]) -> dict[K, int]:
     """``new - old``: the change that leads from one relation to the other."""
     if len(old) > len(new) // 4:
         # Most rows are in both: they are compared, not copied and taken away again.
         change = {row: weight - old.get(row, 0) for row, weight in new.items() if old.get(row) != weight}
         change.update((row, -weight) for row, weight in old.items() if row not in new)
         return change
-    change = dict(new)
-    for row, weight in old.items():
-        add(change, row, -weight)
-    return change
+    return merge(dict(new), negate(old))
 
 
 @dataclass(frozen=True, slots=True)

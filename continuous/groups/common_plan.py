@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+from quadrill.store.dictionary import integer_id
 from quadrill.store.feeds.feed import Outbox
 
 from ..algebra.reports import Evaluation
@@ -26,7 +27,7 @@ from ..static.table import Changes, StaticStep
 from ..windows.query_streams import Transaction
 from ..windows.timeline import QueryTimeline
 from .answers import Member, MemberAnswers, Telling
-from .members import Failures, Record, differing, label_of, labelled, native_of, tables_of
+from .members import Failures, Record, differing, labelled, native_of, tables_of
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -201,7 +202,8 @@ class CommonPlan:
         if not varying <= set(self.varying):
             self._widen(varying, contents)
         answers = [_answer_of(running) for running in joining]
-        seats = [Seat(self, label_of(next(self._count)), running) for running in joining]
+        # The id that stands for a member in rows: a number is held inside its id.
+        seats = [Seat(self, integer_id(next(self._count)), running) for running in joining]
         self._enter(seats)
         pairs = zip(seats, answers, strict=True) if self.record.step is not None else ()
         if not all(self._answers[seat.label].equals(answer) for seat, answer in pairs):

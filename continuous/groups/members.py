@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from pyoxigraph import Literal, NamedNode
-
-from quadrill.store.dictionary import inline_id
-
 from ..algebra.nodes import Var
 from ..algebra.reports import Evaluation
 from ..evaluate.native import NativeEvaluator
 from ..queries.running import RunningQuery
 from ..rows import Delta
-
-_INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
 
 Failures = list[tuple[RunningQuery, Exception]]
 """The queries that failed in a group; whoever works with groups ends them."""
@@ -85,8 +79,3 @@ def labelled(native: NativeEvaluator, label: int, place: int, columns: Sequence[
     if order == list(range(len(names))):
         return {(*row, label): weight for row, weight in delta.items()}
     return {(*[row[each] for each in order], label): weight for row, weight in delta.items()}
-
-
-def label_of(number: int) -> int:
-    """The id that stands for a member in rows: a number is held inside its id."""
-    return inline_id(Literal(str(number), datatype=_INTEGER))

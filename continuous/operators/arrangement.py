@@ -7,19 +7,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, islice
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from ..rows import Delta, IdRow, merge
 from .thresholds import NumberOf, RowsInOrder
 
 Key: TypeAlias = int | tuple[int, ...]
 Index: TypeAlias = dict[Key, dict[IdRow, int]]
+Row = TypeVar("Row", bound=tuple[Any, ...])
 
 SAMPLE = 500
 _RECENT = 32
 
 
-def enter(index: Index, columns: tuple[int, ...], change: Mapping[IdRow, int]) -> int:
+def enter(index: dict[Any, dict[Row, int]], columns: tuple[int, ...], change: Mapping[Row, int]) -> int:
     """Add a change to an index by some columns; how many rows it has more than before."""
     grown, of = 0, key_getter(columns)
     for row, weight in change.items():
@@ -152,7 +153,7 @@ def estimated(sample: Sequence[IdRow], key: tuple[int, ...], count: int) -> floa
 
 
 @lru_cache(maxsize=1024)
-def key_getter(columns: tuple[int, ...]) -> Callable[[Sequence[int]], Key]:
+def key_getter(columns: tuple[int, ...]) -> Callable[[Sequence[Any]], Key]:
     """Gives the value of a key in a row."""
     return itemgetter(*columns) if columns else lambda row: ()
 

@@ -9,6 +9,7 @@ from pyoxigraph import NamedNode, Triple
 from quadrill.store.dictionary import Pins, TermDictionary
 
 from ..algebra.nodes import TermPattern, TripleTerm, Var
+from ..algebra.variables import term_variables
 from ..expressions.compile import Condition
 from ..rows import EMPTY, UNLIMITED, Delta, IdRow, Schema, add
 
@@ -68,7 +69,7 @@ class Scan(Operator):
     ) -> None:
         """``positions``: patterns for s, p, o and the columns behind them; ``loose``: may be unbound."""
         self.positions = tuple(positions)
-        names = [name for position in self.positions for name in variables(position)]
+        names = [name for position in self.positions for name in term_variables(position)]
         unique = tuple(dict.fromkeys(names))
         self.schema = Schema(unique, frozenset(unique) - loose)
         self._terms = terms
@@ -116,16 +117,6 @@ class Scan(Operator):
                 (pattern.object, term.object),
             )
         )
-
-
-def variables(pattern: TermPattern | NamedNode) -> list[str]:
-    """The variables of one position in the order in which they are bound."""
-    if isinstance(pattern, Var):
-        return [pattern.name]
-    if isinstance(pattern, TripleTerm):
-        parts = (pattern.subject, pattern.predicate, pattern.object)
-        return [name for part in parts for name in variables(part)]
-    return []
 
 
 class Select(Operator):

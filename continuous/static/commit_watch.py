@@ -16,7 +16,7 @@ from quadrill.store.errors import QuadrillError
 from quadrill.store.quads.frozen import FrozenReader
 from quadrill.store.quads.quad_store import QuadStore
 
-from ..rows import Solution
+from ..rows import Solution, difference
 from ..settings import StaticLimits
 from .keyed_rows import KEY_S, TooManyRowsError, rows_with
 from .reading import CommitOrder, TableReplay, active
@@ -193,8 +193,7 @@ class CommitWatch:
         if before == "too many" or after == "too many":
             return {table: Change(version, at_ms) for table in group.seeing()}
         assert isinstance(before, Counter) and isinstance(after, Counter)
-        after.subtract(before)
-        divided = group.divided({row: weight for row, weight in after.items() if weight})
+        divided = group.divided(difference(after, before))
         return {
             table: Change(version, at_ms, weights)
             for table, weights in divided.items()

@@ -19,15 +19,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 from quadrill.store.errors import ConflictError
 from quadrill.store.quads.frozen import FrozenReader
 from quadrill.store.quads.quad_store import QuadStore
 
-from ..operators.arrangement import Arrangement, Key, key_getter
+from ..operators.arrangement import Arrangement, Key, enter, key_getter
 from ..remote.dataset import Reader
-from ..rows import Delta, IdRow, Solution, add
-from .keyed_rows import TermKey, rows_of
+from ..rows import Delta, IdRow, Solution, add, merge, negate
+from .keyed_rows import rows_of
 from .table import Change, Table
 
 
@@ -50,7 +51,7 @@ class KeyCache:
         self.columns = columns
         # The key asked for last is the last.
         self.buckets: dict[Key, dict[IdRow, int]] = {}
-        self.ahead: dict[TermKey, dict[Solution, int]] = {}
+        self.ahead: dict[Any, dict[Solution, int]] = {}
         self.size = 0
         self._lookup = lookup
 
@@ -89,16 +90,7 @@ class KeyCache:
         self.buckets.clear()
         self.ahead.clear()
         self.size = 0
-        for row, weight in ahead.items():
-            self.ahead_by(row, weight)
-
-    def ahead_by(self, row: Solution, weight: int) -> None:
-        """So many more of a row are in the store, and not taken by the query."""
-        key = tuple([row[column] for column in self.columns])
-        rows = self.ahead.setdefault(key, {})
-        add(rows, row, weight)
-        if not rows:
-            del self.ahead[key]
+        enter(self.ahead, self.columns, ahead)
 
 
 class Lookup(Arrangement):
@@ -151,14 +143,13 @@ class Lookup(Arrangement):
             self._stretches[-1].reader = change.before
             self._stretches.append(_Stretch())
         else:
-            self._ahead_by(self._stretches[-1], change.weights or {}, 1)
+            self._ahead_by(self._stretches[-1], change.weights or {})
 
-    def _ahead_by(self, stretch: _Stretch, weights: Mapping[Solution, int], sign: int) -> None:
-        for row, weight in weights.items():
-            add(stretch.ahead, row, sign * weight)
-            if stretch is self._stretches[0]:
-                for cache in self._caches.values():
-                    cache.ahead_by(row, sign * weight)
+    def _ahead_by(self, stretch: _Stretch, weights: Mapping[Solution, int]) -> None:
+        merge(stretch.ahead, weights)
+        if stretch is self._stretches[0]:
+            for cache in self._caches.values():
+                enter(cache.ahead, cache.columns, weights)
 
     def renew(self) -> None:
         """The query takes commits that replaced everything, as many as `renewals`."""
@@ -196,12 +187,10 @@ class Lookup(Arrangement):
     def update(self, change: Delta) -> None:
         """The query takes a change of the part."""
         self.recent.extend(change)
-        terms = self.table.terms.dictionary.terms
-        rows = {
-            tuple([terms[each] if each else None for each in row]): weight for row, weight in change.items()
-        }
+        decode = self.table.terms.dictionary.decode
+        rows = {tuple(map(decode, row)): -weight for row, weight in change.items()}
         with self._order:
-            self._ahead_by(self._stretches[0], rows, -1)
+            self._ahead_by(self._stretches[0], rows)
         for cache in self._caches.values():
             cache.update(change)
 
@@ -237,8 +226,8 @@ class Lookup(Arrangement):
         with self._order:
             reader: Reader = self._stretches[0].reader or self.table.frozen or self._store
             counted = dict(rows_of(reader, self.table.background, self.table.part, places, values))
-            for row, weight in cache.ahead.get(values, {}).items():
-                add(counted, row, -weight)
+            ahead = cache.ahead.get(values[0] if isinstance(key, int) else values, {})
+            merge(counted, negate(ahead))
         bucket = self.table.encoded(counted)
         while self.size and self.size + len(bucket) + 1 > self._most:
             max(self._caches.values(), key=lambda cache: cache.size).forget_oldest()

@@ -228,8 +228,7 @@ class StaticInputs:
 
     def decoded(self, row: IdRow) -> Solution:
         """A row of ids as terms."""
-        terms = self._terms.dictionary.terms
-        return tuple([terms[term_id] if term_id else None for term_id in row])
+        return tuple(map(self._terms.dictionary.decode, row))
 
     def arranged(self, place: int, row: Solution) -> Solution:
         """A row of a part in the order of the columns that the query has itself."""

@@ -29,7 +29,6 @@ Bindings = dict[str, Term]
 Match = tuple[tuple[Order, int], ...]
 """Which elements were chosen, and the place of the solution over each."""
 _NUMBER = Var("_:number")
-_INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
 
 
 @dataclass(slots=True, frozen=True, eq=False)
@@ -229,8 +228,7 @@ class Matches:
             return set(range(len(rows)))
         names = self._seen[number]
         listed = tuple(
-            (Literal(str(place), datatype=_INTEGER), *(_named(row.get(name)) for name in names))
-            for place, row in enumerate(rows)
+            (Literal(place), *(_named(row.get(name)) for name in names)) for place, row in enumerate(rows)
         )
         passing: Algebra = n.Values((_NUMBER, *map(Var, names)), listed)
         for condition in conditions:
