@@ -30,6 +30,7 @@ class GridState(WindowState):
         self.waiting_quads = sum(len(element.statements) for element in self.waiting)
 
 
+@dataclass(eq=False, repr=False)
 class GridWindow(WindowOperator):
     """The last window closed on the grid of ``slide_ms``.
 
@@ -47,23 +48,17 @@ class GridWindow(WindowOperator):
     The first window reported is the first whose end lies after the query's first element or heartbeat.
     """
 
-    def __init__(
-        self,
-        width_ms: int,
-        slide_ms: int,
-        *,
-        past_ms: int = 0,
-        t0_ms: int | None = None,
-        open_closed: bool = False,
-    ) -> None:
-        self._width = width_ms
-        self._past = past_ms
-        self._slide = slide_ms
-        self._t0 = t0_ms
-        self.closes_after = open_closed
+    width_ms: int
+    slide_ms: int
+    past_ms: int = 0
+    t0_ms: int | None = None
+    open_closed: bool = False
+    state: GridState = field(default_factory=GridState, init=False)
+
+    def __post_init__(self) -> None:
+        self.closes_after = self.open_closed
         # The window shown is the one that closed last, less than a slide ago.
-        self.stay: int = width_ms + slide_ms + 1
-        self.state: GridState = GridState()
+        self.stay: int = self.width_ms + self.slide_ms + 1
 
     @property
     def closed(self) -> Interval | None:
@@ -73,15 +68,15 @@ class GridWindow(WindowOperator):
     @property
     def closed_at(self) -> int | None:
         """The instant of the last close."""
-        return None if self.state.closed is None else self.state.closed.close + self._past
+        return None if self.state.closed is None else self.state.closed.close + self.past_ms
 
     def start(self, origin: int) -> None:
         """Choose the first window: the first whose end lies after ``origin``."""
-        t0 = self._t0 or 0
-        k = (origin - t0 - self._width) // self._slide + 1
-        if self._t0 is not None:
+        t0 = self.t0_ms or 0
+        k = (origin - t0 - self.width_ms) // self.slide_ms + 1
+        if self.t0_ms is not None:
             k = max(0, k)
-        self.state.next_close = t0 + k * self._slide + self._width
+        self.state.next_close = t0 + k * self.slide_ms + self.width_ms
 
     def next_due(self) -> int | None:
         """The instant of the next close."""
@@ -98,7 +93,7 @@ class GridWindow(WindowOperator):
     def closes_by(self, instant: int) -> range:
         """The closes that are still to come at or before ``instant``."""
         assert self.state.next_close is not None
-        return range(self.state.next_close, instant + 1, self._slide)
+        return range(self.state.next_close, instant + 1, self.slide_ms)
 
     def first_busy_close(self) -> int | None:
         """The first close to come whose window holds an element; None while there is none."""
@@ -106,8 +101,8 @@ class GridWindow(WindowOperator):
         assert following is not None
         for element in chain(self.state.shown, self.state.waiting):
             # The close of the first window, from the next one on, that covers the element.
-            after = element.event_time + self._past + (0 if self.closes_after else 1)
-            close = following + max(0, -((following - after) // self._slide)) * self._slide
+            after = element.event_time + self.past_ms + (0 if self.closes_after else 1)
+            close = following + max(0, -((following - after) // self.slide_ms)) * self.slide_ms
             if self._holds(self._ending(close), element.event_time):
                 return close
         return None
@@ -145,7 +140,7 @@ class GridWindow(WindowOperator):
         return len(self.live) + self.state.waiting_quads
 
     def _ending(self, close: int) -> Interval:
-        return Interval(close - self._width, close - self._past)
+        return Interval(close - self.width_ms, close - self.past_ms)
 
     def _holds(self, interval: Interval, event_time: int) -> bool:
         if self.closes_after:
@@ -160,7 +155,7 @@ class GridWindow(WindowOperator):
         Entering first keeps quads that stay in both.
         """
         state, shown, waiting = self.state, self.state.shown, self.state.waiting
-        state.closed, state.next_close = self._ending(close), close + self._slide
+        state.closed, state.next_close = self._ending(close), close + self.slide_ms
         first, end = state.closed.open + self.closes_after, state.closed.close + self.closes_after
         entering: list[Element] = []
         while waiting and waiting[0].event_time < end:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import OrderedDict, deque
-from copy import copy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Self
 
 from ..algebra.reports import Interval
@@ -21,7 +20,7 @@ class KeyedState(WindowState):
     held: dict[Key, deque[Element]] = field(default_factory=dict)
 
     def __copy__(self) -> Self:
-        other = type(self)(*[copy(getattr(self, each.name)) for each in fields(self)])
+        other = WindowState.__copy__(self)
         other.held = {key: elements.copy() for key, elements in self.held.items()}
         return other
 

@@ -117,35 +117,29 @@ RECORDS = {
 """What a snapshot of a timeline is made of, by its names in checkpoints."""
 
 
+@dataclass(eq=False)
 class QueryWindows:
     """The window operators of one query.
 
     Attributes:
         operators: by (window, stream) in text order; a window on a variable has one per stream.
         contents: what is evaluated, by window, and by stream where the window is on a variable.
-        slide: no window has closes, and elements enter each when they are taken.
     """
 
-    def __init__(
-        self,
-        declarations: Sequence[WindowDeclaration],
-        t0_ms: int | None,
-        *,
-        open_closed: bool,
-        content_of: ContentOf | None,
-        streams_of: StreamsOf | None,
-        on_close: bool,
-    ) -> None:
-        self.declarations = tuple(declarations)
+    declarations: tuple[WindowDeclaration, ...]
+    _t0_ms: int | None
+    _open_closed: bool
+    _on_close: bool
+    _content_of: ContentOf | None
+    _streams_of: StreamsOf | None
+    operators: dict[tuple[str, str], WindowOperator] = field(default_factory=dict)
+    contents: list[tuple[WindowKey, Any]] = field(default_factory=list)
+
+    @property
+    def slide(self) -> bool:
+        """True when no window has closes, and elements enter each when they are taken."""
         kinds = [kind_of(window.spec) for window in self.declarations]
-        self.slide = not any(kind.closes or kind.waits for kind in kinds)
-        self.operators: dict[tuple[str, str], WindowOperator] = {}
-        self.contents: list[tuple[WindowKey, Any]] = []
-        self._t0_ms = t0_ms
-        self._open_closed = open_closed
-        self._on_close = on_close
-        self._content_of = content_of
-        self._streams_of = streams_of
+        return not any(kind.closes or kind.waits for kind in kinds)
 
     def __iter__(self) -> Iterator[WindowOperator]:
         return iter(self.operators.values())
@@ -342,8 +336,12 @@ class InputOrder:
         """The event time of the next element that waits."""
         return self.heap[0][0] if self.heap else None
 
-    def accept(self, view: View, event: Arrival, instant: int | None) -> list[Element]:
-        """Sort an arrival's elements; those whose time the query has passed, in time order."""
+    def accept(self, view: View, event: StreamInput, instant: int | None) -> list[Element]:
+        """Sort an input's elements, if it has any; those whose time the query has passed, in time order."""
+        view.time = event.after
+        if not isinstance(event, Arrival):
+            view.active, view.idle = view.active or isinstance(event, Advance), isinstance(event, Idle)
+            return []
         order, push = list(self.views).index(event.stream), event.elements[0].seq
         if self.first is None:
             place = None if self.taken or self.heap else (push, instant)
@@ -411,21 +409,11 @@ class InputOrder:
                     continue
                 if any([element.event_time < instant for element in elements]):
                     break
-                self.accept(view, event, instant)
-            else:
-                view.active, view.idle = view.active or isinstance(event, Advance), isinstance(event, Idle)
-            view.time = event.after
+            self.accept(view, event, instant)
             watermark = self.watermark
             if watermark is not None:
-                heap, views, last = self.heap, [*self.views.values()], None
-                together: list[Element] = []
-                while heap and heap[0][0] <= watermark:
-                    at, order, _, push, element = heapq.heappop(heap)
-                    if last == (at, order, push):
-                        together.append(element)
-                    else:
-                        last, together = (at, order, push), [element]
-                        given.append((at, views[order], together))
+                while self.heap and self.heap[0][0] <= watermark:
+                    given.append((self.heap[0][0], *self.take()))
                 given.append((watermark, view, ()))
                 instant = max(instant, watermark)
             ends.append(len(given))

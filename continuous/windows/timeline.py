@@ -21,7 +21,7 @@ from itertools import groupby
 
 from ..algebra.query import WindowDeclaration
 from ..algebra.reports import Cause, Evaluation, Interval, Report, Skipped, Step
-from ..inputs import NEVER, Advance, Arrival, Element, Idle, StreamInput
+from ..inputs import NEVER, Advance, Arrival, Element, StreamInput
 from .operator import EVENT_TIME, WindowOperator
 from .query_streams import (
     ContentOf,
@@ -84,13 +84,9 @@ class QueryTimeline:
         self._lateness_ms = lateness_ms
         self._after_ms = after_ms
         self.quiet_until = NEVER
+        on_close = report.kind == "on-window-close"
         self.windows = QueryWindows(
-            windows,
-            t0_ms,
-            open_closed=open_closed,
-            content_of=content_of,
-            streams_of=variable_streams,
-            on_close=report.kind == "on-window-close",
+            tuple(windows), t0_ms, open_closed, on_close, content_of, variable_streams
         )
         self.inputs = InputOrder()
         self._slides = report.kind == "on-content-change" and self.windows.slide
@@ -218,15 +214,7 @@ class QueryTimeline:
 
     def _order(self, view: View, event: StreamInput) -> Iterator[Step]:
         """Any input: elements wait for the watermark, those that come too late correct what was told."""
-        late: list[Element] = []
-        match event:
-            case Arrival():
-                late = self.inputs.accept(view, event, self.instant)
-            case Advance():
-                view.active, view.idle = True, False
-            case Idle():
-                view.idle = True
-        view.time = event.after
+        late = self.inputs.accept(view, event, self.instant)
         watermark = self.inputs.watermark
         if watermark is None:
             return
