@@ -14,7 +14,7 @@ from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sweep import Holder
 
-from ..algebra.nodes import Algebra, Table, Var
+from ..algebra.nodes import Algebra, Table
 from ..algebra.query import ContinuousQuery
 from ..algebra.reports import Evaluation
 from ..algebra.static import (
@@ -121,7 +121,7 @@ class Evaluator(ABC):
         )
         # Also an evaluator that was only made to check a query lets go of its terms.
         release = self.terms.dictionary.hold(weakly(self._held_rows))
-        self._finalizer = weakref.finalize(self, _let_go, release, self.statics)
+        self._finalizer = weakref.finalize(self, let_go, release, self.statics.abandon)
 
     def run(
         self, given: Sequence[Transaction], timeline: QueryTimeline, emission: Emission, version: int
@@ -141,15 +141,13 @@ class Evaluator(ABC):
     def take(self, changes: Changes) -> bool:
         """Take changes of static parts into the next step; True when any row changed."""
 
-    def streams_of_variable(self, window_name: NamedNode) -> frozenset[NamedNode] | None:
+    def streams_of(self, window: str) -> list[str] | None:
         """The streams to which static data bind a window's variable stream; None when they do not bind it."""
-        variable = next((each.stream for each in self.query.windows if each.name == window_name), None)
-        if not isinstance(variable, Var):
-            return frozenset() if variable is None else frozenset((variable,))
+        variable = next(each.stream for each in self.query.windows if each.name.value == window)
         parts = enumerate(self.statics.parts)
         binding = [(place, part.vars.index(variable)) for place, part in parts if variable in part.vars]
         terms = {row[column] for place, column in binding for row in self.statics.rows(place)}
-        return frozenset(term for term in terms if isinstance(term, NamedNode)) if binding else None
+        return sorted(term.value for term in terms if isinstance(term, NamedNode)) if binding else None
 
     # --- steps ----------------------------------------------------------------------------------
 
@@ -223,6 +221,7 @@ def weakly(held: Callable[[], Iterator[IdRow]]) -> Holder:
     return rows
 
 
-def _let_go(release: Callable[[], None], statics: StaticInputs) -> None:
+def let_go(release: Callable[[], None], close: Callable[[], object]) -> None:
+    """At the end of what holds rows: nobody walks over them any more, and what they are from is closed."""
     release()
-    statics.abandon()
+    close()

@@ -45,7 +45,7 @@ class ListedAnswer:
     @cached_property
     def rows(self) -> Sequence[Solution]:
         """All rows."""
-        return _solutions(self.texts)
+        return [tuple([None if text is None else term_of(text) for text in row]) for row in self.texts]
 
     @property
     def inserted(self) -> Sequence[Solution]:
@@ -97,7 +97,3 @@ def window_listing(state: PlanState, names: Sequence[str]) -> WindowListing | No
     terms = state.terms.dictionary.terms
     constants = [(place, str(terms[each])) for place, each in scan.operator.constants]
     return WindowListing(names, constants, columns) if any(each is not None for each in columns) else None
-
-
-def _solutions(rows: Sequence[Texts]) -> list[Solution]:
-    return [tuple([None if text is None else term_of(text) for text in row]) for row in rows]

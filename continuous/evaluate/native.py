@@ -374,11 +374,6 @@ class NativeEvaluator(Evaluator):
         self.terms.tidy()
         return ran, change
 
-    @property
-    def run_code(self) -> str:
-        """The generated function of its runs, as text; empty before the first."""
-        return self._loop[2].source if self._loop is not None and self._loop[2] is not None else ""
-
     def go_on(
         self, at: int, windows: Encoded, kept: Sequence[Solution] = (), boolean: bool | None = None
     ) -> AnswerChange | ListedAnswer:

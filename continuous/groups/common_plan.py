@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 import weakref
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -16,7 +16,7 @@ from quadrill.store.feeds.feed import Outbox
 
 from ..algebra.reports import Evaluation
 from ..algebra.template import MEMBER, PARAMETERS, lift
-from ..evaluate.evaluator import weakly
+from ..evaluate.evaluator import let_go, weakly
 from ..evaluate.native import AnswerChange, IncrementalAnswer
 from ..expressions.oxigraph import canonical
 from ..plan.plan_state import Encoded, PlanState
@@ -170,7 +170,7 @@ class CommonPlan:
                 lifted.root, sample.query, tables, sample.options, self._terms, self.budget
             )
             release = self._terms.dictionary.hold(weakly(self._held_rows))
-        self.close = weakref.finalize(self, _let_go, release, self.state.close)
+        self.close = weakref.finalize(self, let_go, release, self.state.close)
         kept = self._sample.budget.limits.kept or sys.maxsize
         label_at = self.state.plan.schema.position(MEMBER.name)
         self._answers = MemberAnswers(label_at, kept, whole=self._whole_answers)
@@ -436,8 +436,3 @@ def _answer_of(running: RunningQuery) -> IncrementalAnswer:
     """What answers a query now."""
     seat = running.seat
     return seat.plan._answers[seat.label] if isinstance(seat, Seat) else native_of(running).answer
-
-
-def _let_go(release: Callable[[], None], close: Callable[[], object]) -> None:
-    release()
-    close()

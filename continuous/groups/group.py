@@ -54,9 +54,8 @@ class Group:
         # What is being evaluated: the changes of the windows, taken once for all plans.
         self._taken: Sequence[Taken] = [NOTHING] * len(self._windows)
         self.members: dict[RunningQuery, Seat | None] = {}
-        # Those without a seat, and their templates, and the other way round.
+        # Those without a seat, and their templates.
         self._alone: dict[RunningQuery, Hashable | None] = {}
-        self._alike: dict[Hashable, dict[RunningQuery, None]] = {}
         self._plans: list[CommonPlan] = []
         # Templates whose common plan failed, or would answer otherwise.
         self._banned: set[Hashable] = set()
@@ -89,7 +88,7 @@ class Group:
     def remove(self, running: RunningQuery, *, ended: bool = False) -> None:
         """A member goes on with a timeline of its own that holds the same, unless nobody asks for one."""
         self._leave_plan(running)
-        self._is_not_alone(running)
+        self._alone.pop(running, None)
         del self.members[running]
         running.leave_group(self.timeline if ended else self.timeline.fork(*running.counts()))
 
@@ -105,16 +104,7 @@ class Group:
         running.enter_group(self.members, self.timeline, self.inputs)
 
     def _is_alone(self, running: RunningQuery) -> None:
-        template = self._alone[running] = template_of(running) if self._common_plans else None
-        if template is not None:
-            self._alike.setdefault(template, {})[running] = None
-
-    def _is_not_alone(self, running: RunningQuery) -> None:
-        template = self._alone.pop(running, None)
-        if template is not None:
-            del self._alike[template][running]
-            if not self._alike[template]:
-                del self._alike[template]
+        self._alone[running] = template_of(running) if self._common_plans else None
 
     def _unite(self) -> None:
         """Members of a template get into common plans, those that can just now."""
@@ -126,14 +116,17 @@ class Group:
                 members = [seat.running for seat in other.seats.values()]
                 if found[0] in self._plans and all(map(found[0].fits, members)):
                     self._join(found[0], members)
-        for template in list(self._alike):
-            if template not in self._banned:
-                self._seat(template, plans.get(template, ()))
+        alike: dict[Hashable, list[RunningQuery]] = {}
+        for running, template in self._alone.items():
+            if template is not None and template not in self._banned:
+                alike.setdefault(template, []).append(running)
+        for template, members in alike.items():
+            self._seat(template, members, plans.get(template, ()))
 
-    def _seat(self, template: Hashable, plans: Iterable[CommonPlan]) -> None:
+    def _seat(self, template: Hashable, members: Iterable[RunningQuery], plans: Iterable[CommonPlan]) -> None:
         """Those of a template that have plans of their own get into common ones, of which there are some."""
         # Whose end is known already comes to it by itself.
-        ready = [each for each in self._alike[template] if each.static.settled and each.fate is None]
+        ready = [each for each in members if each.static.settled and each.fate is None]
         for plan in plans:
             fitting = [running for running in ready if plan in self._plans and plan.fits(running)]
             if fitting:
@@ -166,7 +159,7 @@ class Group:
         for seat in seats:
             before = self.members[seat.running]
             if before is None:
-                self._is_not_alone(seat.running)
+                self._alone.pop(seat.running, None)
             elif not before.plan.seats and before.plan in self._plans:
                 self._plans.remove(before.plan)
                 before.plan.close()
@@ -301,7 +294,7 @@ class Group:
             self._alone_does(running, lambda each: each.evaluate(step, now_ms, self._contents()))
         self._taken = [NOTHING] * len(self._windows)
         self.evaluated_at = step.at
-        if self._alike:
+        if any(template is not None for template in self._alone.values()):
             # What kept them from a common plan may be over.
             self._unite()
 

@@ -160,12 +160,8 @@ class SelectEmission:
         return found
 
     def current(self, moment: Moment, answer: ChangedAnswer) -> str:
-        """All rows of the answer."""
-        return self.line(moment, answer.rows)
-
-    def line(self, moment: Moment, rows: Sequence[Solution]) -> str:
-        """The moment and rows on one line: `one_line` of `solutions`."""
-        return self._around(moment, self._of_terms(rows)[1])
+        """All rows of the answer, behind the moment on one line: `one_line` of `solutions`."""
+        return self._around(moment, self._of_terms(answer.rows)[1])
 
     def _around(self, moment: Moment, listed: str) -> str:
         return f"{moment.head()}{self.head}{listed}]}}}}"

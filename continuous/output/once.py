@@ -69,10 +69,6 @@ class OnceEmission:
         """What was told."""
         return self.inner.counts
 
-    @counts.setter
-    def counts(self, counts: EmissionCounts) -> None:
-        self.inner.counts = counts
-
     @property
     def empty(self) -> dict[str, Any]:
         """The answer before the first evaluation."""

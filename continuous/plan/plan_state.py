@@ -38,14 +38,6 @@ from .plan import CLOCK_KEY, Plan, SourceKey, source_key
 
 Encoded = Iterable[tuple[WindowKey, HeldWindow]]
 """The windows as the native engine holds them; their changes are taken from there."""
-_Kind = tuple[type[EncodedContent], Predicates]
-
-
-def _content_of(
-    coder: ElementCoder, union: bool, windows: Mapping[NamedNode, _Kind], window: NamedNode
-) -> EncodedContent:
-    kind, wanted = windows[window]
-    return kind(coder, wanted, union=union)
 
 
 class PlanState:
@@ -101,13 +93,13 @@ class PlanState:
         self._lookups: list[Lookup] = []
         top = self.plan.nodes[self.plan.root].operator
         self.top: TopK | None = top if isinstance(top, TopK) and not top.by else None
-        kinds = {
-            window: (TimedContent if keys[2] in self.plan.sources else EncodedContent, wanted[window])
-            for window, keys in self.keys.items()
-        }
-        self.content_of = partial(_content_of, terms.coder, self._union, kinds)
-        for each in wanted.values():
-            terms.coder.want(each)
+        contents: dict[NamedNode, Callable[[], EncodedContent]] = {}
+        for each, keys in self.keys.items():
+            kind = TimedContent if keys[2] in self.plan.sources else EncodedContent
+            contents[each] = partial(kind, terms.coder, wanted[each], union=self._union)
+        self.content_of: Callable[[NamedNode], EncodedContent] = lambda window: contents[window]()
+        for predicates in wanted.values():
+            terms.coder.want(predicates)
         # Also one that was only made to check a query lets go of its terms.
         self.close = weakref.finalize(self, _let_go, self.pins, terms.coder, list(wanted.values()))
 

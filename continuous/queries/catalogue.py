@@ -167,9 +167,8 @@ class Entry:
     @property
     def prepared(self) -> PreparedQuery | None:
         """The query as it runs, or as it will; None when it does neither."""
-        running, pending = self.running, self.pending
-        waiting = None if pending is None else pending.prepared
-        return waiting if running is None else running.prepared
+        found = self.running or self.pending
+        return None if found is None else found.prepared
 
 
 class QueryCatalogue:

@@ -9,8 +9,6 @@ from dataclasses import InitVar, dataclass, field
 from typing import Any, NoReturn
 from typing import Literal as OneOf
 
-from pyoxigraph import NamedNode
-
 from quadrill.store.changes.commit import Commit
 from quadrill.store.feeds.feed import Feed
 from quadrill.store.quads.meters import Meter
@@ -116,10 +114,6 @@ class RunningQuery:
         ):
             evaluator.list_windows()
 
-        def streams_of(window: str) -> list[str] | None:
-            bound = evaluator.streams_of_variable(NamedNode(window))
-            return None if bound is None else sorted(stream.value for stream in bound)
-
         self.timeline = QueryTimeline(
             prepared.query.windows,
             prepared.report,
@@ -130,7 +124,7 @@ class RunningQuery:
             lateness_ms=prepared.registration.lateness,
             after_ms=prepared.after_ms,
             content_of=evaluator.content_of,
-            variable_streams=streams_of,
+            variable_streams=evaluator.streams_of,
         )
 
     # --- inputs ---------------------------------------------------------------------------------

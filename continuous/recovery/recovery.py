@@ -93,7 +93,7 @@ class Recovery:
             state.require_followed(journal.log.earliest, journal.log.last, parts.store.logged_version)
             self._restore_streams(state)
         rest = replay.read(processed, last, usable=usable)
-        parts.statics.begin_replay(replay.past)
+        parts.statics.begin_replay(replay.behind, replay.swaps)
         if usable:
             self._begin(state, rest)
             for record in rest:

@@ -27,20 +27,20 @@ from ..queries.catalogue import Entry
 from ..queries.prepare import PreparedQuery
 from ..remote.spec import SourceSpec
 from ..scheduler import turn_kinds as kinds
-from ..static.reading import Past
 from ..streams.dead_letters import DeadLetter, unreadable
 
 log = logging.getLogger("quadrill.continuous")
 
 
 class Replay:
-    """One replay; ``past`` tells where tables fell behind and were read anew before the crash."""
+    """One replay; ``behind`` and ``swaps``: where tables fell behind, and were read anew (`TableReplay`)."""
 
     def __init__(self, parts: EngineParts, lifecycle: QueryLifecycle, journal: Journal) -> None:
         self._parts = parts
         self._lifecycle = lifecycle
         self._journal = journal
-        self.past = Past()
+        self.behind: set[tuple[str, int]] = set()
+        self.swaps: set[tuple[str, int]] = set()
         # See `TurnQueue.seen`.
         self.seen: dict[str, int] = {}
         self._seen: dict[int, dict[str, int]] = {}
@@ -65,7 +65,7 @@ class Replay:
                     self._fates.setdefault(members["turn"], []).append(members)
                 case "behind":
                     if record.number > processed:
-                        self.past.behind.update(_tables_of(members))
+                        self.behind.update(_tables_of(members))
                 case "moved" | "static":
                     # Earlier releases moved static parts in and out of memory, which changes no answer.
                     pass
@@ -78,7 +78,7 @@ class Replay:
                     self._drop_stream(members, counted=record.number <= last)
                 case _ if record.number > processed:
                     if record.kind == "swap":
-                        self.past.swaps.update(_tables_of(members))
+                        self.swaps.update(_tables_of(members))
                     rest.append(record)
         return rest
 

@@ -357,35 +357,28 @@ def _check_wanted(table: Table) -> None:
 # --- again, after a crash -----------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Past:
-    """Where tables fell behind and were read anew before a crash, by their names: a replay repeats it."""
-
-    behind: set[tuple[str, int]] = field(default_factory=set)
-    swaps: set[tuple[str, int]] = field(default_factory=set)
-
-
+@dataclass(slots=True, eq=False)
 class TableReplay:
-    """In a replay tables fall behind, and are read anew, where they did so the first time."""
+    """In a replay tables fall behind, and are read anew, where they did so before the crash.
 
-    def __init__(self, past: Past, recomputer: Recomputer) -> None:
-        """Repeat what ``past`` tells; rows are read by the recomputer, at once."""
-        self._past = past
-        self._recomputer = recomputer
-        self._fresh: dict[tuple[str, int], tuple[FreshRows, int]] = {}
+    By their names and versions ``behind`` and ``swaps`` tell where; rows are read by the recomputer, at once.
+    """
+
+    behind: set[tuple[str, int]]
+    swaps: set[tuple[str, int]]
+    _recomputer: Recomputer
+    _fresh: dict[tuple[str, int], tuple[FreshRows, int]] = field(default_factory=dict)
 
     def fell_behind(self, version: int, tables: Iterable[Table]) -> list[Table]:
         """The tables that fell behind at the commit of a version, touched by it themselves or not."""
-        behind = self._past.behind
-        if not behind:
+        if not self.behind:
             return []
-        return [table for table in tables if not table.blind and (table.name, version) in behind]
+        return [table for table in tables if not table.blind and (table.name, version) in self.behind]
 
     def read(self, version: int, tables: Iterable[Table]) -> None:
         """At the versions at which rows were read anew they are read again."""
-        swaps = self._past.swaps
-        for table in tables if swaps else ():
-            if (table.name, version) in swaps and table.blind:
+        for table in tables if self.swaps else ():
+            if (table.name, version) in self.swaps and table.blind:
                 swap = self._recomputer.read([table])
                 self._fresh[table.name, version] = swap.fresh[0], swap.at_ms
 

@@ -62,9 +62,6 @@ class SharedIndex:
         found = self.rows.get(key, EMPTY)
         return found if isinstance(found, dict) else {found: 1}
 
-    def __contains__(self, key: Key) -> bool:
-        return key in self.rows
-
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -329,9 +326,6 @@ class Behind:
         if ahead is None:
             return found
         return merge(dict(found), negate(ahead))
-
-    def __contains__(self, key: Key) -> bool:
-        return bool(self.get(key))
 
     def __len__(self) -> int:
         return max(len(self._index), len(self._ahead))

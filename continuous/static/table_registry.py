@@ -21,7 +21,7 @@ from ..windows.encoded import EngineTerms
 from .commit_watch import CommitWatch
 from .kept import KeptTables
 from .lookup import Lookup
-from .reading import Past, Recomputer, StaticBudget, Swap, TableReplay, active
+from .reading import Recomputer, StaticBudget, Swap, TableReplay, active
 from .static_evaluator import StaticEvaluator
 from .table import Table, Turn
 
@@ -304,9 +304,9 @@ class TableRegistry:
 
     # --- replay ---------------------------------------------------------------------------------
 
-    def begin_replay(self, past: Past) -> None:
+    def begin_replay(self, behind: set[tuple[str, int]], swaps: set[tuple[str, int]]) -> None:
         """From now on tables fall behind and are read anew where they did so the first time."""
-        self.commits.replay = TableReplay(past, self.recomputer)
+        self.commits.replay = TableReplay(behind, swaps, self.recomputer)
 
     def swap_again(self, names: Sequence[str], version: int) -> Swap:
         """The turn of a swap that comes again."""

@@ -15,7 +15,7 @@ from quadrill.continuous.static.static_evaluator import EvaluationOptions, Stati
 from quadrill.store.errors import UnsupportedError
 from tests.continuous.whole_contents import recomputed, refresh
 
-from .helpers import PREFIXES, answer, background, content, evaluator, iri, lines, rows, table
+from .helpers import PREFIXES, answer, background, content, evaluator, lines, rows, table
 
 DATA = ':a :name "default" . :g { :a :name "g" } :h { :a :name "h" }'
 WINDOW = "STREAM :s [NOW] { ?x :v ?v }"
@@ -245,9 +245,3 @@ def test_a_triple_of_the_background_has_no_time() -> None:
         "WHERE { ?x :v ?v . ?x :name ?n }"
     )
     assert table(answer(text, ":a :v 1 .", data=DATA)) == rows("a -")
-
-
-def test_streams_of_a_constant_stream() -> None:
-    with background() as store:
-        engine, query = evaluator(f"SELECT ?x {{ {WINDOW} }}", store)
-        assert engine.streams_of_variable(query.windows[0].name) == {iri("s")}

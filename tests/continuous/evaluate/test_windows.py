@@ -130,7 +130,7 @@ def test_a_variable_stream_is_bound_and_joins_static_data() -> None:
     with background(":s1 :of :room1 . :s2 :of :room2 .") as store:
         engine, query = evaluator("SELECT ?s ?r ?v { ?s :of ?r STREAM ?s [NOW] { ?x :v ?v } }", store)
         window = query.windows[0].name
-        assert engine.streams_of_variable(window) == {iri("s1"), iri("s2")}
+        assert engine.streams_of(window.value) == [iri("s1").value, iri("s2").value]
         contents = {window: {iri("s1"): content(":a :v 1 ."), iri("s3"): content(":a :v 3 .")}}
         assert table(recomputed(engine, 0, contents)) == rows("s1 room1 1")
         contents = {window: {iri("s2"): content(":a :v 2 .")}}

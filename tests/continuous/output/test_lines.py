@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from quadrill.continuous.algebra.reports import Interval
+from quadrill.continuous.evaluate.recomputing import Answer
 from quadrill.continuous.output.emission import Moment, SelectEmission
 from quadrill.store.results import one_line, solutions
 
@@ -48,7 +49,8 @@ def test_a_line_of_solutions_is_the_document_on_one_line(
         document["revises"] = revises
     if sources is not None:
         document["sources"] = sources
-    line = SelectEmission("rstream", tuple(names), ordered=True).line(Moment(*head), rows)
+    emission, answer = SelectEmission("rstream", tuple(names), ordered=True), Answer(tuple(names), rows)
+    line = emission.current(Moment(*head), answer)
     assert line == one_line(document | solutions(names, rows))
     assert json.loads(line)["head"] == {"vars": names}
     assert "\n" not in line
