@@ -9,7 +9,7 @@ transactions. Source: docs/semantics.md, section 8.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,9 +60,8 @@ class OnceEmission:
     places: tuple[int, ...]
     every_ms: int | None
     most: int = 0
-    told: dict[Solution, int] = field(default_factory=dict)
+    told: OrderedDict[Solution, int] = field(default_factory=OrderedDict)
     standing: Counter[Solution] = field(default_factory=Counter)
-    _turns: deque[tuple[int, Solution]] = field(default_factory=deque)
 
     @property
     def counts(self) -> EmissionCounts:
@@ -98,8 +97,7 @@ class OnceEmission:
 
     def restore(self, kept: OnceSnapshot) -> None:
         """Go on from a checkpoint."""
-        self.told, self.standing = dict(kept.told), Counter(dict(kept.standing))
-        self._turns = deque((at, key) for key, at in kept.told)
+        self.told, self.standing = OrderedDict(kept.told), Counter(dict(kept.standing))
 
     def _is_news(self, row: Solution, at: int) -> bool:
         key = tuple(row[place] for place in self.places)
@@ -107,8 +105,7 @@ class OnceEmission:
         if last is not None and (self.every_ms is None or last > at - self.every_ms):
             return False
         self.told[key] = at
-        if self.every_ms is not None:
-            self._turns.append((at, key))
+        self.told.move_to_end(key)
         if self.inner.output == "changes":
             self.standing[row] += 1
         return True
@@ -123,11 +120,6 @@ class OnceEmission:
 
     def _forget(self, at: int) -> None:
         """Keys that were told too long ago may be told again."""
-        if self.every_ms is None:
-            return
-        turns, told = self._turns, self.told
-        while turns and turns[0][0] <= at - self.every_ms:
-            last, key = turns.popleft()
-            # It may have been told once more since.
-            if told.get(key) == last:
-                del told[key]
+        told, every = self.told, self.every_ms
+        while every is not None and told and next(iter(told.values())) <= at - every:
+            told.popitem(last=False)
