@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..expressions.aggregates import Accumulator
 from ..expressions.compile import ValueFunction
@@ -35,28 +35,22 @@ class Group:
     shown: IdRow | None = None
 
 
+@dataclass(eq=False, repr=False)
 class Aggregate(Operator):
     """Groups of rows with equal keys; one output row (keys, results) for each group that has rows.
 
+    ``keys`` are places of columns in the input; -1 for a key that is never bound.
     Without keys there is exactly one group, also over nothing: COUNT is then 0 from the first step on.
     Law: out = aggregate(integrate(in)); a group whose results do not change gives nothing.
     Source: https://www.w3.org/TR/sparql11-query/#sparqlAlgebra, Group and Aggregation (18.5.1).
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        keys: Sequence[int],
-        aggregations: Sequence[Aggregation],
-        values: ValueTable,
-    ) -> None:
-        """``keys``: places of the key columns in the input; -1 for a key that is never bound."""
-        self.schema = schema
-        self.keys = tuple(keys)
-        self.aggregations = tuple(aggregations)
-        self.values = values
-        self.groups: dict[IdRow, Group] = {}
-        self._first = True
+    schema: Schema
+    keys: Sequence[int]
+    aggregations: Sequence[Aggregation]
+    values: ValueTable
+    groups: dict[IdRow, Group] = field(default_factory=dict)
+    _first: bool = True
 
     def step(self, *changes: Delta) -> Delta:
         """Old and new row of every group whose results changed."""

@@ -35,6 +35,7 @@ class _Group:
 _ABSENT: tuple[SortKey, int] = ((), 0)
 
 
+@dataclass(eq=False, repr=False)
 class TopK(Operator):
     """The rows at the places ``offset`` to ``offset + limit`` of the input in order.
 
@@ -47,40 +48,33 @@ class TopK(Operator):
     evaluated graph by graph. The first of each group is what DISTINCT keeps of equal rows: a row stands where
     the least of its keys puts it.
 
+    ``by`` are places in the input; what is shown of the rows of two groups must differ. ``spare`` rows behind
+    those shown are listed when too many or too few are; one at least.
+
     Law: out = union over the groups of slice(sort(integrate(in))).
     Source: https://www.w3.org/TR/sparql11-query/#sparqlAlgebra, OrderBy, Project, Distinct, Slice.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        form: Callable[[IdRow], IdRow],
-        sort_key: Callable[[IdRow, SortKey | None], SortKey],
-        offset: int,
-        limit: int | None,
-        by: Sequence[int] = (),
-        spare: int = 64,
-    ) -> None:
-        """``by``: places in the input. What is shown of the rows of two groups must differ.
+    schema: Schema
+    _form: Callable[[IdRow], IdRow]
+    _sort_key: Callable[[IdRow, SortKey | None], SortKey]
+    _offset: int
+    limit: int | None
+    by: Sequence[int] = ()
+    spare: int = 64
+    # Each row of the input with its key, where it was ever listed, and how often it is there.
+    kept: dict[IdRow, tuple[SortKey, int]] = field(default_factory=dict)
+    _groups: dict[IdRow, _Group] = field(default_factory=dict)
+    # The keys of the rows that the last step told of, in their shown form; of several the least.
+    _key_of: dict[IdRow, SortKey] = field(default_factory=dict)
+    # Grows with each step that may have changed the order of what is shown, though no row came or went.
+    revision: int = 0
 
-        ``spare``: how many rows behind those shown are listed when too many or too few are; one at least.
-        """
-        self.schema = schema
-        self.by = tuple(by)
-        self._form = form
-        self._sort_key = sort_key
-        self._offset = offset
-        self._end = None if limit is None else offset + limit
-        self._shows_all = limit is None and not offset
+    def __post_init__(self) -> None:
+        self._end = None if self.limit is None else self._offset + self.limit
+        self._shows_all = self.limit is None and not self._offset
         # One group's rows are found again among all rows; more than so many are not listed.
-        self._listed = None if self._end is None or by else self._end + spare
-        # Each row of the input with its key, where it was ever listed, and how often it is there.
-        self.kept: dict[IdRow, tuple[SortKey, int]] = {}
-        self._groups: dict[IdRow, _Group] = {}
-        # The keys of the rows that the last step told of, in their shown form; of several the least.
-        self._key_of: dict[IdRow, SortKey] = {}
-        # Grows with each step that may have changed the order of what is shown, though no row came or went.
-        self.revision = 0
+        self._listed = None if self._end is None or self.by else self._end + self.spare
 
     def step(self, *changes: Delta) -> Delta:
         """The change of the rows shown."""

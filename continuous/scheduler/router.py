@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
 from itertools import count
 from typing import TypeAlias
 
@@ -99,6 +99,7 @@ class Timetable:
         return max(1, min([*due, *self._due.values()]) - now)
 
 
+@dataclass(eq=False)
 class Router:
     """Gives inputs to the queries that read them. Everything is called in the loop, one thing at a time.
 
@@ -108,34 +109,28 @@ class Router:
         unfollowing: the queries that have to be told of every commit.
     """
 
-    def __init__(
-        self,
-        turns: TurnQueue,
-        acceptor: Acceptor,
-        streams: StreamRegistry,
-        catalogue: QueryCatalogue,
-        settings: EngineSettings,
-        outbox: Outbox,
-    ) -> None:
-        """Make a router without queries."""
-        self._turns = turns
-        self._acceptor = acceptor
-        self._streams = streams
-        self._catalogue = catalogue
-        # In the order of registration.
-        self._attached: dict[str, RunningQuery] = {}
-        self.pending: dict[str, Pending] = {}
-        self._places: dict[str, int] = {}
-        self._count = count()
-        self.unfollowing: set[RunningQuery] = set()
-        # Queries with windows on variable streams, which may read every stream there is.
-        self._unbound: dict[RunningQuery, None] = {}
-        # The streams that queries make.
-        self._outputs: dict[RunningQuery, StreamState] = {}
-        # Those that take inputs by themselves, and groups that do for their members.
-        self._readers: Readers = {}
+    _turns: TurnQueue
+    _acceptor: Acceptor
+    _streams: StreamRegistry
+    _catalogue: QueryCatalogue
+    settings: InitVar[EngineSettings]
+    outbox: InitVar[Outbox]
+    pending: dict[str, Pending] = field(default_factory=dict)
+    unfollowing: set[RunningQuery] = field(default_factory=set)
+    # In the order of registration.
+    _attached: dict[str, RunningQuery] = field(default_factory=dict)
+    _places: dict[str, int] = field(default_factory=dict)
+    _count: Iterator[int] = field(default_factory=count)
+    # Queries with windows on variable streams, which may read every stream there is.
+    _unbound: dict[RunningQuery, None] = field(default_factory=dict)
+    # The streams that queries make.
+    _outputs: dict[RunningQuery, StreamState] = field(default_factory=dict)
+    # Those that take inputs by themselves, and groups that do for their members.
+    _readers: Readers = field(default_factory=dict)
+
+    def __post_init__(self, settings: EngineSettings, outbox: Outbox) -> None:
         self._groups = GroupRegistry(outbox, common_plans=settings.templates)
-        self.timetable = Timetable(turns, acceptor, streams, self._readers)
+        self.timetable = Timetable(self._turns, self._acceptor, self._streams, self._readers)
 
     def readers(self, iri: str) -> list[str]:
         """The names of the queries that read a stream. May be called from any thread."""

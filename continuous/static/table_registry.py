@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from quadrill.store.errors import ConflictError
 from quadrill.store.quads.quad_store import QuadStore
@@ -29,8 +30,9 @@ _READY_S = 600.0
 _POLL_S = 0.02
 
 
+@dataclass(eq=False)
 class TableRegistry:
-    """Tables by what they are.
+    """Tables by what they are; without ``turns`` rows that were read anew take their place at once.
 
     `table` and `release` are called by whoever makes and drops queries, `advance` and `swap` in the engine's
     thread.
@@ -40,37 +42,28 @@ class TableRegistry:
         turn: the version whose turn came last, and the queries whose tables have changed in it.
     """
 
-    def __init__(
-        self,
-        store: QuadStore,
-        terms: EngineTerms,
-        turns: TurnQueue | None = None,
-        budget: StaticBudget | None = None,
-        kept: KeptTables | None = None,
-        limits: StaticLimits | None = None,
-        threads: Threads | None = None,
-    ) -> None:
-        """Make an empty one; without ``turns`` rows that were read anew take their place at once."""
-        self._store = store
-        self.terms = terms
-        self.budget = budget or StaticBudget()
-        self.kept = kept
-        self._turns = turns
-        self._tables: dict[str, Table] = {}
-        self._limits = limits = limits or StaticLimits()
-        self.commits = CommitWatch(store, limits)
+    store: QuadStore
+    terms: EngineTerms
+    turns: TurnQueue | None = None
+    budget: StaticBudget = field(default_factory=StaticBudget)
+    kept: KeptTables | None = None
+    limits: StaticLimits = StaticLimits()
+    threads: Threads = field(default_factory=lambda: Threads(beside=True))
+    _tables: dict[str, Table] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.commits = CommitWatch(self.store, self.limits)
         self._lock = self.commits.order.lock
-        self._threads = threads or Threads(beside=True)
         self.recomputer = Recomputer(
-            store,
+            self.store,
             self.commits.order,
             self._tables,
             self.budget,
             self._finished,
-            limits.rows_each,
-            self._threads,
+            self.limits.rows_each,
+            self.threads,
         )
-        self.turn = Turn(store.version)
+        self.turn = Turn(self.store.version)
 
     # --- what there is --------------------------------------------------------------------------
 
@@ -94,7 +87,7 @@ class TableRegistry:
     def settle(self, seconds: float) -> None:
         """Wait until rows that are read anew have taken their turn, for so long at most."""
         until = time.monotonic() + seconds
-        while self._threads.beside and self.is_behind and time.monotonic() < until:
+        while self.threads.beside and self.is_behind and time.monotonic() < until:
             time.sleep(_POLL_S)
 
     def close(self) -> None:
@@ -143,7 +136,7 @@ class TableRegistry:
             self.release(table)
             raise
         # The turn of the version that was read comes before that of the query.
-        self._store.wait_delivered(table.version, _READY_S)
+        self.store.wait_delivered(table.version, _READY_S)
         return table
 
     def _table(
@@ -206,9 +199,9 @@ class TableRegistry:
         if kept is None or (found := kept.find(table)) is None:
             return False
         # The long way is gone while commits go on, the rest while they wait.
-        reaches = kept.unchanged(table, found.until, self._store.version, found.read_s)
+        reaches = kept.unchanged(table, found.until, self.store.version, found.read_s)
         with self._lock:
-            version = self._store.version
+            version = self.store.version
             if not found.since <= version or kept.unchanged(table, reaches, version, found.read_s) < version:
                 return False
             # Known before a commit is looked at, which asks for it.
@@ -222,7 +215,7 @@ class TableRegistry:
 
     def look_into(self, table: Table) -> Lookup:
         """What one query's join uses to look into a part that is not held."""
-        return Lookup(table, self._store, self._lock, self._limits.remembered)
+        return Lookup(table, self.store, self._lock, self.limits.remembered)
 
     def keep(self, evaluated: Mapping[str, int], *, at_end: bool = False) -> None:
         """Have tables written to disk that have changed; called in the engine's thread between turns.
@@ -286,21 +279,21 @@ class TableRegistry:
                     fallen.setdefault((table.behind, table.kind), []).append(table)
         for (version, _), together in fallen.items():
             names = [table.name for table in together if table.readers]
-            if names and self._turns is not None:
-                self._turns.note_of_turn("behind", tables=names, version=version)
+            if names and self.turns is not None:
+                self.turns.note_of_turn("behind", tables=names, version=version)
             if self.commits.replay is None:
                 self.recomputer.ask(together)
 
     def _finished(self, swap: Swap) -> None:
-        if self._threads.beside:
+        if self.threads.beside:
             # The turn of the version that was read comes before that of the swap.
-            self._store.wait_delivered(swap.version, _READY_S)
-        if self._turns is None:
+            self.store.wait_delivered(swap.version, _READY_S)
+        if self.turns is None:
             self.swap(swap)
             return
         names = [each.table.name for each in swap.fresh]
         with contextlib.suppress(EngineStoppedError):
-            self._turns.submit(swap, "swap", tables=names, version=swap.version)
+            self.turns.submit(swap, "swap", tables=names, version=swap.version)
 
     # --- replay ---------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ A bounded number is kept for each stream, and bounded memory, 64 KiB a letter on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from itertools import zip_longest
 from typing import Any
 from typing import Literal as OneOf
@@ -76,6 +76,7 @@ def unreadable(name: str, error: str, record: str, now: int) -> DeadLetter:
 Change = OneOf["insert", "delete"]
 
 
+@dataclass(slots=True, eq=False)
 class DeadLetters:
     """The letters of one stream, oldest first. Guarded by the engine's ingest lock.
 
@@ -83,12 +84,11 @@ class DeadLetters:
         watchers: are told of what comes and goes.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._weight = 0
-        # By name, in the order in which they came.
-        self._letters: dict[str, DeadLetter] = {}
-        self.watchers: set[Callable[[Change, DeadLetter], None]] = set()
+    _most: int
+    _weight: int = 0
+    # By name, in the order in which they came.
+    _letters: dict[str, DeadLetter] = field(default_factory=dict)
+    watchers: set[Callable[[Change, DeadLetter], None]] = field(default_factory=set)
 
     def __iter__(self) -> Iterator[DeadLetter]:
         return iter(self._letters.values())
