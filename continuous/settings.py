@@ -19,7 +19,6 @@ class StaticLimits:
     rows: int = 20_000  # so has one whose keys reach more rows than this
     quick_s: float = 0.01  # what no key tells of is evaluated whole at the commit if that took no longer
     keyed_s: float = 0.5  # where much may be held back no key is looked up again once that took longer
-    keys_at_once: int = 500  # keys in one text
     rows_each: int = 1_000  # rows read between two looks at whether there is room for them
     remembered: int = 100_000  # rows and keys that the cache of one query and part has at most
     kept_s: float = 0.001  # tables that are evaluated more quickly than this are not kept on disk

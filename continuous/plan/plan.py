@@ -150,10 +150,6 @@ class Plan:
         """Every row that some operator keeps, inputs before what is made from them (`Operator.held`)."""
         return chain.from_iterable(node.operator.held() for node in self.nodes if node.operator is not None)
 
-    def size(self) -> int:
-        """How many rows, entries and groups the operators keep."""
-        return sum(node.size or 0 for node in self.nodes)
-
     # --- look-ups -------------------------------------------------------------------------------
 
     def joins(self, table: str) -> list[tuple[Join | Match, tuple[int, ...], int]] | None:

@@ -209,7 +209,7 @@ class CommitWatch:
         most = limits.rows if self._is_limited(group) else None
         began = time.perf_counter()
         try:
-            return rows_with(self._store, evaluator, group.part, touched.keys, most, limits.keys_at_once)
+            return rows_with(self._store, evaluator, group.part, touched.keys, most)
         except TooManyRowsError:
             return _too_many(group, f"a commit reached more than {most} rows")
         except Exception as error:

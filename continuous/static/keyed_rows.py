@@ -42,11 +42,10 @@ def rows_with(
     part: StaticPattern,
     keys: KeyValues,
     at_most: int | None = None,
-    at_once: int = AT_ONCE,
 ) -> Counter[Solution]:
     """The rows of the part that agree with one of the keys, each as often as the part has it.
 
-    ``at_once`` keys stand in one text. Raises TooManyRowsError when there are more rows than ``at_most``.
+    Raises TooManyRowsError when there are more rows than ``at_most``.
     """
     found: Counter[Solution] = Counter()
     read = 0
@@ -56,7 +55,7 @@ def rows_with(
     places = {each.name: place for place, each in enumerate(wider.vars)}
     earlier: list[tuple[list[int], set[tuple[Term, ...]]]] = []
     for key, values in keys.items():
-        for row in _restricted(reader, evaluator, wider, key, values, at_once):
+        for row in _restricted(reader, evaluator, wider, key, values):
             read += 1
             if at_most is not None and read > at_most:
                 raise TooManyRowsError
@@ -73,11 +72,10 @@ def _restricted(
     part: StaticPattern,
     key: Key,
     values: set[tuple[Term, ...]],
-    at_once: int,
 ) -> Iterator[Solution]:
     names = tuple(map(Var, key))
     waiting = iter(values)
-    while chunk := tuple(islice(waiting, at_once)):
+    while chunk := tuple(islice(waiting, AT_ONCE)):
         pattern = restrict(part.pattern, Values(names, chunk))
         with evaluator.start(reader, StaticPattern(part.name, pattern, part.vars), chunk) as result:
             for row in result.rows():

@@ -82,15 +82,11 @@ class StaticEvaluator:
     """
 
     def __init__(self, query: ContinuousQuery, store: QuadStore, options: EvaluationOptions) -> None:
-        self._clause = query.dataset
+        self._query, self._options = query, options
         self._lenient = is_lenient(query, strict=options.strict_dataset)
         self._scope = dataset_of(query, lenient=self._lenient)
         self._store = store
-        self._base = query.base_iri
-        self._made_from = query, options
-        self._engines = options.engines
         self._held: dict[str, int] = {}
-        self._wish = options.static_engine
         self._sources = options.sources or NO_SOURCES
         self._texts = AlikeTexts(store.limits)
         self.choices: dict[str, Choice] = {}
@@ -98,19 +94,19 @@ class StaticEvaluator:
     @cached_property
     def _functions(self) -> Functions:
         # Most evaluators tell what a part means and evaluate nothing.
-        query, options = self._made_from
-        return Functions(options.name, custom_functions(), Budget(options.limits), may_grow(query))
+        budget = Budget(self._options.limits)
+        return Functions(self._options.name, custom_functions(), budget, may_grow(self._query))
 
     def scope(self, part: StaticPattern) -> Dataset:
         """The graphs that a part reads; named None: all there are."""
         if part.name == MERGED_PART:
-            return Dataset(self._clause.default or (DefaultGraph(),), ())
+            return Dataset(self._query.dataset.default or (DefaultGraph(),), ())
         return self._scope
 
     @property
     def signature(self) -> str:
         """Equal for queries over the same dataset: what a pattern means, besides its text."""
-        return repr((self._clause, self._lenient, self._base))
+        return repr((self._query.dataset, self._lenient, self._query.base_iri))
 
     # --- at one version -------------------------------------------------------------------------
 
@@ -175,14 +171,14 @@ class StaticEvaluator:
         The snapshot is not needed any more when the rows are read; without rows the engine was not able to:
         a query never depends on it.
         """
-        engine = self._engines.columnar
+        engine = self._options.engines.columnar
         if engine is None:
             return None
         dataset = self._dataset(snapshot, part)
         if self._sources.remote_graphs and reads_remote(part.pattern, self._sources, dataset):
             return None
         try:
-            choice = engine.choose(part.pattern, self._wish)
+            choice = engine.choose(part.pattern, self._options.static_engine)
         except QuadrillError as error:
             choice = _not_able(error)
         self.choices[part.name] = choice
@@ -190,7 +186,7 @@ class StaticEvaluator:
             return None
         pattern = expand(part.pattern, partial(nameable, snapshot, dataset))
         graphs = Graphs.of(dataset.default, dataset.named)
-        version, store, base = snapshot.version, self._store, self._base
+        version, store, base = snapshot.version, self._store, self._query.base_iri
 
         def rows() -> list[Solution] | None:
             try:
@@ -206,7 +202,7 @@ class StaticEvaluator:
 
     def is_heavy(self, part: StaticPattern) -> bool:
         """True when evaluating a part may hold back more rows than there is room for beside others."""
-        bounded = self._engines.bounded
+        bounded = self._options.engines.bounded
         if bounded is None:
             return False
         held = self._held.get(part.name)
@@ -222,13 +218,13 @@ class StaticEvaluator:
         The query begins now: commits may become visible while the rows are read. ``check`` is called
         while others compute them, and may raise.
         """
-        bounded = self._engines.bounded
+        bounded = self._options.engines.bounded
         if bounded is None or not isinstance(reader, StoreReads) or not self.is_heavy(part):
             return _drained(self.start(reader, part), len(part.vars))
         self.choices[part.name] = _BY_A_WORKER
         dataset = self._dataset(reader, part)
         pattern = expand(part.pattern, partial(nameable, reader, dataset))
-        return bounded.rows(pattern, part.vars, self._base, dataset, check)
+        return bounded.rows(pattern, part.vars, self._query.base_iri, dataset, check)
 
     def start(self, reader: Reader, part: StaticPattern, rows: Sequence[Sequence[Term]] = ()) -> QueryResult:
         """The rows of one part as the store is now, to be drained in this thread.
@@ -242,7 +238,7 @@ class StaticEvaluator:
         self, reader: Reader, part: StaticPattern, dataset: Dataset, rows: Sequence[Sequence[Term]] = ()
     ) -> QueryResult:
         pattern = expand(part.pattern, partial(nameable, reader, dataset))
-        text = static_text(pattern, part.vars, self._functions, self._base)
+        text = static_text(pattern, part.vars, self._functions, self._query.base_iri)
         return reader.query(
             text,
             default_graphs=dataset.default,
@@ -255,7 +251,7 @@ class StaticEvaluator:
 
     def _dataset(self, reader: Reader, part: StaticPattern) -> Dataset:
         """The graphs of a part as the store is told them."""
-        if part.name != MERGED_PART and not self._clause.default and not self._clause.named:
+        if part.name != MERGED_PART and not self._query.dataset.default and not self._query.dataset.named:
             return Dataset(None, None)
         scope = self.scope(part)
         if scope.named is None:

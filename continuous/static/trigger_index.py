@@ -172,8 +172,8 @@ class TriggerIndex:
 
     def remove(self, table: Table) -> None:
         """Take a table out of the index, if it is there."""
-        group = self.group_of(table)
-        if group is not None:
+        group = self._groups.get(table.kind)
+        if group is not None and table in group.tables:
             group.remove(table)
             if not group.tables:
                 del self._groups[table.kind]
@@ -182,11 +182,6 @@ class TriggerIndex:
     def tables(self) -> list[Table]:
         """All tables for which commits are looked at."""
         return [table for group in self._groups.values() for table in group.tables]
-
-    def group_of(self, table: Table) -> TableGroup | None:
-        """The tables whose changes are worked out together with those of one, itself included."""
-        group = self._groups.get(table.kind)
-        return group if group is not None and table in group.tables else None
 
     def touched(self, commit: Commit, most: int | None) -> dict[TableGroup, Touched]:
         """The groups that the commit may change, but for blind ones; not many more keys than ``most``."""

@@ -21,7 +21,7 @@ from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.plan.plan import source_key
 from quadrill.continuous.settings import StaticLimits
-from quadrill.continuous.static import commit_watch
+from quadrill.continuous.static import commit_watch, keyed_rows
 from quadrill.continuous.static.static_evaluator import StaticEvaluator
 from quadrill.store.changes.commit import NetChange
 from quadrill.store.quads.committer import Committer
@@ -213,8 +213,9 @@ def test_a_part_refreshed_by_hand_stays_until_it_is_asked(one: Bench) -> None:
     assert (part["version"], part["rows"]) == (2, 1)
 
 
-def test_many_keys_are_asked_for_in_several_texts() -> None:
-    with bench(static_limits=StaticLimits(keys_at_once=2)) as one:
+def test_many_keys_are_asked_for_in_several_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keyed_rows, "AT_ONCE", 2)
+    with bench() as one:
         one.register("q", LABELLED)
         one.push(1, "a", "b", "c")
         one.store.apply(add=[quad(name, "l" + name) for name in "abcde"])

@@ -112,8 +112,7 @@ mappings = st.lists(
 
 def groups(registry: TableRegistry) -> set[TableGroup]:
     """The groups of the tables."""
-    found = {registry.commits.index.group_of(table) for table in registry.tables()}
-    return {each for each in found if each is not None}
+    return {registry.commits.index._groups[table.kind] for table in registry.tables()}
 
 
 class Members:
