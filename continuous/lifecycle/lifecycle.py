@@ -25,7 +25,7 @@ from ..queries.running import RunningQuery
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec, specs_of
 from ..scheduler.sequencer import PATIENCE_S
-from ..scheduler.turn_kinds import AttachTurn, DetachTurn, GiveUpTurn, ReserveTurn, StreamTurn
+from ..scheduler.turn_kinds import AttachTurn, BetweenTurns
 from ..streams.accept import StreamState
 from .parts import EngineParts
 
@@ -188,7 +188,8 @@ class QueryLifecycle:
         entry.pending = pending = self.parts.attachments.pending(entry.name, prepared)
         pending.making = making
         members = {**members_of(entry, prepared), "paused": False, "reset": reset}
-        self.parts.sequencer.perform(ReserveTurn(entry, pending), "reserve", **members)
+        turn = BetweenTurns(partial(self.parts.attachments.begin_waiting, entry, pending))
+        self.parts.sequencer.perform(turn, "reserve", **members)
         making.add_done_callback(lambda made: self._made(entry, pending, made, reset=reset))
 
     def make(self, entry: Entry, pending: Pending) -> None:
@@ -217,7 +218,7 @@ class QueryLifecycle:
         reason = error if pending.problem is None else pending.problem
         log.warning("the query %s cannot begin: %s", entry.name, reason)
         message, code = reason_of(reason)
-        turn = GiveUpTurn(entry, message, code)
+        turn = BetweenTurns(partial(self.parts.attachments.give_up, entry, message, code))
         self.parts.sequencer.perform(turn, "unready", name=entry.name, error=message, code=code)
 
     def open_stream(self, name_or_iri: str) -> StreamState:
@@ -231,7 +232,8 @@ class QueryLifecycle:
     def tell_new_stream(self, state: StreamState) -> None:
         """Queries whose windows read every stream get a new one in its turn."""
         created = state.record.created_ms
-        self.parts.turns.submit(StreamTurn(state.iri), "stream", stream=state.iri, created=created)
+        turn = BetweenTurns(self.parts.router.new_stream)
+        self.parts.turns.submit(turn, "stream", stream=state.iri, created=created)
         self.parts.sequencer.drain()
 
     # --- the end --------------------------------------------------------------------------------
@@ -244,7 +246,7 @@ class QueryLifecycle:
         entry.running = entry.pending = None
         if pending is not None:
             pending.call_off()
-        turn = DetachTurn(entry, running, dropped)
+        turn = BetweenTurns(partial(self.parts.attachments.detach, entry, running, dropped))
         self.parts.sequencer.perform(turn, "detach", name=entry.name, dropped=dropped)
 
     def restore(

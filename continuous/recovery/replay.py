@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from quadrill.store.changes.commit import Commit
@@ -169,7 +170,7 @@ class Replay:
                 parts.store.forward(members["version"])
                 return kinds.CommitTurn(Commit(members["version"], members["at"]))
             case "stream":
-                return kinds.StreamTurn(members["stream"])
+                return kinds.BetweenTurns(parts.router.new_stream)
             case "unstream":
                 self._drop_stream(members, counted=counted)
             case "epoch":
@@ -184,16 +185,18 @@ class Replay:
                 if parts.catalogue.starts_paused(begun):
                     return None
                 begun.pending = pending = parts.attachments.pending(begun.name, self._prepared(members))
-                return kinds.ReserveTurn(begun, pending)
+                return kinds.BetweenTurns(partial(parts.attachments.begin_waiting, begun, pending))
             case "attach":
                 return self._attach(record)
             case "detach" if entry is not None:
                 entry.running = None
                 if members["dropped"]:
                     parts.catalogue.discard(entry)
-                return kinds.DetachTurn(entry, running, members["dropped"])
+                detach = partial(parts.attachments.detach, entry, running, members["dropped"])
+                return kinds.BetweenTurns(detach)
             case "unready" if entry is not None:
-                return kinds.GiveUpTurn(entry, members["error"], members["code"])
+                give_up = partial(parts.attachments.give_up, entry, members["error"], members["code"])
+                return kinds.BetweenTurns(give_up)
             case "refresh" if entry is not None:
                 return kinds.RefreshTurn(entry.name, members["cause"])
             case "state" if entry is not None and running is not None:

@@ -355,7 +355,7 @@ class Router:
         self._move([running], lambda running: running.refresh(now, cause, now))
         self._work_off_derived()
 
-    def new_stream(self, iri: str) -> None:
+    def new_stream(self) -> None:
         """A stream was declared: windows on unbound variables read every stream there is."""
         for running in list(self._unbound):
             if running.timeline.windows.reads_every_stream:

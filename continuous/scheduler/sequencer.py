@@ -232,20 +232,12 @@ class Sequencer:
                     router.sources_changed(turn.source.spec.key)
             case kinds.RefreshTurn():
                 router.refresh(turn.name, turn.cause)
-            case kinds.StreamTurn():
-                router.new_stream(turn.stream)
             case kinds.StateTurn():
                 router.set_state(turn.running, turn.state)
             case kinds.ChangeTurn():
                 attachments.change(turn.running, turn.registration)
             case kinds.AttachTurn():
                 return attachments.attach(turn)
-            case kinds.ReserveTurn():
-                attachments.begin_waiting(turn.entry, turn.pending)
-            case kinds.GiveUpTurn():
-                attachments.give_up(turn.entry, turn.reason, turn.code)
-            case kinds.DetachTurn():
-                attachments.detach(turn.entry, turn.running, turn.dropped)
             case kinds.BetweenTurns():
                 return turn.work()
         return None

@@ -1,4 +1,7 @@
-"""The kinds of turns besides inputs, fetches and swaps, as values: what is to be done, and to what."""
+"""The kinds of turns besides inputs, fetches and swaps, as values: what is to be done, and to what.
+
+Those that move queries are named; any other says its work itself.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,6 @@ from quadrill.store.registry.records import QueryState
 from ..durable.turns import Turn
 from ..inputs import LogRecord
 from ..language.registration import Registration
-from ..queries.catalogue import Entry, Pending
 from ..queries.running import RunningQuery
 
 
@@ -21,13 +23,6 @@ class CommitTurn(Turn):
     """The store has a new version."""
 
     commit: Commit
-
-
-@dataclass(slots=True, eq=False)
-class StreamTurn(Turn):
-    """A stream was declared."""
-
-    stream: str
 
 
 @dataclass(slots=True, eq=False)
@@ -68,32 +63,6 @@ class AttachTurn(Turn):
     reset: bool
     replay_from: int | None = None
     kept: dict[str, list[LogRecord]] | None = None
-
-
-@dataclass(slots=True, eq=False)
-class ReserveTurn(Turn):
-    """What arrives for a query is kept until it can begin."""
-
-    entry: Entry
-    pending: Pending
-
-
-@dataclass(slots=True, eq=False)
-class GiveUpTurn(Turn):
-    """The static parts of a query cannot be read."""
-
-    entry: Entry
-    reason: str
-    code: str
-
-
-@dataclass(slots=True, eq=False)
-class DetachTurn(Turn):
-    """A query ends."""
-
-    entry: Entry
-    running: RunningQuery | None
-    dropped: bool
 
 
 @dataclass(slots=True, eq=False)
