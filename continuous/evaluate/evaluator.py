@@ -117,7 +117,7 @@ class Evaluator(ABC):
         background = partial(StaticEvaluator, query, store, options)
         known = None if self.is_whole or tables is None else analysis.arranged
         self.statics = StaticInputs(
-            options, parts, background, self.terms, tables, whole=self.is_whole, known=known
+            options, parts, background, self.terms, tables, whole=self.is_whole, earlier=known
         )
         # Also an evaluator that was only made to check a query lets go of its terms.
         release = self.terms.dictionary.hold(weakly(self._held_rows))

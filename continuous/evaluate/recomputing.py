@@ -79,6 +79,8 @@ class Answer:
 class ReferenceEvaluator(Evaluator):
     """Evaluates one continuous query; not thread-safe, used by one thread at a time."""
 
+    engine = "reference"
+
     def __init__(
         self,
         query: ContinuousQuery,
@@ -87,12 +89,10 @@ class ReferenceEvaluator(Evaluator):
         terms: EngineTerms | None = None,
         *,
         statics: TableRegistry | None = None,
-        engine: str = "reference",
         analysis: Analysis | None = None,
     ) -> None:
-        """As `Evaluator`; ``engine`` is the word for it in descriptions."""
+        """As `Evaluator`."""
         super().__init__(query, store, options, terms, statics, analysis, whole=True)
-        self.engine = engine
         self._union = options.window_default_graph == "union"
         self._functions = Functions(options.name, custom_functions(), self.budget)
         # Where a window's block uses GRAPH, the graphs of elements are kept apart.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TypeAlias
 
 from ..rows import EMPTY, LOOK_EVERY, Delta, IdRow, Schema, add
@@ -15,9 +16,11 @@ Node: TypeAlias = IdRow
 Edges: TypeAlias = defaultdict[Node, set[Node]]
 
 
+@dataclass(eq=False, repr=False)
 class Closure(Operator):
     """``path*``, ``path+`` and ``path?`` as a set of pairs (from, to).
 
+    ``zero``: zero steps count; ``many``: more than one step counts.
     Inputs: the edges, rows (from, to) whose weights count how often the inner path connects two nodes, and
     for ``*`` and ``?`` the triples of the graph, whose subjects and objects are the nodes that zero steps
     connect with themselves. ``constants`` are the terms of the pattern, nodes wherever they are.
@@ -29,33 +32,27 @@ class Closure(Operator):
     Law: out = closure(integrate(in)), a set. Source: SPARQL 1.1, section 18.4 (ZeroOrMorePath and others).
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        zero: bool,
-        many: bool,
-        constants: Sequence[int] = (),
-        by_context: bool = False,
-    ) -> None:
-        """``zero``: zero steps count; ``many``: more than one step counts."""
-        self.schema = schema
-        self._zero = zero
-        self._many = many
-        self._constants = tuple(constants) if zero else ()
-        self._weights: Delta = {}
-        self._next: Edges = defaultdict(set)
-        self._previous: Edges = defaultdict(set)
-        self._reached: dict[Node, set[Node]] = {}
-        self._nodes: dict[Node, int] = {}
+    schema: Schema
+    _: KW_ONLY
+    zero: bool
+    many: bool
+    constants: Sequence[int] = ()
+    by_context: bool = False
+    _weights: Delta = field(default_factory=dict)
+    _next: Edges = field(default_factory=lambda: defaultdict(set))
+    _previous: Edges = field(default_factory=lambda: defaultdict(set))
+    _reached: dict[Node, set[Node]] = field(default_factory=dict)
+    _nodes: dict[Node, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
         # Rows made in a step, edges crossed since the last look at the budget, and rows at the next one.
         self._made, self._crossed, self._look = 0, 0, 0
         # The constants that are nodes whatever there is, until the first step has told of them.
-        self._unsaid: Delta = {} if by_context else {(): 1}
+        self._unsaid: Delta = {} if self.by_context else {(): 1}
 
     def step(self, *changes: Delta) -> Delta:
         """Pairs that became connected or are connected no more."""
-        dirty = self._change_nodes(changes) if self._zero else set()
+        dirty = self._change_nodes(changes) if self.zero else set()
         turned = self._changed_edges(changes[0])
         self._made, self._crossed, self._look = 0, 0, self.budget.look
         # What reached a lost edge is found before it is gone, what reaches a new one when it is there.
@@ -106,7 +103,7 @@ class Closure(Operator):
         counted = [(row[:1] + row[3:], weight) for row, weight in changes[1].items()]
         counted += [(row[2:], weight) for row, weight in changes[1].items()]
         for context, weight in (*contexts.items(), *(changes[2].items() if len(changes) > 2 else ())):
-            counted += [((constant, *context), weight) for constant in self._constants]
+            counted += [((constant, *context), weight) for constant in self.constants]
         turned = set()
         for node, weight in counted:
             before = node in self._nodes
@@ -117,15 +114,15 @@ class Closure(Operator):
 
     def _reaching(self, targets: set[Node]) -> set[Node]:
         """The nodes and all from which one of them is reached."""
-        return self._walk(targets, self._previous, 0) | targets if self._many else targets
+        return self._walk(targets, self._previous, 0) | targets if self.many else targets
 
     def _search(self, source: Node) -> set[Node]:
-        if self._many:
+        if self.many:
             found = self._walk((source,), self._next, 1)
         else:
             found = set(self._next.get(source, ()))
             self._count(len(found))
-        if self._zero and source in self._nodes and source not in found:
+        if self.zero and source in self._nodes and source not in found:
             found.add(source)
             self._count(1)
         return found

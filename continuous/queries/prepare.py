@@ -291,7 +291,8 @@ class EvaluatorChoice:
                 raise UnsupportedError("a query without windows that reads other servers")
             return NativeEvaluator(query, store, options, terms, statics=tables, analysis=prepared.analysis)
         except UnsupportedError as reason:
-            engine = f"reference (not native: {reason.construct})"
-            return ReferenceEvaluator(
-                query, store, options, terms, statics=tables, engine=engine, analysis=prepared.analysis
+            made = ReferenceEvaluator(
+                query, store, options, terms, statics=tables, analysis=prepared.analysis
             )
+            made.engine = f"reference (not native: {reason.construct})"
+            return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from itertools import chain
 
 from quadrill.store.errors import LimitError
@@ -20,11 +21,16 @@ from .table import Changes, Frontier, Steps, Table, TableChange, Turn
 from .table_registry import TableRegistry
 
 
+@dataclass(eq=False, repr=False)
 class StaticInputs:
-    """The static parts of one query. Everything but the constructor is called in the engine's thread.
+    """The static parts of one query; `open` or `open_next` make their tables.
+
+    Everything but these and its making is called in the engine's thread.
 
     With a registry the parts are shared tables that follow the store; `steps` are what they took and the
-    query has not. Without one, and for parts that cannot follow, `refresh` evaluates them.
+    query has not. Without one, and for parts that cannot follow, `refresh` evaluates them. With ``whole``
+    the one part is the whole query, whose rows may have an order; ``earlier`` are parts that were arranged
+    before, by name.
 
     Attributes:
         parts: the static parts, their columns in the order that equal parts have in common.
@@ -39,46 +45,34 @@ class StaticInputs:
         begun: the query takes part.
     """
 
-    def __init__(
-        self,
-        options: EvaluationOptions,
-        parts: Sequence[StaticPattern],
-        new_background: Callable[[], StaticEvaluator],
-        terms: EngineTerms,
-        registry: TableRegistry | None,
-        *,
-        whole: bool = False,
-        known: Mapping[str, Arranged] | None = None,
-    ) -> None:
-        """Prepare the parts; `open` or `open_next` make their tables.
+    _options: EvaluationOptions
+    given: InitVar[Sequence[StaticPattern]]
+    _new_background: Callable[[], StaticEvaluator]
+    _terms: EngineTerms
+    _registry: TableRegistry | None
+    _: KW_ONLY
+    whole: bool = False
+    earlier: InitVar[Mapping[str, Arranged] | None] = None
+    looked_up: dict[int, str | None] = field(default_factory=dict)
+    held_because: dict[int, str] = field(default_factory=dict)
+    arrangements: dict[int, list[Lookup | SharedArrangement]] = field(default_factory=dict)
+    begun: bool = False
+    # The least version to begin at, and what looked up parts have taken since the query waits for it.
+    _least: int | None = None
+    _passed: dict[int, TableChange] = field(default_factory=dict)
 
-        ``new_background`` makes what evaluates them. Without a registry nothing is shared, nothing follows.
-        ``whole``: the one part is the whole query, whose rows may have an order. ``known``: parts that were
-        arranged before, by name.
-        """
-        self._options = options
-        self._registry = registry
-        self._new_background = new_background
-        self.background = new_background()
-        self._terms = terms
-        self._whole = whole
-        given = {} if known is None else known
-        found = [as_it_is(p) if registry is None else given.get(p.name) or arranged(p) for p in parts]
+    def __post_init__(self, given: Sequence[StaticPattern], earlier: Mapping[str, Arranged] | None) -> None:
+        registry, known = self._registry, earlier or {}
+        self.background = self._new_background()
+        found = [as_it_is(p) if registry is None else known.get(p.name) or arranged(p) for p in given]
         self.parts = [each.part for each in found]
         self._forms = [each.form for each in found]
         self._permutations = [each.permutation for each in found]
         self.shares = registry is not None
         self.follows = any(form is not None for form in self._forms)
         self.has_own = any(form is None for form in self._forms)
-        self.steps = Steps(options.name, Turn(-1) if registry is None else registry.turn)
+        self.steps = Steps(self._options.name, Turn(-1) if registry is None else registry.turn)
         self.tables = self.steps.tables
-        self.looked_up: dict[int, str | None] = {}
-        self.held_because: dict[int, str] = {}
-        self.arrangements: dict[int, list[Lookup | SharedArrangement]] = {}
-        self.begun = False
-        # The least version to begin at, and what looked up parts have taken since the query waits for it.
-        self._least: int | None = None
-        self._passed: dict[int, TableChange] = {}
 
     def open(self) -> None:
         """Find the tables of all parts or make them, as `open_next` does; none is looked up."""
@@ -103,7 +97,7 @@ class StaticInputs:
             form = self._forms[place]
             if form is None:
                 part = self.parts[place]
-                ordered = self._whole and has_order(part.pattern)
+                ordered = self.whole and has_order(part.pattern)
                 self.tables.append(Table(part, self._new_background, self._terms, ordered=ordered))
             else:
                 self._open(place, form, held_because)
@@ -131,7 +125,7 @@ class StaticInputs:
         else:
             may_fall_back = wish is None and held_because is None and earlier is None
             limited = active().limited or may_fall_back
-            ordered = self._whole and has_order(part.pattern)
+            ordered = self.whole and has_order(part.pattern)
             try:
                 table = self._registry.table(part, form, background, ordered=ordered, limited=limited)
                 self.tables.append(table)
