@@ -137,7 +137,9 @@ class ReferenceEvaluator(Evaluator):
                 self._rows = +self._rows
             elif name == MERGED_PART:
                 graph = self._windows[_MERGED_KEY].graph
-                self._workspace.add({_quad_of(row, graph): weight for row, weight in rows.items()})
+                # Rows (object, predicate, subject) of `merged_background`.
+                quads = {Quad(s, p, o, graph): weight for (o, p, s), weight in rows.items()}  # type: ignore[arg-type]
+                self._workspace.add(quads)
             elif rows:
                 self._tables[name].take(rows)
         return any(changes.values())
@@ -225,12 +227,6 @@ class ReferenceEvaluator(Evaluator):
                 self._texts.clear()
             self._texts[key] = result
         return result
-
-
-def _quad_of(row: Solution, graph: NamedNode) -> Quad:
-    """A row (object, predicate, subject) of `merged_background`."""
-    object_, predicate, subject = row
-    return Quad(subject, predicate, object_, graph)  # type: ignore[arg-type]
 
 
 def _add_times(times: dict[Triple, int], content: WindowContent, *, union: bool) -> None:

@@ -84,7 +84,10 @@ class PlanState:
         for window in query.windows:
             keys = [source_key(kind, window.name) for kind in ("triples", "quads", "times", "streams")]
             self.keys[window.name] = keys
-            wanted[window.name] = _union_of([asked.get(key, frozenset()) for key in keys[:3]])
+            found = [asked.get(key, frozenset()) for key in keys[:3]]
+            wanted[window.name] = (
+                None if None in found else frozenset().union(*[each or () for each in found])
+            )
         self._streams_met: set[WindowKey] = set()
         self._asserts = partial(evaluation.asserts_quoted, windows=query.windows)
         self._pending: dict[SourceKey, Delta] = {}
@@ -259,15 +262,6 @@ class PlanState:
         return lambda row: tuple(
             [terms[row[place]] if place >= 0 and row[place] else None for place in places]
         )
-
-
-def _union_of(predicates: Sequence[Predicates]) -> Predicates:
-    found: frozenset[int] = frozenset()
-    for each in predicates:
-        if each is None:
-            return None
-        found |= each
-    return found
 
 
 def _let_go(pins: Pins, coder: ElementCoder, wanted: Sequence[Predicates]) -> None:

@@ -65,11 +65,6 @@ class GridWindow(WindowOperator):
         """The bounds of the window that closed last."""
         return self.state.closed
 
-    @property
-    def closed_at(self) -> int | None:
-        """The instant of the last close."""
-        return None if self.state.closed is None else self.state.closed.close + self.past_ms
-
     def start(self, origin: int) -> None:
         """Choose the first window: the first whose end lies after ``origin``."""
         t0 = self.t0_ms or 0

@@ -227,12 +227,6 @@ class QueryWindows:
         """The windows that close on a grid of time."""
         return [operator for operator in self if isinstance(operator, GridWindow)]
 
-    def fill(self, elements: Sequence[Element]) -> int:
-        """Let elements before the next close enter windows on grids; the time of the last."""
-        for grid in self.grids:
-            grid.add_all(elements)
-        return elements[-1].event_time
-
     def empty_until(self, until: int) -> int:
         """Until when empty windows stay so, at most until ``until``, before which no element is taken."""
         busy = [

@@ -197,7 +197,9 @@ class QueryTimeline:
                 # Before the next close nothing is told.
                 number = bisect_left(event.elements, sum(self._next_time_event()), key=EVENT_TIME)
                 if number:
-                    self.instant = self.windows.fill(event.elements[:number])
+                    for grid in self.windows.grids:
+                        grid.add_all(event.elements[:number])
+                    self.instant = event.elements[number - 1].event_time
                     self.inputs.taken += number
                 if number == len(event.elements):
                     view.active, view.idle, view.time = True, False, event.after
@@ -305,8 +307,10 @@ class QueryTimeline:
             yield Evaluation(at, "time", interval, skipped=True)
         self._jump(run.end)
         self._last_at = run.end
-        closed = (grid.closed for grid in self.windows.grids if grid.closed_at == run.end)
-        self._last_window = next(closed, None)
+        closed = ((grid.closed, grid.past_ms) for grid in self.windows.grids)
+        self._last_window = next(
+            (each for each, past in closed if each and each.close + past == run.end), None
+        )
         if not self._non_empty:
             yield run
 
