@@ -12,6 +12,7 @@ from pyoxigraph import NamedNode
 
 from quadrill.continuous.algebra.query import WindowDeclaration
 from quadrill.continuous.algebra.reports import Report
+from quadrill.continuous.inputs import NEVER
 from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.queries.catalogue import Entry, Pending
 from quadrill.continuous.queries.prepare import PreparedQuery
@@ -138,6 +139,14 @@ def describe_graphs(prepared: PreparedQuery, rates: ChangeRates, now_ms: int) ->
     ]
 
 
+def _next_report(query: RunningQuery) -> int | None:
+    """When it reports at the earliest; None for one that tells each change, but for a first one by AFTER."""
+    timeline = query.timeline
+    if query.prepared.report.kind != "on-content-change":
+        return timeline.next_due()
+    return timeline.quiet_until if timeline.quiet_until > NEVER else None
+
+
 def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict[str, Any]:
     """A registered query as GET /queries/{name} gives it; ``find`` gives the state of a stream."""
     timeline = query.timeline
@@ -165,9 +174,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
         instant=timeline.instant,
         watermark=timeline.inputs.watermark,
         next_element=None if failed else timeline.inputs.next_at,
-        next_report=None
-        if failed or query.prepared.report.kind == "on-content-change"
-        else timeline.next_due(),
+        next_report=None if failed else _next_report(query),
         streams=streams,
         windows=[_window_of(query, window) for window in query.prepared.query.windows],
         static_parts=parts,

@@ -60,8 +60,9 @@ def waiting_for(document: dict[str, Any]) -> list[Reason]:
             "stream, and dropped"
         )
         found.append(Reason("late", None, own, text))
-    found += [*_of_windows(document), *_of_static_parts(document)]
-    lacks = any(reason.word in ("no-element", "static-empty") for reason in found)
+    ahead = [] if any(each.word == "watermark" for each in found) else [*_of_windows_to_come(document)]
+    found += [*ahead, *_of_windows(document), *_of_static_parts(document)]
+    lacks = bool(ahead) or any(reason.word in ("no-element", "static-empty") for reason in found)
     if counters["evaluations"] and not lacks and (counters["elements"] or not document["windows"]):
         taken, times = counters["elements"], counters["evaluations"]
         text = (
@@ -142,6 +143,21 @@ def _of_watermark(document: dict[str, Any], *, told: bool) -> Iterator[Reason]:
         report = format_instant(document["next_report"])
         text = f"the next report is at {report}; {stands}: push to it or {_heartbeat(slowest)}"
         yield Reason("watermark", iri, 0, text)
+
+
+def _of_windows_to_come(document: dict[str, Any]) -> Iterator[Reason]:
+    """Windows that hold elements and show none before a later instant: grids, the past, steps with NOT."""
+    taken = document["counters"]["elements"]
+    for window in document["windows"] if taken and not document["counters"]["waiting"] else ():
+        if window["state_size"] and not window["quads"] and window["next_change"] is not None:
+            at = format_instant(window["next_change"])
+            for stream in document["streams"]:
+                if stream["iri"] in window["streams"] and stream["name"]:
+                    text = (
+                        f"what came is in the window {window['window']} on <{stream['iri']}>, which shows it "
+                        f"at {at} at the earliest: push to it or {_heartbeat(stream)}"
+                    )
+                    yield Reason("watermark", stream["iri"], taken, text)
 
 
 def _of_windows(document: dict[str, Any]) -> Iterator[Reason]:

@@ -191,7 +191,7 @@ class AskEmission:
             return []
         self.told = answer.boolean
         self.counts.answers += 1
-        return [("answer", self.current(moment._replace(revises=None), answer))]
+        return [("answer", self.current(moment, answer))]
 
     def current(self, moment: Moment, answer: ChangedAnswer) -> str:
         """The boolean of the answer."""

@@ -168,17 +168,24 @@ class SessionWindow(WindowOperator):
         return bool(keys) and not self.on_close
 
     def admit(self, element: Element, instant: int) -> bool:
-        """An older element enters sessions that are open, or would be; what has closed stays closed."""
-        changed, at, state = False, element.event_time, self.state
+        """An older element enters sessions that are open, the one reported last, or one that would be open.
+
+        What has closed before stays closed.
+        """
+        changed, at, gap, state = False, element.event_time, self._gap, self.state
         for key in self._keys_of(element):
             held, shown = state.held.get(key), state.shown
-            if at + self._gap > (instant if held is None else held[0].event_time):
+            goes_on = held is not None and at + gap > held[0].event_time
+            if not goes_on and key == state.shown_key:
+                if shown[0].event_time - gap < at < shown[-1].event_time + gap:
+                    insort(shown, element, key=ORDER)
+                    state.closed = Interval(shown[0].event_time, shown[-1].event_time + gap)
+                    self.live.add(element)
+                    changed = True
+                    continue
+            if goes_on or (held is None and at + gap > instant):
                 self._enter(key, element)
                 changed = changed or not self.on_close
-            elif key == state.shown_key and shown[0].event_time - self._gap < at <= shown[-1].event_time:
-                insort(shown, element, key=ORDER)
-                self.live.add(element)
-                changed = True
         self._put_in_order()
         return changed
 

@@ -395,7 +395,10 @@ class QueryTimeline:
             for element in elements:
                 self.inputs.taken += 1
                 for operator in operators:
+                    closed_before = operator.closed
                     changed = operator.admit(element, self.instant) or changed
+                    if self._last_window == closed_before:
+                        self._last_window = operator.closed  # a session that began earlier, or went on
                 while self.windows.close_next():
                     closed = True
             if self.report.kind == "on-content-change":

@@ -231,3 +231,25 @@ def test_a_query_without_windows() -> None:
         assert reasons(b) == [("static-empty", None, 0)]
         b.store.update(f"INSERT DATA {{ <{E}a> <{E}in> <{E}r> }}")
         assert reasons(b) == []
+
+
+def test_what_came_is_in_a_window_that_shows_it_later() -> None:
+    later = {
+        "SELECT ?x { STREAM :s [RANGE 10ms SLIDE 10ms] { ?x :seen ?v } }": 10,
+        "SELECT ?x { STREAM :s [RANGE 100ms TO 50ms] { ?x :seen ?v } }": 53,
+        "SELECT ?x { SEQ { STREAM :s { ?x :seen ?v } ; NOT STREAM :s { ?x :gone ?w } } WITHIN 50ms }": 53,
+        "SELECT ?x { STREAM :s [RANGE 100ms] { ?x :seen ?v } } AFTER 50ms": 53,
+    }
+    for query, at in later.items():
+        with bench() as b:
+            b.register("q", query)
+            b.push(3, "a")
+            assert [(word, iri) for word, iri, _ in reasons(b)] == [("watermark", S)], query
+            assert f"1970-01-01T00:00:00.0{at}Z" in text(b) and ":heartbeat" in text(b)
+            b.engine.heartbeat(S, at)
+            assert reasons(b) == [] and b.told("q"), query
+    with bench() as b:
+        b.register("q", "SELECT ?x { STREAM :s [RANGE 100ms] { ?x :other ?v } } AFTER 50ms")
+        b.push(3, "a")
+        b.engine.heartbeat(S, 60)
+        assert [word for word, *_ in reasons(b)] == ["filtered"]

@@ -199,6 +199,31 @@ def test_a_late_element_enters_the_session_that_is_open() -> None:
         assert told(one, "closes") == [(30, (11, 30), ["11", "20"]), (30, (11, 30), ["11", "15", "20"])]
 
 
+@pytest.mark.parametrize("heard", [26, 40])
+def test_a_late_element_makes_the_session_that_was_reported_last_longer(heard: int) -> None:
+    with bench() as one:
+        one.engine.declare_stream(E + "s", late="admit")
+        one.register(
+            "q",
+            "SELECT ?y { STREAM :s [SESSION 10ms PARTITION BY ?x] { ?x :p ?y } } EMIT ON CLOSE",
+            output="rstream",
+        )
+        push(one, 10, ":a :p 10 .")
+        push(one, 15, ":a :p 15 .")
+        one.engine.heartbeat(E + "s", heard)
+        # Within less than the gap behind its last element, and before its first.
+        push(one, 19, ":a :p 19 .")
+        push(one, 3, ":a :p 3 .")
+        # Behind its new end is another session, which is over or still open.
+        push(one, 29, ":a :p 29 .")
+        one.engine.heartbeat(E + "s", 60)
+        assert told(one) == [
+            (25, (10, 25), ["10", "15"]),
+            (25, (10, 29), ["10", "15", "19"]),
+            (25, (3, 29), ["10", "15", "19", "3"]),
+        ] + [(39, (29, 39), ["29"])] * (heard == 26)
+
+
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_session_that_ends_at_a_periodic_report_is_not_in_it(strict: bool) -> None:
     with bench() as one:
