@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 BASE = "oxigraph serve"
@@ -290,7 +291,7 @@ def measure(
                 if server == BASE and name in OURS:
                     continue
                 before = running.cpu_seconds()
-                seconds = at_once(running.url, work, number, requests, clients)
+                seconds = at_once(running.url, work, number, requests, clients).seconds
                 figures = found[name][server]
                 if turn:
                     figures.best = min(figures.best, seconds / (requests * clients))
@@ -300,8 +301,15 @@ def measure(
     return found
 
 
-def at_once(url: str, work: Work, number: int, requests: int, clients: int) -> float:
-    """Seconds that so many clients take, each with its own requests and one connection."""
+class Asked(NamedTuple):
+    """When clients began, by the performance counter, and how many seconds they took."""
+
+    began: float
+    seconds: float
+
+
+def at_once(url: str, work: Work, number: int, requests: int, clients: int) -> Asked:
+    """What so many clients take, each with its own requests and connection; they begin when all are there."""
     if clients == 1:
         return asked(Client(url), work, number, requests)
     fork = multiprocessing.get_context("fork")
@@ -322,14 +330,15 @@ def at_once(url: str, work: Work, number: int, requests: int, clients: int) -> f
     seconds = time.perf_counter() - began
     for process in processes:
         process.join()
-    return seconds
+    return Asked(began, seconds)
 
 
-def asked(client: Client, work: Work, number: int, requests: int) -> float:
+def asked(client: Client, work: Work, number: int, requests: int) -> Asked:
+    """What one client takes."""
     began = time.perf_counter()
     for each in range(requests):
         work(client, number + each)
-    return time.perf_counter() - began
+    return Asked(began, time.perf_counter() - began)
 
 
 def show(table: dict[str, dict[str, Figures]], servers: list[str]) -> None:

@@ -122,7 +122,7 @@ def requests(extent: Extent) -> Iterator[Line]:
             (8, 1000, 50_000, "100,000", ""),
         ):
             elements = extent.elements * (1 if size == 1 else 10)
-            line = over_http.pushed(server, clients, size, elements)
+            line = over_http.pushed(server, clients, size, elements, extent.http_rounds)
             name = f"HTTP, durable, {size:,} a push, clients: {clients}"
             yield Line(name, "elements/s", least, aim, line.rate, note=_wrong(line.rows) or note)
         if (reason := tools.install(tools.OXIGRAPH)) is not None:

@@ -54,7 +54,7 @@ def small(servers: dict[str, Server], rounds: int, clients: tuple[int, ...] = (1
         for turn in range(rounds + 1):
             for name, work, requests in SMALL:
                 for server, running in servers.items():
-                    seconds = http.at_once(running.url, work, number, requests, many)
+                    seconds = http.at_once(running.url, work, number, requests, many).seconds
                     if turn:
                         rate = requests * many / seconds
                         best[name, server] = max(best[name, server], rate)
@@ -63,8 +63,15 @@ def small(servers: dict[str, Server], rounds: int, clients: tuple[int, ...] = (1
             yield Line(name, many, server, rate)
 
 
-def pushed(server: Server, clients: int, size: int, elements: int) -> Line:
-    """Events of the join with static data through our server, every push durable."""
+def pushed(server: Server, clients: int, size: int, elements: int, rounds: int) -> Line:
+    """Events of the join with static data through our server, every push durable: the median round."""
+    lines = [_pushed(server, clients, size, elements) for _ in range(rounds)]
+    found = sorted(lines, key=lambda each: each.rate)
+    wrong = [each for each in found if each.rows != "equal"]
+    return (wrong or found[(rounds - 1) // 2 :])[0]
+
+
+def _pushed(server: Server, clients: int, size: int, elements: int) -> Line:
     lines = [each.line for each in STATIC_JOIN.elements(elements)]
     bodies = ["\n".join(lines[at : at + size]) for at in range(0, elements, size)]
 
@@ -72,8 +79,7 @@ def pushed(server: Server, clients: int, size: int, elements: int) -> Line:
         client.post(PUSH + "&each=triple", bodies[number % len(bodies)].encode(), "application/n-triples")
 
     with _subscriber(server, elements) as rows:
-        began = time.perf_counter()
-        http.at_once(server.url, push, 0, len(bodies) // clients, clients)
+        began = http.at_once(server.url, push, 0, len(bodies) // clients, clients).began
         if not rows.poll(60):
             return Line("events", clients, f"{OURS}, {size:,} a push", 0.0, "wrong: rows are missing")
         ended, found = rows.recv()
@@ -153,4 +159,4 @@ def measure(oxigraph: str | None, folder: Path, rounds: int, elements: int) -> I
         for name, server in servers.items():
             yield polled(name, server, elements // 10)
         for clients, size in ((1, 1), (8, 1), (1, 1000), (8, 1000)):
-            yield pushed(servers[OURS], clients, size, elements * (1 if size == 1 else 10))
+            yield pushed(servers[OURS], clients, size, elements * (1 if size == 1 else 10), rounds)
