@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
+from operator import truediv
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -147,17 +148,26 @@ _BESIDE = (
 )
 
 
+_TURNS = 4
+"""Turns of small requests for each round: a server's rate differs by half from one to the next."""
+
+
 def _wrong(verdict: str) -> str:
     return "" if verdict == "equal" else verdict
 
 
 def _beside(servers: dict[str, http.Server], rounds: int) -> Iterator[Line]:
-    """The smaller ratio of two kinds of queries, and of two kinds of updates."""
-    rates = {(each.work, each.clients, each.server): each.rate for each in over_http.small(servers, rounds)}
+    """The smaller ratio of two kinds of queries, and of two kinds of updates: of each the median turn's."""
+    found = over_http.small(servers, _TURNS * rounds)
+    turns = {(each.work, each.clients, each.server): each.turns for each in found}
     queries, updates = [name for name, *_ in over_http.SMALL[:2]], [name for name, *_ in over_http.SMALL[2:]]
     for name, clients, reach, aim in _BESIDE:
         names = updates if "updates" in name else queries
-        least = min(rates[each, clients, over_http.OURS] / rates[each, clients, http.BASE] for each in names)
+        ratios = [
+            median(map(truediv, turns[each, clients, over_http.OURS], turns[each, clients, http.BASE]))
+            for each in names
+        ]
+        least = min(ratios)
         note = "the smaller of " + " and ".join(names)
         yield Line(name, "times its rate", reach, aim, least, note=note)
 

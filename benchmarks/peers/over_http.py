@@ -37,30 +37,30 @@ SMALL = (
 
 
 class Line(NamedTuple):
-    """Requests or events a second of one server, and whether the rows were right."""
+    """Requests or events a second of one server, also of each turn, and whether the rows were right."""
 
     work: str
     clients: int
     server: str
     rate: float
     rows: str = ""
+    turns: tuple[float, ...] = ()
 
 
 def small(servers: dict[str, Server], rounds: int, clients: tuple[int, ...] = (1, 8)) -> Iterator[Line]:
     """Small queries and updates: the best round of each, servers in turn, the first round not counted."""
     number = 0
     for many in clients:
-        best = {(name, server): 0.0 for name, _, _ in SMALL for server in servers}
+        rates: dict[tuple[str, str], list[float]] = {}
         for turn in range(rounds + 1):
             for name, work, requests in SMALL:
                 for server, running in servers.items():
                     seconds = http.at_once(running.url, work, number, requests, many).seconds
                     if turn:
-                        rate = requests * many / seconds
-                        best[name, server] = max(best[name, server], rate)
+                        rates.setdefault((name, server), []).append(requests * many / seconds)
                 number += requests * many
-        for (name, server), rate in best.items():
-            yield Line(name, many, server, rate)
+        for (name, server), turns in rates.items():
+            yield Line(name, many, server, max(turns), turns=tuple(turns))
 
 
 def pushed(server: Server, clients: int, size: int, elements: int, rounds: int) -> Line:
