@@ -390,15 +390,17 @@ class QueryTimeline:
         """Take elements older than the current instant: one transaction per event time."""
         assert self.instant is not None
         for at, elements in groupby(late, EVENT_TIME):
-            changed = closed = False
+            changed = closed = reported = False
             untold = self._non_empty and self.windows.empty
             for element in elements:
                 self.inputs.taken += 1
                 for operator in operators:
-                    closed_before = operator.closed
-                    changed = operator.admit(element, self.instant) or changed
-                    if self._last_window == closed_before:
-                        self._last_window = operator.closed  # a session that began earlier, or went on
+                    before = operator.closed
+                    took = operator.admit(element, self.instant)
+                    if took and before is not None and self._last_window == before:
+                        # A session that was reported began earlier, or went on.
+                        self._last_window, reported = operator.closed, True
+                    changed = changed or took
                 while self.windows.close_next():
                     closed = True
             if self.report.kind == "on-content-change":
@@ -407,7 +409,7 @@ class QueryTimeline:
             elif closed and self.report.kind == "on-window-close":
                 self._last_at, self._last_window = self.instant, None
                 yield Evaluation(self.instant, "late")
-            elif changed and self._last_at is not None and at <= self._last_at:
+            elif changed and self._last_at is not None and (reported or at <= self._last_at):
                 yield Evaluation(self._last_at, "late", self._last_window, revises=not untold)
             elif changed or closed:
                 self._last_at = None

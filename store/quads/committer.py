@@ -188,7 +188,12 @@ class Committer:
         self._reached("before-log")
         self._log.append(commits, {graph_key(name): count for name, count in counts.items()})
         self._reached("after-log")
-        self._make_group(commits, change)
+        try:
+            self._make_group(commits, change)
+        except Exception:
+            # Those before the one that failed are made, and told; the others when they are made.
+            self._subscribers.enqueue([each for each in commits if each.version <= self.version])
+            raise
         self._reached("after-apply")
         take_counts(self.counts, counts)
         self._subscribers.enqueue(commits)
@@ -230,8 +235,8 @@ class Committer:
                 if all(passing):
                     self._make(change, commits[-1].version)
                     return
-            for commit in commits:
-                self._make_watched(commit)
+        for commit in commits:
+            self._make_watched(commit)
 
     def _make_watched(self, commit: Commit) -> None:
         with self._watched(commit):

@@ -74,6 +74,7 @@ class Subscribers:
             with self._state:
                 if commits:
                     self._delivered = commits[-1].version
+                    self._state.notify_all()
                 if not self._queue:
                     self._busy = False
                     self._state.notify_all()

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
-from pyoxigraph import Literal, NamedNode, Quad
+from pyoxigraph import Literal, NamedNode, Quad, Store
 
-from quadrill.store.changes.commit import Commit
+from quadrill.store.changes.commit import Commit, NetChange
 from quadrill.store.errors import UpdateError
+from quadrill.store.quads import committer
+from quadrill.store.quads.committer import ApplyError
 from quadrill.store.quads.gate import Gate
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.quads.subscribers import Subscribers
 
 PREFIX = "PREFIX ex: <http://e/>\n"
 INCREMENT = (
@@ -169,3 +174,75 @@ def test_a_waiting_writer_goes_before_new_readers() -> None:
 
     run(read_long, write, read_late)
     assert order == ["nested", "writer", "late"]
+
+
+class Watching:
+    """An observer that looks at every commit by itself."""
+
+    @contextmanager
+    def watching(self, commit: Commit) -> Iterator[None]:
+        yield
+
+    @contextmanager
+    def passing(self, commits: Sequence[Commit]) -> Iterator[bool]:
+        yield False
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        yield
+
+
+def test_every_commit_of_a_group_is_told_where_one_could_not_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = committer.apply_change
+    calls = count(1)
+
+    def broken(store: Store, change: NetChange) -> None:
+        if next(calls) == 2:
+            raise OSError("no space")
+        made(store, change)
+
+    monkeypatch.setattr(committer, "apply_change", broken)
+    with QuadStore.open(tmp_path / "data", durable=False) as store:
+        told: list[int] = []
+        store.subscribe(lambda commit: told.append(commit.version))
+        store.observe(Watching())
+        line = [store.update_in_line(PREFIX + f"INSERT DATA {{ ex:a ex:n {number} }}") for number in range(3)]
+        for finish in line:
+            with pytest.raises(ApplyError):
+                finish()
+        assert told == [1]
+        store.update(PREFIX + "INSERT DATA { ex:b ex:n 1 }")
+        assert told == [1, 2, 3, 4] and store.quad_count == 4
+
+
+def test_who_waits_for_a_commit_is_woken_though_further_ones_are_handed_over() -> None:
+    subscribers = Subscribers()
+    waiting, goes_on = threading.Event(), threading.Event()
+    first, second = (Commit(version, 0) for version in (1, 2))
+
+    def take(commit: Commit) -> None:
+        if commit is first:
+            subscribers.enqueue([second])
+            waiting.wait(10)
+        else:
+            goes_on.wait(10)
+
+    subscribers.subscribe(take, None, None)
+    subscribers.enqueue([first])
+    found: list[bool] = []
+
+    def wait() -> None:
+        with subscribers._state:
+            waiting.set()
+            found.append(subscribers.wait_delivered(1, 60))
+
+    threads = [threading.Thread(target=each) for each in (wait, subscribers.drain)]
+    for thread in threads:
+        thread.start()
+    threads[0].join(10)
+    assert found == [True], "while the second is handed over"
+    goes_on.set()
+    threads[1].join(10)
+    assert subscribers.wait_delivered(2, 0)

@@ -224,6 +224,30 @@ def test_a_late_element_makes_the_session_that_was_reported_last_longer(heard: i
         ] + [(39, (29, 39), ["29"])] * (heard == 26)
 
 
+def test_late_elements_go_on_with_a_session_that_late_elements_made_longer() -> None:
+    with bench() as one:
+        one.engine.declare_stream(E + "s", late="admit")
+        one.register(
+            "q", "SELECT ?y { STREAM :s [SESSION 10ms] { ?x :p ?y } } EMIT ON CLOSE", output="rstream"
+        )
+        push(one, 10, ":a :p 10 .")
+        push(one, 15, ":a :p 15 .")
+        one.engine.heartbeat(E + "s", 30)
+        # Two are behind the instant of the report, one of them between elements; then one before it.
+        for at in (19, 27, 26, 12):
+            push(one, at, f":a :p {at} .")
+        push(one, 50, ":a :p 50 .")
+        one.engine.heartbeat(E + "s", 80)
+        assert told(one) == [
+            (25, (10, 25), ["10", "15"]),
+            (25, (10, 29), ["10", "15", "19"]),
+            (25, (10, 37), ["10", "15", "19", "27"]),
+            (25, (10, 37), ["10", "15", "19", "26", "27"]),
+            (25, (10, 37), ["10", "12", "15", "19", "26", "27"]),
+            (60, (50, 60), ["50"]),
+        ]
+
+
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_session_that_ends_at_a_periodic_report_is_not_in_it(strict: bool) -> None:
     with bench() as one:
