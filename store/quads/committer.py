@@ -188,15 +188,9 @@ class Committer:
         self._reached("before-log")
         self._log.append(commits, {graph_key(name): count for name, count in counts.items()})
         self._reached("after-log")
-        try:
-            self._make_group(commits, change)
-        except Exception:
-            # Those before the one that failed are made, and told; the others when they are made.
-            self._subscribers.enqueue([each for each in commits if each.version <= self.version])
-            raise
+        self._make_group(commits, change)
         self._reached("after-apply")
         take_counts(self.counts, counts)
-        self._subscribers.enqueue(commits)
         self._since_checkpoint[0] += len(commits)
         self._since_checkpoint[1] += len(change.added) + len(change.removed)
         self._removed += len(change.removed)
@@ -228,15 +222,17 @@ class Committer:
         self._removed = 0
 
     def _make_group(self, commits: list[Commit], change: NetChange) -> None:
-        """Make commits: in one transaction where nobody has to look between them."""
+        """Make commits, and put them in line to be told: as one where nobody has to look between them."""
         with ExitStack() as entered:
             if len(commits) > 1 or not self._observers:
                 passing = [entered.enter_context(each.passing(commits)) for each in self._observers]
                 if all(passing):
                     self._make(change, commits[-1].version)
+                    self._subscribers.enqueue(commits)
                     return
         for commit in commits:
             self._make_watched(commit)
+            self._subscribers.enqueue([commit])
 
     def _make_watched(self, commit: Commit) -> None:
         with self._watched(commit):
