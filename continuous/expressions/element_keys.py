@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 from pyoxigraph import NamedNode, QuerySolutions, Store
 
-from quadrill.store.documents.statements import Statements, quads_of
+from quadrill.store.documents.one_subject import Statements
+from quadrill.store.documents.statements import quads_of
 from quadrill.store.terms import term_text
 
 from ..algebra.nodes import Bgp, TriplePattern, Var

@@ -11,10 +11,11 @@ from pyoxigraph import RdfFormat, parse
 from quadrill.store.errors import LimitError, RdfSyntaxError
 
 from .nesting import deep_line_of_json, deep_line_of_turtle
+from .one_subject import Statements
 from .own_lines import term_too_long
 from .own_terms import as_stored
 from .rdf_xml import XmlLimits, check_rdf_xml
-from .statements import LINE_FORMATS, Statements, read_statements, statements_of
+from .statements import LINE_FORMATS, read_statements, statements_of
 
 
 class Part(NamedTuple):

@@ -10,7 +10,8 @@ from typing import Any
 
 from quadrill.store.terms import store_form, term_text
 
-from .statements import STORED_VALUE, Statement, Statements, term_of
+from .one_subject import Statement, Statements
+from .statements import STORED_VALUE, term_of
 
 _ATOM = re.compile(r'<[^<(>][^>]*+>|"(?:[^"\\]++|\\.)*+"|_:[^\s]++', re.DOTALL)
 """A term inside a triple term, or alone."""

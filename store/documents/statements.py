@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
+from itertools import repeat
 
 from pyoxigraph import Quad, RdfFormat, serialize
 
@@ -18,8 +19,6 @@ from quadrill.store.terms import CANONICAL, XSD_DECIMAL, Term
 
 from .one_subject import MOST_KNOWN, OneSubject, PredicateList, Statement, Statements, predicates_of
 from .own_lines import own_quads, plain_term
-
-__all__ = ["OneSubject", "Statement", "Statements"]
 
 _CHARACTER = r"A-Za-z0-9\-._~!$&'()*+,;=:@/\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef"
 _ESCAPED = "%[0-9A-Fa-f]{2}"
@@ -81,11 +80,11 @@ class _Predicates(dict[str, str]):
         self[text] = text
         return text
 
-    def columns(self, parts: list[str]) -> tuple[PredicateList, tuple[str, ...]]:
-        """Predicates and objects of lines without their subject.
+    def columns(self, parts: list[str]) -> tuple[PredicateList | tuple[str, ...], tuple[str, ...]]:
+        """Predicates and objects of lines without subject; the predicates are a known list, if they are short.
 
         Raises:
-            KeyError: a predicate is no IRI, or they are too long.
+            KeyError: a predicate is no IRI.
         """
         first = parts[0][: parts[0].find(" ")]
         known = self.behind.get(first)
@@ -96,11 +95,13 @@ class _Predicates(dict[str, str]):
         ):
             return known, tuple(map(str.removeprefix, parts, known.begins))
         cut = [part.partition(" ") for part in parts]
-        known = predicates_of(tuple([self[predicate] for predicate, _, _ in cut]))
+        texts = tuple([self[predicate] for predicate, _, _ in cut])
+        objects = tuple([object_ for _, _, object_ in cut])
+        known = predicates_of(texts)
         if known is None:
-            raise KeyError(first)
+            return texts, objects
         self.behind[first] = known
-        return known, tuple([object_ for _, _, object_ in cut])
+        return known, objects
 
 
 @cache
@@ -163,7 +164,7 @@ def _lines_of(text: str, line: re.Pattern[str]) -> Statements | None:
     return tuple(found) if len(found) == lines else None
 
 
-def _of_one_subject(text: str) -> OneSubject | None:
+def _of_one_subject(text: str) -> Statements | None:
     """The statements of several lines about one IRI; None for others."""
     subject = text[: text.find(" ")]
     if text[:1] != "<" or not text.startswith(f"{subject} ", text.find("\n") + 1 or len(text)):
@@ -177,8 +178,11 @@ def _of_one_subject(text: str) -> OneSubject | None:
         predicates, objects = known.columns(parts)
     except KeyError:
         return None
-    terms = " \n".join([subject, *objects, ""])
-    return OneSubject(subject, predicates, objects) if known.objects(terms) else None
+    if not known.objects(" \n".join([subject, *objects, ""])):
+        return None
+    if isinstance(predicates, PredicateList):
+        return OneSubject(subject, predicates, objects)
+    return tuple(zip(repeat(subject), predicates, objects, repeat("")))
 
 
 def _has_round(text: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
-from quadrill.store.documents.statements import Statement, Statements
+from quadrill.store.documents.one_subject import Statement, Statements
 from quadrill.store.documents.times import GREATEST_MS, LEAST_MS
 from quadrill.store.errors import InputError
 
