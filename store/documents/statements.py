@@ -81,7 +81,7 @@ class _Predicates(dict[str, str]):
         return text
 
     def columns(self, parts: list[str]) -> tuple[PredicateList | tuple[str, ...], tuple[str, ...]]:
-        """Predicates and objects of lines without subject; the predicates are a known list, if they are short.
+        """Predicates and objects of lines without subject; predicates are a known list, if they are short.
 
         Raises:
             KeyError: a predicate is no IRI.
