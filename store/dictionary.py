@@ -34,12 +34,14 @@ _SCALE_MASK = (1 << _SCALE_BITS) - 1
 # The least number, by its scale, that is too large to be inside: values in whole 10^-18 have room for more.
 _DECIMAL_ENDS = [10 ** (16 + scale) for scale in range(_SCALE_MOST + 1)]
 # What a number of each scale is times to be one of whole 10^-18.
-_DECIMAL_UNITS: list[int] = [10 ** (_SCALE_MOST - scale) for scale in range(_SCALE_MOST + 1)]
+DECIMAL_UNITS: list[int] = [10 ** (_SCALE_MOST - scale) for scale in range(_SCALE_MOST + 1)]
 
 _PASSING, _PARTS = 5, 8
 """So many negative ids, as a part of what makes a sweep due, are remembered; such a part goes at once."""
 _INTEGER, _DECIMAL, _BOOLEAN, _STRING = range(4)
 _STRING_BYTES = 6
+_LONG = -(1 << 30)
+"""Numbers with ids below it seldom come again: it is cheaper to make them anew than to forget them."""
 
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 XSD_INTEGER, XSD_DECIMAL = _XSD + "integer", _XSD + "decimal"
@@ -313,6 +315,8 @@ class _Entering(dict[str, int]):
     def __missing__(self, text: str) -> int:
         dictionary = self._dictionary
         if text[0] == '"' and (term_id := inline_text_id(text)):
+            if term_id < _LONG and ~term_id & _TYPE_MASK <= _DECIMAL:
+                return term_id
             dictionary.text_of[term_id] = text
             dictionary.texts[text] = term_id
             dictionary.met_inline(term_id)
@@ -398,7 +402,17 @@ def inline_decimal(term_id: int) -> int | None:
         return None
     bits >>= TYPE_BITS
     folded = bits >> _SCALE_BITS
-    return (folded >> 1 ^ -(folded & 1)) * _DECIMAL_UNITS[bits & _SCALE_MASK]
+    return (folded >> 1 ^ -(folded & 1)) * DECIMAL_UNITS[bits & _SCALE_MASK]
+
+
+def inline_decimal_source(term_id: str, bits: str) -> tuple[str, str]:
+    """`inline_decimal` as source text: whether an id has a decimal inside, then the value of one that has.
+
+    The test binds the local ``bits``; ``UNITS`` are `DECIMAL_UNITS`.
+    """
+    at = TYPE_BITS + _SCALE_BITS
+    number = f"({bits} >> {at + 1} ^ -({bits} >> {at} & 1)) * UNITS[{bits} >> {TYPE_BITS} & {_SCALE_MASK}]"
+    return f"({bits} := ~({term_id})) > 0 and {bits} & {_TYPE_MASK} == {_DECIMAL}", number
 
 
 def inline_integer(term_id: int) -> int | None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
+from quadrill.store.dictionary import inline_decimal_source
 from quadrill.store.errors import UnsupportedError
 
 from ..algebra.nodes import Call, Constant, Exists, Expr, FunctionCall, Var
@@ -61,6 +62,8 @@ class Emitter:
         self.names: dict[str, Any] = {"values": context.values}
         self.known: dict[str, str] = {}
         """Locals that already hold the value of a variable."""
+        self.decimals: set[str] = set()
+        """Locals that hold a decimal most of the time."""
         # Inside the longer form of a chain, where what it consists of is none again.
         self._in_chain = False
         self._count = 0
@@ -124,19 +127,26 @@ class Emitter:
 
     def _chain(self, chain: Chain, name: str, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
         """Arithmetic on whole numbers where all variables are decimals, else operation by operation."""
-        known, result = self.known, self.fresh()
+        known, result, tests, otherwise = self.known, self.fresh(), [], []
         self.names.update(NAMES)
         for variable, local in chain.variables.items():
-            self.line(f"{local} = {self.value(Var(variable), slots)}")
+            slot = slots.get(variable)
+            if slot and variable not in known:
+                test, number = inline_decimal_source(slot, self.fresh("b"))
+                tests.append(f"{test} and -SMALL < ({local} := {number}) < SMALL")
+                otherwise.append(f"    {local} = values[{slot}]")
+            else:
+                self.line(f"{local} = {self.value(Var(variable), slots)}")
+                tests.append(f"type({local}) is Decimal18 and -SMALL < {local} < SMALL")
         self.known = known | chain.variables
-        self.line(f"if {chain.guard}:")
-        for each in [*chain.lines, f"{result} = Decimal18({chain.result})"]:
-            self.line(f"    {each}")
-        self.line("else:")
+        self.line(f"if {' and '.join(tests)}:")
+        self.line(*[f"    {each}" for each in chain.lines], f"    {result} = {chain.result}")
+        self.line("else:", *otherwise)
         self.depth, self._in_chain = self.depth + 1, True
         self.line(f"{result} = {self._call(name, args, slots)}")
         self.depth, self._in_chain = self.depth - 1, False
         self.known = known
+        self.decimals.add(result)
         return result
 
     def truth(self, expr: Expr, slots: Mapping[str, str]) -> str:

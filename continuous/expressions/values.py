@@ -140,7 +140,7 @@ class ValueTable(dict[int, Maybe]):
     def __init__(self, dictionary: TermDictionary) -> None:
         super().__init__()
         self.dictionary = dictionary
-        self._computed: dict[int, int] = {}
+        self.decimal_ids = _DecimalIds(self)
         self[0] = None
         dictionary.forget_with(self)
 
@@ -169,11 +169,7 @@ class ValueTable(dict[int, Maybe]):
         """The id of a value; None (an error, unbound) is 0."""
         kind = type(value)
         if kind is Decimal18:
-            # Most numbers have ids that can be told from the value alone, and many come again: cells, means.
-            found = self._computed.get(value)  # type: ignore[arg-type]  # its kind
-            if found is None:
-                found = self._id_of_new(value)  # type: ignore[arg-type]
-            return found
+            return self.decimal_ids[value]  # type: ignore[index]  # its kind
         if kind is int and (found := integer_id(value)):  # type: ignore[arg-type]
             return found
         if value is None:
@@ -182,22 +178,32 @@ class ValueTable(dict[int, Maybe]):
             return self.dictionary.texts[f'"{value}"']
         return self.dictionary.ids[term_of(value)]
 
-    def _id_of_new(self, value: Decimal18) -> int:
-        """The id of a decimal, which is remembered where it has its number inside."""
-        if not (found := _id_of_decimal(value)):
-            found = self.dictionary.texts[f'"{decimal_text(value)}{_DECIMAL_END}']
-            self[found] = value
-            return found
-        if len(self._computed) >= _MOST_COMPUTED:
-            self._computed.clear()
-        self._computed[value] = found
-        return found
-
     def clear(self) -> None:
         """Forget everything that can be computed again."""
         super().clear()
-        self._computed.clear()
+        self.decimal_ids.clear()
         self[0] = None
+
+
+class _DecimalIds(dict[Decimal18, int]):
+    """Ids by value, for hot loops to subscript; many a number that is computed comes again: cells, means.
+
+    Those are remembered that have their number inside.
+    """
+
+    def __init__(self, values: ValueTable) -> None:
+        super().__init__()
+        self._values = values
+
+    def __missing__(self, value: Decimal18) -> int:
+        if not (found := _id_of_decimal(value)):
+            found = self._values.dictionary.texts[f'"{decimal_text(value)}{_DECIMAL_END}']
+            self._values[found] = value
+            return found
+        if len(self) >= _MOST_COMPUTED:
+            self.clear()
+        self[value] = found
+        return found
 
 
 class OrderKeys:

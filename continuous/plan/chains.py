@@ -170,9 +170,11 @@ class RowBody:
             return slot
         out = self._out
         result = out.fresh("i")
-        out.line(f"{result} = id_of({out.known[name]})")
+        value = out.known[name]
+        quick = f"decimal_ids[{value}] if type({value}) is Decimal18 else " if value in out.decimals else ""
+        out.line(f"{result} = {quick}id_of({value})")
         for other, text in slots.items():
-            if not text and out.known.get(other) == out.known[name]:
+            if not text and out.known.get(other) == value:
                 slots[other] = result
         return result
 

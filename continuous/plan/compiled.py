@@ -188,7 +188,8 @@ class _Writer:
         """The lines of one step, which leave the change of the root."""
         out = self._out
         out.names["EMPTY"] = EMPTY
-        out.names["id_of"] = out.context.values.id_of
+        values = out.context.values
+        out.names.update(id_of=values.id_of, decimal_ids=values.decimal_ids)
         out.names["rows_out"] = self._figures.rows
         out.names["budget"] = self._budget
         if any(isinstance(node.operator, Join) for node in self._nodes):

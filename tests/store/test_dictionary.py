@@ -203,6 +203,42 @@ def test_a_text_has_the_id_of_its_term_and_terms_that_are_remembered_are_bounded
         assert len(table.ids) <= 50 and len(table.terms) <= 50
 
 
+@pytest.mark.parametrize(
+    ("term", "remembered"),
+    [
+        (typed("20.5", "decimal"), True),
+        (typed("-1250", "integer"), True),
+        (typed("-73.956528", "decimal"), False),
+        (typed("1790000000000", "integer"), False),
+        (Literal("kitchn"), True),
+        (typed("1" * 20, "decimal"), True),
+    ],
+)
+def test_numbers_with_long_ids_are_not_remembered(term: Literal, remembered: bool) -> None:
+    """They seldom come again; their ids and texts are made anew, and are the same."""
+    table = TermDictionary()
+    term_id = table.texts[str(term)]
+    assert (str(term) in table.texts) == (term_id in table.text_of) == remembered
+    assert term_id == table.texts[str(term)] == table.ids[term]
+    assert table.terms[term_id] == term
+
+
+@given(st.integers(-(2**60), 2**60), st.integers(0, 20))
+def test_source_text_tells_the_decimals_of_ids(mantissa: int, scale: int) -> None:
+    """Whatever an id is: that of a decimal, of another literal, or an entry."""
+    test, number = dictionary.inline_decimal_source("term_id", "bits")
+    names = {"UNITS": dictionary.DECIMAL_UNITS}
+    text = format(Decimal(mantissa).scaleb(-scale), "f")
+    for term_id in (
+        decimal_id(mantissa, scale),
+        inline_id(Literal(text[:6])),
+        inline_id(typed("7", "integer")),
+        mantissa,
+    ):
+        found = eval(f"{number} if {test} else None", names | {"term_id": term_id})
+        assert found == (inline_decimal(term_id) if term_id < 0 else None)
+
+
 def test_texts_of_terms_that_pass_by_are_forgotten_with_them() -> None:
     table = TermDictionary(SweepPace(floor=1000))
     window: list[int] = []
