@@ -111,7 +111,7 @@ class Emitter:
             case Call(name, args):
                 if name in OPERATIONS and not self._in_chain:
                     chain = Chain(expr, self.fresh, self.name_of)
-                    if chain.lines:
+                    if chain.result:
                         return self._chain(chain, name, args, slots)
                 return self._call(name, args, slots)
 

@@ -52,8 +52,6 @@ NAMES: dict[str, Any] = {
     "WHOLES": _Wholes(),
 }
 """What the lines use besides named constants."""
-_FEWEST = 2
-"""Operations that are worth a form of their own."""
 _ROUNDED = {
     "FLOOR": "{0} // ONE",
     "CEIL": "-(-{0} // ONE)",
@@ -87,7 +85,7 @@ class Chain:
     """The lines of one chain.
 
     Attributes:
-        lines: what computes it, ``result`` the text of its value; empty for an expression that is no chain.
+        lines: what computes it, ``result`` the text of its value: empty for an expression that is no chain.
         variables: the local of each variable, which is to hold its value.
     """
 
@@ -97,14 +95,11 @@ class Chain:
         self.result = ""
         self._fresh = fresh
         self._name_of = name_of
-        self._operations = 0
         number = self._number(expr)
-        if number is not None and self._operations >= _FEWEST and self.variables:
+        if number is not None and self.variables:
             in_ones = number.in_ones
             text = self._text(number, in_ones=in_ones)
             self.result = f"WHOLES[{text}]" if in_ones else f"Decimal18({text})"
-        else:
-            self.lines = []
 
     def _number(self, expr: Expr) -> _Number | None:
         match expr:
@@ -141,7 +136,6 @@ class Chain:
                 a, b = b, a
             most = a.most * b.most // DECIMAL_ONE
             if b.ones is not None:
-                self._operations += 1
                 made = _Number(a.text, most, times=a.times * b.ones, in_ones=a.in_ones)
                 return made if most < DECIMAL_LIMIT else None
             product = self._step(f"{self._text(a)} * {self._text(b)}", 0)
@@ -175,7 +169,6 @@ class Chain:
     def _step(self, text: str, most: int, *, in_ones: bool = False) -> _Number | None:
         if most >= DECIMAL_LIMIT:
             return None
-        self._operations += 1
         local = self._fresh("n")
         self.lines.append(f"{local} = {text}")
         return _Number(local, most, in_ones=in_ones)

@@ -54,7 +54,7 @@ class Match(Operator):
         self._loose = tuple((left.position(name), right.position(name)) for name in loose)
         added = [name for name in right.vars if name not in left.vars]
         self._pick = picker(right.positions(added))
-        self._residual = residual or (lambda row, other: True)
+        self._residual = residual
         # Columns of which one must be bound on both sides; None where that is sure.
         self._overlap: tuple[tuple[int, int], ...] | None = None
         if mode == "minus" and all(name in ignored for name in keyed):
@@ -123,17 +123,19 @@ class Match(Operator):
         for row, weight in change.items():
             key = left_of(row)
             bucket = rights.get(key, EMPTY)
-            matches = len(bucket)
-            if merges or not by_key:
-                if (made := made + matches) > look:
+            # Of a row that is here already it is known.
+            matches = len(bucket) if by_key else counts.get(row)
+            if bucket and (merges or matches is None):
+                if (made := made + len(bucket)) > look:
                     look = self.budget.check(made, self)
                 matches = 0
                 for other, count in bucket.items():
                     cells = self._agreed(row, other) if loose else row
-                    if cells is not None and residual(cells, other):
-                        matches += count
-                        if merges:
-                            add(out, cells + pick(other), weight * count)
+                    if cells is None or not (residual is None or residual(cells, other)):
+                        continue
+                    matches += count
+                    if merges:
+                        add(out, cells + pick(other), weight * count)
             behind = matched if matches else alone
             if behind is not None:
                 add(out, row + behind, weight)
@@ -144,7 +146,7 @@ class Match(Operator):
             if total:
                 kept[row] = total
                 if not by_key:
-                    counts[row] = matches
+                    counts[row] = matches or 0
                 continue
             del kept[row]
             if not kept:
@@ -173,7 +175,7 @@ class Match(Operator):
                 behind = pick(other)
                 for row, weight in bucket.items():
                     cells = self._agreed(row, other) if loose else row
-                    if cells is None or not residual(cells, other):
+                    if cells is None or not (residual is None or residual(cells, other)):
                         continue
                     if merges:
                         add(out, cells + behind, weight * count)

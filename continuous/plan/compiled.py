@@ -243,11 +243,10 @@ class _Writer:
 
     def _count(self, place: int) -> None:
         """Count the rows of a delta that is there as a whole."""
+        number = f"number{place}" if self._out.in_loop else f"rows_out[{place}]"
+        self._out.line(f"if d{place}: {number} += len(d{place})")
         if self._out.in_loop:
             self._counted.append(place)
-            self._out.line(f"number{place} += len(d{place})")
-        else:
-            self._out.line(f"if d{place}: rows_out[{place}] += len(d{place})")
 
     def _loop(self, place: int, node: PlanNode) -> None:
         """A loop over the rows of one delta: a scan, or what looks at one row at a time, and its chain."""
