@@ -158,11 +158,17 @@ class Emitter:
         self.line(f"{result} = {self.name_of(numeric.ebv, 'ebv')}({local})")
         return result
 
+    def holds(self, expr: Expr, slots: Mapping[str, str]) -> str:
+        """Lines, then the text of what is true where ``expr`` is, and false or None elsewhere."""
+        if isinstance(expr, Call) and _OPERATORS.get(expr.name) in _COMPARISONS:
+            return f"({self._operator(_OPERATORS[expr.name], expr.args, slots)})"
+        return f"{self.truth(expr, slots)} is True"
+
     def _call(self, name: str, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
         if name in ("||", "&&"):
             return self._logic(name, args, slots)
         if name in _OPERATORS:
-            return self._plain(_OPERATORS[name], args, slots)
+            return self._assign(self._operator(_OPERATORS[name], args, slots))
         if name == "BOUND":
             (variable,) = args
             if isinstance(variable, Var) and variable.name in self.known:
@@ -205,21 +211,23 @@ class Emitter:
             raise UnsupportedError(f"the function {text} with {len(args)} arguments", hint=fault)
         return self._guarded(_CASTS.get(iri.value) or partial(oxigraph.ask, text), args, slots)
 
-    def _plain(self, function: Callable[..., Maybe], args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
-        """A call of an operator that takes errors itself."""
+    def _operator(
+        self, function: Callable[..., Maybe], args: tuple[Expr, ...], slots: Mapping[str, str]
+    ) -> str:
+        """The text that computes an operator, which takes errors itself."""
         locals_ = [self.value(arg, slots) for arg in args]
         name = self.name_of(function, function.__name__)
         call = f"{name}({', '.join(locals_)})"
         sign = _COMPARISONS.get(function)
-        if sign is not None:
-            for place, local in enumerate(locals_):
-                number: Any = self.names.get(local)
-                if type(number) in (int, Decimal18) and abs(number) < DECIMAL_ONE:
-                    return self._assign(self._compared(locals_, place, sign, number, call))
-            left, right = locals_
-            exact = self.name_of(_EXACT_KINDS, "exact")
-            call = f"{left} {sign} {right} if type({left}) is type({right}) in {exact} else {call}"
-        return self._assign(call)
+        if sign is None:
+            return call
+        for place, local in enumerate(locals_):
+            number: Any = self.names.get(local)
+            if type(number) in (int, Decimal18) and abs(number) < DECIMAL_ONE:
+                return self._compared(locals_, place, sign, number, call)
+        left, right = locals_
+        exact = self.name_of(_EXACT_KINDS, "exact")
+        return f"{left} {sign} {right} if type({left}) is type({right}) in {exact} else {call}"
 
     def _compared(self, locals_: list[str], place: int, sign: str, number: int, call: str) -> str:
         """A comparison with a known number: decimals, and integers with an integer, without a call."""

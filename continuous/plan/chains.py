@@ -149,7 +149,7 @@ class RowBody:
             operator = node.operator
             if isinstance(operator, linear.Filter):
                 for condition in conditions_of(_only(node)):
-                    out.line(f"if {out.truth(condition, slots)} is not True: continue")
+                    out.line(f"if not {out.holds(condition, slots)}: continue")
                 if place != chain[-1]:
                     out.line(f"rows_out[{place}] += 1")
             elif isinstance(operator, linear.Extend):

@@ -6,7 +6,7 @@ What a window looks for in them is at the same places in all that have the same 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, TypeAlias
 
 Statement: TypeAlias = tuple[str, str, str, str]
@@ -40,17 +40,16 @@ class PredicateList:
 class OneSubject(Sequence[Statement]):
     """Statements of the default graph about one subject: equal to a tuple of them, which is not made."""
 
-    __slots__ = ("objects", "predicates", "subject")
+    __slots__ = ("characters", "objects", "predicates", "subject")
 
-    def __init__(self, subject: str, predicates: PredicateList, objects: tuple[str, ...]) -> None:
+    def __init__(
+        self, subject: str, predicates: PredicateList, objects: tuple[str, ...], characters: int
+    ) -> None:
+        """Make them; ``characters``: how long the terms of all statements are together."""
         self.subject = subject
         self.predicates = predicates
         self.objects = objects
-
-    @property
-    def characters(self) -> int:
-        """How long the terms of all statements are together."""
-        return len(self.subject) * len(self.objects) + self.predicates.characters + len("".join(self.objects))
+        self.characters = characters
 
     def __len__(self) -> int:
         return len(self.objects)
@@ -96,5 +95,6 @@ def gathered(statements: Statements) -> Statements:
         subjects, predicates, objects, graphs = zip(*statements, strict=True)
         known, alone = predicates_of(predicates), subjects.count(subjects[0]) == len(subjects)
         if known is not None and known.distinct and alone and not any(graphs):
-            return OneSubject(subjects[0], known, objects)
+            characters = sum(map(len, chain(subjects, predicates, objects)))
+            return OneSubject(subjects[0], known, objects, characters)
     return tuple(dict.fromkeys(statements))

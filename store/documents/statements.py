@@ -181,7 +181,8 @@ def _of_one_subject(text: str) -> Statements | None:
     if not known.objects(" \n".join([subject, *objects, ""])):
         return None
     if isinstance(predicates, PredicateList):
-        return OneSubject(subject, predicates, objects)
+        # A line has three blanks, a dot and, but for the last one, its end.
+        return OneSubject(subject, predicates, objects, len(text) - 5 * len(parts) + 1)
     return tuple(zip(repeat(subject), predicates, objects, repeat("")))
 
 

@@ -27,7 +27,7 @@ def columns(rows: list[Statement]) -> OneSubject:
     subjects, predicates, found, _ = zip(*rows, strict=True)
     known = predicates_of(predicates)
     assert known is not None
-    return OneSubject(subjects[0], known, found)
+    return OneSubject(subjects[0], known, found, sum(map(len, (*subjects, *predicates, *found))))
 
 
 @given(about_one, st.integers(-7, 7), st.integers(-7, 7))
@@ -47,6 +47,8 @@ def test_columns_are_equal_to_the_tuple_and_read_like_it(rows: list[Statement], 
 def test_what_is_gathered_has_each_statement_once(rows: list[Statement]) -> None:
     found = gathered(tuple(rows))
     assert found == tuple(dict.fromkeys(rows))
+    if isinstance(found, OneSubject):
+        assert found.characters == sum(len(text) for row in rows for text in row)
     alone = {(subject, graph) for subject, _, _, graph in rows} in [{(row[0], "")} for row in rows]
     distinct = len({row[1] for row in rows}) == len(rows) > 1
     assert isinstance(found, OneSubject) is (alone and distinct)
@@ -57,6 +59,7 @@ def test_lines_about_one_subject_are_columns_whatever_came_before(several: list[
     for rows in several:
         read = read_statements(lines_of(rows).strip(), RdfFormat.N_TRIPLES)
         assert read is not None and isinstance(read[0], OneSubject) and read[0] == tuple(rows)
+        assert read[0].characters == sum(len(text) for row in rows for text in row)
 
 
 @pytest.mark.parametrize(
