@@ -26,15 +26,17 @@ class PredicateList:
         begins: each with the space behind it, as a line begins behind its subject.
         characters: how long they are together.
         distinct: none is there twice, so that no two statements are the same.
+        met: how many elements with them were read line by line.
     """
 
-    __slots__ = ("begins", "characters", "distinct", "texts")
+    __slots__ = ("begins", "characters", "distinct", "met", "texts")
 
     def __init__(self, texts: tuple[str, ...]) -> None:
         self.texts = texts
         self.begins = [f"{each} " for each in texts]
         self.characters = sum(map(len, texts))
         self.distinct = len(set(texts)) == len(texts)
+        self.met = 0
 
 
 class OneSubject(Sequence[Statement]):

@@ -17,6 +17,7 @@ from pyoxigraph import Quad, RdfFormat, serialize
 
 from quadrill.store.terms import CANONICAL, XSD_DECIMAL, Term
 
+from .element_shapes import ElementShapes
 from .one_subject import MOST_KNOWN, OneSubject, PredicateList, Statement, Statements, predicates_of
 from .own_lines import own_quads, plain_term
 
@@ -68,6 +69,7 @@ class _Predicates(dict[str, str]):
         self._is_iri = re.compile(_IRI).fullmatch
         # Of IRIs and literals, each with a space and a line break behind it.
         self.objects = re.compile(rf"(?:(?:{_IRI}|{_OBJECT}) \n)++").fullmatch
+        self.shapes = ElementShapes(self._is_iri, _PLAIN, CANONICAL)
         # The predicates of the last statements whose first one it was.
         self.behind: dict[str, PredicateList] = {}
 
@@ -169,11 +171,13 @@ def _of_one_subject(text: str) -> Statements | None:
     subject = text[: text.find(" ")]
     if text[:1] != "<" or not text.startswith(f"{subject} ", text.find("\n") + 1 or len(text)):
         return None
+    known = _predicates()
+    if (found := known.shapes.read(text, subject)) is not None:
+        return found
     text = text.rstrip("\n")
     parts = text[len(subject) + 1 : -2].split(f" .\n{subject} ")
     if text[-2:] != " ." or text.count("\n") >= len(parts):
         return None
-    known = _predicates()
     try:
         predicates, objects = known.columns(parts)
     except KeyError:
@@ -181,6 +185,7 @@ def _of_one_subject(text: str) -> Statements | None:
     if not known.objects(" \n".join([subject, *objects, ""])):
         return None
     if isinstance(predicates, PredicateList):
+        known.shapes.met(predicates, objects)
         # A line has three blanks, a dot and, but for the last one, its end.
         return OneSubject(subject, predicates, objects, len(text) - 5 * len(parts) + 1)
     return tuple(zip(repeat(subject), predicates, objects, repeat("")))

@@ -1,0 +1,131 @@
+"""Elements that look like many before them are read by one expression, and are what they are line by line."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from pyoxigraph import RdfFormat
+
+from quadrill.store.documents import element_shapes, statements
+from quadrill.store.documents.element_shapes import ElementShapes
+from quadrill.store.documents.one_subject import OneSubject, predicates_of
+from quadrill.store.documents.statements import _IRI, _PLAIN, _of_one_subject, _predicates
+from quadrill.store.documents.statements import read_statements as read
+from quadrill.store.terms import CANONICAL
+
+XSD = "http://www.w3.org/2001/XMLSchema#"
+LINE = "<http://e/s> <http://e/{}> {} .\n"
+OBJECTS = {
+    "iri": ["<http://e/o>", "<urn:x>", "<no iri>", "<http://e/\u00e4>", "<relative>", "<http://e/{}>"],
+    "text": ['"kitchen"', '""', '"a b"', '"a\\"b"', '"a\nb"', '"\u00e9"', '"a"@en'],
+    "decimal": [
+        f'"{each}"^^<{XSD}decimal>' for each in ("20.5", "-1", "0", "1.50", "+1", "x", "1." + "1" * 12)
+    ],
+    "integer": [f'"{each}"^^<{XSD}integer>' for each in ("7", "-7", "007", "1" * 30, "")],
+    "time": [f'"{each}"^^<{XSD}dateTime>' for each in ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05+01:00")],
+    "boolean": [f'"{each}"^^<{XSD}boolean>' for each in ("true", "1")],
+    "other": ['"a"@en', '"a"^^<http://e/datatype>', "_:b", f'"1.5"^^<{XSD}float>'],
+}
+
+
+@pytest.fixture(autouse=True)
+def learned_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(element_shapes, "_MET", 3)
+    _predicates.cache_clear()
+
+
+def element(objects: list[str], name: str = "p") -> str:
+    return "".join(LINE.format(f"{name}{place}", each) for place, each in enumerate(objects))
+
+
+def shapes() -> ElementShapes:
+    return ElementShapes(re.compile(_IRI).fullmatch, _PLAIN, CANONICAL)
+
+
+alike = st.lists(st.sampled_from(sorted(OBJECTS)), min_size=2, max_size=4).flatmap(
+    lambda kinds: st.tuples(
+        st.just([OBJECTS[kind][0] for kind in kinds]),
+        st.tuples(*(st.sampled_from(OBJECTS[kind]) for kind in kinds)),
+    )
+)
+
+
+@settings(max_examples=400)
+@example((["<http://e/o>", '"kitchen"'], ("<relative>", '"kitchen"')), 4, "<http://e/s>", "")
+@given(
+    alike,
+    st.integers(0, 4),
+    st.sampled_from(["<http://e/s>", "<http://e/s>", "<relative>", "<http://e/{}>", "<s>"]),
+    st.sampled_from(["", "\n", "\n\n", " ", "x", "\n<http://e/s> <http://e/p9> <http://e/o> ."]),
+)
+def test_an_expression_reads_what_lines_are_read_as(
+    objects: tuple[list[str], tuple[str, ...]], other: int, subject: str, end: str
+) -> None:
+    """Whatever the elements before were like; ``other``: the place of an object that is of another kind."""
+    _predicates.cache_clear()
+    before, now = objects[0], [*objects[1]]
+    if other < len(now):
+        now[other] = OBJECTS["text"][0]
+    text = element(now).rstrip("\n").replace("<http://e/s>", subject) + end
+    expected = _of_one_subject(text)
+    _predicates.cache_clear()
+    for _ in range(3 * element_shapes._MET):
+        _of_one_subject(element(before))
+    found = _of_one_subject(text)
+    assert found == expected
+    if isinstance(expected, OneSubject):
+        assert isinstance(found, OneSubject)
+        assert found.characters == expected.characters and found.predicates is expected.predicates
+
+
+@pytest.mark.parametrize("kind", sorted(OBJECTS))
+def test_elements_of_one_kind_get_an_expression(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for objects of rare kinds."""
+    good = element([OBJECTS[kind][0], "<http://e/o>"], kind)
+    line_by_line: list[str] = []
+    columns = statements._Predicates.columns
+
+    def counted(self: statements._Predicates, parts: list[str]) -> object:
+        line_by_line.append(parts[0])
+        return columns(self, parts)
+
+    monkeypatch.setattr(statements._Predicates, "columns", counted)
+    for _ in range(10):
+        found = read(good, RdfFormat.N_TRIPLES)
+        assert found is not None and isinstance(found[0], OneSubject)
+        assert found[0].objects == (OBJECTS[kind][0], "<http://e/o>")
+    assert len(line_by_line) == (10 if kind == "other" else 3)
+
+
+def test_an_expression_that_does_not_fit_is_given_up() -> None:
+    """Then elements with that first predicate are read line by line for good."""
+    known, subject = shapes(), "<http://e/s>"
+    names = predicates_of(("<http://e/p0>", "<http://e/p1>"))
+    assert names is not None
+    names.met = 0
+    for _ in range(3):
+        assert known.read(element(['"a"', '"b"']), subject) is None
+        known.met(names, ('"a"', '"b"'))
+    for _ in range(50):
+        assert known.read(element(['"a"', '"b"']), subject) == tuple(
+            ("<http://e/s>", f"<http://e/p{place}>", each, "") for place, each in enumerate(['"a"', '"b"'])
+        )
+        assert known.read(element(["<http://e/o>", '"b"']), subject) is None
+    for _ in range(200):
+        assert known.read(element(["<http://e/o>", '"b"']), subject) is None
+        known.met(names, ('"a"', '"b"'))
+    assert known.read(element(['"a"', '"b"']), subject) is None
+
+
+def test_expressions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(element_shapes, "_MOST", 5)
+    monkeypatch.setattr(element_shapes, "_MET", 1)
+    known = shapes()
+    for number in range(40):
+        names = predicates_of((f"<http://e/{number}>", "<http://e/q>"))
+        assert names is not None
+        known.met(names, ('"a"', '"b"'))
+        assert len(known._known) <= 5
