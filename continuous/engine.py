@@ -26,7 +26,7 @@ from quadrill.store.registry import Registry
 
 from .clock import Clock
 from .errors import EngineStoppedError
-from .expressions.compile import require_sound_jit
+from .expressions.interpreter import require_sound_jit
 from .language.registration import Registration
 from .lifecycle.lifecycle import QueryLifecycle
 from .lifecycle.parts import EngineParts, MakeEvaluator

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
+from quadrill.store.dictionary import TermDictionary
+
 from .algebra.nodes import Term
 from .errors import BudgetError
 
@@ -161,3 +163,22 @@ class Budget:
 
 UNLIMITED = Budget(Limits())
 """The budget of operators that nobody has given one."""
+
+
+class Pins:
+    """Ids that one owner pins, to be let go together."""
+
+    def __init__(self, terms: TermDictionary) -> None:
+        self._terms = terms
+        self._ids: list[int] = []
+
+    def pin(self, term_ids: Iterable[int]) -> None:
+        """Pin ids in the dictionary until `release`."""
+        pinned = list(term_ids)
+        self._ids += pinned
+        self._terms.pin(pinned)
+
+    def release(self) -> None:
+        """Undo every pin; a second call does nothing."""
+        pinned, self._ids = self._ids, []
+        self._terms.unpin(pinned)

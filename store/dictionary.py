@@ -36,6 +36,12 @@ _DECIMAL_ENDS = [10 ** (16 + scale) for scale in range(_SCALE_MOST + 1)]
 # What a number of each scale is times to be one of whole 10^-18.
 DECIMAL_UNITS: list[int] = [10 ** (_SCALE_MOST - scale) for scale in range(_SCALE_MOST + 1)]
 
+# `inline_decimal` as source text: a test of an id, which binds ``bits``, and the value of one that passes.
+INLINE_DECIMAL = (
+    "({bits} := ~({term_id})) > 0 and {bits} & 31 == 1",
+    "({bits} >> 11 ^ -({bits} >> 10 & 1)) * UNITS[{bits} >> 5 & 31]",
+)
+
 _PASSING, _PARTS = 5, 8
 """So many negative ids, as a part of what makes a sweep due, are remembered; such a part goes at once."""
 _INTEGER, _DECIMAL, _BOOLEAN, _STRING = range(4)
@@ -43,12 +49,10 @@ _STRING_BYTES = 6
 _LONG = -(1 << 30)
 """Numbers with ids below it seldom come again: it is cheaper to make them anew than to forget them."""
 
-_XSD = "http://www.w3.org/2001/XMLSchema#"
-XSD_INTEGER, XSD_DECIMAL = _XSD + "integer", _XSD + "decimal"
-XSD_BOOLEAN, XSD_STRING = _XSD + "boolean", _XSD + "string"
+_KINDS = ("integer", "decimal", "boolean", "string")
+XSD_INTEGER, XSD_DECIMAL, XSD_BOOLEAN, XSD_STRING = (f"http://www.w3.org/2001/XMLSchema#{x}" for x in _KINDS)
 _INTEGER_END, _DECIMAL_END = (f'"^^<{each}>' for each in (XSD_INTEGER, XSD_DECIMAL))
 _IS_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,18})?").fullmatch
-_NODES = {each: NamedNode(each) for each in (XSD_INTEGER, XSD_DECIMAL, XSD_BOOLEAN, XSD_STRING)}
 
 
 class _TermsById(dict[int, Term]):
@@ -275,25 +279,6 @@ class TermDictionary:
             self.terms.clear()
 
 
-class Pins:
-    """Ids that one owner pins, to be let go together."""
-
-    def __init__(self, terms: TermDictionary) -> None:
-        self._terms = terms
-        self._ids: list[int] = []
-
-    def pin(self, term_ids: Iterable[int]) -> None:
-        """Pin ids in the dictionary until `release`."""
-        pinned = list(term_ids)
-        self._ids += pinned
-        self._terms.pin(pinned)
-
-    def release(self) -> None:
-        """Undo every pin; a second call does nothing."""
-        pinned, self._ids = self._ids, []
-        self._terms.unpin(pinned)
-
-
 class _IdsByTerm(dict[Term, int]):
     """Ids of terms that are remembered as such; a term that is missing is entered."""
 
@@ -376,10 +361,8 @@ def integer_id(value: int) -> int:
 
 
 def _integer_id(text: str) -> int:
-    if len(text) > 19:
-        return 0
     try:
-        value = int(text)
+        value = int(text) if len(text) < 20 else _MOST + 1
     except ValueError:
         return 0
     return integer_id(value) if str(value) == text else 0
@@ -403,16 +386,6 @@ def inline_decimal(term_id: int) -> int | None:
     bits >>= TYPE_BITS
     folded = bits >> _SCALE_BITS
     return (folded >> 1 ^ -(folded & 1)) * DECIMAL_UNITS[bits & _SCALE_MASK]
-
-
-def inline_decimal_source(term_id: str, bits: str) -> tuple[str, str]:
-    """`inline_decimal` as source text: whether an id has a decimal inside, then the value of one that has.
-
-    The test binds the local ``bits``; ``UNITS`` are `DECIMAL_UNITS`.
-    """
-    at = TYPE_BITS + _SCALE_BITS
-    number = f"({bits} >> {at + 1} ^ -({bits} >> {at} & 1)) * UNITS[{bits} >> {TYPE_BITS} & {_SCALE_MASK}]"
-    return f"({bits} := ~({term_id})) > 0 and {bits} & {_TYPE_MASK} == {_DECIMAL}", number
 
 
 def inline_integer(term_id: int) -> int | None:
@@ -457,6 +430,11 @@ def _unfold(value: int) -> int:
     return value >> 1 if not value & 1 else -((value + 1) >> 1)
 
 
-_OF_TEXT = (_integer_id, _decimal_id, _boolean_id, _string_id)
-_INLINE = dict(zip((XSD_INTEGER, XSD_DECIMAL, XSD_BOOLEAN, XSD_STRING), _OF_TEXT, strict=True))
+_INLINE = {
+    XSD_INTEGER: _integer_id,
+    XSD_DECIMAL: _decimal_id,
+    XSD_BOOLEAN: _boolean_id,
+    XSD_STRING: _string_id,
+}
+_NODES = {datatype: NamedNode(datatype) for datatype in _INLINE}
 _INLINE_WRITTEN = {f"{datatype}>": inline for datatype, inline in _INLINE.items()}

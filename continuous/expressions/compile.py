@@ -7,7 +7,6 @@ becomes one local variable that holds a value or None (the error of section 17.2
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.dictionary import inline_decimal_source
+from quadrill.store.dictionary import INLINE_DECIMAL
 from quadrill.store.errors import UnsupportedError
 
 from ..algebra.nodes import Call, Constant, Exists, Expr, FunctionCall, Var
@@ -132,7 +131,8 @@ class Emitter:
         for variable, local in chain.variables.items():
             slot = slots.get(variable)
             if slot and variable not in known:
-                test, number = inline_decimal_source(slot, self.fresh("b"))
+                inside = {"term_id": slot, "bits": self.fresh("b")}
+                test, number = (text.format_map(inside) for text in INLINE_DECIMAL)
                 tests.append(f"{test} and -SMALL < ({local} := {number}) < SMALL")
                 otherwise.append(f"    {local} = values[{slot}]")
             else:
@@ -438,21 +438,3 @@ _COMPARISONS: dict[Callable[..., Maybe], str] = {
 """What gives the same as these for two numbers of one exact kind."""
 _EXACT_KINDS = frozenset((int, Decimal18))
 _BOOLEAN = frozenset({"=", "!=", "<", "<=", ">", ">=", "||", "&&", "!", "BOUND", "IN", "NOT IN"})
-
-
-def require_sound_jit(version: tuple[object, ...] = sys.version_info, jit: Any = None) -> None:
-    """Refuse the experimental compiler of CPython 3.14: it makes answers of queries wrong.
-
-    What it compiled for one function serves every other that has the same code, and reads the globals of the
-    first: those of two queries or engines, by `_compiled`. ``jit`` is what tells of it, by default Python's.
-
-    Raises:
-        UnsupportedError: it is on.
-    """
-    jit = jit or getattr(sys, "_jit", None)
-    if version[:2] == (3, 14) and jit is not None and jit.is_enabled():
-        raise UnsupportedError(
-            "the experimental JIT compiler of CPython 3.14",
-            "continuous queries lose rows under the experimental JIT compiler of CPython 3.14",
-            hint="start without it: PYTHON_JIT=0",
-        )

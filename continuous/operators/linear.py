@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from pyoxigraph import NamedNode, Triple
 
-from quadrill.store.dictionary import Pins, TermDictionary
+from quadrill.store.dictionary import TermDictionary
 
 from ..algebra.nodes import TermPattern, TripleTerm, Var
 from ..algebra.variables import term_variables
 from ..expressions.compile import Condition
-from ..rows import EMPTY, UNLIMITED, Delta, IdRow, Schema, add
+from ..rows import EMPTY, UNLIMITED, Delta, IdRow, Pins, Schema, add
 
 
 class Operator:

@@ -8,7 +8,7 @@ from itertools import count
 
 from pyoxigraph import BlankNode, NamedNode
 
-from quadrill.store.dictionary import Pins, TermDictionary
+from quadrill.store.dictionary import TermDictionary
 from quadrill.store.terms import Term
 
 from ..algebra.nodes import MERGED, Call, Expr, Table, Values, Var
@@ -24,7 +24,7 @@ from ..operators.join import Join
 from ..operators.matching import Match
 from ..operators.ordering import SortKey, TopK
 from ..operators.thresholds import Bound, Relation
-from ..rows import Delta, IdRow, Schema, add
+from ..rows import Delta, IdRow, Pins, Schema, add
 from .plan import CLOCK_KEY, PlanNode, SourceKey, source_key
 
 TRIPLE = ("s", "p", "o")

@@ -9,8 +9,6 @@ from operator import itemgetter
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.dictionary import Pins
-
 from ..algebra.nodes import Algebra
 from ..algebra.query import ContinuousQuery
 from ..algebra.volatile import GREATEST
@@ -21,7 +19,7 @@ from ..expressions.oxigraph import canonical
 from ..operators.join import Join
 from ..operators.matching import Match
 from ..operators.ordering import TopK
-from ..rows import Budget, Delta, IdRow, Solution, merge
+from ..rows import Budget, Delta, IdRow, Pins, Solution, merge
 from ..static.lookup import Lookup
 from ..static.shared_rows import SharedArrangement
 from ..static.static_evaluator import EvaluationOptions

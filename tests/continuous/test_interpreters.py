@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quadrill.continuous.expressions.compile import require_sound_jit
+from quadrill.continuous.expressions.interpreter import require_sound_jit
 from quadrill.store.errors import UnsupportedError
 
 ON, OFF = (SimpleNamespace(is_enabled=lambda on=on: on) for on in (True, False))

@@ -226,14 +226,15 @@ def test_numbers_with_long_ids_are_not_remembered(term: Literal, remembered: boo
 @given(st.integers(-(2**60), 2**60), st.integers(0, 20))
 def test_source_text_tells_the_decimals_of_ids(mantissa: int, scale: int) -> None:
     """Whatever an id is: that of a decimal, of another literal, or an entry."""
-    test, number = dictionary.inline_decimal_source("term_id", "bits")
+    inside = {"term_id": "term_id", "bits": "bits"}
+    test, number = (text.format_map(inside) for text in dictionary.INLINE_DECIMAL)
     names = {"UNITS": dictionary.DECIMAL_UNITS}
     text = format(Decimal(mantissa).scaleb(-scale), "f")
     for term_id in (
         decimal_id(mantissa, scale),
         inline_id(Literal(text[:6])),
         inline_id(typed("7", "integer")),
-        mantissa,
+        abs(mantissa) + 1,
     ):
         found = eval(f"{number} if {test} else None", names | {"term_id": term_id})
         assert found == (inline_decimal(term_id) if term_id < 0 else None)

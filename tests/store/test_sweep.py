@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from pyoxigraph import Literal, NamedNode
 
-from quadrill.store.dictionary import Pins, TermDictionary
+from quadrill.continuous.rows import Pins
+from quadrill.store.dictionary import TermDictionary
 from quadrill.store.sweep import SweepPace
 from quadrill.store.terms import Term
 

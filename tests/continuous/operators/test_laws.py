@@ -37,8 +37,8 @@ from quadrill.continuous.operators.linear import (
 from quadrill.continuous.operators.matching import Match, Mode
 from quadrill.continuous.operators.ordering import TopK
 from quadrill.continuous.operators.star import Star
-from quadrill.continuous.rows import Delta, IdRow, Schema, add
-from quadrill.store.dictionary import Pins, TermDictionary
+from quadrill.continuous.rows import Delta, IdRow, Pins, Schema, add
+from quadrill.store.dictionary import TermDictionary
 from tests.examples import examples
 
 from .laws import bags, histories, obeys_its_law, rows, sets, weighted, z_sets
