@@ -22,7 +22,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 from quadrill.store.documents.one_subject import MOST_KNOWN, PredicateList
 
@@ -112,21 +113,24 @@ class LoopWindow:
     star: tuple[int, Star] | None
 
 
-class _Picks(dict[PredicateList | None, Sequence[int]]):
-    """By the predicates of an element: the places of a star's objects; () where it is no row by itself."""
+Pick: TypeAlias = Callable[[list[int]], tuple[int, ...]]
+
+
+class _Picks(dict[PredicateList | None, Pick | None]):
+    """By the predicates of an element: what gives a star's objects; None where it is no row by itself."""
 
     def __init__(self, coder: ElementCoder, star: Star, wanted: Predicates) -> None:
-        super().__init__({None: ()})
+        super().__init__({None: None})
         self._coder, self._star, self._wanted = coder, star, wanted or ()
 
-    def __missing__(self, predicates: PredicateList | None) -> Sequence[int]:
+    def __missing__(self, predicates: PredicateList | None) -> Pick | None:
         if len(self) >= MOST_KNOWN:
             self.clear()
-        asked = self._coder.places(predicates) if predicates is not None else ()
-        mine = [(each, place) for place, each in asked or () if each in self._wanted]
+        asked = self._coder.places(predicates) if predicates is not None else None
+        mine = [(each, place) for place, each in enumerate(asked[1] if asked else ()) if each in self._wanted]
         by, places = dict(mine), self._star.places
-        whole = len(mine) == len(by) == len(places) and by.keys() == places.keys()
-        found = self[predicates] = [by[each] for each in places] if whole else ()
+        whole = len(mine) == len(by) == len(places) > 1 and by.keys() == places.keys()
+        found = self[predicates] = itemgetter(*[by[each] for each in places]) if whole else None
         return found
 
 
@@ -317,7 +321,7 @@ class RunLoop:
         if window.star is not None:
             out.line(f"if known is not None and count{number}.get(known[3]) is known[1]:")
             out.line(f"    del count{number}[known[3]]")
-            out.line(f"    size{number} -= len(known[1])")
+            out.line(f"    size{number} -= known[1].number")
             out.line(f"    rows{number}[(known[3], *entries{number}.pop(known[3]))] = -1")
             self._otherwise(out, number, "remove")
             return
@@ -374,11 +378,12 @@ class RunLoop:
         """What enters with an element becomes an entry of a star and a row, or changes of the window."""
         picks = out.name_of(_Picks(self.state.terms.coder, star, window.wanted), "picks")
         out.line("_, keys, _, subject, predicates = element.encoded")
-        out.line(f"places = {picks}[predicates]")
-        out.line(f"if places and subject not in entries{number} and not live{number}.changes:")
+        out.line(f"pick = {picks}[predicates]")
+        out.line(f"if pick is not None and subject not in entries{number} and not live{number}.changes:")
         out.line(f"    count{number}[subject] = keys")
-        out.line(f"    size{number} += len(keys)")
-        out.line(f"    entries{number}[subject] = objects = [keys[each][2] for each in places]")
+        out.line(f"    size{number} += keys.number")
+        out.line("    objects = pick(keys.objects)")
+        out.line(f"    entries{number}[subject] = [*objects]")
         out.line("    row = (subject, *objects)")
         out.line(f"    if row in rows{number}: del rows{number}[row]")
         out.line(f"    else: rows{number}[row] = 1")

@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeAlias
 from weakref import WeakSet
 
 from pyoxigraph import DefaultGraph, Quad
@@ -26,9 +26,11 @@ from ..expressions.values import OrderKeys, ValueTable
 from ..inputs import Element
 from ..rows import EMPTY, Delta, IdRow, add
 from .live import ContentSnapshot
-from .taken import NOTHING, Keys, Predicates, Taken
+from .taken import NOTHING, ColumnKeys, Keys, Predicates, Taken
 
 _EVERY = (None,)
+Places: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+_UNKNOWN: Places = ((), ())
 LEVELS = 2
 """Levels of keepers."""
 
@@ -54,7 +56,7 @@ class ElementCoder:
         self._wanted: Counter[int | None] = Counter([self.reifies])
         # The same predicates as elements have them; their queries pin them.
         self._texts = {str(REIFIES): self.reifies}
-        self._places: dict[PredicateList, list[tuple[int, int]] | None] = {}
+        self._places: dict[PredicateList, Places | None] = {}
 
     def want(self, predicates: Predicates) -> None:
         """A query asks for these predicates."""
@@ -78,14 +80,15 @@ class ElementCoder:
                     self._texts = {text: each for text, each in self._texts.items() if each != predicate}
                     self._places = {}
 
-    def places(self, predicates: PredicateList) -> Sequence[tuple[int, int]] | None:
+    def places(self, predicates: PredicateList) -> Places | None:
         """The places of those that somebody asks for, and their ids; None for reifiers, and where all are."""
         known = self._places
-        found = known.get(predicates, ())
-        if found == ():
+        found = known.get(predicates, _UNKNOWN)
+        if found is _UNKNOWN:
             texts = self._texts
-            found = [(at, texts[text]) for at, text in enumerate(predicates.texts) if text in texts]
-            if None in self._wanted or any(predicate_id == self.reifies for _, predicate_id in found):
+            places = tuple([at for at, text in enumerate(predicates.texts) if text in texts])
+            found = places, tuple([texts[predicates.texts[at]] for at in places])
+            if None in self._wanted or self.reifies in found[1]:
                 found = None
             if len(known) >= MOST_KNOWN:
                 known.clear()
@@ -134,11 +137,11 @@ class ElementCoder:
             keys: list[IdRow | None]
             statements = element.statements
             if type(statements) is OneSubject and (asked := self.places(statements.predicates)) is not None:
-                objects, subject_id = statements.objects, ids[statements.subject] if asked else 0
-                keys = [None] * len(objects)
-                for at, asked_id in asked:
-                    keys[at] = subject_id, asked_id, ids[objects[at]]
-                element.encoded = stamp, tuple(keys), True, subject_id, statements.predicates
+                objects, (places, predicate_ids) = statements.objects, asked
+                subject_id = ids[statements.subject] if places else 0
+                object_ids = [ids[objects[at]] for at in places]
+                columns = ColumnKeys(subject_id, predicate_ids, object_ids, len(objects))
+                element.encoded = stamp, columns, True, subject_id, statements.predicates
                 continue
             keys, plain, last, subject_id, subjects = [], True, "", 0, 0
             for subject, predicate, object_, graph in statements:

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator
+from itertools import repeat
+from typing import NamedTuple, Protocol, TypeAlias
 
 from pyoxigraph import NamedNode
 
 from ..rows import EMPTY, Delta, IdRow
 
-Keys = tuple[IdRow | None, ...]
+
+class ColumnKeys:
+    """The keys of an element's statements about one subject, made when they are read.
+
+    Those of statements that nobody asks for are left out; ``number`` counts all.
+    """
+
+    __slots__ = ("number", "objects", "predicates", "subject")
+
+    def __init__(self, subject: int, predicates: tuple[int, ...], objects: list[int], number: int) -> None:
+        self.subject = subject
+        self.predicates = predicates
+        self.objects = objects
+        self.number = number
+
+    def __len__(self) -> int:
+        return self.number
+
+    def __iter__(self) -> Iterator[IdRow]:
+        return zip(repeat(self.subject), self.predicates, self.objects)
+
+
+Keys: TypeAlias = tuple[IdRow | None, ...] | ColumnKeys
+"""The keys of an element; None for a statement that nobody asks for. As long as it has statements."""
 WindowKey = tuple[NamedNode, NamedNode | None]
 """A window and, where its stream is a variable, one of its streams."""
 Predicates = frozenset[int] | None
