@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 from pyoxigraph import Quad
 
-from quadrill.store.documents.one_subject import PredicateList, Statements
+from quadrill.store.documents.one_subject import Statements
 from quadrill.store.documents.statements import quads_of, statements_of
 
 NEVER = -(1 << 62)
@@ -28,12 +28,12 @@ class Element:
     statements: Statements
     event_time: int
     seq: int
-    encoded: tuple[object, Any, bool, int, PredicateList | None] | None = field(
+    encoded: tuple[object, Any, bool, int, Any] | None = field(
         default=None, init=False, repr=False, compare=False
     )
     """The quads as whoever encoded them last remembers them; before that a stamp that says how long it holds,
-    behind it whether all are in the default graph, their one subject (0 for several and none), and their
-    predicates where they are columns."""
+    behind it whether all are in the default graph, their one subject (0 for several and none), and which
+    columns they are (`windows.taken`), None where they are none."""
     _quads: tuple[Quad, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod

@@ -25,7 +25,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from quadrill.store.documents.one_subject import MOST_KNOWN, PredicateList
+from quadrill.store.documents.one_subject import MOST_KNOWN
 
 from ..errors import BudgetError
 from ..expressions.compile import Emitter
@@ -34,10 +34,10 @@ from ..output.current import Emission
 from ..output.emission import EmissionCounts, Event, SelectEmission
 from ..rows import Delta
 from ..windows.counting import TriplesWindow
-from ..windows.encoded import ElementCoder, EncodedContent
+from ..windows.encoded import EncodedContent
 from ..windows.operator import AllWindow, RangeWindow
 from ..windows.query_streams import Transaction
-from ..windows.taken import Predicates
+from ..windows.taken import Columns, Predicates
 from ..windows.timeline import QueryTimeline
 from .plan import SourceKey
 from .plan_state import PlanState
@@ -116,21 +116,21 @@ class LoopWindow:
 Pick: TypeAlias = Callable[[list[int]], tuple[int, ...]]
 
 
-class _Picks(dict[PredicateList | None, Pick | None]):
-    """By the predicates of an element: what gives a star's objects; None where it is no row by itself."""
+class _Picks(dict[Columns | None, Pick | None]):
+    """By the columns of an element: what gives a star's objects; None where it is no row by itself."""
 
-    def __init__(self, coder: ElementCoder, star: Star, wanted: Predicates) -> None:
+    def __init__(self, star: Star, wanted: Predicates) -> None:
         super().__init__({None: None})
-        self._coder, self._star, self._wanted = coder, star, wanted or ()
+        self._star, self._wanted = star, wanted or ()
 
-    def __missing__(self, predicates: PredicateList | None) -> Pick | None:
+    def __missing__(self, columns: Columns) -> Pick | None:
         if len(self) >= MOST_KNOWN:
             self.clear()
-        asked = self._coder.places(predicates) if predicates is not None else None
-        mine = [(each, place) for place, each in enumerate(asked[1] if asked else ()) if each in self._wanted]
+            self[None] = None
+        mine = [(each, place) for place, each in enumerate(columns.predicates) if each in self._wanted]
         by, places = dict(mine), self._star.places
         whole = len(mine) == len(by) == len(places) > 1 and by.keys() == places.keys()
-        found = self[predicates] = itemgetter(*[by[each] for each in places]) if whole else None
+        found = self[columns] = itemgetter(*[by[each] for each in places]) if whole else None
         return found
 
 
@@ -376,9 +376,9 @@ class RunLoop:
 
     def _enter_star(self, out: Emitter, number: int, window: LoopWindow, star: Star) -> None:
         """What enters with an element becomes an entry of a star and a row, or changes of the window."""
-        picks = out.name_of(_Picks(self.state.terms.coder, star, window.wanted), "picks")
-        out.line("_, keys, _, subject, predicates = element.encoded")
-        out.line(f"pick = {picks}[predicates]")
+        picks = out.name_of(_Picks(star, window.wanted), "picks")
+        out.line("_, keys, _, subject, columns = element.encoded")
+        out.line(f"pick = {picks}[columns]")
         out.line(f"if pick is not None and subject not in entries{number} and not live{number}.changes:")
         out.line(f"    count{number}[subject] = keys")
         out.line(f"    size{number} += keys.number")

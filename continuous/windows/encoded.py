@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Protocol, Self, TypeAlias
+from typing import Protocol, Self
 from weakref import WeakSet
 
 from pyoxigraph import DefaultGraph, Quad
@@ -26,11 +26,10 @@ from ..expressions.values import OrderKeys, ValueTable
 from ..inputs import Element
 from ..rows import EMPTY, Delta, IdRow, add
 from .live import ContentSnapshot
-from .taken import NOTHING, ColumnKeys, Keys, Predicates, Taken
+from .taken import NOTHING, ColumnKeys, Columns, Keys, Predicates, Taken
 
 _EVERY = (None,)
-Places: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
-_UNKNOWN: Places = ((), ())
+_UNKNOWN = Columns((), ())
 LEVELS = 2
 """Levels of keepers."""
 
@@ -56,7 +55,7 @@ class ElementCoder:
         self._wanted: Counter[int | None] = Counter([self.reifies])
         # The same predicates as elements have them; their queries pin them.
         self._texts = {str(REIFIES): self.reifies}
-        self._places: dict[PredicateList, Places | None] = {}
+        self._columns: dict[PredicateList, Columns | None] = {}
 
     def want(self, predicates: Predicates) -> None:
         """A query asks for these predicates."""
@@ -67,7 +66,7 @@ class ElementCoder:
             if new:
                 texts = {str(self.terms.terms[each]): each for each in predicates or ()}
                 self._texts = self._texts | texts
-                self._places = {}
+                self._columns = {}
                 self.renew()
 
     def unwant(self, predicates: Predicates) -> None:
@@ -78,17 +77,17 @@ class ElementCoder:
                 if not self._wanted[predicate]:
                     del self._wanted[predicate]
                     self._texts = {text: each for text, each in self._texts.items() if each != predicate}
-                    self._places = {}
+                    self._columns = {}
 
-    def places(self, predicates: PredicateList) -> Places | None:
-        """The places of those that somebody asks for, and their ids; None for reifiers, and where all are."""
-        known = self._places
+    def _asked(self, predicates: PredicateList) -> Columns | None:
+        """Those that somebody asks for now; None for reifiers, and where all are."""
+        known = self._columns
         found = known.get(predicates, _UNKNOWN)
         if found is _UNKNOWN:
             texts = self._texts
             places = tuple([at for at, text in enumerate(predicates.texts) if text in texts])
-            found = places, tuple([texts[predicates.texts[at]] for at in places])
-            if None in self._wanted or self.reifies in found[1]:
+            found = Columns(places, tuple([texts[predicates.texts[at]] for at in places]))
+            if None in self._wanted or self.reifies in found.predicates:
                 found = None
             if len(known) >= MOST_KNOWN:
                 known.clear()
@@ -136,12 +135,11 @@ class ElementCoder:
                 return place
             keys: list[IdRow | None]
             statements = element.statements
-            if type(statements) is OneSubject and (asked := self.places(statements.predicates)) is not None:
-                objects, (places, predicate_ids) = statements.objects, asked
-                subject_id = ids[statements.subject] if places else 0
-                object_ids = [ids[objects[at]] for at in places]
-                columns = ColumnKeys(subject_id, predicate_ids, object_ids, len(objects))
-                element.encoded = stamp, columns, True, subject_id, statements.predicates
+            if type(statements) is OneSubject and (asked := self._asked(statements.predicates)) is not None:
+                objects, subject_id = statements.objects, ids[statements.subject] if asked.places else 0
+                object_ids = [ids[objects[at]] for at in asked.places]
+                columns = ColumnKeys(subject_id, asked, object_ids, len(objects))
+                element.encoded = stamp, columns, True, subject_id, asked
                 continue
             keys, plain, last, subject_id, subjects = [], True, "", 0, 0
             for subject, predicate, object_, graph in statements:

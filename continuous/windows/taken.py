@@ -11,17 +11,27 @@ from pyoxigraph import NamedNode
 from ..rows import EMPTY, Delta, IdRow
 
 
+class Columns:
+    """Which predicates of statements somebody asks for: their places and ids; equal only to itself."""
+
+    __slots__ = ("places", "predicates")
+
+    def __init__(self, places: tuple[int, ...], predicates: tuple[int, ...]) -> None:
+        self.places = places
+        self.predicates = predicates
+
+
 class ColumnKeys:
     """The keys of an element's statements about one subject, made when they are read.
 
-    Those of statements that nobody asks for are left out; ``number`` counts all.
+    Those of statements that nobody asked for when it was encoded are left out; ``number`` counts all.
     """
 
-    __slots__ = ("number", "objects", "predicates", "subject")
+    __slots__ = ("columns", "number", "objects", "subject")
 
-    def __init__(self, subject: int, predicates: tuple[int, ...], objects: list[int], number: int) -> None:
+    def __init__(self, subject: int, columns: Columns, objects: list[int], number: int) -> None:
         self.subject = subject
-        self.predicates = predicates
+        self.columns = columns
         self.objects = objects
         self.number = number
 
@@ -29,7 +39,7 @@ class ColumnKeys:
         return self.number
 
     def __iter__(self) -> Iterator[IdRow]:
-        return zip(repeat(self.subject), self.predicates, self.objects)
+        return zip(repeat(self.subject), self.columns.predicates, self.objects)
 
 
 Keys: TypeAlias = tuple[IdRow | None, ...] | ColumnKeys

@@ -7,7 +7,7 @@ such elements were read line by line, all lines of the next are read by one expr
     \1 <p2> ("text") .
 
 What it reads is what is read line by line, half as fast; what it does not fit goes that way. It is made from
-patterns that are quickly compiled, a millisecond or two in all: IRIs are looked at afterwards.
+patterns that are quickly compiled, a millisecond for ten lines: IRIs are looked at afterwards.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from .one_subject import OneSubject, PredicateList
 
 _MET = 200
 """So many elements with a list of predicates were read when an expression is made for them."""
-_MOST = 256
+_AGAIN = 64
+"""So many times as many, when one for other elements was given up."""
+_MOST = 64
+_MOST_OBJECTS = 32
+"""Elements with more have none: it would be large and take long to make."""
 _MISSED = 4
 """An element that does not fit counts for so many that do."""
 _MOST_MISSED = 400
@@ -78,8 +82,10 @@ class ElementShapes:
     def met(self, predicates: PredicateList, objects: tuple[str, ...]) -> None:
         """An element was read line by line; its objects are of the kinds that the next have, too."""
         predicates.met += 1
-        first = predicates.texts[0]
-        if predicates.met % _MET or first in self._known:
+        first, due = predicates.texts[0], _MET
+        if first in self._known:
+            due = _MET * _AGAIN
+        if predicates.met % due or self._known.get(first) is not None or len(objects) > _MOST_OBJECTS:
             return
         kinds = [self._kind(each) for each in objects]
         if None not in kinds:

@@ -5,6 +5,7 @@ A query with a limit of memory is looked at after each instant, so it is the twi
 
 from __future__ import annotations
 
+import gc
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -90,11 +91,20 @@ class Place:
     there: bool
 
 
+@dataclass(frozen=True)
+class Beside:
+    """Another query asks for a predicate, or does so no longer."""
+
+    predicate: str
+    there: bool
+
+
 inputs = st.lists(
     st.one_of(
         st.builds(Push, st.sampled_from([S, S, T]), st.lists(elements, min_size=1, max_size=12)),
         st.builds(Beat, st.sampled_from([S, T]), st.integers(0, 6)),
         st.builds(Place, st.sampled_from("abc"), st.booleans()),
+        st.builds(Beside, st.sampled_from(["noted", "felt"]), st.booleans()),
     ),
     min_size=1,
     max_size=12,
@@ -121,7 +131,7 @@ def push_steps(b: Bench, push: Push, time: int, *, named: bool) -> int:
     return time
 
 
-def play(b: Bench, events: list[Push | Beat | Place], *, named: bool) -> None:
+def play(b: Bench, events: list[Push | Beat | Place | Beside], *, named: bool) -> None:
     """Time goes on by the steps of elements; each stream is a little behind the other now and then."""
     time = 0
     for event in events:
@@ -134,7 +144,19 @@ def play(b: Bench, events: list[Push | Beat | Place], *, named: bool) -> None:
             case Place(name, there):
                 verb = "INSERT" if there else "DELETE"
                 b.store.update(f"{verb} DATA {{ <{E}{name}> <{E}in> <{E}room> }}")
+            case Beside(predicate, there):
+                ask_beside(b, predicate, there=there)
         same(b)
+
+
+def ask_beside(b: Bench, predicate: str, *, there: bool) -> None:
+    """Register a query that asks for a predicate, or drop it and let all of it go."""
+    asked = b.engine.parts.catalogue.find(predicate) is not None
+    if there and not asked:
+        b.register(predicate, f"SELECT ?x ?v {{ STREAM :s [RANGE 4ms] {{ ?x :{predicate} ?v }} }}")
+    elif asked and not there:
+        b.engine.drop(predicate)
+        gc.collect()
 
 
 def same(b: Bench) -> None:
@@ -184,7 +206,7 @@ def ran(b: Bench) -> bool:
 @settings(max_examples=12, deadline=None)
 @given(events=inputs, named=st.booleans())
 def test_runs_say_what_single_instants_say(
-    kind: str, output: str, events: list[Push | Beat | Place], named: bool
+    kind: str, output: str, events: list[Push | Beat | Place | Beside], named: bool
 ) -> None:
     with bench() as b:
         register(b, kind, output=output)
@@ -194,7 +216,7 @@ def test_runs_say_what_single_instants_say(
 @settings(max_examples=30, deadline=None)
 @given(kind=st.sampled_from(list(QUERIES)), events=inputs, ids=st.sampled_from([1, 4, 20]))
 def test_terms_that_are_forgotten_between_runs_change_nothing(
-    kind: str, events: list[Push | Beat | Place], ids: int
+    kind: str, events: list[Push | Beat | Place | Beside], ids: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         sweep_always(patch, ids)
@@ -250,6 +272,24 @@ def test_elements_that_are_alone_with_their_subject_are_counted_when_somebody_as
         assert not held.alone
         b.engine.push(S, line(9, [("c", "seen", 1)], named=False).encode(), "application/x-ndjson")
         same(b)
+
+
+@pytest.mark.parametrize("order", [(True, False), (False, True), (True, False, True)])
+@pytest.mark.parametrize("kind", ["star", "stars", "newest", "all stars"])
+def test_queries_beside_a_star_come_and_go(kind: str, order: tuple[bool, ...]) -> None:
+    """They ask for a predicate in front of its own, so that its own are at other places."""
+    with bench() as b:
+        if not order[0]:
+            ask_beside(b, "noted", there=True)
+        register(b, kind)
+        for turn, there in enumerate((*order, order[-1])):
+            for at in range(20):
+                report = [(f"x{at % 9}", "noted", 3), (f"x{at % 9}", "seen", 1), (f"x{at % 9}", "felt", 2)]
+                given = line(turn * 20 + at, report, named=False)
+                b.engine.push(S, given.encode(), "application/x-ndjson")
+                same(b)
+            ask_beside(b, "noted", there=there)
+        assert ran(b)
 
 
 def test_joins_loop_over_the_triples_of_windows() -> None:

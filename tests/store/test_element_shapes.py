@@ -101,7 +101,7 @@ def test_elements_of_one_kind_get_an_expression(kind: str, monkeypatch: pytest.M
 
 
 def test_an_expression_that_does_not_fit_is_given_up() -> None:
-    """Then elements with that first predicate are read line by line for good."""
+    """Then elements with that first predicate are read line by line for long."""
     known, subject = shapes(), "<http://e/s>"
     names = predicates_of(("<http://e/p0>", "<http://e/p1>"))
     assert names is not None
@@ -114,10 +114,25 @@ def test_an_expression_that_does_not_fit_is_given_up() -> None:
             ("<http://e/s>", f"<http://e/p{place}>", each, "") for place, each in enumerate(['"a"', '"b"'])
         )
         assert known.read(element(["<http://e/o>", '"b"']), subject) is None
-    for _ in range(200):
+    for _ in range(150):
         assert known.read(element(["<http://e/o>", '"b"']), subject) is None
         known.met(names, ('"a"', '"b"'))
     assert known.read(element(['"a"', '"b"']), subject) is None
+    for _ in range(3 * element_shapes._AGAIN):
+        known.met(names, ("<http://e/o>", '"b"'))
+    assert known.read(element(["<http://e/o>", '"b"']), subject) is not None
+
+
+def test_elements_of_many_triples_have_no_expression() -> None:
+    """It would be large."""
+    known, number = shapes(), element_shapes._MOST_OBJECTS + 1
+    for count, there in ((number, False), (number - 1, True)):
+        names = predicates_of(tuple(f"<http://e/p{place}>" for place in range(count)))
+        assert names is not None
+        names.met = 0
+        for _ in range(10):
+            known.met(names, ('"a"',) * count)
+        assert bool(known._known) == there
 
 
 def test_expressions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
