@@ -3,8 +3,8 @@
 A row that leaves a window went through the same expressions when it came. Where they cost more than
 remembering, what was made of it then is kept until it leaves, so that expiry evaluates nothing again:
 
-    if w < 0 and row in memo: made = memo.pop(row)       None: a filter had dropped it
-    else:                     filters, columns ...; memo[row] = what goes on
+    made = memo.pop(row, ABSENT) if w < 0 else ABSENT     None: a filter had dropped it
+    if made is ABSENT: filters, columns ...; memo[row] = what goes on
 
 Expressions are functions of the row alone (the instant is a column), so both ways give the same. A row that
 comes several times and leaves one by one is computed again: the memo is never asked for what it has not.
@@ -26,6 +26,7 @@ from .plan import PlanNode
 Memos: TypeAlias = dict[int, dict[IdRow, tuple[Any, ...] | None]]
 """By the last operator of a chain: what was made of each row that is there; first a row of term ids."""
 
+_ABSENT = object()
 _COSTLY_CALLS = 4
 """Fewer operations than this are quicker done again than remembered."""
 _CALLS_OF_AN_ID = 2
@@ -123,33 +124,34 @@ class RowBody:
         width = 1 + len(operator.aggregations) if isinstance(operator, Aggregate) else 1
         names = [f"made{number}" for number in range(width)]
         listed = f"{', '.join(names)}{',' * (len(names) == 1)}"
-        out.line(f"if w < 0 and {row} in {memo}:")
+        out.names["ABSENT"] = _ABSENT
+        out.line(f"made = {memo}.pop({row}, ABSENT) if w < 0 else ABSENT")
+        out.line("if made is ABSENT:")
         out.depth += 1
-        out.line(f"made = {memo}.pop({row})")
-        out.line("if made is None: continue")
-        out.line(f"{listed} = made")
-        for place in self._counted(chain):
-            out.line(f"rows_out[{place}] += 1")
-        out.depth -= 1
-        out.line("else:")
-        out.depth += 1
-        out.line(f"if w > 0: {memo}[{row}] = None")
-        self._compute(chain, slots)
+        self._compute(chain, slots, f"if w > 0: {memo}[{row}] = None")
         for name, text in zip(names, self._made(last, slots), strict=True):
             out.line(f"{name} = {text}")
         out.line(f"if w > 0: {memo}[{row}] = ({listed})")
         out.depth -= 1
+        out.line("elif made is None: continue")
+        out.line("else:")
+        out.depth += 1
+        out.line(f"{listed} = made")
+        for place in self._counted(chain):
+            out.line(f"rows_out[{place}] += 1")
+        out.depth -= 1
         return names
 
-    def _compute(self, chain: list[int], slots: dict[str, str]) -> None:
-        """Filters and new columns."""
+    def _compute(self, chain: list[int], slots: dict[str, str], dropped: str = "") -> None:
+        """Filters and new columns; ``dropped`` is what is done with a row that a filter drops."""
         out = self._out
         for place in chain:
             node = self._nodes[place]
             operator = node.operator
             if isinstance(operator, linear.Filter):
                 for condition in conditions_of(_only(node)):
-                    out.line(f"if not {out.holds(condition, slots)}: continue")
+                    out.line(f"if not {out.holds(condition, slots)}:")
+                    out.line(*[f"    {each}" for each in (dropped, "continue") if each])
                 if place != chain[-1]:
                     out.line(f"rows_out[{place}] += 1")
             elif isinstance(operator, linear.Extend):

@@ -385,7 +385,7 @@ class RunLoop:
         out.line("    objects = pick(keys.objects)")
         out.line(f"    entries{number}[subject] = [*objects]")
         out.line("    row = (subject, *objects)")
-        out.line(f"    if row in rows{number}: del rows{number}[row]")
+        out.line(f"    if rows{number} and row in rows{number}: del rows{number}[row]")
         out.line(f"    else: rows{number}[row] = 1")
         self._otherwise(out, number, "add")
 
