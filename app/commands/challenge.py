@@ -128,8 +128,8 @@ class Listener:
         self.delays: list[float] = []
         self._output = output
         self._events: deque[FeedEvent] = deque()
-        # Reports that were pushed, with when they had been read, and how an answer of their time begins.
-        self._waiting: deque[tuple[ChallengeReport, float, str]] = deque()
+        # Reports that were pushed, with when they had been read.
+        self._waiting: deque[tuple[ChallengeReport, float]] = deque()
         self._shown: list[dict[str, Any]] = []
         # The list of the answer looked at last, as it was told; at first what no answer ends with.
         self._told = "\n"
@@ -137,7 +137,7 @@ class Listener:
 
     def expect(self, report: ChallengeReport, read_at: float) -> None:
         """A report is pushed; ``read_at`` is the reading of `time.perf_counter` when it had been read."""
-        self._waiting.append((report, read_at, f'{{"at":{report.at},'))
+        self._waiting.append((report, read_at))
 
     def look(self) -> None:
         """All reports so far were processed: write what they have changed.
@@ -151,11 +151,11 @@ class Listener:
             if kind != "answer":
                 continue
             answer = data
-            if len(waiting) > 1 and data.startswith(waiting[0][2]):
-                self._changed(answer, *waiting.popleft()[:2])
+            if len(waiting) > 1 and data.startswith(f'{{"at":{waiting[0][0].at},'):
+                self._changed(answer, *waiting.popleft())
                 answer = ""
         if answer and waiting:
-            self._changed(answer, *waiting[-1][:2])
+            self._changed(answer, *waiting[-1])
         waiting.clear()
 
     def _changed(self, answer: str, report: ChallengeReport, read_at: float) -> None:

@@ -11,7 +11,7 @@ gets hides that: its collections are rare, and each looks at tens of thousands o
 ones are looked at by the clock as well, a few thousand at a time; less often while next to nothing is
 computed, by which few can have come.
 
-Most of what computes makes no cycles at all. Where the last looks have found none, 15 times of 16 the
+Most of what computes makes no cycles at all. Where the last looks have found none, three times of four the
 young ones are set aside unseen: a cycle among them is found when all is looked through.
 """
 
@@ -26,7 +26,7 @@ YOUNG_SECONDS = 0.02
 IDLE_TIMES = 8
 """So many times as long it is from one look to the next while next to nothing is computed."""
 _IDLE_SECONDS = 0.001
-SAMPLED = 16
+SAMPLED = 4
 """So many looks that found nothing make that of so many one is taken."""
 _THRESHOLDS = (700, 2, 10)
 

@@ -141,10 +141,10 @@ class TurnQueue:
         with self.lock:
             if self.closed:
                 raise EngineStoppedError("the engine is stopped")
-            if turn.patient and len(self.kept_back) < _MOST_KEPT_BACK:
-                self.kept_back.append(turn)
+            self.kept_back.append(turn)
+            if turn.patient and len(self.kept_back) <= _MOST_KEPT_BACK:
                 return
-            for each in (*self.kept_back, turn) if self.kept_back else (turn,):
+            for each in self.kept_back:
                 each.since = time.perf_counter()
                 self._came += each.weight
                 self.waiting.put(each)

@@ -204,10 +204,8 @@ class StreamState:
 def _is_before(event: StreamInput, floor: int) -> bool:
     """True when nothing of an input is as young as ``floor``."""
     if isinstance(event, Arrival):
-        elements = event.elements
-        if elements[-1].event_time >= floor:
-            return False
-        return len(elements) == 1 or all(element.event_time < floor for element in elements)
+        last = event.elements[-1].event_time
+        return last < floor and all(element.event_time < floor for element in event.elements)
     return (event.after.watermark() or 0) < floor
 
 

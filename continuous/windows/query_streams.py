@@ -368,14 +368,11 @@ class InputOrder:
         """True for elements of the one stream that are in order, of which none waits for the watermark."""
         if instant is None or self.heap or len(self.views) != 1:
             return False
-        at = event.elements[0].event_time
-        if at < instant:
-            return False
-        if len(event.elements) > 1:
-            for element in event.elements:
-                if element.event_time < at:
-                    return False
-                at = element.event_time
+        at = instant
+        for element in event.elements:
+            if element.event_time < at:
+                return False
+            at = element.event_time
         after, lateness = event.after, self.views[event.stream].lateness
         if after.seen == at and not after.lateness and not lateness:
             return after.floor is None or after.floor <= at

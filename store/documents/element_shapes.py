@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from .one_subject import OneSubject, PredicateList
+from .one_subject import PredicateList
 
 _MET = 200
 """So many elements with a list of predicates were read when an expression is made for them."""
@@ -42,7 +42,7 @@ class _Shape:
         lines = [rf"{re.escape(each)}{kind} \." for each, kind in zip(predicates.begins, kinds, strict=True)]
         self.predicates = predicates
         self.iris = [place for place, kind in enumerate(kinds) if kind is _IRI]
-        self.match = re.compile(f"{_IRI} " + r"\n\1 ".join(lines) + r"\n?+").fullmatch
+        self.match = re.compile(f"{_IRI} " + r"\n\1 ".join(lines)).fullmatch
         self.missed = 0
 
 
@@ -59,8 +59,8 @@ class ElementShapes:
         self._values = {f"<{each}>": f'("{text}"\\^\\^<{re.escape(each)}>)' for each, text in values.items()}
         self._known: dict[str, _Shape | None] = {}
 
-    def read(self, text: str, subject: str) -> OneSubject | None:
-        """The element that a text is, which begins with the subject and a blank; None where none fits."""
+    def read(self, text: str, subject: str) -> tuple[PredicateList, tuple[str, ...]] | None:
+        """Predicates and objects of lines that begin with the subject and a blank; None where none fits."""
         begin = len(subject) + 1
         first = text[begin : text.find(" ", begin)]
         shape = self._known.get(first)
@@ -69,11 +69,9 @@ class ElementShapes:
         found = shape.match(text)
         if found is not None and self._is_iri(subject):
             objects = found.groups()[1:]
-            if not shape.iris or all([self._is_iri(objects[place]) for place in shape.iris]):
+            if all([self._is_iri(objects[place]) for place in shape.iris]):
                 shape.missed -= shape.missed > 0
-                # A line has three blanks, a dot and, but for the last one, its end.
-                characters = len(text) - (text[-1] == "\n") - 5 * len(objects) + 1
-                return OneSubject(subject, shape.predicates, objects, characters)
+                return shape.predicates, objects
         shape.missed += _MISSED
         if shape.missed > _MOST_MISSED:
             self._known[first] = None
@@ -82,16 +80,15 @@ class ElementShapes:
     def met(self, predicates: PredicateList, objects: tuple[str, ...]) -> None:
         """An element was read line by line; its objects are of the kinds that the next have, too."""
         predicates.met += 1
-        first, due = predicates.texts[0], _MET
-        if first in self._known:
-            due = _MET * _AGAIN
+        first = predicates.texts[0]
+        due = _MET * _AGAIN if first in self._known else _MET
         if predicates.met % due or self._known.get(first) is not None or len(objects) > _MOST_OBJECTS:
             return
-        kinds = [self._kind(each) for each in objects]
-        if None not in kinds:
+        kinds = [kind for each in objects if (kind := self._kind(each)) is not None]
+        if len(kinds) == len(objects):
             if len(self._known) >= _MOST:
                 self._known.clear()
-            self._known[first] = _Shape(predicates, [each for each in kinds if each is not None])
+            self._known[first] = _Shape(predicates, kinds)
 
     def _kind(self, text: str) -> str | None:
         """The pattern of such objects."""

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from itertools import repeat
+from typing import TypeAlias
 
 from pyoxigraph import Quad, RdfFormat, serialize
 
@@ -36,6 +37,9 @@ _OBJECT = rf'"(?:{_VALUE}|{_STRING}(?:{_LANGUAGE}|(?= )))'
 
 LINE_FORMATS = (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS)
 """The formats whose lines are read here."""
+
+
+_Columns: TypeAlias = tuple[PredicateList | tuple[str, ...], tuple[str, ...]]
 
 
 class _Lines(dict[RdfFormat, re.Pattern[str]]):
@@ -68,28 +72,43 @@ class _Predicates(dict[str, str]):
         super().__init__()
         self._is_iri = re.compile(_IRI).fullmatch
         # Of IRIs and literals, each with a space and a line break behind it.
-        self.objects = re.compile(rf"(?:(?:{_IRI}|{_OBJECT}) \n)++").fullmatch
+        self._objects = re.compile(rf"(?:(?:{_IRI}|{_OBJECT}) \n)++").fullmatch
         self.shapes = ElementShapes(self._is_iri, _PLAIN, CANONICAL)
         # The predicates of the last statements whose first one it was.
-        self.behind: dict[str, PredicateList] = {}
+        self._behind: dict[str, PredicateList] = {}
 
     def __missing__(self, text: str) -> str:
         if self._is_iri(text) is None:
             raise KeyError(text)
         if len(self) >= MOST_KNOWN:
             self.clear()
-            self.behind.clear()
+            self._behind.clear()
         self[text] = text
         return text
 
-    def columns(self, parts: list[str]) -> tuple[PredicateList | tuple[str, ...], tuple[str, ...]]:
+    def line_by_line(self, text: str, subject: str) -> _Columns | None:
+        """Predicates and objects of lines that all begin with the subject; None where one does not fit."""
+        parts = text[len(subject) + 1 : -2].split(f" .\n{subject} ")
+        if text[-2:] != " ." or text.count("\n") >= len(parts):
+            return None
+        try:
+            predicates, objects = self._cut(parts)
+        except KeyError:
+            return None
+        if not self._objects(" \n".join([subject, *objects, ""])):
+            return None
+        if isinstance(predicates, PredicateList):
+            self.shapes.met(predicates, objects)
+        return predicates, objects
+
+    def _cut(self, parts: list[str]) -> _Columns:
         """Predicates and objects of lines without subject; predicates are a known list, if they are short.
 
         Raises:
             KeyError: a predicate is no IRI.
         """
         first = parts[0][: parts[0].find(" ")]
-        known = self.behind.get(first)
+        known = self._behind.get(first)
         if (
             known is not None
             and len(parts) == len(known.begins)
@@ -102,7 +121,7 @@ class _Predicates(dict[str, str]):
         known = predicates_of(texts)
         if known is None:
             return texts, objects
-        self.behind[first] = known
+        self._behind[first] = known
         return known, objects
 
 
@@ -171,23 +190,14 @@ def _of_one_subject(text: str) -> Statements | None:
     subject = text[: text.find(" ")]
     if text[:1] != "<" or not text.startswith(f"{subject} ", text.find("\n") + 1 or len(text)):
         return None
-    known = _predicates()
-    if (found := known.shapes.read(text, subject)) is not None:
-        return found
-    text = text.rstrip("\n")
-    parts = text[len(subject) + 1 : -2].split(f" .\n{subject} ")
-    if text[-2:] != " ." or text.count("\n") >= len(parts):
+    text, known = text.rstrip("\n"), _predicates()
+    found = known.shapes.read(text, subject) or known.line_by_line(text, subject)
+    if found is None:
         return None
-    try:
-        predicates, objects = known.columns(parts)
-    except KeyError:
-        return None
-    if not known.objects(" \n".join([subject, *objects, ""])):
-        return None
+    predicates, objects = found
     if isinstance(predicates, PredicateList):
-        known.shapes.met(predicates, objects)
         # A line has three blanks, a dot and, but for the last one, its end.
-        return OneSubject(subject, predicates, objects, len(text) - 5 * len(parts) + 1)
+        return OneSubject(subject, predicates, objects, len(text) - 5 * len(objects) + 1)
     return tuple(zip(repeat(subject), predicates, objects, repeat("")))
 
 
