@@ -14,7 +14,7 @@ import re
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count, repeat
 from typing import Any
 
@@ -29,8 +29,7 @@ UNBOUND = 0
 TYPE_BITS, VALUE_BITS = 5, 58
 _TYPE_MASK = (1 << TYPE_BITS) - 1
 _MOST, _LEAST = (1 << (VALUE_BITS - 1)) - 1, -(1 << (VALUE_BITS - 1))
-_SCALE_BITS, _SCALE_MOST = 5, 18
-_SCALE_MASK = (1 << _SCALE_BITS) - 1
+_SCALE_BITS, _SCALE_MASK, _SCALE_MOST = 5, 31, 18
 # The least number, by its scale, that is too large to be inside: values in whole 10^-18 have room for more.
 _DECIMAL_ENDS = [10 ** (16 + scale) for scale in range(_SCALE_MOST + 1)]
 # What a number of each scale is times to be one of whole 10^-18.
@@ -52,6 +51,8 @@ _LONG = -(1 << 30)
 _KINDS = ("integer", "decimal", "boolean", "string")
 XSD_INTEGER, XSD_DECIMAL, XSD_BOOLEAN, XSD_STRING = (f"http://www.w3.org/2001/XMLSchema#{x}" for x in _KINDS)
 _INTEGER_END, _DECIMAL_END = (f'"^^<{each}>' for each in (XSD_INTEGER, XSD_DECIMAL))
+_INTEGER_CUT, _DECIMAL_CUT = -len(_INTEGER_END), -len(_DECIMAL_END)
+_LONG_INTEGER, _LONG_DECIMAL = 4 - _INTEGER_CUT, 8 - _DECIMAL_CUT  # texts that seldom come again
 _IS_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,18})?").fullmatch
 
 
@@ -315,12 +316,22 @@ class _Entering(dict[str, int]):
             return known
 
 
+def ids_of(texts: Iterable[str], ids: Mapping[str, int]) -> list[int]:
+    """The ids of terms by how N-Quads writes them: long numbers are read, ``ids`` is asked for the others."""
+    return [
+        (len(text) > _LONG_DECIMAL and text.endswith(_DECIMAL_END) and _decimal_id(text[1:_DECIMAL_CUT]))
+        or (len(text) > _LONG_INTEGER and text.endswith(_INTEGER_END) and _integer_id(text[1:_INTEGER_CUT]))
+        or ids[text]
+        for text in texts
+    ]
+
+
 def inline_text_id(text: str) -> int:
     """The negative id of a literal by how N-Quads writes it, or 0 as for `inline_id`."""
     if text.endswith(_DECIMAL_END):
-        return _decimal_id(text[1 : -len(_DECIMAL_END)])
+        return _decimal_id(text[1:_DECIMAL_CUT])
     if text.endswith(_INTEGER_END) and "\\" not in text:
-        return _integer_id(text[1 : -len(_INTEGER_END)])
+        return _integer_id(text[1:_INTEGER_CUT])
     if "\\" in text:
         return inline_id(term_of(text))
     value, mark, datatype = text.rpartition('"^^<')
@@ -347,9 +358,9 @@ def inline_text(term_id: int) -> tuple[str, str]:
     """The text of the literal inside a negative id, which is ASCII, and its datatype."""
     value, kind = ~term_id >> TYPE_BITS, ~term_id & _TYPE_MASK
     if kind == _INTEGER:
-        return str(_unfold(value)), XSD_INTEGER
+        return str(_unfolded(value)), XSD_INTEGER
     if kind == _DECIMAL:
-        return _decimal_text(_unfold(value >> _SCALE_BITS), value & _SCALE_MASK), XSD_DECIMAL
+        return _decimal_text(_unfolded(value >> _SCALE_BITS), value & _SCALE_MASK), XSD_DECIMAL
     if kind == _BOOLEAN:
         return ("false", "true")[value], XSD_BOOLEAN
     return (value >> 3).to_bytes(value & 7, "big").decode("ascii"), XSD_STRING
@@ -383,28 +394,27 @@ def inline_decimal(term_id: int) -> int | None:
     bits = ~term_id
     if bits & _TYPE_MASK != _DECIMAL:
         return None
-    bits >>= TYPE_BITS
-    folded = bits >> _SCALE_BITS
-    return (folded >> 1 ^ -(folded & 1)) * DECIMAL_UNITS[bits & _SCALE_MASK]
+    return _unfolded(bits >> TYPE_BITS + _SCALE_BITS) * DECIMAL_UNITS[bits >> TYPE_BITS & _SCALE_MASK]
 
 
 def inline_integer(term_id: int) -> int | None:
     """The xsd:integer in a negative id; None for a term of another type."""
-    return _unfold(~term_id >> TYPE_BITS) if ~term_id & _TYPE_MASK == _INTEGER else None
+    return _unfolded(~term_id >> TYPE_BITS) if ~term_id & _TYPE_MASK == _INTEGER else None
 
 
 def _decimal_id(text: str) -> int:
     """Text that `_decimal_text` gives back: no plus sign, no zeros in front, no negative zero."""
-    whole, point, fraction = text.partition(".")
+    whole, _, fraction = text.partition(".")
     try:
-        mantissa = int(digits := whole + fraction)
+        mantissa, scale = int(digits := whole + fraction), len(fraction)
     except ValueError:
         return 0
     # Most digits are what Python writes of their number; of the others an expression tells.
-    plain = str(mantissa) == digits and whole not in ("", "-") and len(fraction) >= len(point)
-    if not plain and (_IS_DECIMAL(text) is None or (not mantissa and whole[0] == "-")):
+    if str(mantissa) == digits and whole > "-" and 0 < scale <= _SCALE_MOST and -(10**16) < mantissa < 10**16:
+        return ~(((mantissa << 1 ^ -(mantissa < 0)) << _SCALE_BITS | scale) << TYPE_BITS | _DECIMAL)
+    if _IS_DECIMAL(text) is None or (not mantissa and whole[0] == "-"):
         return 0
-    return decimal_id(mantissa, len(fraction))
+    return decimal_id(mantissa, scale)
 
 
 def _string_id(text: str) -> int:
@@ -426,7 +436,7 @@ def _decimal_text(mantissa: int, scale: int) -> str:
     return f"{'-' * (mantissa < 0)}{digits[:-scale]}.{digits[-scale:]}"
 
 
-def _unfold(value: int) -> int:
+def _unfolded(value: int) -> int:
     return value >> 1 if not value & 1 else -((value + 1) >> 1)
 
 

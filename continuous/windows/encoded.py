@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 from pyoxigraph import DefaultGraph, Quad
 
-from quadrill.store.dictionary import TermDictionary
+from quadrill.store.dictionary import TermDictionary, ids_of
 from quadrill.store.documents.one_subject import MOST_KNOWN, OneSubject, PredicateList
 from quadrill.store.logs.packing import QuadNumbers
 from quadrill.store.results import TermTexts
@@ -137,7 +137,7 @@ class ElementCoder:
             statements = element.statements
             if type(statements) is OneSubject and (asked := self._asked(statements.predicates)) is not None:
                 objects, subject_id = statements.objects, ids[statements.subject] if asked.places else 0
-                object_ids = [ids[objects[at]] for at in asked.places]
+                object_ids = ids_of([objects[at] for at in asked.places], ids)
                 columns = ColumnKeys(subject_id, asked, object_ids, len(objects))
                 element.encoded = stamp, columns, True, subject_id, asked
                 continue

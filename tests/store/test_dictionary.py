@@ -12,6 +12,7 @@ from quadrill.store import dictionary
 from quadrill.store.dictionary import (
     TermDictionary,
     decimal_id,
+    ids_of,
     inline_decimal,
     inline_id,
     inline_term,
@@ -112,11 +113,23 @@ def test_a_number_has_the_id_of_its_term_when_only_its_text_is_known(text: str, 
     term = typed(text, name)
     term_id = inline_text_id(str(term))
     assert term_id == inline_id(term)
+    known, other = TermDictionary(), "<http://e/a>"
+    assert ids_of([str(term), other], known.texts) == [known.texts[str(term)], known.texts[other]]
+    assert term_id in (0, known.texts[str(term)])
     if term_id:
         assert inline_text(term_id) == (text, XSD + name)
     if name == "decimal":
         inside = re.fullmatch(r"-?(0|[1-9][0-9]{0,15})(\.[0-9]{1,18})?", text, re.ASCII)
         assert bool(term_id) == (inside is not None and not re.fullmatch(r"-0(\.0+)?", text))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"), [("1234", "integer"), ("-40.123456", "decimal"), ("abcd.efghi", "decimal")]
+)
+def test_of_objects_only_those_are_remembered_that_are_no_long_numbers(text: str, name: str) -> None:
+    known, written = TermDictionary(), str(typed(text, name))
+    (term_id,) = ids_of([written], known.texts)
+    assert (term_id < 0) == (written not in known.texts.keys()) == (not text[0].isalpha())
 
 
 def test_only_decimals_are_read_back_as_decimals() -> None:
