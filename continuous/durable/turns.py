@@ -22,6 +22,7 @@ from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.logs.input_log import SPACE
 from quadrill.store.logs.journal import Journal
 from quadrill.store.quads.meters import Stages
+from quadrill.store.quads.subscribers import Subscribers
 
 from ..clock import Clock
 from ..errors import BackPressureError, EngineStoppedError
@@ -95,8 +96,9 @@ class TurnQueue:
         trouble: why results cannot be written now.
     """
 
-    def __init__(self, clock: Clock, journal: Journal | None) -> None:
+    def __init__(self, clock: Clock, journal: Journal | None, told: Subscribers) -> None:
         self.lock = threading.RLock()
+        self._told = told
         self.clock = clock
         self.journal = journal
         self.stages = Stages()
@@ -164,10 +166,19 @@ class TurnQueue:
             raise EngineStoppedError("the engine is not running")
 
     def require_ready(self) -> None:
-        """Raise EngineStoppedError or StoreUnwritableError while no inputs can be accepted."""
+        """Raise EngineStoppedError or StoreUnwritableError while no inputs can be accepted.
+
+        Commits that were answered get their places first.
+        """
+        if self._told.promised > self._told.delivered:
+            self.follow_commits()
         if not self.open or self.trouble is not None or (self.journal and self.journal.log.failure):
             self.require_open()
             self.require_writable()
+
+    def follow_commits(self) -> None:
+        """Return when all commits that somebody may know of have their places."""
+        self._told.catch_up()
 
     def require_writable(self) -> None:
         """Raise StoreUnwritableError while nothing can be made durable."""

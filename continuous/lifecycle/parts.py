@@ -67,7 +67,7 @@ class EngineParts:
         self.clock = clock
         self.settings = settings
         self.admin = threading.RLock()
-        self.turns = TurnQueue(clock, journal)
+        self.turns = TurnQueue(clock, journal, store.told)
         self.rates = ChangeRates()
         terms = EngineTerms()
         path = None if journal is None else journal.folder / "analyses"

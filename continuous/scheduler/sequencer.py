@@ -128,6 +128,7 @@ class Sequencer:
 
         Where what comes before takes longer than a moment, it is left in line.
         """
+        self.turns.follow_commits()
         with contextlib.suppress(TimeoutError):
             self.finish(self.turns.submit(turn, kind, **members), PATIENCE_S)
 
@@ -161,6 +162,7 @@ class Sequencer:
         return self._queue(kinds.BetweenTurns(work), timeout)
 
     def _queue(self, turn: Turn, timeout: float | None) -> Any:
+        self.turns.follow_commits()
         self.turns.put(turn)
         self.drain()
         return self.turns.wait(turn, timeout)

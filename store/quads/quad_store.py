@@ -62,7 +62,7 @@ class QuadStore(StoreWrites):
         self._folder = folder
         self._log = log
         self._gate = Gate()
-        self._subscribers = Subscribers()
+        self.told = Subscribers()
         self._hosts = hosts
         self._limits = limits
         self._shapes = Shapes(limits)
@@ -73,15 +73,13 @@ class QuadStore(StoreWrites):
             log,
             querier,
             self._gate,
-            self._subscribers,
+            self.told,
             clock_ms=clock_ms,
             reached=reached,
             upkeep=upkeep,
             database=None if folder is None else folder.quads,
         )
-        self._writer = Writer(
-            self._committer, self._gate, self._subscribers, clock_ms=clock_ms, grouped=log.on_disk
-        )
+        self._writer = Writer(self._committer, self._gate, self.told, clock_ms=clock_ms, grouped=log.on_disk)
 
     @classmethod
     def open(
@@ -169,7 +167,7 @@ class QuadStore(StoreWrites):
         Returns:
             A function that ends the subscription.
         """
-        return self._subscribers.subscribe(callback, graphs, predicates)
+        return self.told.subscribe(callback, graphs, predicates)
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Let ``observer`` look at the dataset before and after each later commit; gives back how to stop.
@@ -194,7 +192,7 @@ class QuadStore(StoreWrites):
 
     def wait_delivered(self, version: int, timeout_s: float = 10.0) -> bool:
         """Wait until subscribers were called for every commit up to ``version``; False after the time-out."""
-        return self._subscribers.wait_delivered(version, timeout_s)
+        return self.told.wait_delivered(version, timeout_s)
 
     def commits_after(
         self, version: int, limit: int | None = None, *, listed: bool = True

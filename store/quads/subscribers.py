@@ -28,14 +28,18 @@ class Subscribers:
     One thread hands over at a time. A writer that finds another one handing over leaves its commit to that
     one and returns: so a subscriber may take locks that writers hold, and may itself write (its commit is
     handed over after the present one). A subscriber that raises is logged, and the others are called.
+
+    Attributes:
+        delivered: commits up to this version were handed over.
+        promised: what was answered up to this version; it is handed over behind the answer.
     """
 
     def __init__(self) -> None:
         self._queue: deque[Commit] = deque()
         self._subscribers: tuple[_Subscriber, ...] = ()
         self._state = threading.Condition()
-        self._busy = False
-        self._delivered = 0
+        self._busy: int | None = None  # the thread that hands over
+        self.delivered = self.promised = 0
 
     def subscribe(
         self,
@@ -66,17 +70,17 @@ class Subscribers:
     def drain(self) -> None:
         """Hand over what is in line, unless another thread does."""
         with self._state:
-            if self._busy:
+            if self._busy is not None:
                 return
-            self._busy = True
+            self._busy = threading.get_ident()
         commits: deque[Commit] = deque()
         while True:
             with self._state:
                 if commits:
-                    self._delivered = commits[-1].version
+                    self.delivered = commits[-1].version
                     self._state.notify_all()
                 if not self._queue:
-                    self._busy = False
+                    self._busy = None
                     self._state.notify_all()
                     return
                 commits, self._queue = self._queue, deque()
@@ -85,14 +89,26 @@ class Subscribers:
                 for subscriber in subscribers:
                     self._call(subscriber, commit)
 
+    def promise(self, version: int) -> None:
+        """A commit is answered before it was handed over: whoever needs the order asks `catch_up`."""
+        with self._state:
+            self.promised = max(self.promised, version)
+
+    def catch_up(self, timeout_s: float = 10.0) -> None:
+        """Return when all that was promised is handed over, at the latest after the time-out."""
+        self.drain()
+        with self._state:
+            if self._busy != threading.get_ident():
+                self._state.wait_for(lambda: self.delivered >= self.promised, timeout_s)
+
     def wait_delivered(self, version: int, timeout_s: float) -> bool:
         """Wait until every commit up to ``version`` has been handed over; False after the time-out."""
         with self._state:
-            return self._state.wait_for(lambda: self._delivered >= version, timeout_s)
+            return self._state.wait_for(lambda: self.delivered >= version, timeout_s)
 
     def begin_at(self, version: int) -> None:
         """Count from ``version``: earlier commits are history, not news."""
-        self._delivered = version
+        self.delivered = version
 
     def _call(self, subscriber: _Subscriber, commit: Commit) -> None:
         try:

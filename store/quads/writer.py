@@ -126,8 +126,10 @@ class Writer:
         self._line.append(request)
         return request
 
-    def finish(self, request: WriteRequest) -> Commit:
+    def finish(self, request: WriteRequest, *, tell: bool = True) -> Commit:
         """Commit a request that is in line, with all that wait there.
+
+        ``tell``: let subscribers hear of it before; else `Subscribers.drain` must follow.
 
         Raises:
             PreconditionError: the version is another one.
@@ -138,15 +140,19 @@ class Writer:
         with self._committer.lock:
             while not request.done:
                 self._run_group()
-        self._subscribers.drain()
+        if tell:
+            self._subscribers.drain()
         if request.error is not None:
             error, request.error = request.error, None  # no cycle of error, frame and request
             try:
                 raise error
             finally:
                 del error
-        assert request.commit is not None
-        return request.commit
+        commit = request.commit
+        assert commit is not None
+        if self._subscribers.delivered < commit.version:  # by another thread, or later
+            self._subscribers.promise(commit.version)
+        return commit
 
     def bulk(self, load: Callable[[Store], None], *, cause: str | None) -> Commit:
         """Run a bulk load, see `Committer.bulk`."""

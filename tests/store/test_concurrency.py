@@ -246,3 +246,55 @@ def test_who_waits_for_a_commit_is_woken_though_further_ones_are_handed_over() -
     goes_on.set()
     threads[1].join(10)
     assert subscribers.wait_delivered(2, 0)
+
+
+def test_a_commit_may_be_told_behind_its_answer(tmp_path: Path) -> None:
+    with QuadStore.open(tmp_path / "data", durable=False) as store:
+        heard: list[int] = []
+        store.subscribe(lambda commit: heard.append(commit.version))
+        made = [store.update_in_line(PREFIX + f"INSERT DATA {{ ex:a ex:n {number} }}") for number in range(3)]
+        versions = [finish(tell=False).version for finish in made]
+        assert not heard and store.told.promised == versions[-1]
+        store.told.catch_up()
+        assert heard == versions and store.told.delivered == versions[-1]
+        store.told.catch_up()
+        store.update(PREFIX + "INSERT DATA { ex:a ex:n 4 }")
+        assert heard == [*versions, versions[-1] + 1]
+
+
+def test_who_needs_the_order_waits_for_the_thread_that_tells(tmp_path: Path) -> None:
+    with QuadStore.open(None) as store:
+        inside, go_on, heard = threading.Event(), threading.Event(), []
+
+        def hear(commit: Commit) -> None:
+            inside.set()
+            assert go_on.wait(20)
+            heard.append(commit.version)
+
+        store.subscribe(hear)
+        teller = threading.Thread(target=store.update, args=(PREFIX + "INSERT DATA { ex:a ex:n 1 }",))
+        teller.start()
+        assert inside.wait(20)
+        second = store.update(PREFIX + "INSERT DATA { ex:a ex:n 2 }").version  # left to the other thread
+        waiter = threading.Thread(target=store.told.catch_up)
+        waiter.start()
+        waiter.join(0.05)
+        assert waiter.is_alive() and not heard
+        go_on.set()
+        waiter.join(20)
+        assert heard[-1] == second
+        teller.join(20)
+
+
+def test_a_subscriber_may_ask_for_the_order_itself() -> None:
+    with QuadStore.open(None) as store:
+        heard: list[int] = []
+
+        def hear(commit: Commit) -> None:
+            store.told.catch_up()
+            heard.append(commit.version)
+
+        store.subscribe(hear)
+        store.update_in_line(PREFIX + "INSERT DATA { ex:a ex:n 1 }")(tell=False)
+        store.told.drain()
+        assert len(heard) == 1

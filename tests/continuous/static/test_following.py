@@ -436,3 +436,24 @@ def test_a_group_of_commits_is_made_as_one_where_no_table_is_moved(
         back = "DELETE DATA { :b :label :z }"
         assert together(store, back, "DELETE DATA { :a :other 1 }", "CLEAR ALL") == [0]
         assert store.quad_count == 0
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+def test_what_comes_behind_an_answered_commit_finds_it_though_nobody_was_told(threaded: bool) -> None:
+    """A push, and a change of a query, have their places behind it."""
+    with bench(threaded=threaded) as one:
+        one.store.apply(add=[quad("a", "0"), quad("b", "0")])
+        one.register("q", LABELLED)
+        swap = "DELETE {{ :{0} :label ?o }} INSERT {{ :{0} :label :{1} }} WHERE {{ :{0} :label ?o }}"
+        first = one.store.update_in_line(PREFIX + swap.format("a", 1))(tell=False).version
+        one.push(1, "a")
+        one.engine.sync()
+        assert told(one.engine, "q") == [("insert", first, ["1"])]
+        second = one.store.update_in_line(PREFIX + swap.format("a", 2))(tell=False).version
+        one.engine.patch("q", {"state": "paused"})
+        one.engine.sync()
+        assert told(one.engine, "q")[1:] == [("insert", second, ["2"])]
+        third = one.store.update_in_line(PREFIX + swap.format("a", 3))(tell=False).version
+        one.engine.patch("q", {"state": "running"})
+        one.engine.sync()
+        assert one.engine.current_answer("q")["version"] == third
