@@ -206,13 +206,12 @@ class SparqlEndpoint:
         """Make an update; see `update_in_line`."""
         return self.update_in_line(call, user, lambda: None)()
 
-    def update_in_line(self, call: SparqlCall, user: str, aside: Callable[[], None]) -> Callable[..., Commit]:
+    def update_in_line(self, call: SparqlCall, user: str, aside: Callable[[], None]) -> Callable[[], Commit]:
         """Put an update in line; the result makes it, one commit, all or nothing, and is to be called once.
 
         It can be stopped between the solutions of its WHERE parts, until it is logged: then nothing is
         applied. Its text is read as long as a query may take. What could hold much back is worked out by a
-        worker, whose memory is limited; ``aside`` is called before that, as it takes long. With
-        ``tell=False`` the result leaves it to its caller to tell subscribers of the commit.
+        worker, whose memory is limited; ``aside`` is called before that, as it takes long.
 
         Raises:
             HttpError: 400 or 413 for a parameter that is wrong.
@@ -261,10 +260,10 @@ class SparqlEndpoint:
             self.processes.end(process)
             raise
 
-        def make(*, tell: bool = True) -> Commit:
+        def make() -> Commit:
             try:
                 with suppress(HeldBackError):
-                    return commit(tell=tell)
+                    return commit()
                 aside()
                 task = UpdateTask(
                     text,

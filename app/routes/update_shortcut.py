@@ -49,8 +49,7 @@ class UpdateShortcut:
 
         def update() -> PlainAnswer:
             self._services.engine.require_room()
-            commit = self._services.endpoint.update_in_line(call, user, lambda: None)
-            return _answered(commit(tell=False))
+            return _answered(self._services.endpoint.update(call, user))
 
         self._end(request, reply, remote, started, update)
         return True
@@ -64,7 +63,7 @@ class UpdateShortcut:
         if wanted is None or not self._services.endpoint.is_short_update(wanted[0]):
             return False
         call, user = wanted
-        in_line: list[Callable[..., Commit]] = []
+        in_line: list[Callable[[], Commit]] = []
 
         def begin() -> PlainAnswer:
             self._services.engine.require_room()
@@ -72,7 +71,7 @@ class UpdateShortcut:
             return PlainAnswer(NO_CONTENT, {})
 
         refusal = answer_of(begin)
-        work = (lambda: _answered(in_line[0](tell=False))) if in_line else (lambda: refusal)
+        work = (lambda: _answered(in_line[0]())) if in_line else (lambda: refusal)
         return partial(self._end, request, reply, remote, started, work)
 
     def _wanted(self, request: WireRequest) -> tuple[protocol.SparqlCall, str] | None:
@@ -102,8 +101,6 @@ class UpdateShortcut:
         try:
             self._answers.send(request, reply, answer_of(work))
         finally:
-            # The client reads its answer meanwhile; who is to come behind the commit waits for it.
-            self._services.store.told.drain()
             seconds = time.perf_counter() - started
             self._observer.ended("POST", PATH, reply.status or 500, seconds, remote, request.target)
 

@@ -168,17 +168,18 @@ class TurnQueue:
     def require_ready(self) -> None:
         """Raise EngineStoppedError or StoreUnwritableError while no inputs can be accepted.
 
-        Commits that were answered get their places first.
+        Commits that were answered have their places then.
         """
-        if self._told.promised > self._told.delivered:
-            self.follow_commits()
         if not self.open or self.trouble is not None or (self.journal and self.journal.log.failure):
             self.require_open()
             self.require_writable()
+        if self._told.promised > self._told.delivered:
+            self._told.catch_up()
 
     def follow_commits(self) -> None:
-        """Return when all commits that somebody may know of have their places."""
-        self._told.catch_up()
+        """Return when all commits that were answered have their places; called without the lock."""
+        if self._told.promised > self._told.delivered:
+            self._told.catch_up()
 
     def require_writable(self) -> None:
         """Raise StoreUnwritableError while nothing can be made durable."""

@@ -141,6 +141,7 @@ class QueryLifecycle:
         members["looked_up"] = running.static.looked_up()
         if replay_from is not None:
             members["from"] = replay_from
+        parts.turns.follow_commits()
         with parts.turns.lock:
             kept = {} if start is None else parts.streams.kept_now()
             turn = parts.turns.submit(AttachTurn(running, reset, replay_from, kept), "attach", **members)

@@ -156,6 +156,7 @@ class StreamService:
                 code="entered",
             )
         self.parts.turns.require_writable()
+        self.parts.turns.follow_commits()
         with self.parts.turns.lock:
             # Of two who try it at once the second one finds it no more.
             turn = self.parts.acceptor.admit(state, self._letter(state, letter_id))

@@ -31,7 +31,7 @@ class Subscribers:
 
     Attributes:
         delivered: commits up to this version were handed over.
-        promised: what was answered up to this version; it is handed over behind the answer.
+        promised: a commit of this version was answered; where it was not handed over yet, a thread is at it.
     """
 
     def __init__(self) -> None:
@@ -90,16 +90,25 @@ class Subscribers:
                     self._call(subscriber, commit)
 
     def promise(self, version: int) -> None:
-        """A commit is answered before it was handed over: whoever needs the order asks `catch_up`."""
-        with self._state:
-            self.promised = max(self.promised, version)
+        """A commit is about to be answered; another thread may still have to hand it over."""
+        if version > self.delivered:
+            with self._state:
+                self.promised = max(self.promised, version)
 
     def catch_up(self, timeout_s: float = 10.0) -> None:
-        """Return when all that was promised is handed over, at the latest after the time-out."""
+        """Return when all that was promised so far is handed over; at the latest after the time-out.
+
+        Not to be called with a lock that a subscriber takes. A subscriber that calls it does not wait.
+        """
+        promised = self.promised
+        if promised <= self.delivered:
+            return
         self.drain()
         with self._state:
             if self._busy != threading.get_ident():
-                self._state.wait_for(lambda: self.delivered >= self.promised, timeout_s)
+                in_time = self._state.wait_for(lambda: self.delivered >= promised, timeout_s)
+                if not in_time:
+                    log.warning("what comes behind commit %d does not wait for it any longer", promised)
 
     def wait_delivered(self, version: int, timeout_s: float) -> bool:
         """Wait until every commit up to ``version`` has been handed over; False after the time-out."""

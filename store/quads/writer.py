@@ -126,10 +126,8 @@ class Writer:
         self._line.append(request)
         return request
 
-    def finish(self, request: WriteRequest, *, tell: bool = True) -> Commit:
+    def finish(self, request: WriteRequest) -> Commit:
         """Commit a request that is in line, with all that wait there.
-
-        ``tell``: let subscribers hear of it before; else `Subscribers.drain` must follow.
 
         Raises:
             PreconditionError: the version is another one.
@@ -140,8 +138,7 @@ class Writer:
         with self._committer.lock:
             while not request.done:
                 self._run_group()
-        if tell:
-            self._subscribers.drain()
+        self._subscribers.drain()
         if request.error is not None:
             error, request.error = request.error, None  # no cycle of error, frame and request
             try:
@@ -150,14 +147,15 @@ class Writer:
                 del error
         commit = request.commit
         assert commit is not None
-        if self._subscribers.delivered < commit.version:  # by another thread, or later
-            self._subscribers.promise(commit.version)
+        self._subscribers.promise(commit.version)
         return commit
 
     def bulk(self, load: Callable[[Store], None], *, cause: str | None) -> Commit:
         """Run a bulk load, see `Committer.bulk`."""
         self._refuse_in_snapshot("a bulk load")
-        return self._committer.bulk(load, cause=cause)
+        commit = self._committer.bulk(load, cause=cause)
+        self._subscribers.promise(commit.version)
+        return commit
 
     def _refuse_in_snapshot(self, what: str) -> None:
         if self._gate.held_here:

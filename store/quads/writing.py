@@ -54,7 +54,7 @@ class StoreWrites(StoreReads):
         look_up: LookUp | None = None,
         cause: str | None = "update",
         expected: int | None = None,
-    ) -> Callable[..., Commit]:
+    ) -> Callable[[], Commit]:
         """Put a SPARQL update in line: all its operations are one atomic commit, which the result makes.
 
         Updates that are put in line before the first of them is made share a sync of the disk.
@@ -75,7 +75,6 @@ class StoreWrites(StoreReads):
 
         Returns:
             What makes the commit, to be called once; ``changed`` is False when the update had no effect.
-            With ``tell=False`` subscribers hear of it when ``told`` is drained, which must follow.
             It raises UpdateError when an operation failed and nothing was applied, HeldBackError when it
             needs more than there is room for, PreconditionError when the dataset is not at ``expected``.
 

@@ -174,55 +174,6 @@ def test_a_push_behind_an_answered_update_sees_it(start_server: Start) -> None:
         assert f'"{number}"' in str(feed.take()), number
 
 
-def test_the_answer_does_not_wait_for_subscribers(filled: LiveServer) -> None:
-    heard: list[int] = []
-    answered = threading.Event()
-
-    def hear(commit: Commit) -> None:
-        if answered.wait(20):
-            heard.append(commit.version)
-
-    end_subscription = filled.services.store.subscribe(hear)
-    version = filled.services.store.version + 1
-    answer = filled.client.post(
-        "/update", content="INSERT DATA { <urn:a> <urn:b> 9 }", headers=dict([DIRECT])
-    )
-    assert answer.status_code == 204 and not heard
-    answered.set()
-    eventually(lambda: heard == [version])
-    end_subscription()
-
-
-class Nobody:
-    """A client that is gone."""
-
-    def send(self, data: bytes) -> None:
-        raise ConnectionResetError
-
-
-@pytest.mark.parametrize("quickly", [False, True])
-def test_subscribers_hear_of_an_update_whose_client_is_gone(filled: LiveServer, quickly: bool) -> None:
-    heard: list[Commit] = []
-    end_subscription = filled.services.store.subscribe(heard.append)
-
-    request = wire.parse(
-        b"POST /update HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sparql-update\r\n\r\n"
-    )
-    assert request is not None
-    request.body = f"INSERT DATA {{ <urn:gone> <urn:is> {int(quickly)} }}".encode()
-    shortcut = update_shortcut.UpdateShortcut(filled.services)
-    reply = Reply(Nobody())
-    with pytest.raises(ConnectionResetError):
-        if quickly:
-            end = shortcut.take_quickly(request, reply, "here", lambda: None)
-            assert callable(end)
-            end()
-        else:
-            shortcut.take(request, reply, "here")
-    end_subscription()
-    assert len(heard) == 1
-
-
 def test_busy_clients_count_to_the_same_number_in_the_thread_of_short_answers(
     start_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

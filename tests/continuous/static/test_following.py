@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from quadrill.store.changes.commit import NetChange
 from quadrill.store.quads.committer import Committer
 from quadrill.store.quads.quad_store import QuadStore
 
+from ...store.test_concurrency import telling
 from ..engines import PREFIX, Bench, E, bench
 
 LABELLED = "SELECT ?x ?l WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } ?x :label ?l }"
@@ -438,22 +439,48 @@ def test_a_group_of_commits_is_made_as_one_where_no_table_is_moved(
         assert store.quad_count == 0
 
 
-@pytest.mark.parametrize("threaded", [False, True])
-def test_what_comes_behind_an_answered_commit_finds_it_though_nobody_was_told(threaded: bool) -> None:
-    """A push, and a change of a query, have their places behind it."""
-    with bench(threaded=threaded) as one:
-        one.store.apply(add=[quad("a", "0"), quad("b", "0")])
+def _pushed(one: Bench) -> None:
+    one.push(1, "a")
+
+
+def _registered(one: Bench) -> None:
+    one.register("r", LABELLED, start={"from": 0})
+
+
+def _replayed(one: Bench) -> None:
+    one.engine.replay("q")
+
+
+def _retried(one: Bench) -> None:
+    (letter,) = one.engine.dead_letters("s")
+    one.engine.retry_dead_letter("s", letter["id"])
+
+
+@pytest.mark.parametrize(
+    ("before", "action", "name"),
+    [([], _pushed, "q"), ([1], _registered, "r"), ([1], _replayed, "q"), ([10_000, 1], _retried, "q")],
+)
+def test_what_comes_behind_an_answered_commit_finds_it_though_another_thread_still_tells_of_it(
+    before: list[int], action: Callable[[Bench], None], name: str
+) -> None:
+    with bench() as one:
+        one.engine.declare_stream(E + "s", late="drop")
+        one.store.apply(add=[quad("a", "0")])
         one.register("q", LABELLED)
-        swap = "DELETE {{ :{0} :label ?o }} INSERT {{ :{0} :label :{1} }} WHERE {{ :{0} :label ?o }}"
-        first = one.store.update_in_line(PREFIX + swap.format("a", 1))(tell=False).version
-        one.push(1, "a")
+        for at in before:
+            one.push(at, "a" if at == 1 else "b")
         one.engine.sync()
-        assert told(one.engine, "q") == [("insert", first, ["1"])]
-        second = one.store.update_in_line(PREFIX + swap.format("a", 2))(tell=False).version
-        one.engine.patch("q", {"state": "paused"})
+        # A query that is replayed has a new history.
+        known = len(told(one.engine, name)) if name == "q" and action is not _replayed else 0
+        with telling(one.store) as go_on:
+            swap = "DELETE { :a :label ?o } INSERT { :a :label :1 } WHERE { :a :label ?o }"
+            version = one.store.update(PREFIX + swap).version
+            acting = threading.Thread(target=action, args=(one,))
+            acting.start()
+            acting.join(0.05)
+            go_on()
+            acting.join(20)
         one.engine.sync()
-        assert told(one.engine, "q")[1:] == [("insert", second, ["2"])]
-        third = one.store.update_in_line(PREFIX + swap.format("a", 3))(tell=False).version
-        one.engine.patch("q", {"state": "running"})
-        one.engine.sync()
-        assert one.engine.current_answer("q")["version"] == third
+        events = [each for each in told(one.engine, name)[known:] if each[0] != "reset"]
+        assert {each[2][0] for each in events} == {"1"}, events
+        assert {each[1] for each in events} == {version}
