@@ -173,7 +173,7 @@ class TurnQueue:
         if not self.open or self.trouble is not None or (self.journal and self.journal.log.failure):
             self.require_open()
             self.require_writable()
-        if self._told.promised > self._told.delivered:
+        if self._told.promised > self._told.delivered:  # as `follow_commits`, without a call for each push
             self._told.catch_up()
 
     def follow_commits(self) -> None:

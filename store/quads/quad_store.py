@@ -44,7 +44,11 @@ from .writing import StoreWrites
 
 
 class QuadStore(StoreWrites):
-    """Named graphs over Oxigraph, on disk or in memory. Thread-safe; one process per folder."""
+    """Named graphs over Oxigraph, on disk or in memory. Thread-safe; one process per folder.
+
+    Attributes:
+        told: who follows the commits, and up to which they were told.
+    """
 
     def __init__(
         self,

@@ -96,7 +96,7 @@ class Subscribers:
                 self.promised = max(self.promised, version)
 
     def catch_up(self, timeout_s: float = 10.0) -> None:
-        """Return when all that was promised so far is handed over; at the latest after the time-out.
+        """Return when all that was promised so far is handed over, at the latest after the time-out.
 
         Not to be called with a lock that a subscriber takes. A subscriber that calls it does not wait.
         """
@@ -105,10 +105,11 @@ class Subscribers:
             return
         self.drain()
         with self._state:
-            if self._busy != threading.get_ident():
-                in_time = self._state.wait_for(lambda: self.delivered >= promised, timeout_s)
-                if not in_time:
-                    log.warning("what comes behind commit %d does not wait for it any longer", promised)
+            if self._busy == threading.get_ident():
+                return
+            # Where nobody is at it an observer has failed, and what it lacks is told with the next commit.
+            if not self._state.wait_for(lambda: self._busy is None or self.delivered >= promised, timeout_s):
+                log.warning("what comes behind commit %d does not wait for it any longer", promised)
 
     def wait_delivered(self, version: int, timeout_s: float) -> bool:
         """Wait until every commit up to ``version`` has been handed over; False after the time-out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -311,3 +312,12 @@ def test_a_subscriber_may_ask_for_the_order_itself() -> None:
         store.subscribe(hear)
         store.update(PREFIX + "INSERT DATA { ex:a ex:n 1 }")
         assert heard == [1, 2]
+
+
+def test_nobody_waits_for_what_nobody_is_at() -> None:
+    """As where an observer failed between a commit and its place in the line."""
+    with QuadStore.open(None) as store:
+        store.told.promise(1)
+        began = time.monotonic()
+        store.told.catch_up()
+        assert time.monotonic() - began < 5
