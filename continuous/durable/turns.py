@@ -166,10 +166,7 @@ class TurnQueue:
             raise EngineStoppedError("the engine is not running")
 
     def require_ready(self) -> None:
-        """Raise EngineStoppedError or StoreUnwritableError while no inputs can be accepted.
-
-        Commits that were answered have their places then.
-        """
+        """Raise EngineStoppedError or StoreUnwritableError while no inputs can be accepted."""
         if not self.open or self.trouble is not None or (self.journal and self.journal.log.failure):
             self.require_open()
             self.require_writable()
