@@ -101,8 +101,6 @@ class Subscribers:
         Not to be called with a lock that a subscriber takes. A subscriber that calls it does not wait.
         """
         promised = self.promised
-        if promised <= self.delivered:
-            return
         self.drain()
         with self._state:
             if self._busy == threading.get_ident():
