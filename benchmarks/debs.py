@@ -50,7 +50,7 @@ def run(
     ``line``: so many reports are in line at most, 1 where each is waited for.
     """
     clock = ManualClock(time.time_ns() // 1_000_000)
-    services = open_services(Settings(data=MEMORY, feed_history=100), clock=clock, threaded=line > 1)
+    services = open_services(Settings(data=MEMORY, feed_history=100), clock=clock, threaded=False)
     collections = YoungCollections()
     collections.start()
     try:

@@ -391,10 +391,10 @@ def decimal_id(mantissa: int, scale: int) -> int:
 
 def inline_decimal(term_id: int) -> int | None:
     """The xsd:decimal in a negative id, times 10^18; None for a term of another type."""
-    bits = ~term_id
-    if bits & _TYPE_MASK != _DECIMAL:
+    if (bits := ~term_id) & _TYPE_MASK != _DECIMAL:
         return None
-    return _unfolded(bits >> TYPE_BITS + _SCALE_BITS) * DECIMAL_UNITS[bits >> TYPE_BITS & _SCALE_MASK]
+    folded = bits >> TYPE_BITS + _SCALE_BITS
+    return (folded >> 1 ^ -(folded & 1)) * DECIMAL_UNITS[bits >> TYPE_BITS & _SCALE_MASK]
 
 
 def inline_integer(term_id: int) -> int | None:

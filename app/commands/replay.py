@@ -59,7 +59,7 @@ def run_recorded(
         members["dialect"] = dialect
     if form == "debs":
         members |= challenge.OPTIONS
-    with _registered(members, static, threaded=form == "debs") as engine:
+    with _registered(members, static) as engine:
         _check_streams(engine, streams, form)
         if form == "debs":
             _challenge(engine, streams)
@@ -79,12 +79,12 @@ def run_recorded(
 
 
 @contextmanager
-def _registered(members: dict[str, Any], static: list[str], *, threaded: bool) -> Iterator[Engine]:
-    """An engine in memory that has the query; ``threaded``: it works beside the one who pushes."""
+def _registered(members: dict[str, Any], static: list[str]) -> Iterator[Engine]:
+    """An engine in memory that has the query and works in the thread of who pushes."""
     settings = Settings(
         data=MEMORY, max_queue_elements=1 << 30, max_push_elements=1 << 30, feed_history=1 << 30
     )
-    services = open_services(settings, clock=ManualClock(time.time_ns() // 1_000_000), threaded=threaded)
+    services = open_services(settings, clock=ManualClock(time.time_ns() // 1_000_000), threaded=False)
     collections = YoungCollections()
     try:
         services.engine.start()

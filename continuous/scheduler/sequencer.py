@@ -77,16 +77,7 @@ class Sequencer:
     def work(self, seconds: float) -> bool:
         """In the engine's thread: wait for turns and work some off; False when none will come any more."""
         self._worker = threading.get_ident()
-        turn = self.turns.take(seconds)
-        done: list[Turn] = []
-        while turn is not None:
-            run, turn = self._in_line(turn)
-            with self.paused:
-                self.run(*run)
-            done += run
-            if turn is None and len(done) < _BATCH:
-                turn = self.turns.take()
-        self._settle(done)
+        self._work_off(self.turns.take(seconds))
         if self.turns.closed and self.turns.waiting.empty():
             self._worker = None
             return False
@@ -101,9 +92,8 @@ class Sequencer:
                 return
             self._worker = threading.get_ident()
             try:
-                while not self.turns.waiting.empty() and (turn := self.turns.take()) is not None:
-                    self.run(turn)
-                    self._settle([turn])
+                while not self.turns.waiting.empty():
+                    self._work_off(self.turns.take())
             finally:
                 self._worker = None
 
@@ -172,16 +162,25 @@ class Sequencer:
         if not self.inside:
             self._queue(Turn(), timeout)
 
-    def _in_line(self, turn: Turn) -> tuple[list[Turn], Turn | None]:
-        """A turn, or an input and those that are in line behind it; and what was found behind them."""
-        run, weight = [turn], turn.weight
-        while type(turn) is InputTurn and weight < _BATCH and len(run) * self._pace < _LINE_S:
-            following = self.turns.take()
-            if following is None or type(following) is not InputTurn:
-                return run, following
-            run.append(following)
-            weight += following.weight
-        return run, None
+    def _work_off(self, turn: Turn | None) -> None:
+        """Work off a turn and some of those behind it, inputs in line together, and settle them together."""
+        done: list[Turn] = []
+        take, empty = self.turns.take, self.turns.waiting.empty
+        while turn is not None:
+            run, weight, pace, following = [turn], turn.weight, self._pace, None
+            while type(turn) is InputTurn and weight < _BATCH and len(run) * pace < _LINE_S and not empty():
+                following = take()
+                if type(following) is not InputTurn:
+                    break
+                run.append(following)
+                weight, following = weight + following.weight, None
+            with self.paused:
+                self.run(*run)
+            done += run
+            if following is None and len(done) < _BATCH and not empty():
+                following = take()
+            turn = following
+        self._settle(done)
 
     def run(self, *run: Turn) -> None:
         """Work off a turn, or inputs in line; what is raised is kept in them. A replay is not measured."""
