@@ -10,7 +10,7 @@ import json
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from quadrill.store.changes.commit import Commit, graph_key, rdf_patch
@@ -184,8 +184,7 @@ def _event(key: _ByVersion, selection: Selection, write: Write) -> bytes | None:
 
 
 def _restricted(commit: Commit, graphs: frozenset[str]) -> Commit:
-    return replace(
-        commit,
+    return commit._replace(
         added=tuple(quad for quad in commit.added if graph_key(quad.graph_name) in graphs),
         removed=tuple(quad for quad in commit.removed if graph_key(quad.graph_name) in graphs),
         created=tuple(name for name in commit.created if graph_key(name) in graphs),

@@ -8,8 +8,8 @@ not changed) in the store's own forms (Oxigraph canonicalises numbers, dates and
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, RdfFormat, serialize
 
@@ -19,8 +19,7 @@ DEFAULT_GRAPH_KEY = "default"
 """The key of the default graph in `Commit.graphs`; no IRI can clash with it, for it has no colon."""
 
 
-@dataclass(frozen=True, slots=True)
-class NetChange:
+class NetChange(NamedTuple):
     """Quads and graph names to add and to remove; what goes goes first."""
 
     added: tuple[Quad, ...] = ()
@@ -36,16 +35,14 @@ class NetChange:
         return NetChange(self.removed, self.added, self.dropped, self.created)
 
 
-@dataclass(frozen=True, slots=True)
-class GraphChange:
+class GraphChange(NamedTuple):
     """The numbers of quads that a commit added to one graph and removed from it."""
 
     added: int
     removed: int
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """One atomic change of the dataset.
 
     Attributes:
@@ -68,7 +65,7 @@ class Commit:
     created: tuple[NamedNode | BlankNode, ...] = ()
     dropped: tuple[NamedNode | BlankNode, ...] = ()
     exact: bool = True
-    graphs: Mapping[str, GraphChange] = field(default_factory=dict, hash=False)
+    graphs: Mapping[str, GraphChange] = MappingProxyType({})
     cause: str | None = None
     changed: bool = True
 

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from .held import HeldFiles
 from .input_log import SegmentedLog, Sync
 from .result_log import ResultLog
@@ -83,7 +85,12 @@ class Journal:
 
     def note(self, kind: str, members: dict[str, Any]) -> int:
         """Put a record without quads behind the last one; its number."""
-        return self.log.append(_line_of({"kind": kind, **members}).encode() + b"\n")
+        document = {"kind": kind, **members}
+        try:
+            line = orjson.dumps(document)
+        except TypeError:  # a number of more than 64 bits
+            line = _line_of(document).encode()
+        return self.log.append(line + b"\n")
 
     def read(self) -> Iterator[JournalRecord]:
         """All records, oldest first."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from pyoxigraph import NamedNode, QuerySolutions, Store
 
@@ -45,8 +44,7 @@ class Room(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateRequest:
+class UpdateRequest(NamedTuple):
     """One update with the parameters of the protocol.
 
     Attributes:
@@ -77,14 +75,13 @@ class UpdateRequest:
     look_up: LookUp | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UpdatePlan:
+class UpdatePlan(NamedTuple):
     """A checked update, ready to be derived: its operations and the height of its text."""
 
     request: UpdateRequest
     operations: tuple[UpdateOperation, ...]
     height: int
-    limits: TextLimits = field(default_factory=TextLimits)
+    limits: TextLimits = TextLimits()
 
 
 def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts) -> UpdatePlan:

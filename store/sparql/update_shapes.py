@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -141,12 +141,13 @@ class _Cut(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """A planned operation: ``cuts`` are its pieces by the names of the fields of its action.
+    """A planned operation: ``cuts`` are its pieces by the names of the ``fields`` of its action.
 
     ``namespaces`` are those of the prefixes of its constants.
     """
 
     planned: UpdatePlan
+    fields: dict[str, Any]
     cuts: tuple[tuple[str, _Cut], ...]
     end: _Place
     namespaces: dict[str, str]
@@ -160,7 +161,8 @@ class _Shape(NamedTuple):
         (kept,) = self.planned.operations
         pieces: dict[str, Any] = {name: cut.of(text, lengths, constants) for name, cut in self.cuts}
         end = self.end.offset + lengths[self.end.constants]
-        operation = UpdateOperation(replace(kept.action, **pieces), kept.prologue, kept.start, end)
+        action = type(kept.action)(**(self.fields | pieces))
+        operation = UpdateOperation(action, kept.prologue, kept.start, end)
         return UpdatePlan(request, (operation,), self.planned.height, self.planned.limits)
 
 
@@ -168,12 +170,14 @@ class _Filling:
     """A template whose constants are known: gives its quads for solutions."""
 
     def __init__(self, template: _Template, constants: Sequence[Term]) -> None:
-        known: list[list[Any]] = [
-            [constants[~each] if type(each) is int and each < 0 else each for each in quad]
-            for quad in template
-        ]
-        self._ground = [Quad(*quad) for quad in known if int not in map(type, quad)]
-        self._open = [quad for quad in known if int in map(type, quad)]
+        self._ground: list[Quad] = []
+        self._open: list[list[Any]] = []
+        for quad in template:
+            known: list[Any] = [constants[~each] if type(each) is int and each < 0 else each for each in quad]
+            if int in map(type, known):
+                self._open.append(known)
+            else:
+                self._ground.append(Quad(*known))
 
     def __call__(self, rows: Sequence[Solution]) -> Iterator[Quad]:
         """A quad with an unbound variable, or with a term that may not stand where it would, is left out."""
@@ -243,8 +247,9 @@ def _shape_of(plan: UpdatePlan, spans: Sequence[Span]) -> _Shape | None:
         )
     except (QuadrillError, SyntaxError, RuntimeError, ValueError):
         return None  # what is wrong is told where it is evaluated
-    kept, end = replace(plan, request=UpdateRequest("")), _Place.of(operation.end, spans)
-    return _Shape(kept, cuts, end, templates.namespaces)
+    kept, end = plan._replace(request=UpdateRequest("")), _Place.of(operation.end, spans)
+    known = {each.name: getattr(operation.action, each.name) for each in fields(operation.action)}
+    return _Shape(kept, known, cuts, end, templates.namespaces)
 
 
 class _Templates:
@@ -264,7 +269,7 @@ class _Templates:
         """A piece, cut out of texts of its shape."""
         start, end = (_Place.of(at, self._spans) for at in (piece.start, piece.start + len(piece.text)))
         quads, patterns = (self._template(piece), None) if is_template else (None, self._patterns(piece))
-        return _Cut(replace(piece, text=""), start, end, quads, patterns)
+        return _Cut(piece._replace(text=""), start, end, quads, patterns)
 
     def _numbers(self, piece: Piece) -> dict[int, int]:
         """The constants of a piece by their places in it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from pyoxigraph import Quad
 
@@ -25,8 +25,7 @@ _MOST_OPERATIONS = 1_000_000
 _MOST_DECLARED = 1 << 26
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A cut of the request: ``text`` with its place, and the names of its variables and blank nodes.
 
     ``fill`` gives the quads of a template for solutions, where its text need not be read for that;
@@ -131,8 +130,7 @@ class Transfer:
 Action: TypeAlias = Data | Modify | Load | Clear | Create | Transfer
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateOperation:
+class UpdateOperation(NamedTuple):
     """One operation with every prologue declaration that stands before it."""
 
     action: Action
