@@ -314,11 +314,12 @@ class Router:
                 return
             events = (derived.popleft(),)
 
-    def commit(self, commit: Commit, moved: Iterable[str]) -> None:
+    def commit(self, commit: Commit, moved: Sequence[str]) -> None:
         """A new version of the store is an input: of the queries, by name, whose tables it ``moved``."""
-        alone = self._alone(moved, self.unfollowing)
-        self._move(alone, lambda running: running.commit(commit, self._turns.at))
-        self._work_off_derived()
+        if moved or self.unfollowing:
+            alone = self._alone(moved, self.unfollowing)
+            self._move(alone, lambda running: running.commit(commit, self._turns.at))
+            self._work_off_derived()
 
     def sources_changed(self, key: str) -> None:
         """What was fetched from elsewhere is another content: an input of the queries that read it."""
