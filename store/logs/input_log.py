@@ -80,10 +80,10 @@ class SegmentedLog:
         self._segment_bytes = segment_bytes
         self._aside = aside or folder / "damaged"
         self._reached = reached
-        lock = threading.Lock()
-        self._state = threading.Condition(lock)
+        self._lock = threading.Lock()
+        self._state = threading.Condition(self._lock)
         # Whoever writes the next group waits until it has so many records.
-        self._gathered = threading.Condition(lock)
+        self._gathered = threading.Condition(self._lock)
         self._expected = 1
         self._gathering = False
         # Threads that wait for the one that writes.
@@ -181,7 +181,7 @@ class SegmentedLog:
 
     def append(self, payload: bytes) -> int:
         """Put a record behind the last one; its number. It is durable once `wait` has returned."""
-        with self._state:
+        with self._lock:
             self.last += 1
             number = self.last
             self._waiting.append(
@@ -199,7 +199,7 @@ class SegmentedLog:
             StoreUnwritableError: it cannot be written now; it stays in line and may become durable later.
         """
         while True:
-            with self._state:
+            with self._lock:
                 if self.durable < number and self._writing:
                     self._waiters += 1
                     while self.durable < number and self._writing:
@@ -213,7 +213,7 @@ class SegmentedLog:
             try:
                 self._write_group()
             finally:
-                with self._state:
+                with self._lock:
                     self._writing = False
                     self._state.notify_all()
 
@@ -234,7 +234,7 @@ class SegmentedLog:
 
     def _write_group(self) -> None:
         """Only one thread at a time is here."""
-        with self._state:
+        with self._lock:
             if self._sync == "interval" and len(self._waiting) < self._expected:
                 self._gather()
             group, self._waiting = self._waiting, []
@@ -256,7 +256,7 @@ class SegmentedLog:
             if self._reached is not None:
                 self._reached("after-sync")
         except OSError as error:
-            with self._state:
+            with self._lock:
                 self._waiting[:0] = group
             # What cannot be cut away now is cut away before the next write.
             if self._torn:
@@ -268,7 +268,7 @@ class SegmentedLog:
         written = sum(map(len, group))
         self._length += written
         self.failure = None
-        with self._state:
+        with self._lock:
             self._note_durable(last)
             self.durable = last
             self.waiting_bytes -= written
@@ -307,7 +307,7 @@ class SegmentedLog:
             os.fdatasync(self._file)
         os.close(self._file)
         self._file, self._length = file, 0
-        with self._state:
+        with self._lock:
             self._segments.append(first)
 
     # --- reading and forgetting -----------------------------------------------------------------
@@ -352,7 +352,7 @@ class SegmentedLog:
         A file stays while the mark cannot say that it goes: the next start would miss it.
         """
         while len(self._segments) > 1 and self._segments[1] <= before:
-            with self._state:
+            with self._lock:
                 gone = self._segments.pop(0)
                 noted = self._note_durable(self.durable)
                 if not noted:
@@ -363,7 +363,7 @@ class SegmentedLog:
                     self._mark.sync()
                 except OSError:
                     noted = False
-                    with self._state:
+                    with self._lock:
                         self._segments.insert(0, gone)
                         self._note_durable(self.durable)
             if not noted:
@@ -385,7 +385,7 @@ class SegmentedLog:
         try:
             self.wait(self.last)
         finally:
-            with self._state:
+            with self._lock:
                 if not self._closed:
                     self._closed = True
                     os.close(self._file)

@@ -14,7 +14,8 @@ class Gate:
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._readers = 0
         self._writers_waiting = 0
         self._writing = False
@@ -29,7 +30,7 @@ class Gate:
     def reading(self) -> Iterator[None]:
         """Hold commits back while the block runs, so that several reads see one version."""
         depth: int = getattr(self._held, "depth", 0)
-        with self._changed:
+        with self._lock:
             while self._writing or (self._writers_waiting and not depth):
                 self._changed.wait()
             self._readers += 1
@@ -38,14 +39,14 @@ class Gate:
             yield
         finally:
             self._held.depth = depth
-            with self._changed:
+            with self._lock:
                 self._readers -= 1
                 self._changed.notify_all()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Wait for the readers to leave, and keep new ones out while the block runs."""
-        with self._changed:
+        with self._lock:
             self._writers_waiting += 1
             try:
                 while self._writing or self._readers:
@@ -56,6 +57,6 @@ class Gate:
         try:
             yield
         finally:
-            with self._changed:
+            with self._lock:
                 self._writing = False
                 self._changed.notify_all()

@@ -37,7 +37,9 @@ class Subscribers:
     def __init__(self) -> None:
         self._queue: deque[Commit] = deque()
         self._subscribers: tuple[_Subscriber, ...] = ()
-        self._state = threading.Condition()
+        # Entered itself, not by its condition, which is a call of Python more each time.
+        self._lock = threading.RLock()
+        self._state = threading.Condition(self._lock)
         self._busy: int | None = None  # the thread that hands over
         self.delivered = self.promised = 0
 
@@ -53,29 +55,29 @@ class Subscribers:
             None if graphs is None else frozenset(graphs),
             None if predicates is None else frozenset(predicates),
         )
-        with self._state:
+        with self._lock:
             self._subscribers = (*self._subscribers, subscriber)
 
         def unsubscribe() -> None:
-            with self._state:
+            with self._lock:
                 self._subscribers = tuple(other for other in self._subscribers if other is not subscriber)
 
         return unsubscribe
 
     def enqueue(self, commits: Iterable[Commit]) -> None:
         """Put commits in line; called in commit order, under the writer lock."""
-        with self._state:
+        with self._lock:
             self._queue.extend(commits)
 
     def drain(self) -> None:
         """Hand over what is in line, unless another thread does."""
-        with self._state:
+        with self._lock:
             if self._busy is not None:
                 return
             self._busy = threading.get_ident()
         commits: deque[Commit] = deque()
         while True:
-            with self._state:
+            with self._lock:
                 if commits:
                     self.delivered = commits[-1].version
                     self._state.notify_all()
@@ -92,7 +94,7 @@ class Subscribers:
     def promise(self, version: int) -> None:
         """A commit is about to be answered; another thread may still have to hand it over."""
         if version > self.delivered:
-            with self._state:
+            with self._lock:
                 self.promised = max(self.promised, version)
 
     def catch_up(self, timeout_s: float = 10.0) -> None:
@@ -102,7 +104,7 @@ class Subscribers:
         """
         promised = self.promised
         self.drain()
-        with self._state:
+        with self._lock:
             if self._busy == threading.get_ident():
                 return
             # Where nobody is at it an observer has failed, and what it lacks is told with the next commit.
@@ -111,7 +113,7 @@ class Subscribers:
 
     def wait_delivered(self, version: int, timeout_s: float) -> bool:
         """Wait until every commit up to ``version`` has been handed over; False after the time-out."""
-        with self._state:
+        with self._lock:
             return self._state.wait_for(lambda: self.delivered >= version, timeout_s)
 
     def begin_at(self, version: int) -> None:
