@@ -78,11 +78,11 @@ def in_process(extent: Extent) -> Iterator[Line]:
             waited, threaded = (1 / _seconds(work, size, extent, alone=each) for each in (True, False))
             if size == 1:
                 rate, note = threaded, f"{waited:,.0f} where each push is waited for"
-            else:  # large pushes gain nothing from a line: who pushes works them out
-                rate, note = waited, f"{threaded:,.0f} where the engine has a thread of its own"
+            else:  # large pushes gain nothing from a line
+                rate, note = waited, f"in one thread; {threaded:,.0f} where the engine has its own"
             yield Line(name, "elements/s", reach, aim, rate, note=note)
     aim = "rsp-rs, 227,000"
-    rate = 1 / _seconds(TUMBLING, 100, extent)
+    rate = 1 / _seconds(TUMBLING, 100, extent, alone=True)
     name = "tumbling 1000, select all, 100 a push"
     yield Line(name, "elements/s", 120_000, aim, rate, note=_rsp_rs(extent))
 

@@ -9,8 +9,8 @@ changed the list that the query gives, also within a second:
 
 The two times are those of the report that caused it, rows that the list of ten has not are NULL, and the
 delay is the time in milliseconds from after the report was read to before the line was written. Reports do
-not wait for each other's answers: up to `LINE` of them are in line for the engine, whose thread works them
-off together, and a delay has the time of those before and behind it in the line.
+not wait for each other's answers: up to `LINE` of them are in line for the engine, which works them off
+together, and a delay has the time of those before and behind it in the line.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Listener:
         return True
 
     def offer(self, events: Sequence[FeedEvent]) -> bool:
-        """Take events, in the engine's thread."""
+        """Take events, within the engine's work."""
         self._events.extend(events)
         return True
 

@@ -317,8 +317,8 @@ class Router:
     def commit(self, commit: Commit, moved: Sequence[str]) -> None:
         """A new version of the store is an input: of the queries, by name, whose tables it ``moved``."""
         if moved or self.unfollowing:
-            alone = self._alone(moved, self.unfollowing)
-            self._move(alone, lambda running: running.commit(commit, self._turns.at))
+            told = self._alone(moved, self.unfollowing)
+            self._move(told, lambda running: running.commit(commit, self._turns.at))
             self._work_off_derived()
 
     def sources_changed(self, key: str) -> None:

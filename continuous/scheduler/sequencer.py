@@ -25,6 +25,7 @@ from quadrill.store.quads.views import ViewRegistry
 from quadrill.store.threads import Threads
 
 from ..durable.turns import InputTurn, Turn, TurnQueue
+from ..errors import EngineStoppedError
 from ..remote.fetching import SourceTurn
 from ..static.reading import Swap
 from ..static.table_registry import TableRegistry
@@ -164,23 +165,26 @@ class Sequencer:
 
     def _work_off(self, turn: Turn | None) -> None:
         """Work off a turn and some of those behind it, inputs in line together, and settle them together."""
-        done: list[Turn] = []
+        done, run, following = list[Turn](), list[Turn](), None
         take, empty = self.turns.take, self.turns.waiting.empty
-        while turn is not None:
-            run, weight, pace, following = [turn], turn.weight, self._pace, None
-            while type(turn) is InputTurn and weight < _BATCH and len(run) * pace < _LINE_S and not empty():
-                following = take()
-                if type(following) is not InputTurn:
-                    break
-                run.append(following)
-                weight, following = weight + following.weight, None
-            with self.paused:
-                self.run(*run)
-            done += run
-            if following is None and len(done) < _BATCH and not empty():
-                following = take()
-            turn = following
-        self._settle(done)
+        try:
+            while turn is not None:
+                run, size, pace, following = [turn], turn.weight, self._pace, None
+                while type(turn) is InputTurn and size < _BATCH and len(run) * pace < _LINE_S and not empty():
+                    following = take()
+                    if type(following) is not InputTurn:
+                        break
+                    run.append(following)
+                    size, following = size + following.weight, None
+                with self.paused:
+                    self.run(*run)
+                done += run
+                turn = following or (take() if len(done) < _BATCH and not empty() else None)
+        except BaseException:  # somebody stops the program: nobody is to wait for what was in hand
+            self._settle([*run, following] if following else run, EngineStoppedError("it was interrupted"))
+            raise
+        finally:
+            self._settle(done)
 
     def run(self, *run: Turn) -> None:
         """Work off a turn, or inputs in line; what is raised is kept in them. A replay is not measured."""
@@ -205,10 +209,8 @@ class Sequencer:
                 turn.error = error
         finally:
             turns.number = 0
-            if last.number > turns.processed:
-                turns.processed = last.number
-            if last.number > turns.needed:
-                turns.needed = last.number
+            turns.processed = max(turns.processed, last.number)
+            turns.needed = max(turns.needed, last.number)
         if first.since:
             self._pace = (time.perf_counter() - began) / len(run)
             stages.process.noted += [self._pace] * len(run)
@@ -245,9 +247,8 @@ class Sequencer:
 
     # --- settling -------------------------------------------------------------------------------
 
-    def _settle(self, done: list[Turn]) -> None:
+    def _settle(self, done: list[Turn], failure: Exception | None = None) -> None:
         """Write and tell what some turns caused; then views may follow, and those who wait go on."""
-        failure: BaseException | None = None
         try:
             self.settle()
             if self._views.by_name:

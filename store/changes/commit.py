@@ -8,7 +8,6 @@ not changed) in the store's own forms (Oxigraph canonicalises numbers, dates and
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, RdfFormat, serialize
@@ -42,6 +41,9 @@ class GraphChange(NamedTuple):
     removed: int
 
 
+_NO_GRAPHS: Mapping[str, GraphChange] = {}
+
+
 class Commit(NamedTuple):
     """One atomic change of the dataset.
 
@@ -65,9 +67,12 @@ class Commit(NamedTuple):
     created: tuple[NamedNode | BlankNode, ...] = ()
     dropped: tuple[NamedNode | BlankNode, ...] = ()
     exact: bool = True
-    graphs: Mapping[str, GraphChange] = MappingProxyType({})
+    graphs: Mapping[str, GraphChange] = _NO_GRAPHS
     cause: str | None = None
     changed: bool = True
+
+    def __hash__(self) -> int:
+        return hash((self.version, self.at_ms))
 
     def net(self) -> NetChange:
         """The change of an exact commit, to be made again."""

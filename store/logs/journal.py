@@ -88,7 +88,7 @@ class Journal:
         document = {"kind": kind, **members}
         try:
             line = orjson.dumps(document)
-        except TypeError:  # a number of more than 64 bits
+        except TypeError:  # numbers of more than 64 bits, and keys that are numbers
             line = _line_of(document).encode()
         return self.log.append(line + b"\n")
 

@@ -1,4 +1,4 @@
-"""The engine's thread: a lone turn is worked off at once, a backlog with one settling for many turns."""
+"""Working off: a lone turn at once, a backlog with one settling for many turns, in a thread or without."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from quadrill.continuous.durable.turns import TurnQueue
+from quadrill.continuous.errors import EngineStoppedError
+from quadrill.continuous.scheduler.router import Router
+from quadrill.continuous.scheduler.sequencer import Sequencer
 from quadrill.continuous.scheduler.turn_kinds import BetweenTurns
 from quadrill.store.quads.views import ViewRegistry
 
-from .engines import bench
+from .engines import Bench, bench
 
 
 def test_a_lone_turn_waits_for_no_other() -> None:
@@ -39,6 +42,53 @@ def test_a_backlog_is_settled_in_batches(monkeypatch: pytest.MonkeyPatch) -> Non
             turns.wait(turn, 30)
         assert order == list(range(500))
         assert len(settled) - before < 50
+
+
+def in_line(b: Bench, monkeypatch: pytest.MonkeyPatch, *turns: BetweenTurns) -> None:
+    """Two inputs and then turns that nobody has worked off yet, in an engine without a thread."""
+    with monkeypatch.context() as held:
+        held.setattr(Sequencer, "drain", lambda _: None)
+        b.push(1000, "a")
+        b.push(2000, "b")
+    for turn in turns:
+        b.engine.parts.turns.put(turn)
+
+
+def test_without_a_thread_what_is_in_line_is_worked_off_and_settled_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settled: list[None] = []
+    with bench() as b:
+        b.register("all", "SELECT ?o { STREAM <urn:s> [RANGE 1h] { ?s <urn:p> ?o } }")
+        parts = b.engine.parts
+        order: list[int] = []
+        turns = [BetweenTurns(lambda number=number: order.append(number)) for number in range(150)]
+        wrong = BetweenTurns(lambda: 1 // 0)
+        in_line(b, monkeypatch, *turns[:3], wrong, *turns[3:])
+        monkeypatch.setattr(Sequencer, "settle", lambda _: settled.append(None))
+        parts.sequencer.drain()
+        assert order == list(range(150)) and parts.turns.weight == 0
+        assert isinstance(wrong.error, ZeroDivisionError)
+        assert all(turn.done and turn.error is None for turn in turns)
+        assert len(settled) == 3
+
+
+def test_nobody_waits_for_what_an_interrupt_has_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with bench() as b:
+        b.register("all", "SELECT ?o { STREAM <urn:s> [RANGE 1h] { ?s <urn:p> ?o } }")
+        parts, (behind, last) = b.engine.parts, (BetweenTurns(lambda: 1), BetweenTurns(lambda: 2))
+        in_line(b, monkeypatch, behind, last)
+        with monkeypatch.context() as stopping:
+            stopping.setattr(Router, "dispatch", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                parts.sequencer.drain()
+        with pytest.raises(EngineStoppedError, match="interrupted"):
+            parts.turns.wait(behind, 0)
+        parts.sequencer.drain()
+        assert parts.turns.wait(last, 0) == 2
 
 
 def test_commits_that_move_no_query_wait_for_the_next_turn() -> None:

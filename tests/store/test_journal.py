@@ -15,7 +15,7 @@ def test_members_of_a_record_are_read_back_as_they_were_noted(tmp_path: Path) ->
         "list": [[1]],
     }
     journal = Journal.open(tmp_path, sync="off")
-    numbers = [journal.note("state", members), journal.note("state", {"places": {"0": [1, 2]}})]
+    numbers = [journal.note("state", members), journal.note("state", {"places": {0: [1, 2]}})]
     journal.close()
     journal = Journal.open(tmp_path, sync="off")
     found = list(journal.read())
