@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -141,13 +140,13 @@ class _Cut(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """A planned operation: ``cuts`` are its pieces by the names of the ``fields`` of its action.
+    """A planned operation: ``cuts`` are its pieces by the names of the fields of its ``action``.
 
     ``namespaces`` are those of the prefixes of its constants.
     """
 
     planned: UpdatePlan
-    fields: dict[str, Any]
+    action: Data | Modify
     cuts: tuple[tuple[str, _Cut], ...]
     end: _Place
     namespaces: dict[str, str]
@@ -161,8 +160,7 @@ class _Shape(NamedTuple):
         (kept,) = self.planned.operations
         pieces: dict[str, Any] = {name: cut.of(text, lengths, constants) for name, cut in self.cuts}
         end = self.end.offset + lengths[self.end.constants]
-        action = type(kept.action)(**(self.fields | pieces))
-        operation = UpdateOperation(action, kept.prologue, kept.start, end)
+        operation = UpdateOperation(self.action._replace(**pieces), kept.prologue, kept.start, end)
         return UpdatePlan(request, (operation,), self.planned.height, self.planned.limits)
 
 
@@ -229,7 +227,7 @@ def _shape_of(plan: UpdatePlan, spans: Sequence[Span]) -> _Shape | None:
     pieces: dict[str, Piece | None]
     variables: tuple[str, ...] = ()
     match operation.action:
-        case Data(quads):
+        case Data(quads) as action:
             pieces = {"quads": quads}
         case Modify(None, delete, insert, (), (), where) as action:
             pieces, variables = {"delete": delete, "insert": insert, "where": where}, action.variables
@@ -248,8 +246,7 @@ def _shape_of(plan: UpdatePlan, spans: Sequence[Span]) -> _Shape | None:
     except (QuadrillError, SyntaxError, RuntimeError, ValueError):
         return None  # what is wrong is told where it is evaluated
     kept, end = plan._replace(request=UpdateRequest("")), _Place.of(operation.end, spans)
-    known = {each.name: getattr(operation.action, each.name) for each in fields(operation.action)}
-    return _Shape(kept, known, cuts, end, templates.namespaces)
+    return _Shape(kept, action, cuts, end, templates.namespaces)
 
 
 class _Templates:

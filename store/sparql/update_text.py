@@ -65,16 +65,14 @@ class AllTarget:
 GraphTarget: TypeAlias = OneGraph | DefaultTarget | NamedTarget | AllTarget
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(NamedTuple):
     """``INSERT DATA`` or, with ``remove``, ``DELETE DATA``."""
 
     quads: Piece
     remove: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Modify:
+class Modify(NamedTuple):
     """``[WITH] [DELETE] [INSERT] [USING] WHERE``; ``DELETE WHERE`` has its pattern in both places."""
 
     with_graph: str | None
