@@ -57,4 +57,15 @@ class Skipped:
     skipped: int
 
 
-Step: TypeAlias = Evaluation | Skipped
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """A run of evaluations over unchanged contents, which are skipped because they would emit nothing.
+
+    ``number`` is how many they are; the last is at or before ``end``.
+    """
+
+    end: int
+    number: int
+
+
+Step: TypeAlias = Evaluation | Skipped | Silent

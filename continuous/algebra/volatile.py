@@ -150,6 +150,21 @@ EVENT_TIME = NamedNode(VOLATILE_PREFIX + "event-time")
 GREATEST = NamedNode(VOLATILE_PREFIX + "greatest")
 
 
+def depends_on_instant(root: Algebra) -> bool:
+    """True when a function gives another value at another instant, over the same contents of windows."""
+    return any(
+        (isinstance(each, Call) and each.name in VOLATILE)
+        or (
+            isinstance(each, FunctionCall)
+            and each.iri.value.startswith(VOLATILE_PREFIX)
+            and each.iri not in (EVENT_TIME, GREATEST)
+        )
+        for node in all_nodes(root)
+        for expr in expressions(node)
+        for each in sub_expressions(expr)
+    )
+
+
 def uses_timestamps(root: Algebra) -> bool:
     """True when ``timestamp(?v)`` occurs anywhere in the query."""
     return any(

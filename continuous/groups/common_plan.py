@@ -329,6 +329,10 @@ class CommonPlan:
         self._terms.tidy()
         return ran
 
+    def count_silent(self, number: int) -> None:
+        """Count evaluations that were skipped because they would have emitted nothing to anybody."""
+        self.record = self.record._replace(number=self.record.number + number)
+
     def _note(self, number: int, step: Evaluation) -> None:
         """Evaluations up to a number have been worked off."""
         corrected = self.record.told if step.revises else number

@@ -10,9 +10,9 @@ from typing import TypeAlias
 from quadrill.store.errors import QuadrillError
 from quadrill.store.feeds.feed import Outbox
 
-from ..algebra.reports import Evaluation, Skipped, Step
+from ..algebra.reports import Evaluation, Silent, Skipped, Step
 from ..inputs import StreamInput
-from ..queries.running import RunningQuery
+from ..queries.running import RunningQuery, is_silent
 from ..rows import Delta, IdRow
 from ..windows.encoded import EncodedContent
 from ..windows.query_streams import Transaction
@@ -56,6 +56,8 @@ class Group:
         self.members: dict[RunningQuery, Seat | None] = {}
         # Those without a seat, and their templates.
         self._alone: dict[RunningQuery, Hashable | None] = {}
+        # Those that may emit something at an evaluation that changes nothing.
+        self._repeating: dict[RunningQuery, None] = {}
         self._plans: list[CommonPlan] = []
         # Templates whose common plan failed, or would answer otherwise.
         self._banned: set[Hashable] = set()
@@ -89,6 +91,7 @@ class Group:
         """A member goes on with a timeline of its own that holds the same, unless nobody asks for one."""
         self._leave_plan(running)
         self._alone.pop(running, None)
+        self._repeating.pop(running, None)
         del self.members[running]
         running.leave_group(self.timeline if ended else self.timeline.fork(*running.counts()))
 
@@ -99,6 +102,8 @@ class Group:
 
     def _enter(self, running: RunningQuery, seat: Seat | None = None) -> None:
         self.members[running] = seat
+        if running.prepared.repeats:
+            self._repeating[running] = None
         if seat is None:
             self._is_alone(running)
         running.enter_group(self.members, self.timeline, self.inputs)
@@ -235,7 +240,7 @@ class Group:
         try:
             while events:
                 place, (given, ends) = 0, self.timeline.gather(events)
-                for step in () if ends else self.timeline.handle(events[0]):
+                for step in () if ends else self.timeline.handle(events[0], self._is_silent):
                     self._evaluate(step, now_ms)
                 _failed_at(events[0], self._failures)
                 while place < len(given):
@@ -281,6 +286,12 @@ class Group:
             for running in self.members:
                 running.tell_skipped(step)
             return
+        if isinstance(step, Silent):
+            for plan in self._plans:
+                plan.count_silent(step.number)
+            for running in self._alone:
+                running.evaluations += step.number
+            return
         self._taken = [content.take() for _, content in self._windows]
         for plan in list(self._plans):
             before = len(self._failures)
@@ -297,6 +308,10 @@ class Group:
         if any(template is not None for template in self._alone.values()):
             # What kept them from a common plan may be over.
             self._unite()
+
+    def _is_silent(self) -> bool:
+        """True when one more evaluation over the same contents would emit nothing for any member."""
+        return not self._repeating or all(map(is_silent, self._repeating))
 
     def _remove_since(self, before: int) -> None:
         """The members that failed since there were so many failures are none any more."""

@@ -182,4 +182,7 @@ def _shape(running: RunningQuery) -> Hashable | None:
         or prepared.made_stream is not None
     ):
         return None
-    return running.timeline.shape()
+    timeline = running.timeline
+    shape, closes = timeline.shape(), timeline.report.kind == "periodic" or timeline.windows.grids
+    # A timeline steps through every close where one of its queries emits something there.
+    return None if shape is None else (shape, bool(closes) and prepared.repeats)

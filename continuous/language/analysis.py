@@ -37,11 +37,20 @@ from ..algebra.rewrites import has_order, prepare
 from ..algebra.set_functions import FUNCTIONS
 from ..algebra.static import StaticPattern, is_volatile, projected, split_static
 from ..algebra.template import Skeleton, skeleton
-from ..algebra.volatile import with_clock
+from ..algebra.volatile import depends_on_instant, with_clock
 from .parser import has_additions, parse
 from .program import program
 
-_MORE = ("columns", "clocked", "skeleton", "is_volatile", "is_merged", "is_ordered", "graphs")
+_MORE = (
+    "columns",
+    "clocked",
+    "skeleton",
+    "is_volatile",
+    "depends_on_instant",
+    "is_merged",
+    "is_ordered",
+    "graphs",
+)
 """Steps of an analysis that not every query asks for."""
 
 Split = tuple[Algebra, tuple[StaticPattern, ...]]
@@ -93,6 +102,11 @@ class Analysis:
     def is_volatile(self) -> bool:
         """Something in it differs between evaluations."""
         return any(is_volatile(expr) for node in all_nodes(self.clocked) for expr in expressions(node))
+
+    @cached_property
+    def depends_on_instant(self) -> bool:
+        """Its answer may be another one at another instant, over the same contents: it calls NOW or RAND."""
+        return depends_on_instant(self.root)
 
     @cached_property
     def is_merged(self) -> bool:

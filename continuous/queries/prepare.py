@@ -101,6 +101,12 @@ class PreparedQuery:
         """The IRI of the stream that its answers make, which windows may read; None where they make none."""
         return self.result_iri if self.query.form == "construct" else None
 
+    @property
+    def repeats(self) -> bool:
+        """True when an evaluation over the same contents as the one before may emit something."""
+        whole = self.output == "rstream" and self.query.form != "ask"
+        return whole or self.analysis.depends_on_instant
+
     def under_name(self, name: str) -> PreparedQuery:
         """The query under its final name, which also names the stream that a CONSTRUCT query makes.
 

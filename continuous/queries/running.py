@@ -6,6 +6,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
+from functools import partial
 from typing import Any, NoReturn
 from typing import Literal as OneOf
 
@@ -15,7 +16,7 @@ from quadrill.store.quads.meters import Meter
 from quadrill.store.quads.views import View
 from quadrill.store.results import one_line
 
-from ..algebra.reports import Cause, Evaluation, Skipped, Step
+from ..algebra.reports import Cause, Evaluation, Silent, Skipped, Step
 from ..durable.turns import TurnQueue
 from ..errors import BudgetError, reason_of
 from ..evaluate.evaluator import CommonSeat, Evaluator, Windows
@@ -145,7 +146,7 @@ class RunningQuery:
             place, (given, ends) = 0, timeline.gather(events if run else events[:1])
             try:
                 if not ends:
-                    _work_off(self, timeline.handle(events[0]), now_ms)
+                    _work_off(self, timeline.handle(events[0], partial(is_silent, self)), now_ms)
                 elif not run:
                     _work_off(self, timeline.slide(given), now_ms)
                 while run and place < len(given):
@@ -372,6 +373,19 @@ def version_of(running: RunningQuery) -> int:
     return running.static.version if running.statics is None else running.statics.steps.frontier.version
 
 
+def is_silent(running: RunningQuery) -> bool:
+    """Return True when one more evaluation of a query over the same contents would emit nothing."""
+    prepared = running.prepared
+    if running.state != "running" or not prepared.repeats:
+        return True
+    if prepared.analysis.depends_on_instant or not prepared.non_empty:
+        return False
+    if running.seat is not None:
+        running.seat.settle()
+    # RSTREAM emits nothing again where the answer was empty.
+    return running.last_answer_id is None
+
+
 def _read_bound_streams(running: RunningQuery) -> None:
     """Static data may bind a window's stream to others now."""
     for window in running.prepared.query.windows:
@@ -387,6 +401,9 @@ def _work_off(running: RunningQuery, steps: Iterator[Step], now_ms: int) -> None
             continue
         if isinstance(step, Skipped):
             running.tell_skipped(step)
+            continue
+        if isinstance(step, Silent):
+            running.evaluations += step.number
             continue
         running.evaluate(step, now_ms, windows.contents)
         # One push may carry many times: the windows are looked at after each of them.

@@ -102,8 +102,23 @@ class GridWindow(WindowOperator):
                 return close
         return None
 
+    def next_change(self) -> int | None:
+        """The first close to come at which an element enters or leaves the window; None while there is none.
+
+        An element between two windows of a slide greater than the width counts as one that enters.
+        """
+        state, following = self.state, self.state.next_close
+        assert following is not None
+        pairs = (state.shown, self.width_ms), (state.waiting, self.past_ms)
+        found = [elements[0].event_time + stay for elements, stay in pairs if elements]
+        if not found:
+            return None
+        # At the first close behind that time; with (open, close] at that time, too.
+        after = min(found) + 1 - self.closes_after
+        return following + max(0, -((following - after) // self.slide_ms)) * self.slide_ms
+
     def skip_to(self, instant: int) -> None:
-        """Go on behind ``instant``: all windows that close until then are empty."""
+        """Go on after ``instant``: no element enters or leaves at the closes until then."""
         if closes := self.closes_by(instant):
             self._close(closes[-1])
 

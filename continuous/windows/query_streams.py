@@ -238,6 +238,19 @@ class QueryWindows:
         # A close of (open, close] holds the elements at its end, and is known only after it.
         return min([until - 1 if self.closes_after else until, *busy])
 
+    def unchanged_until(self, until: int) -> int:
+        """Until when no content changes, at most until ``until``, before which no element is taken."""
+        changes = [
+            due - 1
+            for each in self
+            if (due := each.next_change() if isinstance(each, GridWindow) else each.next_due()) is not None
+        ]
+        return min([until - 1 if self.closes_after else until, *changes])
+
+    def closes_by(self, end: int) -> list[range]:
+        """The instants up to ``end`` at which each window of a grid closes."""
+        return [grid.closes_by(end) for grid in self.grids]
+
     def close_next(self) -> list[WindowOperator]:
         """Apply one queued close: of each counting window, or of the first window that closes by time."""
         closing = []

@@ -20,7 +20,7 @@ from copy import copy
 from itertools import groupby
 
 from ..algebra.query import WindowDeclaration
-from ..algebra.reports import Cause, Evaluation, Interval, Report, Skipped, Step
+from ..algebra.reports import Cause, Evaluation, Interval, Report, Silent, Step
 from ..inputs import NEVER, Advance, Arrival, Element, StreamInput
 from .operator import EVENT_TIME, WindowOperator
 from .query_streams import (
@@ -32,6 +32,7 @@ from .query_streams import (
     Transaction,
     View,
 )
+from .runs import AskSilent, ReportSchedule, always, never
 
 _NOT_DUE = (1 << 62, 0)
 
@@ -90,7 +91,7 @@ class QueryTimeline:
         )
         self.inputs = InputOrder()
         self._slides = report.kind == "on-content-change" and self.windows.slide
-        self._next_report: int | None = None
+        self._schedule = ReportSchedule(self.windows, report)
         self._last_at: int | None = None
         self._last_window: Interval | None = None
         self.instant: int | None = None
@@ -130,7 +131,7 @@ class QueryTimeline:
             deque(element for *_, element in waiting),
             [order for _, order, *_ in waiting],
             [push for *_, push, _ in waiting],
-            self._next_report,
+            self._schedule.next_report,
             self._last_at,
             self._last_window,
             self.instant,
@@ -143,7 +144,7 @@ class QueryTimeline:
 
     def restore(self, snapshot: TimelineSnapshot) -> None:
         """Go on from a snapshot of a timeline of the same registration."""
-        self._next_report = snapshot.next_report
+        self._schedule.next_report = snapshot.next_report
         self._last_at, self._last_window = snapshot.last_at, snapshot.last_window
         self.instant, self.quiet_until = snapshot.instant, snapshot.quiet_until
         self.inputs.restore(snapshot)
@@ -153,6 +154,7 @@ class QueryTimeline:
         """A timeline of its own that stands where this one does, of a query that counted otherwise."""
         other = copy(self)
         other.windows, other.inputs = self.windows.fork(), self.inputs.fork()
+        other._schedule = ReportSchedule(other.windows, self.report, self._schedule.next_report)
         other.inputs.taken, other.inputs.late, other.inputs.behind = taken, late, behind
         for (_, stream), operator in other.windows.operators.items():
             other.inputs.views[stream].operators.append(operator)
@@ -184,8 +186,12 @@ class QueryTimeline:
             view.lateness = max(view.lateness, declaration.lateness_ms or 0)
             self.windows.add(declaration, iri, view, self.instant)
 
-    def handle(self, event: StreamInput) -> Iterator[Step]:
-        """Take one input; evaluate at each `Evaluation` before drawing the next."""
+    def handle(self, event: StreamInput, silent: AskSilent = never) -> Iterator[Step]:
+        """Take one input; evaluate at each `Evaluation` before drawing the next.
+
+        ``silent`` is asked behind an evaluation: True when another one over the same contents would emit
+        nothing. A run of these is one `Silent`, however long it is, and the evaluation at its end.
+        """
         given, ends = self.gather((event,))
         if ends:
             return self.slide(given)
@@ -205,7 +211,7 @@ class QueryTimeline:
                     view.active, view.idle, view.time = True, False, event.after
                     return iter(())
                 event = event._replace(elements=event.elements[number:])
-        steps = self._order(view, event)
+        steps = self._order(view, event, silent)
         return steps if self._after_ms is None else (each for each in steps if each.end >= self.quiet_until)
 
     def gather(self, events: Sequence[StreamInput]) -> tuple[list[Transaction], list[int]]:
@@ -214,7 +220,7 @@ class QueryTimeline:
             return [], []
         return self.inputs.gather(events, self.instant)
 
-    def _order(self, view: View, event: StreamInput) -> Iterator[Step]:
+    def _order(self, view: View, event: StreamInput, silent: AskSilent) -> Iterator[Step]:
         """Any input: elements wait for the watermark, those that come too late correct what was told."""
         late = self.inputs.accept(view, event, self.instant)
         watermark = self.inputs.watermark
@@ -222,7 +228,7 @@ class QueryTimeline:
             return
         if late:
             yield from self._correct(view.operators, late)
-        yield from self._advance(watermark)
+        yield from self._advance(watermark, silent)
         if self.instant is None and isinstance(event, Advance):
             # The first heartbeat or tick is the first instant.
             self._start(watermark)
@@ -253,7 +259,7 @@ class QueryTimeline:
 
     # --- working off time -----------------------------------------------------------------------
 
-    def _advance(self, limit: int) -> Iterator[Step]:
+    def _advance(self, limit: int, silent: AskSilent) -> Iterator[Step]:
         """Work off every instant up to the watermark ``limit`` in order."""
         while True:
             waiting, due = self.inputs.next_at, self._next_time_event()
@@ -267,7 +273,7 @@ class QueryTimeline:
                 yield from self._take(element[0], time=element == due)
             else:
                 quiet = self.quiet_until - 1 if due[0] < self.quiet_until else limit
-                yield from self._work_off(*due, min(limit, element[0], quiet))
+                yield from self._work_off(*due, min(limit, element[0], quiet), silent)
 
     def _start(self, origin: int) -> None:
         self.instant = origin
@@ -275,9 +281,7 @@ class QueryTimeline:
             self.quiet_until = origin + self._after_ms
         for operator in self.windows:
             operator.start(origin)
-        if self.report.kind == "periodic":
-            every, t0 = self.report.every_ms, self.report.t0_ms
-            self._next_report = t0 + ((origin - t0) // every + 1) * every
+        self._schedule.start(origin)
 
     def _next_time_event(self) -> tuple[int, int]:
         """The next (instant, phase) at which time alone does something; `_NOT_DUE` when there is none.
@@ -287,21 +291,31 @@ class QueryTimeline:
         if self.instant is None:
             return _NOT_DUE
         due = [(at, int(each.closes_after)) for each in self.windows if (at := each.next_due()) is not None]
-        if self._next_report is not None:
-            due.append((self._next_report, int(self.windows.closes_after)))
+        if (report := self._schedule.next_report) is not None:
+            due.append((report, int(self.windows.closes_after)))
         if self.quiet_until > NEVER:
             due.append((self.quiet_until, 0))
         return min(due, default=_NOT_DUE)
 
-    def _work_off(self, at: int, phase: int, until: int) -> Iterator[Step]:
+    def _work_off(self, at: int, phase: int, until: int, silent: AskSilent) -> Iterator[Step]:
         """An instant at which no element is taken: expiries, closes, a periodic report.
 
         ``until`` is the instant up to which no element will be taken either.
         """
         changed, interval, reported = yield from self._pass(at, phase)
-        run = None if at == self.quiet_until else self._empty_run(at, reported, until)
+        run, ends_quiet = None, at == self.quiet_until
+        if not ends_quiet and self.windows.empty and (reported or self._schedule.next_report is None):
+            run = self._schedule.empty_run(at, until, self._max_empty)
         if run is None:
-            yield from self._evaluate(at, "time", changed, interval, reported)
+            quiet = at < self.quiet_until
+            wanted = self._is_wanted(at, changed, interval, reported)
+            steps = self._tell(at, "time", interval) if wanted else ()
+            yield from steps
+            if wanted and (quiet or not steps):
+                # Before AFTER is over, and over empty windows with non_empty, nothing is emitted.
+                silent = always
+            if not ends_quiet:
+                yield from self._pass_over(until, silent if wanted else never)
             return
         if self.report.kind == "on-content-change" or not self._non_empty:
             yield Evaluation(at, "time", interval, skipped=True)
@@ -318,11 +332,7 @@ class QueryTimeline:
         """Let operators do what is due; tell sessions: (content changed, window closed, report due)."""
         assert self.instant is not None
         self.instant = max(self.instant, at)
-        reported = False
-        if self._next_report is not None and self._next_report <= at:
-            reported = phase == 1 or not self.windows.closes_after
-            if reported:
-                self._next_report += self.report.every_ms
+        reported = (phase == 1 or not self.windows.closes_after) and self._schedule.take_report(at)
         # Definition 17 (strict): a window counts as closed only after its end, so its close comes later.
         held = reported and self.report.strict
         changed = False
@@ -361,21 +371,21 @@ class QueryTimeline:
                 if self.report.kind == "on-window-close":
                     yield from self._tell(at, "elements", interval)
                     interval = None
-        yield from self._evaluate(at, "elements", changed, interval, reported)
+        if self._is_wanted(at, changed, interval, reported):
+            yield from self._tell(at, "elements", interval)
 
-    def _evaluate(
-        self, at: int, cause: Cause, changed: bool, interval: Interval | None, reported: bool
-    ) -> Sequence[Evaluation]:
-        """The evaluation at an instant, if what happened then is to be reported."""
+    def _is_wanted(self, at: int, changed: bool, interval: Interval | None, reported: bool) -> bool:
+        """True where what happened at an instant is to be evaluated."""
         if NEVER < self.quiet_until <= at:
             # What stands now is told, as if it came.
             self.quiet_until, changed = NEVER, True
-        wanted = {
-            "on-content-change": changed,
-            "on-window-close": interval is not None,
-            "periodic": reported,
-        }
-        return self._tell(at, cause, interval) if wanted[self.report.kind] else ()
+        match self.report.kind:
+            case "on-content-change":
+                return changed
+            case "on-window-close":
+                return interval is not None
+            case _:
+                return reported
 
     def _tell(self, at: int, cause: Cause, interval: Interval | None) -> Sequence[Evaluation]:
         """The evaluation at an instant, unless all windows are empty and that is not to be told."""
@@ -414,34 +424,27 @@ class QueryTimeline:
             elif changed or closed:
                 self._last_at = None
 
-    # --- empty windows --------------------------------------------------------------------------
+    # --- runs of closes and reports -------------------------------------------------------------
 
-    def _empty_run(self, at: int, reported: bool, until: int) -> Skipped | None:
-        """The run of empty reports from ``at`` on, when it is longer than ``max_empty_windows``.
+    def _pass_over(self, until: int, silent: AskSilent) -> Iterator[Silent]:
+        """Skip the closes and reports up to ``until`` at which nothing changes and nothing is emitted.
 
-        Every window is empty now and none will hold an element before the end of the run, so all its
-        reports are the same; a month of silence under a slide of a second is one step, not millions.
+        The last of them stays to be evaluated. Closes between two periodic reports are not evaluated, so
+        those that change nothing are skipped in any case.
         """
-        if not self.windows.empty:
-            return None
-        end = self.windows.empty_until(until)
-        if self._next_report is None:
-            runs = [grid.closes_by(end) for grid in self.windows.grids]
-        elif reported:
-            runs = [range(self._next_report, end + 1, self.report.every_ms)]
-        else:
-            self._jump(min(end, self._next_report - 1))
-            return None
-        number = sum(map(len, runs))
-        last = max((run[-1] for run in runs if run), default=at)
-        return Skipped(at, last, number + 1) if number >= self._max_empty else None
+        waiting, schedule = self.inputs.next_at, self._schedule
+        until = until if waiting is None else min(until, waiting - 1)
+        unreported, before, number = schedule.unchanged_run(until)
+        if unreported is not None:
+            self._last_at = None
+            self._jump(unreported)
+        if number and silent():
+            self._jump(before)
+            if silent is not always:
+                yield Silent(before, number)
 
     def _jump(self, end: int) -> None:
-        """Move grids and reports behind ``end``: nothing but empty windows closes until then."""
-        for grid in self.windows.grids:
-            grid.skip_to(end)
-        if self._next_report is not None:
-            every = self.report.every_ms
-            self._next_report += len(range(self._next_report, end + 1, every)) * every
+        """Go on after ``end``: only unchanged windows close until then."""
+        self._schedule.skip_to(end)
         assert self.instant is not None
         self.instant = max(self.instant, end)

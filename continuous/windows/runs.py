@@ -1,0 +1,129 @@
+"""Runs of closes and periodic reports at which nothing changes, found without walking them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import TypeAlias
+
+from ..algebra.reports import Report, Skipped
+from .query_streams import QueryWindows
+
+AskSilent: TypeAlias = Callable[[], bool]
+"""Says whether one more evaluation over the same contents would emit nothing."""
+
+
+def never() -> bool:
+    """Every evaluation may emit something."""
+    return False
+
+
+def always() -> bool:
+    """No evaluation emits anything."""
+    return True
+
+
+@dataclass(slots=True, eq=False)
+class ReportSchedule:
+    """The closes of a query's windows, and its periodic reports, that are still to come.
+
+    Attributes:
+        next_report: the instant of the next periodic report; None for other kinds and before the start.
+    """
+
+    _windows: QueryWindows
+    _report: Report
+    next_report: int | None = None
+
+    def start(self, origin: int) -> None:
+        """Choose the first periodic report: the first after ``origin``."""
+        if self._report.kind == "periodic":
+            every, t0 = self._report.every_ms, self._report.t0_ms
+            self.next_report = t0 + ((origin - t0) // every + 1) * every
+
+    def take_report(self, at: int) -> bool:
+        """Take the periodic report that is due at an instant, if there is one."""
+        due = self.next_report is not None and self.next_report <= at
+        if due:
+            assert self.next_report is not None
+            self.next_report += self._report.every_ms
+        return due
+
+    def skip_to(self, end: int) -> None:
+        """Go on after ``end``: no window's content changes until then."""
+        for grid in self._windows.grids:
+            grid.skip_to(end)
+        if self.next_report is not None:
+            every = self._report.every_ms
+            self.next_report += len(range(self.next_report, end + 1, every)) * every
+
+    def empty_run(self, at: int, until: int, most: int) -> Skipped | None:
+        """The run of empty reports from ``at`` on, when at least ``most`` follow the first one.
+
+        Every window is empty now and none will hold an element before the end of the run, so all its
+        reports are the same; a month of silence under a slide of a second is one step, not millions.
+        """
+        due = self._due_by(self._windows.empty_until(until))
+        number = sum(map(len, due))
+        return Skipped(at, _last(due, at), number + 1) if number >= most else None
+
+    def unchanged_run(self, until: int) -> tuple[int | None, int, int]:
+        """The closes and reports to come, up to ``until``, at which no content changes.
+
+        Returns:
+            The last close of those before the next periodic report, which are not evaluated; an instant
+            right before the last evaluation; the number of evaluations up to that instant.
+        """
+        windows, report = self._windows, self.next_report
+        if report is None and not any(windows.closes_by(until)):
+            return None, until, 0
+        end = windows.unchanged_until(until)
+        closes = [] if report is None else windows.closes_by(min(end, report - 1))
+        before = _last(self._due_by(end), end + 1) - 1
+        unreported = _last(closes, end) if any(closes) else None
+        return unreported, before, number_of_instants(self._due_by(before)) if before < end else 0
+
+    def _due_by(self, end: int) -> list[range]:
+        """The instants up to ``end`` at which evaluations are due."""
+        if self.next_report is None:
+            return self._windows.closes_by(end)
+        return [range(self.next_report, end + 1, self._report.every_ms)]
+
+
+def _last(runs: Sequence[range], default: int) -> int:
+    """Return the last instant of some ranges, or the default where all are empty."""
+    return max((run[-1] for run in runs if run), default=default)
+
+
+def number_of_instants(runs: Sequence[range]) -> int:
+    """Return how many different instants some ranges have together, without walking them.
+
+    By inclusion and exclusion: the cost depends on the number of ranges, not on their lengths.
+    """
+    kept: list[range] = []
+    for run in sorted(filter(None, runs), key=lambda run: (run.step, -len(run))):
+        if not any(_contains(other, run) for other in kept):
+            kept.append(run)
+    return sum(
+        len(run) - number_of_instants([_common(run, other) for other in kept[place + 1 :]])
+        for place, run in enumerate(kept)
+    )
+
+
+def _contains(outer: range, inner: range) -> bool:
+    """True when each instant of ``inner`` is one of ``outer``."""
+    return inner[0] in outer and inner[-1] in outer and (len(inner) == 1 or inner.step % outer.step == 0)
+
+
+def _common(one: range, other: range) -> range:
+    """The instants that are in both ranges, again a range."""
+    divisor = gcd(one.step, other.step)
+    distance, remainder = divmod(other.start - one.start, divisor)
+    if remainder:
+        return range(0)
+    period = other.step // divisor
+    step = one.step * period
+    first = one.start + one.step * (distance * pow(one.step // divisor, -1, period) % period)
+    begin = max(one.start, other.start)
+    return range(first + -((first - begin) // step) * step, min(one[-1], other[-1]) + 1, step)
