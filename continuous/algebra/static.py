@@ -3,8 +3,9 @@
 A static part is a maximal sub-pattern without a window and without anything that changes from one
 evaluation to the next (NOW, RAND, ...). In a join group the static operands are gathered and split into
 components that share variables, so that no part is ever a cross product; each keeps the columns that the
-rest of the query mentions, and all its rows with their multiplicities. A SERVICE call is a part of its own,
-since its rows come and change at other times than those of the store. Before:
+rest of the query mentions or ``COUNT(DISTINCT *)`` counts, and all its rows with their multiplicities. A
+SERVICE call is a part of its own, since its rows come and change at other times than those of the store.
+Before:
 
     Join(Window(w, A), Join(Bgp(?x :p ?y . ?u :q ?v), Filter(e, B(?y))))
 
@@ -118,7 +119,7 @@ def split_static(root: Algebra, keep: Names) -> tuple[Algebra, tuple[StaticPatte
     rest = splitter.split(root, _Context())
     parts = splitter.parts
     names = [mentioned(part) for part in parts]
-    outside = keep | mentioned(rest)
+    outside = keep | mentioned(rest) | _counted_columns(root)
     columns = []
     for index, part in enumerate(parts):
         elsewhere = outside.union(*(each for other, each in enumerate(names) if other != index))
@@ -129,6 +130,18 @@ def split_static(root: Algebra, keep: Names) -> tuple[Algebra, tuple[StaticPatte
     }
     return _set_columns(rest, tables), tuple(
         StaticPattern(str(index), part, columns[index]) for index, part in enumerate(parts)
+    )
+
+
+def _counted_columns(root: Algebra) -> Names:
+    """The columns that ``COUNT(DISTINCT *)`` reads without naming them: all that its group can bind."""
+    return NO_NAMES.union(
+        *(
+            in_scope(each.input)
+            for each in all_nodes(root)
+            if isinstance(each, Group)
+            and any(one.expr is None and one.distinct for _, one in each.aggregates)
+        )
     )
 
 

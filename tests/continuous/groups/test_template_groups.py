@@ -71,6 +71,9 @@ TEMPLATES = (
     " STREAM :s [RANGE 6ms] { ?x :in ?l FILTER(?l = $bound) } }",
     "SELECT ?l (SUM(?v) AS ?w) WHERE { STREAM :s %w { ?x :in ?l ; :heat ?v } }"
     " GROUP BY ?l HAVING (?w >= $bound)",
+    "SELECT (COUNT(DISTINCT *) AS ?n) WHERE { STREAM :s %w { ?x :in ?l } ?y :knows :$person }",
+    "SELECT ?l (COUNT(DISTINCT *) AS ?n) WHERE { STREAM :s %w { ?x :in ?l } ?x :knows ?y ."
+    " ?y :name '$person' } GROUP BY ?l",
 )
 BOUNDS = ("1", "2", "3", "2.0", "1.5", "2e0", '"2"^^xsd:float', '"INF"^^xsd:double', '"2"', ":hall", "true")
 FIXED = "SELECT ?x WHERE { STREAM :s %w { ?x :in ?l } }"
