@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pyoxigraph import Quad, RdfFormat, parse
+from pyoxigraph import Quad, RdfFormat
 
 from .documents.contents import advice
 from .documents.nesting import deep_line_of_json, deep_line_of_triple_terms, deep_line_of_turtle
 from .documents.own_lines import term_too_long
+from .documents.parsing import parse_quads
 from .documents.rdf_xml import XmlLimits, check_rdf_xml
 from .errors import LimitError, RdfSyntaxError
 
@@ -107,7 +108,7 @@ def parse_rdf(
     """
     check_document(body, kind, limits or RdfLimits())
     try:
-        quads = parse(
+        quads = parse_quads(
             body,
             kind.format,
             base_iri=base_iri,

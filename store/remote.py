@@ -6,7 +6,10 @@ never use proxies or credentials of the environment.
 
 from __future__ import annotations
 
+import gzip
+import io
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -17,7 +20,7 @@ import httpx
 from pyoxigraph import Quad, QueryResultsFormat, QuerySolutions, parse_query_results
 
 from .errors import LimitError, StoreError
-from .formats import guess_rdf_format, parse_rdf, rdf_format
+from .formats import RdfType, guess_rdf_format, parse_rdf, rdf_format, split_media_type
 from .hosts import AllowedHosts
 from .terms import Solution
 
@@ -28,6 +31,9 @@ ACCEPT = (
 ACCEPT_ROWS = (
     "application/sparql-results+json, application/sparql-results+xml;q=0.8, text/tab-separated-values;q=0.5"
 )
+_XML_TYPES = ("application/xml", "text/xml")
+"""Media types that servers give RDF/XML documents too (RFC 3870 names application/rdf+xml)."""
+_GZIP_MAGIC = b"\x1f\x8b"
 _REDIRECTS = 5
 _SEE_OTHER = 303
 
@@ -162,7 +168,22 @@ class RemoteClient:
                 raise LimitError(f"<{target}> is longer than the limit of {self._max_bytes:,} bytes")
             if time.monotonic() > deadline:
                 raise FetchError(f"<{target}> took longer than {self._timeout_s:g} seconds")
-        return bytes(body)
+        return self._unpacked(bytes(body), target)
+
+    def _unpacked(self, body: bytes, target: str) -> bytes:
+        """The body, decompressed where it is a gzip file: servers send .ttl.gz files as they are."""
+        if not body.startswith(_GZIP_MAGIC):
+            return body
+        try:
+            with gzip.open(io.BytesIO(body)) as file:
+                unpacked = file.read(self._max_bytes + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise FetchError(f"<{target}> is a damaged gzip file: {error}") from error
+        if len(unpacked) > self._max_bytes:
+            raise LimitError(
+                f"<{target}> is longer than the limit of {self._max_bytes:,} bytes when unpacked"
+            )
+        return unpacked
 
 
 def _same_host(before: httpx.URL, after: httpx.URL) -> bool:
@@ -187,7 +208,7 @@ def rdf_of(document: Fetched, *, rename_blank_nodes: bool = True) -> list[Quad]:
         FetchError: its format is not known.
         RdfSyntaxError: it is malformed.
     """
-    format_ = rdf_format(document.media_type or "") or guess_rdf_format(document.iri)
+    format_ = _document_format(document)
     if format_ is None:
         raise FetchError(
             f"<{document.iri}> has the media type {document.media_type or 'none'}, "
@@ -196,6 +217,16 @@ def rdf_of(document: Fetched, *, rename_blank_nodes: bool = True) -> list[Quad]:
         )
     return list(
         parse_rdf(document.body, format_, base_iri=document.iri, rename_blank_nodes=rename_blank_nodes)
+    )
+
+
+def _document_format(document: Fetched) -> RdfType | None:
+    """The RDF format by media type, where that names one, else by the ending of the address."""
+    told = split_media_type(document.media_type or "")[0]
+    return (
+        rdf_format(told)
+        or guess_rdf_format(document.iri)
+        or (rdf_format("application/rdf+xml") if told in _XML_TYPES else None)
     )
 
 

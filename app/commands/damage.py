@@ -56,5 +56,5 @@ def _print(found: Found) -> None:
         facts = ", ".join(f"{name} {value}" for name, value in each.facts.items())
         state = "DAMAGED" if each.faults else "whole"
         print(f"{state:8} {each.file}: {each.what}{f' ({facts})' if facts else ''}")
-        for fault in each.faults:
-            print(f"         {fault}")
+        for line in (*each.faults, *each.notes):
+            print(f"         {line}")

@@ -24,6 +24,7 @@ import zstandard
 from pyoxigraph import RdfFormat
 
 from quadrill.store.bulk.sources import PACKINGS
+from quadrill.store.documents.serialising import PlainStringWriter
 from quadrill.store.errors import FolderInUseError, StoreLockedError, StoreUnwritableError
 from quadrill.store.folder import is_new
 from quadrill.store.formats import guess_rdf_format
@@ -138,7 +139,9 @@ def export(options: argparse.Namespace) -> int:
                     target.write(chunk)
     else:
         with source, _written(options.file) as target:
-            source.dump(target, form)
+            writer = PlainStringWriter(target, form)
+            source.dump(writer, form)  # type: ignore[arg-type]  # it only calls write
+            writer.finish()
     if options.json:
         size = os.path.getsize(options.file)
         output.print_json({"file": options.file, "format": form.media_type, "bytes": size})

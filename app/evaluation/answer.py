@@ -348,10 +348,10 @@ class AnswerSink:
             return block
         try:
             return xml_text.xml_text(block, self._last)
-        except HttpError as error:
+        except QuadrillError as error:
             raise self._stop(error) from None
         finally:
-            self._last = block[-2:]
+            self._last = (self._last + block)[-xml_text.OVERLAP :]
 
     def _refusal(self) -> BaseException:
         """The error that ends an answer: it was stopped, took too long, or is too large."""

@@ -17,7 +17,9 @@ from xml.sax.saxutils import escape, quoteattr
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, serialize
 
 from quadrill.store.documents.own_lines import own_quads
-from quadrill.store.errors import LimitError, RdfSyntaxError, UnsupportedError
+from quadrill.store.documents.parsing import without_mark
+from quadrill.store.documents.serialising import NotExpressibleError
+from quadrill.store.errors import LimitError, RdfSyntaxError
 
 from .negotiation import MOST_CONVERTED, Offer, register
 from .xml_text import xml_text
@@ -53,6 +55,7 @@ def read(body: bytes, codec: str) -> bytes:
             hint="Use N-Quads, which is streamed.",
         )
     try:
+        body = without_mark(body)
         found = _trix_quads(body) if codec == "trix" else _hext_quads(body)
         written = serialize(found, format=RdfFormat.N_QUADS)
     except (expat.ExpatError, ValueError, TypeError, RecursionError) as error:
@@ -65,7 +68,7 @@ def write(quads: bytes, codec: str) -> bytes:
     """N-Quads in another format.
 
     Raises:
-        UnsupportedError: triple terms and base directions, which neither format can express.
+        NotExpressibleError: triple terms and base directions, which neither format can express.
         HttpError: a character that XML cannot hold, for TriX.
     """
     if codec == "trix":
@@ -182,7 +185,7 @@ def _trix_term(term: object) -> str:
 
 def _literal(term: object, name: str) -> Literal:
     if isinstance(term, Triple) or (isinstance(term, Literal) and term.direction is not None):
-        raise UnsupportedError(f"RDF 1.2 terms in {name}", hint="Ask for N-Quads, TriG or Turtle.")
+        raise NotExpressibleError(f"{name} has no form for triple terms and base directions of RDF 1.2")
     assert isinstance(term, Literal)
     return term
 

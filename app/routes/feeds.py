@@ -11,6 +11,7 @@ from pyoxigraph import QueryResultsFormat, parse_query_results, serialize
 
 from quadrill.continuous.errors import FeedGoneError
 from quadrill.store.documents.own_lines import own_quads
+from quadrill.store.documents.serialising import serialising
 
 from ..describing.queries import describe
 from ..feeds.events import LINES, EventStream, MessageStream, event_form
@@ -141,7 +142,8 @@ def _graph(quads: str, chosen: Offer) -> bytes:
     assert chosen.rdf is not None
     parsed = own_quads(quads.encode())
     items: Any = parsed if chosen.rdf.supports_datasets else (quad.triple for quad in parsed)
-    written = serialize(items, format=chosen.rdf)
+    with serialising():
+        written = serialize(items, format=chosen.rdf)
     assert written is not None
     return _allowed(written, chosen)
 

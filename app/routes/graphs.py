@@ -16,6 +16,7 @@ from flask import Blueprint, Response, request
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from quadrill.store.changes.commit import Commit
+from quadrill.store.documents.serialising import PlainStringWriter
 from quadrill.store.errors import NotFoundError
 from quadrill.store.formats import RdfType, guess_rdf_format, parse_rdf
 
@@ -56,13 +57,16 @@ def get_graph(path: str = "") -> Response:
 
         assert chosen.rdf is not None
         sink.begin(chosen)
+        prefixes = negotiation.prefixes_for(chosen, services().prefixes.all())
+        writer = PlainStringWriter(sink, chosen.rdf, prefixes)
         store.dump(
-            sink,  # type: ignore[arg-type]  # it only calls write
+            writer,  # type: ignore[arg-type]  # it only calls write
             chosen.rdf,
             graph=target,
             started=started,
-            prefixes=negotiation.prefixes_for(chosen, services().prefixes.all()),
+            prefixes=prefixes,
         )
+        writer.finish()
 
     endpoint, client = services().endpoint, incoming.client()
     process = endpoint.processes.begin("dump", str(target or "dataset"), incoming.user())

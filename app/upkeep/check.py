@@ -17,6 +17,7 @@ from pyoxigraph import Store
 
 from quadrill.continuous.recovery.checkpoint import read_state
 from quadrill.continuous.recovery.state import EngineSnapshot
+from quadrill.store.documents.parsing import is_untagged
 from quadrill.store.errors import QuadrillError
 from quadrill.store.folder import format_of
 from quadrill.store.logs import change_faults, result_log
@@ -32,6 +33,7 @@ _MOST_FAULTS = 5
 _INDEXES = [(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1), (0, 1, 0, 1), (0, 0, 1, 1)]
 """What of a quad is given, so that the database answers from each of its indexes."""
 _MOST_PATTERNS = 1_000_000
+_UNTAGGED = "a language string without a tag, exported as a plain string"
 
 
 @dataclass(slots=True)
@@ -43,12 +45,14 @@ class Finding:
         what: what it is.
         faults: what is wrong with it; nothing when it is whole.
         facts: versions and counts.
+        notes: what is whole and needs attention.
     """
 
     file: str
     what: str
     faults: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """As a document."""
@@ -137,14 +141,22 @@ def _quads(folder: Path, changes: Finding) -> Finding:
     try:
         require_manifest(path)
         store = Store.read_only(str(path))
-        number = 0
+        number = untagged = 0
         patterns: list[set[tuple[Any, ...]]] = [set() for _ in _INDEXES]
         for quad in store:
             number += 1
+            if is_untagged(quad.object):
+                untagged += 1
+                if untagged <= _MOST_FAULTS:
+                    finding.notes.append(
+                        f"a language string without a tag, exported as a plain string: {quad}"
+                    )
             for index, pattern in zip(_INDEXES, patterns, strict=True):
                 if len(pattern) < _MOST_PATTERNS:
                     pattern.add(tuple(each if used else None for each, used in zip(quad, index, strict=True)))
         finding.facts["quads"] = number
+        if untagged > _MOST_FAULTS:
+            finding.notes.append(f"{untagged} such literals in all")
         for pattern in patterns:
             counted = sum(1 for each in pattern for _ in store.quads_for_pattern(*each))
             if counted != number and len(pattern) < _MOST_PATTERNS:

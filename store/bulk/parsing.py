@@ -16,6 +16,7 @@ from pathlib import Path
 from pyoxigraph import DefaultGraph, NamedNode, RdfFormat, parse, serialize
 
 from ..documents.own_lines import own_quads
+from ..documents.parsing import without_mark
 from ..errors import LimitError, RdfSyntaxError
 from ..formats import RdfLimits, RdfType, parse_rdf, rdf_error
 from .sources import Chunk, SourceFile, lines_of, open_source
@@ -78,6 +79,8 @@ def parse_chunk(
         return
     line = 0
     for lines in lines_of(source, chunk):
+        if line == 0 and not chunk.start:
+            lines[0] = without_mark(lines[0])
         batch = Batch(lines=len(lines))
         _parse_lines(lines, line, source.kind, rules, relabel, batch)
         line += len(lines)

@@ -6,7 +6,7 @@ import re
 from itertools import islice
 from typing import NamedTuple
 
-from pyoxigraph import RdfFormat, parse
+from pyoxigraph import RdfFormat
 
 from quadrill.store.errors import LimitError, RdfSyntaxError
 
@@ -14,6 +14,7 @@ from .nesting import deep_line_of_json, deep_line_of_turtle
 from .one_subject import Statements
 from .own_lines import term_too_long
 from .own_terms import as_stored
+from .parsing import parse_quads
 from .rdf_xml import XmlLimits, check_rdf_xml
 from .statements import LINE_FORMATS, read_statements, statements_of
 
@@ -100,7 +101,7 @@ def read_content(
     if rdf_format is RdfFormat.RDF_XML:
         check_rdf_xml(text.encode(), XmlLimits(), part.first_line)
     try:
-        found = parse(text.encode(), rdf_format, base_iri=None if lines else base_iri)
+        found = parse_quads(text.encode(), rdf_format, base_iri=None if lines else base_iri)
         # Short texts cannot have too many.
         spelt = statements_of(found if len(text) < most else islice(found, most + 1))
     except MemoryError:

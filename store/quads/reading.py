@@ -9,6 +9,7 @@ from typing import IO, Any, TypeVar
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, RdfFormat, Store
 
 from ..changes.commit import GraphName
+from ..documents.serialising import serialising
 from ..errors import StoreError
 from ..sparql.guard import TextFacts
 from ..sparql.query import Querier, QueryRequest, QueryResult, drain
@@ -174,7 +175,7 @@ class StoreReads:
         """
         gated = _GatedWriter(writer, self._gate, lambda: self.version, started)
         store = self._database()
-        with gated:
+        with gated, serialising():
             store.dump(gated, format, from_graph=graph, prefixes=dict(prefixes) if prefixes else None)  # type: ignore[arg-type]
         return gated.version
 

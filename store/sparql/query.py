@@ -30,6 +30,7 @@ from pyoxigraph import (
 )
 
 from ..documents.own_lines import own_quads
+from ..documents.serialising import serialising
 from ..errors import DAMAGED, QueryTextError, StoreError, StoreFormatError, UnsupportedError
 from ..hosts import AllowedHosts
 from ..terms import Solution, Term
@@ -158,6 +159,7 @@ class QueryResult:
 
         Raises:
             QueryFailedError: evaluation failed on the way.
+            NotExpressibleError: the RDF format has no form for a term of the graph.
         """
         raw = self._own()
         try:
@@ -169,10 +171,11 @@ class QueryResult:
                 case _:
                     if not isinstance(format, RdfFormat):
                         raise StoreError("the query gives a graph, which has no results form")
-                    if prefixes is None and isinstance(raw, QueryTriples):
-                        raw.serialize(writer, format)
-                    else:
-                        serialize(raw, writer, format, prefixes=dict(prefixes or {}))
+                    with serialising():
+                        if prefixes is None and isinstance(raw, QueryTriples):
+                            raw.serialize(writer, format)
+                        else:
+                            serialize(raw, writer, format, prefixes=dict(prefixes or {}))
             if self._check is not None:
                 self._check()
         except RuntimeError as error:

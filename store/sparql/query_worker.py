@@ -32,6 +32,7 @@ from pyoxigraph import NamedNode, QueryResultsFormat, RdfFormat, Store
 
 from ..changes.commit import graph_of_key
 from ..documents.own_lines import own_quads_of_file
+from ..documents.serialising import NotExpressibleError
 from ..errors import (
     LimitError,
     NetworkRefusedError,
@@ -273,6 +274,8 @@ def error_from(described: dict[str, Any]) -> QuadrillError:
             return NetworkRefusedError(message, hint=hint)
         case "QueryFailedError":
             return QueryFailedError(message, hint=hint)
+        case "NotExpressibleError":
+            return NotExpressibleError(message)
         case "UpdateError":
             return UpdateError(message, hint=hint)
     return StoreError(message, hint=hint)

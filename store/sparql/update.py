@@ -11,6 +11,7 @@ Source: SPARQL 1.1 Update section 3; docs/decisions/0010-exact-change-sets.md.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Iterator
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, QuerySolutions, Store
@@ -18,7 +19,8 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, QueryS
 from ..changes.apply import Functions, change_text, numbers, term_function
 from ..changes.commit import GraphName
 from ..changes.pending import PendingChanges, quads_in_graph
-from ..errors import QuadrillError, UnsupportedError, UpdateError
+from ..documents.parsing import is_untagged
+from ..errors import QuadrillError, QueryTextError, UnsupportedError, UpdateError
 from ..remote import Fetcher, fetch_rdf
 from ..terms import Solution, Term
 from .query import evaluation_error
@@ -45,6 +47,8 @@ _UNBOUND = NamedNode("urn:quadrill:unbound")
 _RECORD = NamedNode("urn:quadrill:record")
 _BATCH = 20_000
 _ROWS_BETWEEN_CHECKS = 256
+_MAY_NAME_TAGGED_TYPE = re.compile(r"angString|syntax-ns#[A-Za-z]|\\").search
+"""Finds how a text can name rdf:langString: whole, by a prefix that ends within the name, or by escapes."""
 
 
 def derive_update(plan: UpdatePlan, store: Store, pending: PendingChanges, fetcher: Fetcher) -> None:
@@ -112,7 +116,8 @@ class _Derivation:
     def _data(self, action: Data) -> None:
         change = self._pending.remove if action.remove else self._pending.add
         if action.quads.fill is not None:
-            for quad in action.quads.fill(((),)):
+            quads = action.quads.fill(((),))
+            for quad in quads if action.remove else self._checked(quads):
                 change(quad)
             return
         scratch = Store()
@@ -121,8 +126,25 @@ class _Derivation:
             # Judged as what it is, then read as data: blank nodes are not allowed in it.
             scratch.update(f"{self._prologue} DELETE DATA {text}", **self._engine.options)
         scratch.update(f"{self._prologue} INSERT DATA {text}", **self._engine.options)
-        for quad in scratch:
+        for quad in scratch if action.remove else self._checked(scratch):
             change(quad)
+
+    def _checked(self, quads: Iterable[Quad]) -> Iterable[Quad]:
+        """Quads to insert, without a literal that no format can express.
+
+        Raises:
+            QueryTextError: a literal has a datatype of language strings and no language tag.
+        """
+        if _MAY_NAME_TAGGED_TYPE(self._engine.request.text) is None:
+            return quads
+        listed = list(quads)
+        fault = next((quad.object for quad in listed if is_untagged(quad.object)), None)
+        if fault is not None:
+            raise QueryTextError(
+                f"the literal {fault} has no language tag, which its datatype requires",
+                hint='Write "text"@en, or give the literal another datatype.',
+            )
+        return listed
 
     def _modify(self, action: Modify) -> None:
         variables = action.variables
@@ -132,7 +154,7 @@ class _Derivation:
         with_graph = self._iri(action.with_graph) if action.with_graph else None
         # Both templates see the same solutions, and everything is deleted before anything is inserted.
         removals = list(self._instances(action.delete, with_graph, variables, rows))
-        additions = list(self._instances(action.insert, with_graph, variables, rows))
+        additions = list(self._checked(self._instances(action.insert, with_graph, variables, rows)))
         for quad in removals:
             self._pending.remove(quad)
         for quad in additions:
@@ -287,7 +309,7 @@ class _Derivation:
         source = self._iri(action.source).value
         name: GraphName = self._iri(action.target) if action.target else DefaultGraph()
         try:
-            quads = quads_in_graph(fetch_rdf(self._fetcher, source), name)
+            quads = _triples_for(name, fetch_rdf(self._fetcher, source), source)
         except QuadrillError as error:
             if not action.silent:
                 raise
@@ -325,17 +347,21 @@ class _Derivation:
             self._pending.clear(name)
 
     def _transfer(self, action: Transfer) -> None:
-        """ADD, COPY and MOVE as SPARQL 1.1 Update 3.2.3 to 3.2.5 defines them, and Oxigraph reads it.
+        """Execute ADD, COPY or MOVE (SPARQL 1.1 Update 3.2.3 to 3.2.5).
 
-        COPY and MOVE drop the target first; a missing source is an error for MOVE only, as it ends in a DROP.
+        A source that does not exist is an error, as in DROP: the specification leaves it open, and COPY would
+        empty the target. With SILENT the operation then changes nothing.
         """
         source, target = self._graph(action.source), self._graph(action.target)
         if source == target:
             return
         pending = self._pending
-        if action.verb == "MOVE" and not isinstance(source, DefaultGraph) and not pending.has_graph(source):
-            if not action.silent:
-                raise UpdateError(f"MOVE: the graph {source} does not exist", hint="write MOVE SILENT")
+        if not isinstance(source, DefaultGraph) and not pending.has_graph(source):
+            if action.silent:
+                return
+            raise UpdateError(
+                f"{action.verb}: the graph {source} does not exist", hint=f"write {action.verb} SILENT"
+            )
         quads = list(pending.quads_of(source))
         if action.verb != "ADD":
             self._discard(target)
@@ -352,6 +378,24 @@ class _Derivation:
             self._pending.clear(name)
         else:
             self._pending.drop(name)
+
+
+def _triples_for(name: GraphName, quads: list[Quad], source: str) -> list[Quad]:
+    """The quads of a document to load into one graph; into the default graph also those of named graphs.
+
+    Raises:
+        UpdateError: the document has quads of another named graph.
+    """
+    moved = quads_in_graph(quads, name)
+    if not isinstance(name, DefaultGraph):
+        other = next((quad.graph_name for quad in moved if quad.graph_name != name), None)
+        if other is not None:
+            raise UpdateError(
+                f"LOAD INTO GRAPH {name}: <{_without_secrets(source)}> has quads of the graph {other}",
+                code="wrong-graph",
+                hint="Write LOAD without INTO GRAPH to load a dataset into its own graphs.",
+            )
+    return moved
 
 
 def _without_secrets(iri: str) -> str:

@@ -90,7 +90,7 @@ def test_what_xml_cannot_hold_is_not_written_as_trix(text: str) -> None:
 @pytest.mark.parametrize("media_type", TYPES)
 def test_triple_terms_have_no_form_there(server: LiveServer, media_type: str) -> None:
     server.update("INSERT DATA { <urn:a> <urn:p> <<( <urn:a> <urn:b> 1 )>> }")
-    problem_of(server.client.get("/store", headers={"Accept": media_type}), 501)
+    problem_of(server.client.get("/store", headers={"Accept": media_type}), 406)
 
 
 @pytest.mark.parametrize("codec", ["trix", "hext"])

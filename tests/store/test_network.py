@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.server
 import threading
 from collections.abc import Iterator
@@ -37,6 +38,19 @@ class Listener:
                 status, headers, body = {
                     "/data": (200, {"Content-Type": "text/turtle; charset=utf-8"}, DATA),
                     "/data.ttl": (200, {"Content-Type": "application/octet-stream"}, DATA),
+                    "/data.ttl.gz": (200, {"Content-Type": "application/gzip"}, gzip.compress(DATA)),
+                    "/packed": (200, {"Content-Type": "text/turtle"}, gzip.compress(DATA)),
+                    "/sent.ttl.gz": (
+                        200,
+                        {"Content-Type": "text/turtle", "Content-Encoding": "gzip"},
+                        gzip.compress(DATA),
+                    ),
+                    "/bomb.ttl.gz": (
+                        200,
+                        {"Content-Type": "application/gzip"},
+                        gzip.compress(b" " * 1_000_000),
+                    ),
+                    "/cut.ttl.gz": (200, {"Content-Type": "application/gzip"}, gzip.compress(DATA)[:-9]),
                     "/html": (200, {"Content-Type": "text/html"}, b"<html></html>"),
                     "/bad": (200, {"Content-Type": "text/turtle"}, b"<a> <b"),
                     "/moved": (302, {"Location": "/data"}, b""),
@@ -254,6 +268,20 @@ def test_a_document_over_the_limit_is_refused(listener: Listener) -> None:
     fetch = http_fetcher(AllowedHosts([listener.host]), max_bytes=10)
     with pytest.raises(LimitError, match="10 bytes"):
         fetch(f"{listener.url}data")
+
+
+@pytest.mark.parametrize("path", ["data.ttl.gz", "packed", "sent.ttl.gz"])
+def test_a_gzip_file_is_unpacked(listener: Listener, path: str) -> None:
+    quads = QuadStore.open(None, allowed_hosts=[listener.host])
+    assert len(quads.update(f"LOAD <{listener.url}{path}>").added) == 2
+
+
+def test_a_gzip_file_is_unpacked_within_the_limit(listener: Listener) -> None:
+    fetch = http_fetcher(AllowedHosts([listener.host]), max_bytes=100_000)
+    with pytest.raises(LimitError, match="100,000 bytes when unpacked"):
+        fetch(f"{listener.url}bomb.ttl.gz")
+    with pytest.raises(FetchError, match="damaged gzip file"):
+        fetch(f"{listener.url}cut.ttl.gz")
 
 
 def test_an_injected_fetcher_serves_load() -> None:

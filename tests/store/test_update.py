@@ -68,14 +68,41 @@ def test_a_failing_operation_undoes_the_whole_request(store: QuadStore) -> None:
     [
         ("CREATE GRAPH ex:g", "already exists"),
         ("CLEAR GRAPH ex:none", "does not exist"),
-        ("MOVE ex:none TO ex:g", "does not exist"),
+        ("MOVE ex:none TO ex:g", "MOVE: the graph <http://e/none> does not exist"),
+        ("COPY ex:none TO ex:g", "COPY: the graph <http://e/none> does not exist"),
+        ("COPY GRAPH ex:none TO DEFAULT", "COPY: the graph"),
+        ("ADD ex:none TO DEFAULT", "ADD: the graph"),
     ],
 )
 def test_errors_about_graphs_are_silenced_by_silent(store: QuadStore, text: str, match: str) -> None:
     with pytest.raises(UpdateError, match=match):
         store.update(PREFIX + text)
     verb, _, rest = text.partition(" ")
-    store.update(f"{PREFIX} {verb} SILENT {rest}")
+    assert not store.update(f"{PREFIX} {verb} SILENT {rest}").changed
+
+
+RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'INSERT DATA {{ ex:x ex:p "x"^^<{RDF}langString> }}',
+        f'INSERT DATA {{ ex:x ex:p "x"^^<{RDF}dirLangString> }}',
+        f'INSERT DATA {{ GRAPH ex:g {{ ex:x ex:p <<( ex:s ex:p "x"^^<{RDF}langString> )>> }} }}',
+        f'INSERT DATA {{ ex:x ex:p "x"^^<{RDF}lang\\u0053tring> }}',
+        f'PREFIX l: <{RDF}lang> INSERT DATA {{ ex:x ex:p "x"^^l:String }}',
+        f'PREFIX rdf: <{RDF}> INSERT {{ ex:x ex:p "x"^^rdf:langString }} WHERE {{}}',
+        f'CREATE GRAPH ex:n ; INSERT DATA {{ ex:x ex:p "x"^^<{RDF}langString> }}',
+        f'INSERT {{ ex:x ex:p ?v }} WHERE {{ VALUES ?v {{ "x"^^<{RDF}langString> }} }}',
+    ],
+)
+def test_a_language_string_without_a_tag_is_refused(store: QuadStore, text: str) -> None:
+    before = store.version
+    with pytest.raises(QueryTextError, match="has no language tag"):
+        store.update(PREFIX + text)
+    assert store.version == before
+    store.update(f'{PREFIX} DELETE DATA {{ ex:x ex:p "x"^^<{RDF}langString> }}')
 
 
 def test_solutions_that_bind_nothing_still_count_for_blank_nodes(store: QuadStore) -> None:

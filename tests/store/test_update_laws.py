@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,16 +41,30 @@ def canonical(quads: set[Quad]) -> Dataset:
     return dataset
 
 
+_TRANSFER = re.compile(r"(?:COPY|MOVE|ADD) (SILENT )?(ex:\S+) TO (\S+)")
+
+
 def native(before: State, text: str) -> State | None:
-    """What Oxigraph's own update makes of a copy of the store; None when it fails."""
+    """What Oxigraph's own update makes of a copy of the store; None when it fails.
+
+    COPY and ADD from a graph that does not exist fail as MOVE does, and with SILENT nothing changes, where
+    Oxigraph empties the target.
+    """
     copy = Store()
     copy.extend(before[0])
     for name in before[1]:
         copy.add_graph(name)
-    try:
-        copy.update(text)
-    except (RuntimeError, SyntaxError):
-        return None
+    for operation in text.removeprefix(PROLOGUE).split(" ;\n"):
+        transfer = _TRANSFER.fullmatch(operation.strip())
+        if transfer is not None and transfer[2] != transfer[3]:
+            if not copy.contains_named_graph(NamedNode(transfer[2].replace("ex:", "http://e/"))):
+                if transfer[1] is None:
+                    return None
+                continue
+        try:
+            copy.update(PROLOGUE + operation)
+        except (RuntimeError, SyntaxError):
+            return None
     return state(copy)
 
 

@@ -61,6 +61,17 @@ def test_every_format_is_loaded_plain_and_packed(
     assert summary.exact
 
 
+@pytest.mark.parametrize("name", ["a.nt", "a.nq", "a.ttl", "a.trig"])
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_a_byte_order_mark_is_skipped(store: QuadStore, tmp_path: Path, name: str, ending: str) -> None:
+    lines = b"\xef\xbb\xbf<urn:s> <urn:p> <urn:o> .\n<urn:s> <urn:p> <urn:o2> .\n"
+    if name == "a.trig":
+        lines = b"\xef\xbb\xbf{ <urn:s> <urn:p> <urn:o>, <urn:o2> }"
+    (tmp_path / (name + ending)).write_bytes(gzip.compress(lines) if ending else lines)
+    summary = load(store, tmp_path, tmp_path / (name + ending))
+    assert (summary.rows, summary.added, summary.bad) == (2, 2, 0) and store.contains(ONE)
+
+
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress])
 def test_bad_lines_go_to_the_quarantine_with_their_exact_numbers(
     store: QuadStore, tmp_path: Path, pack: Any

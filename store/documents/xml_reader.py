@@ -1,0 +1,142 @@
+"""RDF/XML that Oxigraph's parser reads wrongly, corrected before and after it.
+
+Oxigraph takes a document that ends too early as whole, skips properties with an unknown ``rdf:parseType``,
+refuses ``xml:lang=""`` and declares namespaces twice in XML literals. A namespace-aware pass of expat checks
+that the document is well-formed and finds the attributes to rewrite.
+
+Sources: RDF 1.1 XML Syntax sections 6.1.2 and 7.2.20 (https://www.w3.org/TR/rdf-syntax-grammar/), XML 1.0
+section 2.12, Namespaces in XML 1.0.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from xml.parsers import expat
+
+from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, parse
+
+_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+_XML_LITERAL = f"{_RDF}XMLLiteral"
+_PARSE_TYPE = f"{_RDF} parseType"
+_LANG = "http://www.w3.org/XML/1998/namespace lang"
+_KNOWN_TYPES = frozenset({"Resource", "Literal", "Collection", "Triple"})
+_MAY_NEED_REWRITING = re.compile(rb"parseType|xml:lang\s*=\s*(?:\"\"|'')|<!ENTITY")
+_TAG = re.compile(rb"<[^\s/>]+(?:\s+[^\s=/>]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))*+\s*/?>")
+_ATTRIBUTE = re.compile(rb"([^\s=/>]+)\s*=\s*(\"[^\"]*\"|'[^']*')")
+_START_TAG = re.compile(r"<[^\s<>/!?][^<>\"']*+(?:(?:\"[^\"]*+\"|'[^']*+')[^<>\"']*+)++>")
+_ENCODING = re.compile(rb"\s*<\?xml\s[^>]*?encoding\s*=\s*[\"']([^\"']*)")
+_DECLARATION = re.compile(r"\s(xmlns(?::[^\s=]+)?)=(?:\"[^\"]*+\"|'[^']*+')")
+
+
+@dataclass(slots=True)
+class _Attributes:
+    """Handlers of expat that find the attributes to rewrite in one document.
+
+    Attributes:
+        no_language: a language tag that the document does not use; it replaces ``xml:lang=""``.
+        edits: byte ranges of the document with their replacements, in document order.
+        has_literals: whether a property has ``rdf:parseType="Literal"``, or is read as if.
+    """
+
+    body: bytes
+    parser: Any
+    no_language: str
+    edits: list[tuple[int, int, bytes]] = field(default_factory=list)
+    has_literals: bool = False
+    _inside_literal: int = 0
+
+    def start(self, _name: str, attributes: dict[str, str]) -> None:
+        if self._inside_literal:
+            self._inside_literal += 1
+            return
+        kind = attributes.get(_PARSE_TYPE)
+        if attributes.get(_LANG) == "":
+            self._replace(b"xml:lang", self.no_language)
+        if kind is not None and kind not in _KNOWN_TYPES:
+            self._replace(b"parseType", "Literal")
+        if kind is not None and (kind == "Literal" or kind not in _KNOWN_TYPES):
+            self._inside_literal = 1
+            self.has_literals = True
+
+    def end(self, _name: str) -> None:
+        self._inside_literal = max(0, self._inside_literal - 1)
+
+    def rewritten(self) -> bytes:
+        """The document with its edits."""
+        pieces, done = list[bytes](), 0
+        for start, end, value in self.edits:
+            pieces += (self.body[done:start], value)
+            done = end
+        return b"".join([*pieces, self.body[done:]])
+
+    def _replace(self, name: bytes, value: str) -> None:
+        """Give the attribute of this (local) name in the current tag another value."""
+        tag = _TAG.match(self.body, self.parser.CurrentByteIndex)
+        for found in _ATTRIBUTE.finditer(tag[0] if tag else b""):
+            if found[1] == name or found[1].endswith(b":" + name):
+                start = tag.start() if tag else 0
+                self.edits.append((start + found.start(2), start + found.end(2), f'"{value}"'.encode()))
+                return
+        message = f"{name.decode()} stands in an element that an entity gives: write the element itself"
+        raise _error(message, self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber)
+
+
+def read_rdf_xml(body: bytes, **options: Any) -> Iterator[Quad]:
+    """Parse an RDF/XML document; ``options`` are those of `pyoxigraph.parse`.
+
+    Raises:
+        SyntaxError: the document is not well-formed, breaks Namespaces in XML, or is no RDF/XML.
+    """
+    declared = _ENCODING.match(body)
+    if declared is not None and declared[1].lower() not in (b"utf-8", b"utf8", b"us-ascii"):
+        name = declared[1].decode("ascii", "replace")
+        raise _error(f"the encoding is {name}, RDF/XML is read as UTF-8", 1, 0)
+    parser = expat.ParserCreate("utf-8", " ")
+    found = _Attributes(body, parser, f"x-{secrets.token_hex(4)}")
+    if _MAY_NEED_REWRITING.search(body):
+        parser.StartElementHandler, parser.EndElementHandler = found.start, found.end
+    try:
+        parser.Parse(body, True)
+    except expat.ExpatError as error:
+        raise _error(expat.ErrorString(error.code), error.lineno, error.offset) from None
+    quads = parse(found.rewritten(), RdfFormat.RDF_XML, **options)
+    if not found.edits and not found.has_literals:
+        return quads
+    return (_corrected(quad, found.no_language) for quad in quads)
+
+
+def _error(message: str, line: int, column: int) -> SyntaxError:
+    """A fault as Oxigraph's parsers report them; ``column`` counts from 0 as expat does."""
+    return SyntaxError(message, (None, line, column + 1, None, line, column + 1))
+
+
+def _corrected(quad: Quad, no_language: str) -> Quad:
+    """The quad with its literal as the document before the rewriting means it."""
+    value = quad.object
+    if not isinstance(value, Literal):
+        return quad
+    if value.language == no_language:
+        return Quad(quad.subject, quad.predicate, Literal(value.value), quad.graph_name)
+    if value.datatype.value == _XML_LITERAL and "xmlns" in value.value:
+        text = _START_TAG.sub(_declared_once, value.value)
+        if text != value.value:
+            literal = Literal(text, datatype=NamedNode(_XML_LITERAL))
+            return Quad(quad.subject, quad.predicate, literal, quad.graph_name)
+    return quad
+
+
+def _declared_once(tag: re.Match[str]) -> str:
+    """The tag with the first declaration of each namespace prefix; Oxigraph writes the element's twice."""
+    names: set[str] = set()
+
+    def kept(found: re.Match[str]) -> str:
+        if found[1] in names:
+            return ""
+        names.add(found[1])
+        return found[0]
+
+    return _DECLARATION.sub(kept, tag[0])
