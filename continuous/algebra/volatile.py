@@ -49,7 +49,7 @@ from .nodes import (
     Window,
 )
 from .static import VOLATILE, VOLATILE_PREFIX
-from .variables import in_scope, triple_variables
+from .variables import NO_NAMES, Names, expression_variables, in_scope, triple_variables
 
 UNBOUND = Literal("", datatype=NamedNode("urn:quadrill:unbound"))
 """Stands for an unbound variable in the arguments of a function that describes a row."""
@@ -115,27 +115,39 @@ NOW = "_:now"
 CLOCK = Table("clock", (Var(NOW),), frozenset((NOW,)))
 
 
-def with_clock(node: Algebra) -> Algebra:
+def with_clock(node: Algebra, row: Names = NO_NAMES) -> Algebra:
     """The pattern with every NOW() read from the clock; the same pattern when there is none.
 
     The instant is a relation of one row that changes at every instant. Before ``Filter(?t > NOW(), P)``;
     after ``Project(Filter(?t > ?_:now, Join(P, clock)), variables of P)``. An incremental join with the clock
     evaluates the expression anew for the rows of P when the instant moves, and only then.
+
+    ``row`` are the variables of the rows for which an EXISTS around the pattern is tested. An expression
+    that reads one of them gets no Project, which would hide it: its rows are only looked for, and the
+    instant is the same in all of them.
     """
-    node = with_operands(node, [with_clock(each) for each in operands(node)])
+    below = children(node)
+    inside = operands(node)[: -len(below) or None]
+    tested = row.union(*map(in_scope, below))
+    shown = row & {var.name for var in node.vars} if isinstance(node, Project) else row
+    node = with_operands(
+        node, [*(with_clock(each, tested) for each in inside), *(with_clock(each, shown) for each in below)]
+    )
     if not any(map(_asks, expressions(node))):
         return node
-    visible = tuple(Var(name) for name in sorted(in_scope(node)))
+    visible = in_scope(node)
+    names = NO_NAMES.union(*map(expression_variables, expressions(node)))
     node = with_expressions(node, [map_expression(each, _read) for each in expressions(node)])
     match node:
         case Filter() | Extend():
-            return Project(replace(node, input=join(node.input, CLOCK)), visible)
+            timed: Algebra = replace(node, input=join(node.input, CLOCK))
         case LeftJoin(_, right, _):
-            return Project(replace(node, right=join(right, CLOCK)), visible)
+            timed = replace(node, right=join(right, CLOCK))
         case Group() | OrderBy():
             return replace(node, input=join(node.input, CLOCK))
         case _:
             return node
+    return timed if names & row - visible else Project(timed, tuple(map(Var, sorted(visible))))
 
 
 def _asks(expr: Expr) -> bool:
@@ -272,16 +284,21 @@ class _Timestamps:
             result = Extend(result, Var(f"{_PREFIX}{variable}.{next(self._fresh)}"), time)
         return result
 
-    def replace_calls(self, node: Algebra) -> Algebra:
-        """Each call becomes the greatest of the times in scope where it stands."""
+    def replace_calls(self, node: Algebra, row: Names = NO_NAMES) -> Algebra:
+        """Each call becomes the greatest of the times in scope where it stands.
+
+        ``row`` are the times of the rows for which an EXISTS around the pattern is tested: they are read for
+        the variables that have none in the pattern.
+        """
         scopes = children(node)
-        times = frozenset().union(*map(in_scope, scopes))
+        times = NO_NAMES.union(*map(in_scope, scopes))
+        inside = operands(node)[: -len(scopes) or None]
 
         def change(expr: Expr) -> Expr | None:
             if not isinstance(expr, Call) or expr.name != "TIMESTAMP" or not isinstance(expr.args[0], Var):
                 return None
             variable = expr.args[0].name
-            names = sorted(each for each in times if each.startswith(f"{_PREFIX}{variable}."))
+            names = _times_of(variable, times) or _times_of(variable, row)
             if not names and any(_has_time(each, variable) for each in scopes):
                 raise UnsupportedError(
                     f"timestamp(?{variable})",
@@ -292,7 +309,14 @@ class _Timestamps:
             return greatest_of([Var(each) for each in names])
 
         node = with_expressions(node, [map_expression(each, change) for each in expressions(node)])
-        return with_operands(node, [self.replace_calls(each) for each in operands(node)])
+        # A sub-query has variables of its own.
+        passed = NO_NAMES if isinstance(node, Project | Group) else row
+        changed = [self.replace_calls(each, row | times) for each in inside]
+        return with_operands(node, [*changed, *(self.replace_calls(each, passed) for each in scopes)])
+
+
+def _times_of(variable: str, names: Names) -> list[str]:
+    return sorted(each for each in names if each.startswith(f"{_PREFIX}{variable}."))
 
 
 _PREFIX = "_:time."

@@ -8,8 +8,9 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyoxigraph import DefaultGraph, NamedNode, Quad
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
+from quadrill.continuous.algebra.nodes import MERGED
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
@@ -18,7 +19,7 @@ from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 from tests.examples import examples
 
-from .plain_sparql import Moment, evaluate
+from .plain_sparql import XSD, Moment, evaluate
 from .whole_contents import move_to, recomputed, refresh
 
 E = "http://example.org/"
@@ -44,7 +45,10 @@ def assert_agree(text: str, history: History, dialect: str = "cqels") -> bool:
         store.apply(add=background - held, remove=held - background)
         held = background
         contents = {each.name: streams[str(each.stream)[-2]] for each in query.windows}
-        expected = evaluate(query.root, query.columns, Moment(7_000 * place, background, contents))
+        # Patterns of C-SPARQL outside GRAPH match the merge of its windows.
+        merged = {quad: at for content in contents.values() for quad, at in content.items()}
+        moment = Moment(7_000 * place, background, {**contents, MERGED: merged})
+        expected = evaluate(query.root, query.columns, moment)
         refresh(reference)
         assert Counter(recomputed(reference, 7_000 * place, contents).rows) == expected, "recomputed"
         if native is not None:
@@ -61,11 +65,13 @@ def quads(predicates: list[str], objects: list[Any], graphs: list[Any]) -> st.Se
 
 
 def histories(
-    stored: st.SearchStrategy[Quad], streamed: st.SearchStrategy[Quad]
+    stored: st.SearchStrategy[Quad], streamed: st.SearchStrategy[Quad], most: int = 3
 ) -> st.SearchStrategy[History]:
-    window = st.dictionaries(streamed, st.sampled_from([1000, 2000, 3000]), max_size=3)
+    window = st.dictionaries(streamed, st.sampled_from([1000, 2000, 3000]), max_size=most)
     return st.lists(
-        st.tuples(st.frozensets(stored, max_size=5), st.fixed_dictionaries({"s": window, "u": window})),
+        st.tuples(
+            st.frozensets(stored, max_size=most + 2), st.fixed_dictionaries({"s": window, "u": window})
+        ),
         min_size=1,
         max_size=3,
     )
@@ -111,3 +117,101 @@ counted = st.builds(
 @given(counted, histories(quads(["in"], NODES, GRAPHS), quads(["at"], NODES[:2], [DefaultGraph()])))
 def test_counts_of_distinct_rows(text: str, history: History) -> None:
     assert_agree(text, history)
+
+
+# --- NOW() and the tested row's variables in EXISTS ------------------------------------------------
+
+TIMES = [Literal(f"1970-01-01T00:00:{at:02}Z", datatype=NamedNode(XSD + "dateTime")) for at in (5, 7, 12)]
+SOURCES = [
+    "?y :of ?i ; :from ?g .",
+    "STREAM :u [RANGE 10s] {{ ?y :of ?i ; :from ?g }}",
+    "STREAM :u [RANGE 10s] {{ ?y :of ?i }} ?y :from ?g .",
+    "GRAPH :g1 {{ ?y :of ?i ; :from ?g }}",
+]
+TESTS = [
+    "FILTER(?g <= NOW() && ?g {0} ?f)",
+    "FILTER(?f {0} NOW())",
+    "FILTER(?g {0} ?f) FILTER(?g <= NOW())",
+    "BIND(NOW() AS ?n) FILTER(?n {0} ?f)",
+    "BIND(?f {0} NOW() AS ?o) FILTER(?o)",
+    "BIND(COALESCE(?f {0} NOW() && ?h <= ?f, false) AS ?q) FILTER(?q)",
+    "OPTIONAL {{ ?y :to ?t FILTER(?t <= NOW() && ?t {0} ?f) }} FILTER(!BOUND(?t))",
+    "OPTIONAL {{ ?y :to ?t FILTER(?f {0} NOW()) }} FILTER(BOUND(?t))",
+    "OPTIONAL {{ ?y :to ?t }} FILTER(COALESCE(?t {0} NOW(), ?f {0} NOW()))",
+    "OPTIONAL {{ ?y :to ?t }} FILTER(COALESCE(?t, ?g) {0} ?f)",
+    "{{ ?y :to ?t FILTER(?t {0} NOW() && ?f <= NOW()) }} UNION {{ ?i :to ?t FILTER(?t {0} ?f) }}",
+    "FILTER EXISTS {{ ?y :to ?t FILTER(?t <= NOW() && ?t {0} ?f) }}",
+    "FILTER NOT EXISTS {{ ?z :to ?t FILTER(?t <= NOW() && ?t {0} ?g && ?t >= ?f) }}",
+    "{{ SELECT ?y {{ ?y :to ?t FILTER(?t {0} NOW()) }} }}",
+    "{{ SELECT ?y ?f {{ ?y :to ?f FILTER(?f {0} NOW()) }} }}",
+]
+OUTER = [
+    "STREAM :s [NOW] { ?x :of ?i ; :from ?f }",
+    "STREAM :s [NOW] { ?x :of ?i } ?i :from ?f .",
+    "STREAM :s [NOW] { ?x :of ?i } OPTIONAL { ?i :from ?f }",
+    "STREAM :s [NOW] { ?x :of ?i ; :from ?f } BIND(NOW() AS ?h)",
+]
+PLACES = [
+    "SELECT ?x ?i ?f {{ {0} FILTER EXISTS {{ {1} }} }}",
+    "SELECT ?x ?i ?f {{ {0} FILTER NOT EXISTS {{ {1} }} }}",
+    "SELECT ?x ?i ?f {{ {0} FILTER(?f <= NOW() && !EXISTS {{ {1} }}) }}",
+    "SELECT ?x ?i ?e {{ {0} BIND(EXISTS {{ {1} }} AS ?e) }}",
+    "SELECT ?x ?i ?k {{ {0} OPTIONAL {{ ?x :of ?k FILTER EXISTS {{ {1} }} }} }}",
+    "SELECT ?x ?i ?f {{ {0} MINUS {{ STREAM :s [NOW] {{ ?x :from ?f }}"
+    " FILTER EXISTS {{ ?x :of ?i . {1} }} }} }}",
+    "SELECT ?x ?i ?f {{ ?x :of ?i {{ {0} FILTER NOT EXISTS {{ {1} }} }} UNION {{ {0} }} }}",
+]
+existing = st.builds(
+    lambda place, outer, source, tests, signs: place.format(outer, " ".join([source, *tests]).format(*signs)),
+    st.sampled_from(PLACES),
+    st.sampled_from(OUTER),
+    st.sampled_from(SOURCES),
+    st.lists(st.sampled_from(TESTS), min_size=1, max_size=2, unique=True),
+    st.sampled_from(["<", ">", "<="]).map(lambda each: [each]),
+)
+versions = st.one_of(quads(["of"], NODES, GRAPHS[1:3]), quads(["from", "from", "to"], TIMES, GRAPHS[1:3]))
+
+
+@settings(max_examples=examples(300), **HEAVY)
+@given(existing, histories(versions, versions, 6))
+def test_now_and_variables_of_the_tested_row_in_exists(text: str, history: History) -> None:
+    assert_agree(text, history)
+
+
+# --- timestamp() of the tested row in EXISTS ---------------------------------------------------------
+
+TIMED = [
+    "FILTER(timestamp(?b) {0} timestamp(?a))",
+    "FILTER(timestamp(?b) {0} ?l)",
+    "FILTER(timestamp(?a) {0} 1500)",
+    "FILTER(timestamp(?x) {0} timestamp(?a))",
+    "BIND(timestamp(?b) {0} timestamp(?a) AS ?t) FILTER(?t)",
+    "OPTIONAL {{ ?b :limit ?k FILTER(timestamp(?k) {0} timestamp(?a)) }} FILTER(!BOUND(?k))",
+]
+TIMED_OUTER = ["?a :at ?x", "?a :at ?x ; :limit ?l", "?a :at ?x OPTIONAL { ?a :limit ?l }"]
+TIMED_PLACES = [
+    "SELECT ?a ?x FROM STREAM :s [RANGE 10s STEP 10s] {{ {0} FILTER EXISTS {{ ?b :at ?x {1} }} }}",
+    "SELECT ?a ?x FROM STREAM :s [RANGE 10s STEP 10s] {{ {0} FILTER NOT EXISTS {{ ?b :at ?y {1} }} }}",
+    "SELECT ?a ?e FROM STREAM :s [RANGE 10s STEP 10s] {{ {0} BIND(EXISTS {{ ?b :at ?y {1} }} AS ?e) }}",
+]
+timed = st.builds(
+    lambda place, outer, test, sign: place.format(outer, test.format(sign)),
+    st.sampled_from(TIMED_PLACES),
+    st.sampled_from(TIMED_OUTER),
+    st.sampled_from(TIMED),
+    st.sampled_from(["<", ">", "<="]),
+)
+LIMITS = [Literal(str(each), datatype=NamedNode(XSD + "integer")) for each in (1500, 2000)]
+
+
+@settings(max_examples=examples(100), **HEAVY)
+@given(
+    timed,
+    histories(
+        quads(["other"], NODES, GRAPHS[:1]),
+        st.one_of(quads(["at"], NODES, GRAPHS[:1]), quads(["limit"], LIMITS, GRAPHS[:1])),
+        5,
+    ),
+)
+def test_timestamps_of_the_tested_row_in_exists(text: str, history: History) -> None:
+    assert_agree(text, history, "csparql")
