@@ -8,6 +8,7 @@ from typing import Literal as OneOf
 from pyoxigraph import NamedNode
 
 from .nodes import Algebra, Expr, TermPattern, TriplePattern, Var
+from .variables import Names, in_scope
 
 Dialect = OneOf["cqels", "rspql", "csparql", "sparql"]
 Form = OneOf["select", "construct", "ask", "describe"]
@@ -31,6 +32,11 @@ class SequenceStep:
     repeat: int = 1
     at: Var | None = None
     conditions: tuple[Expr, ...] = ()
+
+    @property
+    def variables(self) -> Names:
+        """The variables that its pattern gives a match; each element may bind blank nodes differently."""
+        return frozenset(name for name in in_scope(self.pattern) if not Var(name).hidden)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from ..algebra import nodes as a
 from ..algebra.build import all_nodes, expressions, has_exists, sub_expressions
 from ..algebra.nodes import Algebra, Bgp, Expr, TriplePattern, Var
 from ..algebra.query import MATCH, Sequence, SequenceStep, WindowDeclaration, WindowSpec
-from ..algebra.variables import certain, expression_variables, in_scope
+from ..algebra.variables import certain, expression_variables
 from . import syntax as s
 from .context import Context
 from .windows import WINDOW_NAMESPACE, Windows, duration_ms
@@ -94,7 +94,7 @@ def sequence_block(
         if not step.negated:
             more = frozenset() if step.at is None else frozenset((step.at.name,))
             always |= certain(step.pattern) | more
-            names |= dict.fromkeys(sorted(in_scope(step.pattern) | more))
+            names |= dict.fromkeys(sorted(step.variables | more))
     triples = [TriplePattern(match, MATCH, MATCH)]
     triples += [triple_of(match, each) for each in names if each in always]
     pattern: Algebra = Bgp(tuple(triples))
@@ -110,7 +110,7 @@ def _earlier_names(context: Context, block: s.SequenceBlock, steps: list[Sequenc
     for written, step in zip(block.steps, steps, strict=True):
         if step is None:
             continue
-        own = in_scope(step.pattern)
+        own = step.variables
         asked = frozenset[str]().union(*map(expression_variables, _expressions(step.pattern)))
         if (asked - own) & earlier:
             context.missing(

@@ -17,7 +17,6 @@ from ..algebra.nodes import Algebra, Var
 from ..algebra.query import Sequence as SequenceOf
 from ..algebra.query import SequenceStep
 from ..algebra.text import SparqlText
-from ..algebra.variables import in_scope
 from ..errors import BudgetError
 from ..expressions.choices import Functions, instant_literal
 from ..inputs import Element
@@ -62,7 +61,9 @@ class Matches:
             for _ in range(step.repeat)
         ]
         self.last = self._slots[-1]
-        names = [_names(step) for step in sequence.steps]
+        names = [
+            step.variables if step.at is None else step.variables | {step.at.name} for step in sequence.steps
+        ]
         positive = [own for own, step in zip(names, sequence.steps, strict=True) if not step.negated]
         self._key = sorted(frozenset.intersection(*positive))
         # What the conditions of a step may see.
@@ -110,7 +111,7 @@ class Matches:
         return tuple(bindings.get(name) for name in self._key)
 
     def _solutions(self, step: SequenceStep, element: Element) -> list[Bindings]:
-        names = sorted(in_scope(step.pattern))
+        names = sorted(step.variables)
         found = self._query(self._text(step.pattern).select(names), len(names))
         rows = [
             {name: term for name, term in zip(names, row, strict=True) if term is not None} for row in found
@@ -235,10 +236,6 @@ class Matches:
             passing = n.Filter(condition, passing)
         text = self._text(passing).select([_NUMBER.name])
         return {int(row[0].value) for row in self._query(text, 1)}  # type: ignore[union-attr]
-
-
-def _names(step: SequenceStep) -> frozenset[str]:
-    return in_scope(step.pattern) | (frozenset() if step.at is None else {step.at.name})
 
 
 def _merged(left: Bindings, right: Bindings) -> Bindings | None:
