@@ -89,6 +89,9 @@ class Settings:
     )
     max_query_bytes: int = _setting(1 << 20, "bytes", "Largest query text.")
     max_push_bytes: int = _setting(1 << 26, "bytes", "Largest body of one push to a stream.")
+    max_signed_push_bytes: int = _setting(
+        1 << 20, "bytes", "Largest body for a webhook source with a secret, whose senders need no token."
+    )
     max_message_bytes: int = _setting(
         1 << 20, "bytes", "Longest line of a push that lasts, and message of a WebSocket."
     )

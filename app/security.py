@@ -33,6 +33,7 @@ from quadrill.store.registry import TokenRecord
 from .config import Settings
 from .http import websocket
 from .http.attempts import PerMinute, network_of, too_many
+from .http.bodies import too_large
 from .http.errors import HttpError
 from .http.gateway import COUNTED
 from .http.wire import WireRequest
@@ -44,6 +45,8 @@ ROLES: dict[str, frozenset[str]] = {
     "admin": frozenset({"read", "push", "write", "admin"}),
 }
 PUBLIC = "public"
+PUBLIC_BODY_BYTES = 4096
+"""Largest body of a request to a public route, before any of it is parsed: anybody may send one."""
 COOKIE = "quadrill_session"
 _CHANGING = frozenset({"push", "write"})
 SESSION_SECONDS = 12 * 3600
@@ -87,14 +90,18 @@ class Identity:
 LOCAL = Identity("admin", "local")
 
 
-def needs(role: str | Callable[[Request], str]) -> Callable[[View], View]:
-    """Mark the role that a view needs, or what tells it of a request.
+def needs(
+    role: str | Callable[[Request], str], *, public_bytes: int | str = PUBLIC_BODY_BYTES
+) -> Callable[[View], View]:
+    """Mark the role that a view needs, or the function that derives the role from a request.
 
-    Without a mark reading needs ``read``, anything else ``write``.
+    Without a mark reading needs ``read``, anything else ``write``. ``public_bytes`` is the largest body of
+    a request that needs no token, or the name of the setting with this limit.
     """
 
     def mark(view: View) -> View:
         view.quadrill_role = role  # type: ignore[attr-defined]
+        view.quadrill_public_bytes = public_bytes  # type: ignore[attr-defined]
         return view
 
     return mark
@@ -206,6 +213,11 @@ class Security:
                 403, f"this needs the role {needed}, the token has the role {identity.role}", code="forbidden"
             )
         return identity
+
+    def public_body_bytes(self, view: object) -> int:
+        """Return the largest body that a view accepts when its request needs no token."""
+        limit = getattr(view, "quadrill_public_bytes", PUBLIC_BODY_BYTES)
+        return int(getattr(self._settings, limit)) if isinstance(limit, str) else int(limit)
 
     def log_in(self, token: str, address: str) -> str:
         """Start a session of the page; returns the cookie's value.
@@ -350,6 +362,20 @@ def install(app: Flask, security: Security) -> None:
             needed = needed(request)
         address, counted = request.remote_addr or "", COUNTED in request.environ
         g.identity = security.authorise(needed, request, address, again=counted)
+        if needed == PUBLIC:
+            _limit_public_body(security.public_body_bytes(view))
+
+
+def _limit_public_body(most: int) -> None:
+    """Bound the body of a request that needs no token, whatever its form, length header or parser.
+
+    Raises: HttpError 413 when the length is known and too large.
+    """
+    length = request.content_length
+    if length is not None and length > most:
+        raise too_large("a request without a token", most, length)
+    # A chunked body has no length: werkzeug stops reading it here.
+    request.max_content_length = most
 
 
 def refuse_when_read_only(settings: Settings) -> None:

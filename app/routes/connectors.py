@@ -111,11 +111,14 @@ def _role_of_sender(asked: Request) -> str:
 
 
 @blueprint.post("/sources/<part:name>")
-@needs(_role_of_sender)
+@needs(_role_of_sender, public_bytes="max_signed_push_bytes")
 def send_to_source(name: str) -> Response:
     """Push to a source of the kind webhook."""
     incoming.known_parameters(())
-    body = incoming.body_bytes(services().settings.max_push_bytes, "a push")
+    settings = services().settings
+    signed = services().connectors.has_secret(name)
+    limit = settings.max_signed_push_bytes if signed else settings.max_push_bytes
+    body = incoming.body_bytes(limit, "a push")
     media_type = request.headers.get("Content-Type", "")
     source = incoming.check_name(name, "the source name")
     answer = services().connectors.receive(source, body, media_type, dict(request.headers.items()))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, redirect, request
+from io import BytesIO
 
-from ..security import COOKIE, PUBLIC, needs
+from flask import Blueprint, Response, redirect, request
+from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.formparser import FormDataParser
+
+from ..http.bodies import too_large
+from ..security import COOKIE, PUBLIC, PUBLIC_BODY_BYTES, needs
 from . import requests as incoming
 from .requests import services
 
 blueprint = Blueprint("login", __name__)
 
-_LIMIT = 4096
+_MOST_PARTS = 16
+"""Fields and files of a multipart login; the form of the page has two."""
 
 
 @blueprint.post("/login")
@@ -19,9 +25,9 @@ def log_in() -> Response:
     """Exchange a token (form field or JSON member ``token``) for the session cookie."""
     is_json = request.mimetype == "application/json"
     if is_json:
-        token = str(incoming.json_body(_LIMIT, "the login").get("token", ""))
+        token = str(incoming.json_body(PUBLIC_BODY_BYTES, "the login").get("token", ""))
     else:
-        token = request.form.get("token", "")
+        token = _form_token(incoming.body_bytes(PUBLIC_BODY_BYTES, "the login"))
     session = services().security.log_in(token.strip(), request.remote_addr or "")
     response = Response(status=204) if is_json else _to_page()
     services().security.set_cookie(response, session)
@@ -36,6 +42,19 @@ def log_out() -> Response:
     response = Response(status=204) if request.mimetype == "application/json" else _to_page()
     response.delete_cookie(COOKIE, path="/", samesite="Strict", httponly=True)
     return response
+
+
+def _form_token(body: bytes) -> str:
+    """Return the field ``token`` of a form, urlencoded or multipart; the body is within its limit.
+
+    Raises: HttpError 413 when a multipart form has too many parts.
+    """
+    parser = FormDataParser(max_form_parts=_MOST_PARTS)
+    try:
+        _, form, _ = parser.parse(BytesIO(body), request.mimetype, len(body), request.mimetype_params)
+    except RequestEntityTooLarge as error:
+        raise too_large("the login", PUBLIC_BODY_BYTES, None) from error
+    return form.get("token", "")
 
 
 def _to_page() -> Response:
