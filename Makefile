@@ -54,8 +54,8 @@ clients: ## YASGUI and Comunica for their tests, into ~/.cache/quadrill/clients;
 chaos: ## 320 kills, damage of every file, hostile clients beside a probe; half an hour
 	$(BIN)/python -m pytest -m chaos tests
 
-soak: ## half an hour of steady load on a real server; MINUTES=3 for a short one
-	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),30)
+soak: ## half an hour of steady load on a real server; MINUTES=3 for a short one, HOURS=4 with default settings
+	$(BIN)/python -m benchmarks.soak $(if $(HOURS),--hours $(HOURS),--minutes $(or $(MINUTES),30))
 
 vendor: ## bundle CodeMirror for the page from npm, as .ci/codemirror has it locked; needs Node
 	cd .ci/codemirror && npm ci --no-audit --no-fund && npm run -s build

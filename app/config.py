@@ -64,6 +64,12 @@ class Settings:
     max_wrong_tokens: int = _setting(
         10, "a minute", "Wrong tokens of one address before it has to wait; 0 for no limit."
     )
+    trusted_proxies: tuple[str, ...] = _setting(
+        (),
+        "networks",
+        "Addresses, or networks such as `10.0.0.0/8`, of reverse proxies. Limits and the access log take the "
+        "last hop of their `X-Forwarded-For` for the client's address.",
+    )
     max_requests_per_token: int = _setting(0, "a minute", "Requests that one token may send; 0 for no limit.")
     host_names: tuple[str, ...] = _setting(
         (), "names", "Further `Host` names to accept without tokens, beside loopback."

@@ -18,6 +18,7 @@ from .config import Settings
 from .http.connection import Patience
 from .http.intake import Crowd
 from .http.middleware import RequestObserver
+from .http.proxies import TrustedProxies
 from .http.server import Server
 from .routes.push_shortcut import PushShortcut
 from .routes.shortcut import QueryShortcut
@@ -87,6 +88,8 @@ def serve(settings: Settings, *, demo: bool = False) -> Iterator[RunningServer]:
             quick=quick,
             observer=RequestObserver(services.metrics),
             background=services.endpoint.large_answers,
+            proxies=TrustedProxies(settings.trusted_proxies),
+            stop_departed=services.endpoint.processes.stop_departed,
         )
         stack.callback(_stop, server, found)
         sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)

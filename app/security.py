@@ -8,8 +8,10 @@
 
 Without tokens only this machine is served: the ``Host`` must be loopback, so that a web page cannot reach the
 server under a name of its own (DNS rebinding), and a write whose ``Origin`` is another site is refused, so
-that a web page cannot post to it either. With tokens every request needs one, in ``Authorization: Bearer``
-or as the cookie that ``POST /login`` sets, since EventSource cannot send headers.
+that a web page cannot post to it either. A request that a proxy has marked is refused unless the setting
+``trusted_proxies`` names the proxy, because its client may be on any machine. With tokens every request needs
+one, in ``Authorization: Bearer`` or as the cookie that ``POST /login`` sets, since EventSource cannot send
+headers.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ from .http import websocket
 from .http.attempts import PerMinute, network_of, too_many
 from .http.bodies import too_large
 from .http.errors import HttpError
-from .http.gateway import COUNTED
-from .http.wire import WireRequest
+from .http.gateway import COUNTED, TRUSTED
+from .http.wire import FORWARDING, WireRequest
 
 ROLES: dict[str, frozenset[str]] = {
     "read": frozenset({"read"}),
@@ -254,17 +256,17 @@ class Security:
     def _shown(self, digest: str, address: str | None) -> Identity | None:
         """The identity behind a token that an address shows.
 
-        Behind too many wrong ones no other token is looked at, so that nobody can guess on; but one that was
-        right before is: many clients may have one address.
+        The limit refuses wrong tokens only, because many clients may have one address. It slows down a search
+        for tokens that somebody chose; one of 256 random bits cannot be found so.
         """
         if digest not in self._right:
             if address is None:
                 return None
-            sender = network_of(address)
-            wait_s = self._wrong.wait_s(sender)
-            if wait_s:
-                raise too_many("too many wrong tokens came from this address", wait_s)
             if self._of_hash(digest) is None:
+                sender = network_of(address)
+                wait_s = self._wrong.wait_s(sender)
+                if wait_s:
+                    raise too_many("too many wrong tokens came from this address", wait_s)
                 self._wrong.count(sender)
                 return None
             self._right.add(digest)
@@ -324,6 +326,15 @@ class Security:
         return identity
 
     def _check_local(self, message: Message, writing: bool) -> None:
+        if _through_unknown_proxy(message):
+            raise HttpError(
+                403,
+                "without tokens only this machine is served, and this request came through a proxy that is "
+                "not trusted: any machine could have sent it",
+                code="untrusted-proxy",
+                hint="Set a token. Or name the proxy in the setting trusted_proxies, if all clients that "
+                "it lets in may change everything.",
+            )
         host = _host_name(message.headers.get("Host", ""))
         if not is_loopback(host) and host not in self._settings.host_names:
             raise HttpError(
@@ -346,6 +357,13 @@ class Security:
             return
         if origin not in self._settings.cors_origins:
             raise _foreign_origin(origin)
+
+
+def _through_unknown_proxy(message: Message) -> bool:
+    """True when a request says that a proxy sent it, which is none of the trusted ones."""
+    if isinstance(message, WireRequest):
+        return message.fields.forwarded and not message.trusted
+    return TRUSTED not in message.environ and any(name in message.headers for name in FORWARDING)
 
 
 def install(app: Flask, security: Security) -> None:

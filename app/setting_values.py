@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,6 +98,8 @@ def convert(row: Setting, value: Any, place: str) -> Any:
             form = "https://example.org, without a path, or be *"
             told = f"{wrong[0]!r} is none"
             raise SettingsError(f"setting {row.name} {place} must name origins as {form}; {told}")
+        if row.unit == "networks":
+            _check_networks(row, value, place)
         return tuple(value)
     if row.type is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
@@ -108,6 +112,15 @@ def convert(row: Setting, value: Any, place: str) -> Any:
         if fault is not None:
             raise SettingsError(f"setting {row.name} {place} must {fault}, it is {value}")
     return value
+
+
+def _check_networks(row: Setting, values: Sequence[str], place: str) -> None:
+    for each in values:
+        try:
+            ipaddress.ip_network(each, strict=False)
+        except ValueError as error:
+            form = "addresses or networks such as 10.0.0.0/8"
+            raise SettingsError(f"setting {row.name} {place} must list {form}; {each!r} is none") from error
 
 
 def _out_of_range(row: Setting, value: float) -> str | None:

@@ -26,7 +26,8 @@ from quadrill.app.wiring import Services, open_services
 from quadrill.continuous.language.registration import Registration
 
 from .results import keep
-from .soak import TRIPLES, Client, server
+from .soak import server
+from .soak_load import TRIPLES, Client
 
 STREAM = "http://localhost/passing"
 QUERIES = {

@@ -329,6 +329,7 @@ class AnswerSink:
             if answer.client.compress:
                 self._compressor = _compressor()
                 answer.headers["Content-Encoding"] = "gzip"
+            answer.processes.answering(self.process)
             self._send = self._start_answer(OK, list(answer.headers.items()))
             self.started = True
         self._held, self._held_bytes = [], 0

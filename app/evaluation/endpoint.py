@@ -228,8 +228,7 @@ class SparqlEndpoint:
         def check() -> None:
             if counted is not None:
                 counted.check()
-            if process.error is not None:
-                raise process.error
+            process.check()
             if time.monotonic() > process.started + seconds:
                 raise timeout_error(seconds, "update")
 

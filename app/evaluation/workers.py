@@ -170,16 +170,18 @@ class WorkerPool:
             QuadrillError: what the query itself gives.
         """
         deadline = time.monotonic() + seconds
-        if not self._slots.acquire(timeout=seconds):
-            raise timeout_error(seconds)
-        try:
+
+        def look() -> None:
+            process.check()
+            if time.monotonic() > deadline:
+                raise timeout_error(seconds)
+
+        with taken(self._slots, look):
             copy = self._newest_copy()
             try:
                 self._run_on(copy, request, sink, begin, process, deadline, seconds)
             finally:
                 self.release(copy)
-        finally:
-            self._slots.release()
 
     def present_copy(self) -> StoreCopy:
         """The dataset as it is now, until `release`; waits for no writer, which may wait for who asks."""
@@ -223,8 +225,7 @@ class WorkerPool:
         deadline = process.started + seconds
 
         def look() -> None:
-            if process.error is not None:
-                raise process.error
+            process.check()
             if time.monotonic() > deadline:
                 raise timeout_error(seconds, "update")
 
@@ -275,8 +276,7 @@ class WorkerPool:
         process.lane = "worker"
         process.stop = worker.kill
         try:
-            if process.error is not None:
-                raise process.error
+            process.check()
             full = replace(request, copy=str(copy.folder), version=copy.version, height=self._max_nesting)
             send_frame(worker.socket, b"Q", full.encode())
             refused = _relay(worker.socket, sink, begin, deadline, look)

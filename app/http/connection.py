@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import struct
 import time
 from dataclasses import dataclass
 
 from . import strict, wire
 from .body_stream import SLOWEST_BYTES_PER_SECOND, BodyStream
 from .chunked import ChunkedBody
+from .proxies import client_behind
 from .refused import RefusedError
 from .wire import WireRequest
 
@@ -23,6 +25,7 @@ COLLECTED_BYTES = 64 << 10
 _RECEIVED_AT_ONCE = 16 << 10
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _POLLS = hasattr(select, "poll")
+_LINGER, _NO_LINGER = struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,10 @@ class Connection:
         socket: not blocking.
         address: of the client.
         port: of the client.
+        client: the address for limits and the access log: the one that a trusted proxy names in its latest
+            request, else ``address``.
+        counted_as: the address under which the intake counts this connection.
+        trusted: the other end is a trusted proxy.
         data: received and not used yet.
         request: the one that a worker is to answer.
         deadline: when the intake is through with waiting.
@@ -55,18 +62,22 @@ class Connection:
         waits_since: when a worker began to wait for the client; 0 while it does not. Earlier by what the
             client is behind the slowest rate: a byte now and then does not begin the wait anew.
         handed_over: the socket was given away.
+        ends_by_reset: closing resets the connection, because an answer that its end completes is not whole.
     """
 
     __slots__ = (
-        *("address", "data", "deadline", "draining", "ended", "handed_over", "port", "request", "socket"),
-        *("waits_since", "_behind", "_chunks", "_patience", "_poll", "_searched", "_skipped", "_unfinished"),
-        "_unread",
+        *("address", "client", "counted_as", "data", "deadline", "draining", "ended", "ends_by_reset"),
+        *("handed_over", "port", "request", "socket", "trusted", "waits_since"),
+        *("_behind", "_chunks", "_patience", "_poll", "_searched", "_skipped", "_unfinished", "_unread"),
     )
 
-    def __init__(self, sock: socket.socket, address: str, port: int, patience: Patience) -> None:
+    def __init__(
+        self, sock: socket.socket, address: str, port: int, patience: Patience, *, trusted: bool = False
+    ) -> None:
         sock.setblocking(False)
         self.socket = sock
-        self.address = address
+        self.address = self.client = self.counted_as = address
+        self.trusted = trusted
         self.port = port
         self.data: bytes | bytearray = b""
         self.request: WireRequest | None = None
@@ -75,6 +86,7 @@ class Connection:
         self.draining = False
         self.waits_since = 0.0
         self.handed_over = False
+        self.ends_by_reset = False
         # Seconds that the client has taken longer than the slowest rate allows, sending and receiving.
         self._behind = self._unread = 0.0
         self._patience = patience
@@ -83,6 +95,11 @@ class Connection:
         self._poll: select.poll | None = None
         self._searched = 0
         self._skipped = False
+
+    @property
+    def names_no_client(self) -> bool:
+        """True for a trusted proxy that has not named the client of its request, or not yet."""
+        return self.trusted and self.client == self.address
 
     # --- requests -------------------------------------------------------------------------------------------
 
@@ -135,10 +152,14 @@ class Connection:
                         self.data = data[size:]
                         self._skipped = False
                         self._unread = 0.0
+                        if self.trusted:
+                            self._see_client(request)
                         return request
             request = self._unfinished = self._head()
             if request is None:
                 return None
+            if self.trusted:
+                self._see_client(request)
             if request.fields.chunked:
                 self._chunks = ChunkedBody()
             if request.fields.expects:
@@ -152,6 +173,10 @@ class Connection:
         self._chunks = None
         self._behind = self._unread = 0.0
         return request
+
+    def _see_client(self, request: WireRequest) -> None:
+        request.trusted = True
+        self.client = client_behind(self.address, request.headers)
 
     def _head(self) -> WireRequest | None:
         data = self.data
@@ -279,6 +304,15 @@ class Connection:
 
     # --- the end --------------------------------------------------------------------------------------------
 
+    def end_by_reset(self, wanted: bool) -> None:
+        """Let the end of this connection be a reset (RST), or an ordinary end (FIN) again.
+
+        The system itself resets it then, also when the process is killed.
+        """
+        self.ends_by_reset = wanted
+        with contextlib.suppress(OSError):
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER if wanted else _NO_LINGER)
+
     def last_words(self, data: bytes) -> None:
         """Send what the client can take at once, and that nothing follows it."""
         with contextlib.suppress(OSError):
@@ -307,7 +341,7 @@ class Connection:
 
     def close(self) -> None:
         """Close; of a socket that was given away only this descriptor."""
-        if not self.handed_over:
+        if not (self.handed_over or self.ends_by_reset):
             # A copy of this process may hold the descriptor: closing alone would not tell the client.
             self.cut()
         self.socket.close()

@@ -23,6 +23,8 @@ BODY = "quadrill.body"
 """Names the stream of a large body in the environment."""
 COUNTED = "quadrill.counted"
 """Set in the environment of a request that was counted for its token before."""
+TRUSTED = "quadrill.trusted"
+"""Set in the environment of a request that a trusted proxy sent."""
 _BUFFER_BYTES = 64 << 10
 
 
@@ -99,7 +101,7 @@ class Gateway:
             "REQUEST_URI": request.target,
             # The path as it came: percent-decoding of graph names is done once, by us.
             "RAW_URI": request.target,
-            "REMOTE_ADDR": connection.address,
+            "REMOTE_ADDR": connection.client,
             "REMOTE_PORT": str(connection.port),
             "wsgi.input": io.BytesIO(request.body)
             if stream is None
@@ -110,6 +112,8 @@ class Gateway:
             environ[BODY] = stream
         if request.counted:
             environ[COUNTED] = True
+        if request.trusted:
+            environ[TRUSTED] = True
         return environ
 
 

@@ -16,12 +16,13 @@ import selectors
 import socket
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from .connection import Connection, Patience
+from .connection_counts import ConnectionCounts
 from .middleware import RequestObserver
+from .proxies import TrustedProxies
 from .refused import RefusedError
 from .reply import refusal
 
@@ -73,7 +74,11 @@ def within_open_files(crowd: Crowd) -> Crowd:
 
 
 class Intake:
-    """Accepts connections and reads requests, in the thread that calls `run`."""
+    """Accepts connections and reads requests, in the thread that calls `run`.
+
+    Attributes:
+        counts: connections by client.
+    """
 
     def __init__(
         self,
@@ -83,6 +88,7 @@ class Intake:
         dispatch: Callable[[Connection], None],
         look_after_workers: Callable[[float], bool],
         observer: RequestObserver | None = None,
+        proxies: TrustedProxies | None = None,
     ) -> None:
         """Make an intake; nothing is accepted before `run`.
 
@@ -93,14 +99,17 @@ class Intake:
             dispatch: gives a connection with a whole request to a worker.
             look_after_workers: called with the time again and again; True while requests wait.
             observer: told of what is refused.
+            proxies: whose connections count for the clients that they name.
         """
         listener.setblocking(False)
         self._listener = listener
         self._patience = patience
         self._crowd = crowd
+        self.counts = ConnectionCounts(crowd.of_address)
         self._dispatch = dispatch
         self._look_after_workers = look_after_workers
         self._observer = observer
+        self._proxies = proxies or TrustedProxies()
         self._selector = selectors.DefaultSelector()
         self._wake, self._woken = socket.socketpair()
         self._woken.setblocking(False)
@@ -108,7 +117,6 @@ class Intake:
         self._lock = threading.Lock()
         self._held: dict[Connection, float] = {}
         self._unfinished: dict[Connection, None] = {}
-        self._of_address: Counter[str] = Counter()
         self._ending = False
         self._closed = False
         self._paused_until = 0.0
@@ -116,7 +124,7 @@ class Intake:
     @property
     def connections(self) -> int:
         """Connections in all, those with a worker too."""
-        return self._of_address.total()
+        return self.counts.total
 
     # --- called by workers ----------------------------------------------------------------------------------
 
@@ -138,6 +146,8 @@ class Intake:
         if connection.request is not None:
             self._dispatch(connection)
             return
+        if connection.trusted:
+            self.counts.count_for_proxy(connection)
         now = since or time.monotonic()
         connection.deadline = now + self._patience.request
         if self._hold(connection, now):
@@ -147,7 +157,7 @@ class Intake:
         """Answer what is no request, and end the connection."""
         log.debug("refused a request of %s: %s", connection.address, error)
         if self._observer is not None:
-            self._observer.ended("refused", "none", error.status, 0.0, connection.address, error.detail)
+            self._observer.ended("refused", "none", error.status, 0.0, connection.client, error.detail)
         self.drain(connection, refusal(error.status, error.detail))
 
     def drain(self, connection: Connection, last_words: bytes = b"") -> None:
@@ -165,9 +175,7 @@ class Intake:
         """End a connection."""
         with self._lock:
             self._forget(connection)
-            self._of_address[connection.address] -= 1
-            if self._of_address[connection.address] <= 0:
-                del self._of_address[connection.address]
+        self.counts.remove(connection)
         connection.close()
 
     # --- the loop -------------------------------------------------------------------------------------------
@@ -234,8 +242,9 @@ class Intake:
             self._welcome(sock, address, now)
 
     def _welcome(self, sock: socket.socket, address: tuple[str, int], now: float) -> None:
-        connection = Connection(sock, address[0], address[1], self._patience)
-        of_one = self._of_address[connection.address] >= self._crowd.of_address
+        trusted = address[0] in self._proxies
+        connection = Connection(sock, address[0], address[1], self._patience, trusted=trusted)
+        of_one = not trusted and self.counts.is_full(connection.address)
         if of_one or self.connections >= self._crowd.connections:
             one_of = connection.address if of_one else None
             if not self._drop_idle(now, one_of):
@@ -243,8 +252,7 @@ class Intake:
                 connection.last_words(refusal(503, f"there are too many connections {what}"))
                 connection.close()
                 return
-        with self._lock:
-            self._of_address[connection.address] += 1
+        self.counts.add(connection)
         connection.deadline = now + self._patience.request
         # The first request is often here already.
         self._take(connection, now)
@@ -297,18 +305,18 @@ class Intake:
                 return
             self._held[connection] = now
             self._unfinished[connection] = None
-            victim = self._over_limit(connection.address, now)
+            victim = self._over_limit(connection, now)
         if victim is not None:
             self._too_slow(victim)
 
-    def _over_limit(self, address: str, now: float) -> Connection | None:
+    def _over_limit(self, latest: Connection, now: float) -> Connection | None:
         """The oldest unfinished request when there are too many; the rest of a young one is on its way."""
         crowd, unfinished = self._crowd, self._unfinished
         found = None
         if len(unfinished) > crowd.unfinished:
             found = next(iter(unfinished))
-        elif len(unfinished) > crowd.unfinished_of_address:
-            of_one = [each for each in unfinished if each.address == address]
+        elif len(unfinished) > crowd.unfinished_of_address and not latest.names_no_client:
+            of_one = [each for each in unfinished if each.client == latest.client]
             if len(of_one) > crowd.unfinished_of_address:
                 found = of_one[0]
         return found if found is not None and now - self._held[found] >= _YOUNG_SECONDS else None

@@ -1,4 +1,9 @@
-"""Answers on the wire: of known length in one piece, chunked, or up to the end of the connection."""
+"""Answers on the wire: of known length in one piece, chunked, or up to the end of the connection.
+
+HTTP/1.0 clients get answers of the last kind, which only the end of the connection completes. Until such an
+answer is whole its connection ends by a reset, so that no client takes a part for the whole, even if this
+process is killed.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +30,8 @@ class Sender(Protocol):
 
     def send(self, data: bytes) -> None: ...  # noqa: D102
 
+    def end_by_reset(self, wanted: bool) -> None: ...  # noqa: D102
+
 
 class Reply:
     """One answer on a connection.
@@ -35,7 +42,18 @@ class Reply:
         close: the connection ends with this answer, and the answer says so.
     """
 
-    __slots__ = ("_bodiless", "_chunked", "_head", "_left", "_sender", "_version", "begun", "close", "status")
+    __slots__ = (
+        "_bodiless",
+        "_chunked",
+        "_head",
+        "_left",
+        "_sender",
+        "_to_the_end",
+        "_version",
+        "begun",
+        "close",
+        "status",
+    )
 
     def __init__(
         self, sender: Sender, *, close: bool = False, bodiless: bool = False, minor_version: int = 1
@@ -54,6 +72,7 @@ class Reply:
         self._head = b""
         self._left: int | None = None
         self._chunked = True
+        self._to_the_end = False
         self.status = 0
         self.begun = False
         self.close = close
@@ -67,6 +86,7 @@ class Reply:
         self._left = None if length is None or self._bodiless else int(length)
         self._chunked = length is None and not self._bodiless and self._version == 1
         self._head = _head(status, headers, chunked=self._chunked, close=self.close)
+        self._to_the_end = length is None and not self._bodiless and self._version == 0
         return self.write
 
     def write(self, block: bytes) -> None:
@@ -84,6 +104,8 @@ class Reply:
             self._counted(len(block))
             data = self._head + block
         self._head = b""
+        if self._to_the_end and not self.begun:
+            self._sender.end_by_reset(True)
         self._send(data)
 
     def end(self, rest: Iterable[bytes] = ()) -> None:
@@ -100,8 +122,9 @@ class Reply:
             if self._left is not None and self._left != len(body):
                 raise AnswerBrokenError(f"the answer lacks {self._left - len(body)} bytes of its length")
             if data := self._head + body:
-                self.begun = True
-                self._sender.send(data)
+                self._send(data)
+            if self._to_the_end:
+                self._sender.end_by_reset(False)
         self._head = b""
 
     def _counted(self, size: int) -> None:

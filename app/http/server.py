@@ -27,7 +27,9 @@ from .connection import Connection, Patience
 from .gateway import Gateway
 from .intake import Crowd, Intake, within_open_files
 from .middleware import RequestObserver
+from .proxies import TrustedProxies
 from .quick import Later, QuickLane
+from .recipient import CURRENT
 from .refused import RefusedError
 from .reply import AnswerBrokenError, Reply, refusal
 from .workers import Background, Workers
@@ -40,6 +42,8 @@ process. The store moves what is deeper than its limit to a thread of its own.""
 STAY_SECONDS = 0.005
 """How long a worker waits for the next request of a connection while no other connection waits: that of a
 busy client is there within microseconds, and the way through the intake costs more than the request."""
+DEPARTURE_SECONDS = 0.2
+"""Time between two checks for clients that have left before they were answered."""
 LANES = (("/health/live",), ("/health", "/metrics", "/processes"))
 """Resources, and first parts of paths, that are answered while every worker is busy; those of one line share
 their threads."""
@@ -95,6 +99,8 @@ class Server:
         quick: Sequence[QuickShortcut] = (),
         observer: RequestObserver | None = None,
         background: Background | None = None,
+        stop_departed: Callable[[float], None] = lambda now: None,
+        proxies: TrustedProxies | None = None,
     ) -> None:
         """Listen; connections wait until `start`.
 
@@ -110,6 +116,8 @@ class Server:
             quick: those of them whose short requests are answered one after the other.
             observer: counts and logs what is refused before the application sees it.
             background: what the workers do that requests in line go before.
+            stop_departed: called with the time several times a second; ends work for clients that have left.
+            proxies: name their clients.
 
         Raises: AddressError when the address cannot be listened on.
         """
@@ -119,6 +127,8 @@ class Server:
         self._shortcuts = tuple(shortcuts)
         self._quick_shortcuts = tuple(quick)
         self._shutdown_timeout = shutdown_timeout
+        self._stop_departed = stop_departed
+        self._next_check = 0.0
         self._ending = False
         self._workers = self._make_workers("quadrill-worker", threads, background=background)
         self._uploads = self._make_workers("quadrill-upload", _LANE_THREADS, threads * _MOST_WAITING)
@@ -134,6 +144,7 @@ class Server:
             self._dispatch,
             self._look_after_workers,
             observer,
+            proxies,
         )
         self._quick = QuickLane(
             self._answer_quickly, self._dispatch, self._intake, stack_bytes=EVALUATION_STACK_BYTES
@@ -198,7 +209,12 @@ class Server:
 
     def _dispatch(self, connection: Connection) -> None:
         assert connection.request is not None
-        self._lane(connection.request).put(connection)
+        if not connection.trusted or self._intake.counts.count_for_client(connection):
+            self._lane(connection.request).put(connection)
+        else:
+            self._intake.refuse(
+                connection, RefusedError(503, "there are too many connections from this address")
+            )
 
     def _lane(self, request: wire.WireRequest) -> Workers:
         path = request.path
@@ -208,6 +224,9 @@ class Server:
         return self._lanes.get(path) or self._lanes.get(first_part) or self._workers
 
     def _look_after_workers(self, now: float) -> bool:
+        if now >= self._next_check:
+            self._next_check = now + DEPARTURE_SECONDS
+            self._stop_departed(now)
         return any([*(pool.look(now) for pool in self._pools), self._quick.look(now)])
 
     # --- in a worker ----------------------------------------------------------------------------------------
@@ -219,7 +238,7 @@ class Server:
                 if not self._answer(connection, request) or self._adopted(connection, request, workers):
                     return
                 connection.request = request = self._next_request(connection, workers)
-                if request is not None and not (workers.none_waits() and self._lane(request) is workers):
+                if request is not None and not self._stays(connection, request, workers):
                     self._dispatch(connection)
                     return
             if self._ending or connection.ended:
@@ -228,6 +247,10 @@ class Server:
                 self._intake.put(connection)
         except Exception as error:
             self._failed(connection, error)
+
+    def _stays(self, connection: Connection, request: wire.WireRequest, workers: Workers) -> bool:
+        """True when the same worker answers the next request of a connection."""
+        return workers.none_waits() and self._lane(request) is workers and not connection.trusted
 
     def _failed(self, connection: Connection, error: Exception) -> None:
         """End a connection whose request or answer failed."""
@@ -251,6 +274,7 @@ class Server:
 
     def _reply(self, connection: Connection, request: wire.WireRequest) -> Reply:
         fields = request.fields
+        CURRENT.connection, CURRENT.minor_version = connection, fields.minor_version
         return Reply(
             connection,
             close=fields.close or self._ending,
@@ -278,7 +302,7 @@ class Server:
         try:
             for shortcut in self._shortcuts:
                 if shortcut.fits(request):
-                    return shortcut.take(request, reply, connection.address)
+                    return shortcut.take(request, reply, connection.client)
         except (OSError, AnswerBrokenError):
             raise
         except Exception as error:
@@ -289,14 +313,17 @@ class Server:
 
     def _adopted(self, connection: Connection, request: wire.WireRequest, workers: Workers) -> bool:
         """Let the thread of short answers wait for who has just had one; this one waits for a lone client."""
-        return (
+        if (
             (workers.busy > 1 or self._quick.busy)
             and request.fields.plain
             and not connection.data
             and not self._ending
             and any(each.fits(request) for each in self._quick_shortcuts)
-            and self._quick.adopt(connection)
-        )
+        ):
+            if connection.trusted:
+                self._intake.counts.count_for_proxy(connection)
+            return self._quick.adopt(connection)
+        return False
 
     def _answer_quickly(self, connection: Connection, request: wire.WireRequest) -> bool | Later | None:
         """Answer in the thread of short answers, or decline: see `quick.Answer`."""
@@ -331,7 +358,7 @@ class Server:
             for shortcut in self._quick_shortcuts:
                 if shortcut.fits(request):
                     aside = self._quick.step_aside
-                    return shortcut.take_quickly(request, reply, connection.address, aside) or None
+                    return shortcut.take_quickly(request, reply, connection.client, aside) or None
         return None
 
     def _next_request(self, connection: Connection, workers: Workers) -> wire.WireRequest | None:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import h11
 
 from .refused import RefusedError
-from .wire import HOST, MAX_FIELDS, Fields, Line, WireRequest
+from .wire import FORWARDING, HOST, MAX_FIELDS, Fields, Line, WireRequest
 
 _MANGLED = re.compile(rb"\x00|\r(?!\n|\Z)|(?<!\r)\n|\n[ \t]")
 _WHY = {
@@ -152,4 +152,5 @@ def _framing(fields: dict[str, str], minor: int) -> Fields:
         expects=minor == 1 and fields.get("Expect", "").lower() == "100-continue",
         minor_version=minor,
         plain=False,
+        forwarded=not FORWARDING.isdisjoint(fields),
     )

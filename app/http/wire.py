@@ -22,6 +22,9 @@ END = b"\r\n\r\n"
 """The end of a head."""
 HOST = re.compile(r"(?:[A-Za-z0-9._~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
 """The value of Host (RFC 9110 section 7.2): a name or address, and a port."""
+FORWARDED_FOR = "X-Forwarded-For"
+FORWARDING = frozenset({FORWARDED_FOR, "Forwarded", "Via"})
+"""Header fields by which a request shows that a proxy sent it."""
 MAX_FIELDS = 256
 _MAX_KEPT_HEAD = 2048
 _LINE = re.compile(rb"([A-Z]+) (/[!\"$-~]*) HTTP/1\.1")
@@ -54,6 +57,7 @@ class Fields:
         expects: the client waits for ``100 Continue`` before it sends the body.
         minor_version: of HTTP/1.
         plain: the quick reader read it, and it is small: the short cut may take it.
+        forwarded: it says that a proxy sent the request.
         environ: what it gives to a WSGI environment; filled by who asks first (gateway.py).
     """
 
@@ -64,6 +68,7 @@ class Fields:
     expects: bool = False
     minor_version: int = 1
     plain: bool = True
+    forwarded: bool = False
     environ: dict[str, Any] = field(default_factory=dict)
 
 
@@ -77,12 +82,13 @@ class WireRequest:
         body: the whole body, unless it is large.
         stream: a large body, received while it is read.
         counted: its token was found right, and it counts as one of the token's requests.
+        trusted: a trusted proxy sent it.
         lent: the connection belongs to who answers the request, and comes back by itself.
     """
 
     __slots__ = (
         *("body", "body_at", "counted", "fields", "headers", "lent", "method", "path"),
-        *("query_string", "stream", "target"),
+        *("query_string", "stream", "target", "trusted"),
     )
 
     def __init__(self, line: Line, fields: Fields, body_at: int, body: bytes = b"") -> None:
@@ -94,6 +100,7 @@ class WireRequest:
         self.stream: BodyStream | None = None
         self.lent = False
         self.counted = False
+        self.trusted = False
 
     @property
     def in_lines(self) -> bool:
@@ -175,7 +182,8 @@ def _fields(lines: bytes) -> Fields | None:
     if found.get("Connection", "keep-alive").lower() != "keep-alive":
         return None
     # What is kept of clients by their fields must not grow large.
-    return Fields(found, int(length), plain=len(lines) <= _MAX_KEPT_HEAD)
+    plain = len(lines) <= _MAX_KEPT_HEAD
+    return Fields(found, int(length), plain=plain, forwarded=not FORWARDING.isdisjoint(found))
 
 
 _kept_fields = lru_cache(maxsize=1024)(_fields)

@@ -204,6 +204,6 @@ class Workers:
             if now - since < CUT_SECONDS:
                 return
             log.warning(
-                "a client at %s keeps a worker waiting and is cut: others are in line", slowest.address
+                "a client at %s keeps a worker waiting and is cut: others are in line", slowest.client
             )
             slowest.cut()
