@@ -168,6 +168,7 @@ def _of_queries(queries: list[QueryFigures]) -> Iterable[Metric]:
     events = CounterMetricFamily("quadrill_query_events", "Events in the feed.", labels=("query",))
     subscribers = GaugeMetricFamily("quadrill_query_subscribers", "Subscribers.", labels=("query",))
     kept = GaugeMetricFamily("quadrill_query_kept_events", "Events kept for resuming.", labels=("query",))
+    kept_bytes = GaugeMetricFamily("quadrill_query_kept_bytes", "Size of these events.", labels=("query",))
     held = GaugeMetricFamily("quadrill_query_state_quads", "Quads in windows.", labels=("query",))
     for query in queries:
         label = (query.name,)
@@ -175,8 +176,9 @@ def _of_queries(queries: list[QueryFigures]) -> Iterable[Metric]:
         events.add_metric(label, query.events)
         subscribers.add_metric(label, query.subscribers)
         kept.add_metric(label, query.kept_events)
+        kept_bytes.add_metric(label, query.kept_bytes)
         held.add_metric(label, query.state_quads)
-    return (states, evaluations, events, subscribers, kept, held)
+    return (states, evaluations, events, subscribers, kept, kept_bytes, held)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -37,6 +37,7 @@ class QueryFigures(NamedTuple):
     events: int
     subscribers: int
     kept_events: int
+    kept_bytes: int
     state_quads: int
     lookups: int
 
@@ -93,7 +94,7 @@ def query_figures(engine: Engine) -> list[QueryFigures]:
 
 def _figures_of(entry: Entry) -> QueryFigures:
     running, feed = entry.running, entry.feed
-    told = (feed.events, feed.subscribers, feed.kept)
+    told = (feed.events, feed.subscribers, feed.kept, feed.kept_characters)
     if running is None:
         state = entry.state if entry.pending is None else "materialising"
         return QueryFigures(entry.name, state, 0, *told, 0, 0)

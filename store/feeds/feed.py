@@ -110,6 +110,11 @@ class Feed:
         """How many events are kept for those who resume."""
         return len(self._history)
 
+    @property
+    def kept_characters(self) -> int:
+        """Characters of the events that are kept for those who resume."""
+        return self._bytes
+
     # --- what turns publish ---------------------------------------------------------------------
 
     def publish(

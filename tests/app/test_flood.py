@@ -131,6 +131,7 @@ def test_the_way_of_an_input_is_told_stage_by_stage(start_server: Start, tmp_pat
         "quadrill_queue_inputs 0.0",
     ):
         assert expected in text, expected
+    assert 0 < figure(server, 'quadrill_query_kept_bytes{query="q"}') < 1_000
     for name in ("quadrill_input_log_bytes", "quadrill_result_log_bytes", "quadrill_checkpoint_bytes"):
         assert figure(server, name) > 0
     assert figure(server, "quadrill_checkpoint_age_seconds") >= 0
