@@ -49,15 +49,10 @@ def ends_by_reset(client: socket.socket) -> bool:
     return False
 
 
-def without_accept(more: str = "") -> bytes:
-    return post(f"/query?timeout=3{more}", ENDLESS, "1.0")
-
-
-@pytest.mark.parametrize("more", ["", "&", "&default-graph-uri=urn%3Aa"])
-def test_answer_over_http_1_0_that_runs_out_of_time_ends_by_a_reset(server: LiveServer, more: str) -> None:
+def test_answer_over_http_1_0_that_runs_out_of_time_ends_by_a_reset(server: LiveServer) -> None:
     with contextlib.closing(connected(server.url)) as client:
-        client.sendall(without_accept(more))
-        assert client.recv(9, socket.MSG_WAITALL) == b"HTTP/1.1 "
+        client.sendall(post("/query?timeout=8", ENDLESS, "1.0"))
+        assert client.recv(12, socket.MSG_WAITALL) == b"HTTP/1.1 200"
         assert ends_by_reset(client)
 
 
@@ -117,7 +112,7 @@ def test_whole_answer_over_http_1_0_ends_without_a_reset(server: LiveServer) -> 
 
 def test_broken_chunked_answer_has_no_last_chunk(server: LiveServer) -> None:
     with contextlib.closing(connected(server.url)) as client:
-        client.sendall(post("/query?timeout=3", ENDLESS))
+        client.sendall(post("/query?timeout=8", ENDLESS))
         answer = b""
         with contextlib.suppress(ConnectionResetError):
             while piece := client.recv(1 << 20):
