@@ -132,20 +132,20 @@ class History:
             kept = before.pop(stream.iri, None)
             if kept is None:
                 first = self._newest is None
-                kept = _StreamHistory(point, *(stream.accepted, stream.dropped) if first else (0, 0))
+                kept = _StreamHistory(point, *(stream.accepted, stream.lost) if first else (0, 0))
             for each in missed:
                 kept.miss(each)
                 kept.watermarks[each % POINTS] = _NEVER
             codes = (
                 code_of(_growth(stream.accepted, kept.accepted)),
-                code_of(_growth(stream.dropped, kept.dropped)),
+                code_of(_growth(stream.lost, kept.dropped)),
             )
             made = kept.made
             kept.put(point, codes, self._room)
             self._room -= kept.made - made
             mark = stream.watermark
             kept.watermarks[point % POINTS] = _NEVER if mark is None else mark
-            kept.accepted, kept.dropped = stream.accepted, stream.dropped
+            kept.accepted, kept.dropped = stream.accepted, stream.lost
             self._streams[stream.iri] = kept
         self._room += sum(kept.made for kept in before.values())
 

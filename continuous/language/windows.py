@@ -393,7 +393,7 @@ class Windows:
             width -= past
             if width <= 0:
                 self.context.fault(
-                    "the window ends before it begins",
+                    "[RANGE a TO b] begins a ago and ends b ago: a must be greater than b",
                     window.at,
                     "Write the longer time first: [RANGE 10s TO 5s]",
                 )

@@ -225,6 +225,11 @@ def _report(
     if None not in (query.emit, query.computed_every_ms) and query.emit != query.computed_every_ms:
         raise InputError("EMIT and COMPUTED EVERY in the text differ", hint="Leave one of them out.")
     asked = registration.report or said_when
+    if isinstance(asked, int) and not query.windows:
+        raise InputError(
+            "a query without windows has no event time, so a report at fixed instants never comes",
+            hint='Leave EMIT EVERY, COMPUTED EVERY or "report" out: it is evaluated at each commit.',
+        )
     if isinstance(asked, int):
         return Report("periodic", asked, t0 or 0, registration.strict), non_empty
     if asked is None and "periodic" in words:

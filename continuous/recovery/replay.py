@@ -224,7 +224,10 @@ class Replay:
         if taken or not counted:
             stream.dead_letters.remove_named(members.get("forgotten", ()))
         if not counted:
+            missed = stream.missed
             stream.restore_figures(members["figures"])
+            # What no reader could take is counted as turns are repeated.
+            stream.missed = missed
             letters = stream.dead_letters
             for place in members.get("late", ()):
                 letters.add(

@@ -160,6 +160,7 @@ class Router:
                     self.fail(running, error)
         # What it was given is not what others were.
         running.timeline.inputs.first = None
+        running.timeline.inputs.missed.clear()
         if running.state != "failed":
             self._take_places(self._groups.enter([running]))
         _derive_time(self._acceptor, running, self._outputs.get(running))
@@ -306,6 +307,10 @@ class Router:
                         self.fail(reader, error)
                 if self._outputs and reader in self._outputs:
                     _derive_time(self._acceptor, reader, self._outputs[reader])
+            for event in events:
+                if type(event) is Arrival and event.admit_late:
+                    of_readers = readers.get(event.stream, ())
+                    self._streams.keep_missed(event, [each.timeline.inputs.missed for each in of_readers])
             for event in events if self._groups.waiting else ():
                 waiting, mark = self._groups.waiting.get(event.stream), event.after.watermark()
                 if waiting and mark is not None and waiting[0][0] <= mark:

@@ -25,7 +25,9 @@ from ..inputs import Advance, Arrival, Element, LogRecord, StreamInput, StreamTi
 from ..settings import EngineSettings
 from .dead_letters import DeadLetter, DeadLetters
 
-_FIGURES = "seen floor idle next_seq accepted late dropped refused last_input_ms derived promised".split()
+_FIGURES = (
+    "seen floor idle next_seq accepted late dropped refused last_input_ms derived promised missed".split()
+)
 _figures_of = attrgetter(*_FIGURES)
 _made = tuple.__new__  # a named tuple without its function of names
 _time_of, _statements_of, _blank_of = attrgetter("at"), attrgetter("statements"), attrgetter("blank")
@@ -69,6 +71,7 @@ class StreamState:
     last_input_steady: int | None = None
     looked_steady: int | None = None
     promised: int | None = None
+    missed: int = 0
     derived_from: str | None = None
     reader_lateness: dict[str, int] = field(default_factory=dict)
     dropped_for_good: bool = False
@@ -94,6 +97,11 @@ class StreamState:
     def time(self) -> StreamTime:
         """What is known of its time now."""
         return StreamTime(self.seen, self.floor, self.record.lateness_ms)
+
+    @property
+    def lost(self) -> int:
+        """Late elements that were dropped: when they came, or admitted too late for every reader."""
+        return self.dropped + self.missed
 
     @property
     def watermark(self) -> int | None:
@@ -181,7 +189,7 @@ class StreamState:
     def restore_figures(self, figures: list[Any]) -> None:
         """Time and counts of `figures` again."""
         # Records of input logs of earlier releases have none of the last ones.
-        for name, value in zip(_FIGURES, [*figures, *(0, None)[len(figures) - 9 :]], strict=True):
+        for name, value in zip(_FIGURES, [*figures, *(0, None, 0)[len(figures) - 9 :]], strict=True):
             setattr(self, name, value)
 
     def begin_anew(self, *, counted: bool) -> None:

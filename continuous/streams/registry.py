@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -218,6 +218,23 @@ class StreamRegistry:
                 found = [one for one in there if one.event_time == instant]
             for element in (found or list(came))[:_MOST_FAILED]:
                 state.dead_letters.add(DeadLetter(element, reason, query, error, True))
+
+    def keep_missed(self, event: Arrival, missed: Sequence[list[Element]]) -> None:
+        """In a turn: late elements are dropped that none of the readers could take, by what each missed."""
+        found = [each for each in event.elements if all(any(each is one for one in of) for of in missed)]
+        for elements in missed:
+            elements.clear()
+        state = self.find(event.stream) if missed and found else None
+        if state is None:
+            return
+        with self._lock:
+            for element in found:
+                letter = DeadLetter(element, "late")
+                known = state.dead_letters.find(letter.id)
+                # A replay meets those again that a checkpoint has counted.
+                if known is None or known.entered:
+                    state.dead_letters.add(letter)
+                    state.missed += 1
 
     def forget_failed(self, query: str, from_ms: int) -> None:
         """The elements at which a query failed are evaluated again from an event time on."""

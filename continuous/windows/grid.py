@@ -134,12 +134,13 @@ class GridWindow(WindowOperator):
 
     def admit(self, element: Element, instant: int) -> bool:
         """Put an older element into the windows that hold its time, the one shown included."""
-        state = self.state
+        state, self.missed = self.state, False
         if state.closed is None or element.event_time >= state.closed.close + self.closes_after:
             insort(state.waiting, element, key=ORDER)
             state.waiting_quads += len(element.statements)
             return False
         if not self._holds(state.closed, element.event_time):
+            self.missed = True
             return False
         insort(state.shown, element, key=ORDER)
         self.live.add(element)

@@ -80,7 +80,8 @@ class LatestWindow(WindowOperator):
 
     def admit(self, element: Element, instant: int) -> bool:
         """An older element takes its place among the n newest, if it still has one."""
-        if self.stay is not None and element.event_time + self.stay <= instant:
+        self.missed = self.stay is not None and element.event_time + self.stay <= instant
+        if self.missed:
             return False
         entered = self.add(element)
         if entered:
@@ -173,7 +174,9 @@ class SessionWindow(WindowOperator):
         What has closed before stays closed.
         """
         changed, at, gap, state = False, element.event_time, self._gap, self.state
-        for key in self._keys_of(element):
+        keys = self._keys_of(element)
+        self.missed = bool(keys)
+        for key in keys:
             held, shown = state.held.get(key), state.shown
             goes_on = held is not None and at + gap > held[0].event_time
             if not goes_on and key == state.shown_key:
@@ -181,11 +184,11 @@ class SessionWindow(WindowOperator):
                     insort(shown, element, key=ORDER)
                     state.closed = Interval(shown[0].event_time, shown[-1].event_time + gap)
                     self.live.add(element)
-                    changed = True
+                    changed, self.missed = True, False
                     continue
             if goes_on or (held is None and at + gap > instant):
                 self._enter(key, element)
-                changed = changed or not self.on_close
+                changed, self.missed = changed or not self.on_close, False
         self._put_in_order()
         return changed
 

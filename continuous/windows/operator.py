@@ -49,6 +49,8 @@ class WindowOperator:
     Attributes:
         closes: the window has closes (grids, batches, counted steps): on-window-close reports them. Set from
             its kind.
+        missed: the late element that was admitted last is in no content, now or later: what held its time has
+            been reported for good, or has left.
         closes_after: its closes are due only once the watermark has passed them (``(open, close]``).
         on_close: the query reports closes, not changes of contents. Set from the query that it is made for.
         stay: how long after its event time an element is out at the latest, in milliseconds; None where
@@ -58,6 +60,7 @@ class WindowOperator:
     """
 
     closes = False
+    missed = False
     closes_after = False
     on_close = False
     stay: int | None = None
@@ -170,7 +173,8 @@ class RangeWindow(WindowOperator):
 
     def admit(self, element: Element, instant: int) -> bool:
         """The element enters if the window still holds its time."""
-        if element.event_time + self.stay <= instant:
+        self.missed = element.event_time + self.stay <= instant
+        if self.missed:
             return False
         insort(self.state.elements, element, key=ORDER)
         self.live.add(element)
@@ -225,6 +229,7 @@ class PastWindow(RangeWindow):
         """The element waits for its time, or enters if the window still holds that."""
         if element.event_time + self._past <= instant:
             return super().admit(element, instant)
+        self.missed = False
         insort(self.state.waiting, element, key=ORDER)
         return False
 

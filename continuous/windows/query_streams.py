@@ -219,8 +219,8 @@ class QueryWindows:
 
     @property
     def closes_after(self) -> bool:
-        """True when some closes are known only once the watermark has passed them."""
-        return any(operator.closes_after for operator in self)
+        """True when closes and periodic reports are known only once the watermark has passed them."""
+        return self._open_closed or any(operator.closes_after for operator in self)
 
     @property
     def grids(self) -> list[GridWindow]:
@@ -293,9 +293,10 @@ class QueryWindows:
 class InputOrder:
     """The streams of one query, in text order, and the elements of them that wait for its watermark.
 
-    ``late`` counts elements that came too late, ``behind`` those behind other streams. The ``heap`` has those
-    that wait as (event time, place of the stream, seq, push, element); a push is known by the seq of one of
-    its elements.
+    ``late`` counts elements that came too late, ``behind`` those behind other streams, ``missed`` are those
+    admitted late that no window could take, until the router has counted them as dropped. The ``heap`` has
+    those that wait as (event time, place of the stream, seq, push, element); a push is known by the seq of
+    one of its elements.
     """
 
     views: dict[str, View] = field(default_factory=dict)
@@ -304,6 +305,7 @@ class InputOrder:
     taken: int = 0
     first: First | None = None
     heap: list[tuple[int, int, int, int, Element]] = field(default_factory=list)
+    missed: list[Element] = field(default_factory=list)
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -442,4 +444,5 @@ class InputOrder:
         """The same, to go on from here for itself; windows are still to be put on the streams."""
         other = copy(self)
         other.views, other.heap = {each: replace(view) for each, view in self.views.items()}, list(self.heap)
+        other.missed = []
         return other

@@ -113,14 +113,9 @@ class QueryTimeline:
         return (stream, windows, self.report, self._non_empty, self._max_empty, view.lateness)
 
     def complete_from(self) -> int | None:
-        """The instant from which its windows hold the same whatever came before its first input.
-
-        None while that is not known, and for windows that never forget.
-        """
+        """The instant from which windows hold the same whatever came before; None where it is not known."""
         first, stay = self.inputs.first, self.windows.stay
         return None if first is None or stay is None else first.newest + stay + self.report.every_ms
-
-    # --- what it has become ---------------------------------------------------------------------
 
     def snapshot(self) -> TimelineSnapshot:
         """What it has become since the registration, for a checkpoint."""
@@ -228,6 +223,8 @@ class QueryTimeline:
             return
         if late:
             yield from self._correct(view.operators, late)
+            if not (isinstance(event, Arrival) and event.admit_late):
+                self.inputs.missed.clear()
         yield from self._advance(watermark, silent)
         if self.instant is None and isinstance(event, Advance):
             # The first heartbeat or tick is the first instant.
@@ -411,6 +408,8 @@ class QueryTimeline:
                         # A session that was reported began earlier, or went on.
                         self._last_window, reported = operator.closed, True
                     changed = changed or took
+                if all(each.missed for each in operators):
+                    self.inputs.missed.append(element)
                 while self.windows.close_next():
                     closed = True
             if self.report.kind == "on-content-change":
