@@ -105,8 +105,13 @@ class StaticEvaluator:
 
     @property
     def signature(self) -> str:
-        """Equal for queries over the same dataset: what a pattern means, besides its text."""
-        return repr((self._query.dataset, self._lenient, self._query.base_iri))
+        """Equal for queries over the same dataset: what a pattern means, besides its text.
+
+        A query that names the engine of its static parts has other rows than those that leave the choice.
+        """
+        meant = repr((self._query.dataset, self._lenient, self._query.base_iri))
+        engine = self._options.static_engine
+        return meant if engine is None else f"{meant} by {engine}"
 
     # --- at one version -------------------------------------------------------------------------
 

@@ -220,3 +220,32 @@ def test_queries_begin_although_large_commits_come_all_the_time(texts: list[str]
             ended.set()
             writer.join()
         one.engine.parts.statics.settle(10)
+
+
+@pytest.mark.parametrize("first", [None, "spark", "oxigraph"])
+@pytest.mark.parametrize("tables", ["table", "lookup"])
+@pytest.mark.parametrize("templates", [True, False])
+def test_a_query_that_names_an_engine_has_tables_of_its_own(
+    first: str | None, tables: str, templates: bool
+) -> None:
+    engine = Engine()
+    wishes = dict.fromkeys([first, "oxigraph", "spark", None])
+    with bench(engines=StaticEngines(engine), templates=templates) as one:
+        one.store.update(
+            "INSERT DATA { GRAPH <http://x/g> { <urn:a> <http://x/name> 1 . <urn:b> <http://x/name> 2 } }"
+        )
+        for wish in wishes:
+            one.register(f"q{wish}", TEXT, static_engine=wish, static_tables=tables)
+        one.engine.push(
+            "http://x/s",
+            b"<urn:a> <http://x/at> <urn:l> . <urn:b> <http://x/at> <urn:l> .",
+            "text/turtle",
+            at=1,
+        )
+        for wish in wishes if tables == "table" else ():
+            (part,) = describe(one.engine, f"q{wish}")["static_parts"]
+            assert part["engine"] == (wish or "spark")
+            assert part["rows"] == (2 if wish == "oxigraph" else 1)
+        assert [bool(one.engine.feed(f"q{wish}").last_id) for wish in wishes] == [
+            tables == "lookup" or wish == "oxigraph" for wish in wishes
+        ]
