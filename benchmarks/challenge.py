@@ -35,11 +35,11 @@ def cell(place: tuple[int, int], parts: int) -> str | None:
     """The name ``east.south`` of the cell of a place, None outside the grid.
 
     ``place`` is latitude and longitude in millionths of a degree; ``parts`` is 1 for the 300 x 300 cells of
-    500 m, 2 for the 600 x 600 cells of 250 m, whose first begins where the first of 500 m does.
+    500 m, 2 for the 600 x 600 cells of 250 m. The given point is the centre of cell 1.1 in both grids.
     """
-    south = (TOP - Fraction(place[0], 10**6)) / SOUTH + Fraction(1, 2)
-    east = (Fraction(place[1], 10**6) - LEFT) / EAST + Fraction(1, 2)
-    down, right = floor(south * parts) + 1, floor(east * parts) + 1
+    south = (TOP - Fraction(place[0], 10**6)) * parts / SOUTH
+    east = (Fraction(place[1], 10**6) - LEFT) * parts / EAST
+    down, right = (floor(each + Fraction(1, 2)) + 1 for each in (south, east))
     return f"{right}.{down}" if 1 <= down <= 300 * parts and 1 <= right <= 300 * parts else None
 
 

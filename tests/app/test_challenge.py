@@ -242,3 +242,15 @@ def test_generated_trips_have_the_statistics_of_real_ones() -> None:
     starts = Counter(start for start, _ in inside).most_common()
     for places, share in ((10, 0.16), (50, 0.58), (100, 0.83), (200, 0.96)):
         near(sum(count for _, count in starts[:places]) / len(inside), share)
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_the_given_point_is_the_centre_of_the_first_cell_of_both_grids(parts: int) -> None:
+    south, east = 4_491.556 / parts, 5_986 / parts
+    for name, down, right in (("1.1", 0, 0), ("1.1", 0.49, 0.49), ("1.1", -0.49, -0.49), ("2.1", 0, 0.51)):
+        place = round(41_474_937 - down * south), round(-74_913_585 + right * east)
+        assert challenge.cell(place, parts) == name
+    assert challenge.cell((41_474_937, round(-74_913_585 - 0.51 * east)), parts) is None
+    last = 300 * parts - 1
+    assert challenge.cell((round(41_474_937 - last * south), -74_913_585), parts) == f"1.{last + 1}"
+    assert challenge.cell((round(41_474_937 - (last + 0.51) * south), -74_913_585), parts) is None

@@ -200,7 +200,7 @@ def q2_as_printed(t: int) -> Counter[Row]:
 
 def q2_official(t: int) -> Counter[Row]:
     def cell(place: tuple[str, str]) -> tuple[int, int]:
-        return floor(_south(place) * 2 / NORTH + 1) + 1, floor(_east(place) * 2 / EAST + 1) + 1
+        return _round(_south(place) * 2 / NORTH) + 1, _round(_east(place) * 2 / EAST) + 1
 
     areas = _areas(
         t, lambda trip: cell(trip.pick), lambda trip: cell(trip.drop), distinct=True, open_start=True
