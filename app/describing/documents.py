@@ -77,15 +77,17 @@ def _given(registration: Registration) -> dict[str, Any]:
 
 
 def describe_failed(entry: Entry) -> dict[str, Any]:
-    """A query that does not run."""
-    registration = entry.registration
+    """A query that does not run; one that should has failed."""
+    registration, state, error = entry.registration, entry.state, entry.error
+    if state == "running":
+        state, error = "failed", error or "the query could not begin; register it again"
     return _NOT_RUNNING | {
         "name": entry.name,
         "query": registration.query,
         "text": registration.query,
         "dialect": registration.dialect,
-        "state": entry.state,
-        "error": entry.error,
+        "state": state,
+        "error": error,
         "options": _given(registration),
         "created": entry.created_ms,
         "warnings": [],

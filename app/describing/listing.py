@@ -11,7 +11,7 @@ from quadrill.continuous.engine import Engine
 from quadrill.continuous.queries.catalogue import Entry
 from quadrill.store.errors import NotFoundError
 
-from .queries import describe
+from .queries import describe_listed
 
 STATES = ("running", "materialising", "paused", "failed")
 
@@ -41,7 +41,7 @@ def list_part(engine: Engine, part: Part) -> dict[str, Any]:
     found = []
     for name in matching[part.offset : end]:
         with suppress(NotFoundError):  # dropped in the meantime
-            found.append(describe(engine, name))
+            found.append(describe_listed(engine, name))
     states = Counter(state for _, state in known)
     return {
         "queries": found,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -24,6 +25,8 @@ from .documents import (
 )
 from .operators import measured, tree
 
+log = logging.getLogger("quadrill.app")
+
 
 def describe(engine: Engine, name: str) -> dict[str, Any]:
     """The description of a query; raises NotFoundError."""
@@ -44,12 +47,34 @@ def describe(engine: Engine, name: str) -> dict[str, Any]:
     return document
 
 
+def describe_listed(engine: Engine, name: str) -> dict[str, Any]:
+    """The description of a query for a list: one that cannot be described is listed with its error.
+
+    Raises NotFoundError.
+    """
+    try:
+        return describe(engine, name)
+    except NotFoundError:
+        raise
+    except Exception as problem:
+        log.exception("The query %s cannot be described", name)
+        entry = engine.look_at_queries(partial(_entries_of, name))
+        for each in entry:
+            text = f"the query cannot be described: {type(problem).__name__}: {problem}"
+            return describe_failed(each) | {"state": "failed", "error": each.error or text}
+        raise NotFoundError(f"no query named {name} is registered", code="unknown-query") from None
+
+
+def _entries_of(name: str, entries: list[Entry]) -> list[Entry]:
+    return [entry for entry in entries if entry.name == name]
+
+
 def describe_all(engine: Engine) -> list[dict[str, Any]]:
     """The descriptions of all queries in the order of their registration."""
     found = []
     for name in engine.query_names():
         with suppress(NotFoundError):  # dropped in the meantime
-            found.append(describe(engine, name))
+            found.append(describe_listed(engine, name))
     return found
 
 

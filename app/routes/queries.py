@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from flask import Blueprint, Response, request
@@ -22,6 +23,7 @@ from . import requests as incoming
 from .requests import services
 
 blueprint = Blueprint("queries", __name__)
+log = logging.getLogger("quadrill.app")
 
 _TEXT_TYPES = ("text/plain", "application/sparql-query")
 
@@ -32,10 +34,10 @@ def list_queries() -> Response:
     incoming.known_parameters({"contains", "state", "offset", "limit"})
     if not request.args:
         return incoming.json_response(
-            {"queries": list(map(_described, describing.describe_all(services().engine)))}
+            {"queries": list(map(_listed, describing.describe_all(services().engine)))}
         )
     document = listing.list_part(services().engine, _part())
-    document["queries"] = list(map(_described, document["queries"]))
+    document["queries"] = list(map(_listed, document["queries"]))
     return incoming.json_response(document)
 
 
@@ -183,6 +185,15 @@ _PLAN_JSON = negotiation.Offer("plan", "application/json")
 def _described(document: dict[str, Any]) -> dict[str, Any]:
     """A description with what the query waits for."""
     return document | {"waiting_for": [reason.to_json() for reason in waiting_for(document)]}
+
+
+def _listed(document: dict[str, Any]) -> dict[str, Any]:
+    """A description in a list: where its reasons cannot be found, the list is given without them."""
+    try:
+        return _described(document)
+    except Exception:
+        log.exception("What the query %s waits for cannot be described", document["name"])
+        return document | {"waiting_for": []}
 
 
 def _register(name: str | None, *, replace: bool) -> Response:

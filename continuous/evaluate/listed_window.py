@@ -85,8 +85,11 @@ class WindowListing:
 
 def window_listing(state: PlanState, names: Sequence[str]) -> WindowListing | None:
     """How a plan lists its one window; None for a plan that does more than that."""
-    (source, scan, *rest), plan = state.plan.nodes, state.plan
-    if len(state.keys) != 1 or not isinstance(scan.operator, Scan) or scan.operator.simple is None:
+    plan = state.plan
+    if len(plan.nodes) < 2 or len(state.keys) != 1:
+        return None  # for instance a query whose one window is declared and not used
+    source, scan, *rest = plan.nodes
+    if not isinstance(scan.operator, Scan) or scan.operator.simple is None:
         return None
     ((triples, *_),) = state.keys.values()
     if source.source != triples or len(rest) > 1 or plan.sources != {triples}:

@@ -245,6 +245,14 @@ class NativeEvaluator(Evaluator):
     ) -> None:
         """As `Evaluator`. Raises UnsupportedError also for a construct without a delta form."""
         super().__init__(query, store, options, terms, statics, analysis, whole=False)
+        try:
+            self._make_plan()
+        except BaseException:
+            self.close()  # its tables may be others' too
+            raise
+
+    def _make_plan(self) -> None:
+        """Make the plan and the tables of the static parts."""
         # The plan at work and its loop, once somebody asked for it.
         self._loop: tuple[PlanState, QueryTimeline, RunLoop | None] | None = None
         self._listing: WindowListing | None = None

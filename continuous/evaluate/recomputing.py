@@ -115,10 +115,14 @@ class ReferenceEvaluator(Evaluator):
         self._rows: Counter[Solution] = Counter()
         self._listed: list[Solution] | None = None
         self._texts: dict[object, str] = {}
-        self.statics.open()
-        if self.statics.has_own or not self.statics.parts:
-            self.take(self.statics.refresh())
-        self.answer(0, {})
+        try:
+            self.statics.open()
+            if self.statics.has_own or not self.statics.parts:
+                self.take(self.statics.refresh())
+            self.answer(0, {})
+        except BaseException:
+            self.close()  # its tables may be others' too
+            raise
 
     # --- static parts ---------------------------------------------------------------------------
 

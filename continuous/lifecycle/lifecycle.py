@@ -144,6 +144,7 @@ class QueryLifecycle:
         parts.turns.follow_commits()
         with parts.turns.lock:
             kept = {} if start is None else parts.streams.kept_now()
+            entry.noted = True
             turn = parts.turns.submit(AttachTurn(running, reset, replay_from, kept), "attach", **members)
         # A restart comes between two turns: its own comes after those that wait.
         with suppress(TimeoutError):
@@ -190,6 +191,7 @@ class QueryLifecycle:
         pending.making = making
         members = {**members_of(entry, prepared), "paused": False, "reset": reset}
         turn = BetweenTurns(partial(self.parts.attachments.begin_waiting, entry, pending))
+        entry.noted = True
         self.parts.sequencer.perform(turn, "reserve", **members)
         making.add_done_callback(lambda made: self._made(entry, pending, made, reset=reset))
 
@@ -249,6 +251,19 @@ class QueryLifecycle:
             pending.call_off()
         turn = BetweenTurns(partial(self.parts.attachments.detach, entry, running, dropped))
         self.parts.sequencer.perform(turn, "detach", name=entry.name, dropped=dropped)
+
+    def end_failed(self, entry: Entry, *, dropped: bool) -> None:
+        """End a query whose registration failed; the journal notes it only if it has the beginning, too."""
+        running, pending = entry.running, entry.pending
+        entry.running = entry.pending = None
+        if pending is not None:
+            pending.call_off()
+        turn = BetweenTurns(partial(self.parts.attachments.detach, entry, running, dropped))
+        if entry.noted:
+            self.parts.sequencer.perform(turn, "detach", name=entry.name, dropped=dropped)
+        else:
+            with suppress(TimeoutError):
+                self.parts.sequencer.call(turn.work, PATIENCE_S)
 
     def restore(
         self, record: QueryRecord, before: tuple[int, int, int] | None = None, feed: Feed | None = None

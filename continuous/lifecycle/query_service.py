@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import wait
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -14,7 +15,8 @@ from quadrill.store.errors import ConflictError
 from quadrill.store.feeds.feed import Feed
 from quadrill.store.results import one_line
 
-from ..errors import FeedGoneError
+from ..durable.turns import Turn
+from ..errors import EngineStoppedError, FeedGoneError, reason_of
 from ..evaluate.evaluator import Evaluator
 from ..inputs import NEVER, StreamInput
 from ..language.registration import Registration
@@ -28,6 +30,7 @@ from .lifecycle import QueryLifecycle
 from .parts import EngineParts
 
 T = TypeVar("T")
+log = logging.getLogger("quadrill.continuous")
 
 _LONG_S = 0.5
 """An evaluation that takes longer than this is called off by who pauses or drops its query."""
@@ -97,15 +100,17 @@ class QueryService:
                 wait_s = None
             making = Making(self.lifecycle.evaluator_maker(prepared), parts.threads)
             wait([making], wait_s)
+            used = False
             try:
                 with parts.admin:
                     # What else began meanwhile may be in the way.
                     if not self._is_there(prepared, name, replace=replace):
                         self._begin(prepared, name, making)
+                        used = True
                     return name, True
-            except BaseException:
-                making.progress.called_off = True
-                raise
+            finally:
+                if not used:
+                    making.release()
 
     def _is_there(self, prepared: PreparedQuery, name: str, *, replace: bool) -> bool:
         """True when the same query has the name already; raises where the query cannot take it."""
@@ -118,20 +123,28 @@ class QueryService:
         return False
 
     def _begin(self, prepared: PreparedQuery, name: str, making: Making) -> None:
+        """Register a query and begin it; if any step fails, nothing of it is left."""
+        parts, lifecycle = self.parts, self.lifecycle
         evaluator = making.result() if making.done() else None
-        existing = self.parts.catalogue.find(name)
-        self.parts.turns.require_writable()
-        # The registry first: it decides after a crash what there is.
-        record = self.parts.catalogue.keep(name, prepared.registration, replacing=existing is not None)
-        if existing is not None:
-            self.lifecycle.detach(existing)
-        feed = existing.feed if existing is not None else self.lifecycle.new_feed(name)
-        entry = Entry(name, prepared.registration, feed, record.created_ms)
-        self.parts.catalogue.add(entry)
-        if evaluator is not None:
-            self.lifecycle.run(entry, prepared, evaluator, reset=existing is not None)
-        else:
-            self.lifecycle.reserve(entry, prepared, making, reset=existing is not None)
+        existing = parts.catalogue.find(name)
+        replacing = existing is not None
+        parts.turns.require_writable()
+        rollback = Rollback(lifecycle)
+        with rollback.on_failure():
+            # The registry first: it decides after a crash which queries exist.
+            rollback.keep(name, replacing=replacing)
+            record = parts.catalogue.keep(name, prepared.registration, replacing=replacing)
+            if existing is not None:
+                rollback.replace(existing)
+                lifecycle.detach(existing)
+            feed = existing.feed if existing is not None else lifecycle.new_feed(name)
+            entry = Entry(name, prepared.registration, feed, record.created_ms)
+            rollback.begin(entry, prepared, replacing=replacing)
+            parts.catalogue.add(entry)
+            if evaluator is not None:
+                lifecycle.run(entry, prepared, evaluator, reset=replacing)
+            else:
+                lifecycle.reserve(entry, prepared, making, reset=replacing)
 
     def _begun(self, name: str) -> Entry:
         entry = self.parts.catalogue.get(name)
@@ -347,3 +360,84 @@ class QueryService:
 
 def _empty_answer(running: RunningQuery) -> dict[str, Any]:
     return {"at": None, "version": running.static.version, **running.emission.empty}
+
+
+# --- registrations that fail ----------------------------------------------------------------------
+
+
+class Rollback:
+    """Undo steps of one registration, newest first; called while registrations are locked (`admin`)."""
+
+    def __init__(self, lifecycle: QueryLifecycle) -> None:
+        self._lifecycle = lifecycle
+        self._parts = lifecycle.parts
+        self._steps = ExitStack()
+
+    @contextmanager
+    def on_failure(self) -> Iterator[None]:
+        """Run the undo steps if the block raises; an undo step that fails is logged and the others run."""
+        with self._steps:
+            yield
+            self._steps.pop_all()
+
+    def _add(self, name: str, step: Callable[..., Any], *args: Any) -> None:
+        self._steps.callback(_attempt, name, partial(step, *args))
+
+    def keep(self, name: str, *, replacing: bool) -> None:
+        """Before the registry takes the query: have it hold afterwards what it holds now."""
+        undo = self._parts.catalogue.keeping(name, replacing=replacing)
+        self._add(name, undo)
+
+    def replace(self, entry: Entry) -> None:
+        """Before a running query is replaced: have it begin again, in a new epoch of its feed."""
+        self._add(entry.name, self._begin_again, entry, entry.pending is not None)
+
+    def begin(self, entry: Entry, prepared: PreparedQuery, *, replacing: bool) -> None:
+        """Before a query begins: end it, and remove the streams that only its registration declared."""
+        made = () if prepared.made_stream is None else (prepared.made_stream,)
+        missing = [iri for iri in (*prepared.streams, *made) if self._parts.streams.find(iri) is None]
+        self._add(entry.name, self._remove_streams, missing)
+        self._add(entry.name, self._end, entry, replacing)
+
+    # --- steps ----------------------------------------------------------------------------------
+
+    def _end(self, entry: Entry, replacing: bool) -> None:
+        parts = self._parts
+        parts.catalogue.discard(entry)
+        self._lifecycle.end_failed(entry, dropped=not replacing)
+        if not replacing:
+            entry.feed.close()
+
+    def _begin_again(self, entry: Entry, was_pending: bool) -> None:
+        self._parts.catalogue.add(entry)
+        if entry.state != "running" and not was_pending:
+            return
+        try:
+            self._lifecycle.begin_anew(entry)
+        except EngineStoppedError:
+            raise
+        except Exception as error:
+            self._parts.catalogue.set_state(entry, "failed", reason_of(error)[0])
+            raise
+
+    def _remove_streams(self, iris: Iterable[str]) -> None:
+        """Remove streams that nobody has pushed to and no query reads."""
+        parts = self._parts
+        for iri in iris:
+            state = parts.streams.find(iri)
+            if state is None or parts.router.readers(state.iri):
+                continue
+            with parts.turns.lock:
+                unused = not state.accepted and state.last_input_ms is None and state.derived_from is None
+                if unused and not state.record.declared:
+                    parts.streams.remove(state)
+                    created = state.record.created_ms
+                    parts.turns.submit(Turn(), "unstream", stream=state.iri, created=created)
+        parts.sequencer.drain()
+
+
+def _attempt(name: str, step: Callable[[], Any]) -> None:
+    try:
+        step()
+    except Exception:
+        log.exception("Could not undo a step of the failed registration of the query %s", name)

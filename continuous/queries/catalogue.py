@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from quadrill.store.errors import (
@@ -73,6 +74,11 @@ class Making(Future[Evaluator]):
             self.set_exception(error)
         else:
             self.set_result(evaluator)
+
+    def release(self) -> None:
+        """Close the evaluator, once it is made: its registration does not use it."""
+        self.progress.called_off = True
+        self.add_done_callback(lambda made: None if made.exception() else made.result().close())
 
 
 @dataclass(eq=False)
@@ -148,6 +154,7 @@ class Entry:
     Attributes:
         running: None while it is attached or when it could not be restored.
         pending: set while its static parts are read for the first time.
+        noted: the journal may hold a record of its beginning.
         restarts: when it began anew by itself after it had failed.
     """
 
@@ -157,6 +164,7 @@ class Entry:
     created_ms: int
     running: RunningQuery | None = None
     pending: Pending | None = None
+    noted: bool = False
     state: QueryState = "running"
     error: str | None = None
     restarts: list[int] = field(default_factory=list)
@@ -338,6 +346,16 @@ class QueryCatalogue:
             (self._registry.replace_query if replacing else self._registry.add_query)(record)
         return record
 
+    def keeping(self, name: str, *, replacing: bool) -> Callable[[], object]:
+        """Return an undo of the next `keep` of a name, also of whether it was dropped."""
+        registry, dropped = self._registry, self.was_dropped(name)
+        if registry is None:
+            return partial(self._dropped.add if dropped else self._dropped.discard, name)
+        before = registry.get_query(name) if replacing else None
+        if before is not None:
+            return partial(registry.replace_query, before)
+        return partial(registry.retract_query, name, dropped=dropped)
+
     def update(self, entry: Entry) -> None:
         """Write changed options."""
         if self._registry is not None:
@@ -374,7 +392,8 @@ class QueryCatalogue:
     def discard(self, entry: Entry) -> None:
         """Forget a query that the registry has no more."""
         with self._lock:
-            self._entries.pop(entry.name, None)
+            if self._entries.get(entry.name) is entry:
+                del self._entries[entry.name]
             if self._registry is None:
                 self._dropped.add(entry.name)
             self._gone += 1

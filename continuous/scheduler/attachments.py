@@ -46,7 +46,20 @@ class Attachments:
     # --- beginning ------------------------------------------------------------------------------
 
     def attach(self, turn: AttachTurn) -> int:
-        """A query begins, or waits on for its static parts; how many retained elements came first."""
+        """A query begins, or waits on for its static parts; how many retained elements came first.
+
+        A query that cannot begin has failed: nobody may wait for the turn any more.
+        """
+        try:
+            return self._attach(turn)
+        except Exception as error:
+            self.end_waiting(turn.running.name)
+            self._router.fail(turn.running, error)
+            if self._turns.seen is not None:
+                return 0  # in a replay, where the record of its end follows
+            raise
+
+    def _attach(self, turn: AttachTurn) -> int:
         running, replay_from = turn.running, turn.replay_from
         self._router.forget_name(running.name)
         if running.view is not None or running.name in self._views.by_name:

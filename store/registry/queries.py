@@ -82,6 +82,15 @@ class Queries:
             session.delete(row)
             session.merge(DroppedQueryRow(name=name, dropped_ms=time.time_ns() // 1_000_000))
 
+    def retract_query(self, name: str, *, dropped: bool) -> None:
+        """Undo `add_query`, if it has been done: forget a query, with a tombstone only if ``dropped``."""
+        with self._database.write() as session:
+            row = _find(session, name)
+            if row is not None:
+                session.delete(row)
+            if dropped:
+                session.merge(DroppedQueryRow(name=name, dropped_ms=time.time_ns() // 1_000_000))
+
     def was_dropped(self, name: str) -> bool:
         """True when a query of that name was dropped and the name has not been taken again."""
         with self._database.read() as session:
