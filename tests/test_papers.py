@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -22,28 +23,8 @@ ROWS = [
     if line.startswith("| ") and not line.startswith("| item ")
 ]
 
-NUMBERED = {
-    "report, 2010": [
-        *(f"Figure {n}" for n in range(1, 8)), *(f"Table {n}" for n in range(1, 4)),
-        *(f"Rule {n}" for n in range(1, 8)),
-        *(f"Query Q{n}" for n in range(1, 5)), *(f"Query Q{n}'" for n in range(1, 5)),
-    ],
-    "ISWC, 2011": [
-        *(f"Figure {n}" for n in range(1, 5)), "Table 1", "Algorithm 1", "Algorithm 2", "Example 1",
-        *(f"3.1 definition {n}" for n in range(1, 4)), *(f"Query Q{n}" for n in range(1, 6)),
-        *(f"Experiment {n}" for n in range(1, 4)),
-    ],
-    "DEBS, 2015": [
-        *(f"Figure {n}" for n in range(1, 5)), "Table 1", *(f"Example {n}" for n in range(1, 6)),
-        *(f"Equation ({n})" for n in range(1, 5)),
-    ],
-    "thesis, 2013": [],
-    "2021": [
-        *(f"Definition {n}" for n in range(1, 18)), *(f"Listing {n}" for n in range(1, 3)),
-        *(f"Figure {n}" for n in range(1, 4)), *(f"H{n}" for n in range(1, 5)),
-        *(f"Table 1, group {n}" for n in ("I", "II", "III", "IV")),
-    ],
-}  # fmt: skip
+ITEMS = json.loads((ROOT / "tests" / "data" / "paper-items.json").read_text("utf-8"))["papers"]
+"""What each paper numbers, by the numbers of its captions, and what it defines without a number."""
 
 
 @cache
@@ -75,16 +56,31 @@ def test_a_missing_thing_is_never_called_there(row: tuple[str, ...]) -> None:
     assert set(bold) <= {"Otherwise:", "Not yet:", "Outside:"}
 
 
-@pytest.mark.parametrize("paper", NUMBERED)
+@pytest.mark.parametrize("paper", ITEMS)
 def test_every_numbered_item_of_a_paper_has_a_row(paper: str) -> None:
     items = [row[1] for row in ROWS if paper in row[0]]
     assert len(items) == len(set(items)) > 4, "an item has one row"
     missing = [
         wanted
-        for wanted in NUMBERED[paper]
-        if not any(re.match(rf"{re.escape(wanted)}(?!['\w])", item) for item in items)
+        for wanted in (*ITEMS[paper]["numbered"], *ITEMS[paper]["named"])
+        if not any(re.match(rf"{re.escape(wanted)}(?!['\\w])", item) for item in items)
     ]
     assert missing == []
+
+
+@pytest.mark.parametrize("paper", ITEMS)
+def test_the_numbers_of_a_kind_have_no_gap(paper: str) -> None:
+    kinds: dict[str, list[int]] = {}
+    for item in ITEMS[paper]["numbered"]:
+        if match := re.fullmatch(r"(.*?\D)(\d+)\)?'?", item):
+            kinds.setdefault(match[1] + "'" * item.endswith("'"), []).append(int(match[2]))
+    for kind, numbers in kinds.items():
+        assert numbers == list(range(1, len(numbers) + 1)), kind
+
+
+def test_every_section_of_the_page_is_of_a_paper_with_items() -> None:
+    assert [name for name in ITEMS if not any(name in row[0] for row in ROWS)] == []
+    assert {row[0] for row in ROWS if not any(name in row[0] for name in ITEMS)} == set()
 
 
 def test_every_query_of_the_papers_is_named() -> None:
