@@ -29,6 +29,7 @@ from .routes import (
     processes,
     queries,
     sparql,
+    starting,
     stored,
     streams,
     upkeep,
@@ -92,6 +93,7 @@ def create_app(
     errors.install(app)
     _observe(app)
     security.install(app, services.security)
+    starting.install(app, services)
     cors.install(app, services.settings)
     _finish(app, services)
     for part in ROUTES:

@@ -49,12 +49,16 @@ class RunningServer:
 
 
 @contextmanager
-def serve(settings: Settings, *, demo: bool = False) -> Iterator[RunningServer]:
+def serve(
+    settings: Settings, *, demo: bool = False, is_called_off: Callable[[], bool] = lambda: False
+) -> Iterator[RunningServer]:
     """Run a server until the block ends, then finish running requests and close the store.
 
-    With ``demo`` its page shows the picture of the demo.
+    With ``demo`` its page shows the picture of the demo. ``is_called_off`` is asked during the start, which
+    ends soon when it is True.
 
     Raises:
+        EngineStoppedError: the start was called off.
         AddressError: the address is in use or not allowed.
         TokenRequiredError: the address is open to others and there is no token.
         QuadrillError: the data folder or the registry cannot be opened.
@@ -70,7 +74,6 @@ def serve(settings: Settings, *, demo: bool = False) -> Iterator[RunningServer]:
         stack.callback(_close, found)
         services.security.check_address()
         stack.callback(_log_access(settings))
-        quick = (QueryShortcut(services), PushShortcut(services), UpdateShortcut(services))
         server = Server(
             create_app(settings, services=services, demo=demo),
             host=settings.host,
@@ -84,8 +87,6 @@ def serve(settings: Settings, *, demo: bool = False) -> Iterator[RunningServer]:
                 settings.max_unfinished_per_address,
             ),
             shutdown_timeout=settings.shutdown_timeout,
-            shortcuts=quick,
-            quick=quick,
             observer=RequestObserver(services.metrics),
             background=services.endpoint.large_answers,
             proxies=TrustedProxies(settings.trusted_proxies),
@@ -93,10 +94,15 @@ def serve(settings: Settings, *, demo: bool = False) -> Iterator[RunningServer]:
         )
         stack.callback(_stop, server, found)
         sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-        services.start()
-        garbage.start()
+        services.engine.parts.starting.begin(is_called_off)
+        # While the journal is replayed the server tells that it lives, and queries can be paused and dropped.
         server.start()
         found.url = server.url
+        log.info("listening at %s; the server is starting", server.url)
+        services.start()
+        garbage.start()
+        quick = (QueryShortcut(services), PushShortcut(services), UpdateShortcut(services))
+        server.use(quick, quick)
         yield found
 
 

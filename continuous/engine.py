@@ -85,10 +85,15 @@ class Engine(StreamService, QueryService):
         self._unsubscribe: Callable[[], None] | None = None
 
     def start(self) -> None:
-        """Restore streams and queries from the registry and begin to work."""
+        """Restore streams and queries from the registry and begin to work.
+
+        Raises:
+            EngineStoppedError: the start was called off, see `Starting`.
+        """
         parts = self.parts
         if parts.turns.open:
             return
+        parts.starting.begin()
         if self.recovery is not None:
             self.recovery.recover()
         with suppress(GoneError):
@@ -112,6 +117,10 @@ class Engine(StreamService, QueryService):
         parts.sources.start()
         parts.views.start()
         parts.sequencer.wait_for_all()
+        stopped = parts.starting.end()
+        if stopped and self.recovery is not None:
+            with parts.admin:
+                self.recovery.follow_registry(stopped)
 
     def _on_commit(self, commit: Commit) -> None:
         """Called by the store in a writer's thread: the commit takes its turn as an input."""

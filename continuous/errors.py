@@ -29,6 +29,20 @@ class EngineStoppedError(QuadrillError):
     status = 503
 
 
+class StartingError(QuadrillError):
+    """The engine still replays its journal: HTTP 503. ``retry_after`` in seconds."""
+
+    code = "starting"
+    status = 503
+    retry_after = 2.0
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the server is starting: its journal is still being replayed",
+            hint="GET /health/ready tells how far it is; queries can be paused and dropped meanwhile.",
+        )
+
+
 class BudgetError(LimitError):
     """A continuous query costs more than it may, or its evaluation was called off: it fails alone.
 

@@ -86,6 +86,15 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
             raise _problem(answer)
         return answer
 
+    def replay(self) -> dict[str, Any] | None:
+        """How far the replay of a server that is starting is; None for one that is ready."""
+        try:
+            answer = read_whole(self._http.ask("GET", "health/ready"))
+        except HttpError:
+            return None
+        found = answer.json() if answer.status == 503 else {}
+        return found.get("replay")
+
     def stream(
         self, method: str, path: str, answered: dict[str, str] | None = None, **options: Any
     ) -> Iterator[bytes]:

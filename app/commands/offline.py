@@ -14,7 +14,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -113,14 +112,14 @@ def drop_offline(options: argparse.Namespace) -> None:
     settings = _settings(options)
     if settings.data_folder is None or is_new(settings.data_folder):
         raise OfflineError(f"there is no data in the folder {settings.data_folder}")
-    from ..wiring import open_services
-
-    services = open_services(replace(settings, paused=(options.name,)), threaded=False)
+    # Nothing is replayed: the next start follows the registry. The open store is the lock of the folder.
+    store = open_store(settings)
     try:
-        services.start()
-        services.engine.drop(options.name)
+        with open_registry(settings) as registry:
+            if not registry.was_dropped(options.name):
+                registry.remove_query(options.name)
     finally:
-        services.close()
+        store.close()
 
 
 def export(options: argparse.Namespace) -> int:

@@ -73,7 +73,16 @@ def _patched(options: argparse.Namespace, state: str) -> int:
         for name in options.names:
             document = server.call("PATCH", query_path(name), json={"state": state}).json()
             output.tell(options, f"{name} is {document['state']}", document)
+            output.warn(_starting(document.get("starting")))
     return 0
+
+
+def _starting(replay: dict[str, Any] | None) -> list[str]:
+    """Warn that a server is not ready yet."""
+    if replay is None:
+        return []
+    done, of = replay["replayed"], replay["records"]
+    return [f"the server is starting: {done} of {of} records of its journal are replayed"]
 
 
 def _refresh(options: argparse.Namespace) -> int:
@@ -115,5 +124,6 @@ def _drop(options: argparse.Namespace) -> int:
         raise UsageError("--data and --config go with --offline")
     with connect(options) as server:
         server.call("DELETE", query_path(options.name))
+        output.warn(_starting(server.replay()))
     output.tell(options, f"{options.name} is dropped", {"dropped": options.name})
     return 0

@@ -116,11 +116,18 @@ def _serve(options: argparse.Namespace) -> int:
     # What is wrong with the settings is told before store and engine are loaded. What is loaded stays: no
     # garbage is looked for among it (`running.serve` goes on with that).
     gc.disable()
+    from quadrill.continuous.errors import EngineStoppedError
+
     from .. import running
 
-    with running.serve(settings) as server:
-        if settings.paused:
-            _tell_unknown(settings.paused, server.services.engine.query_names())
-        print(f"Quadrill is ready at {server.url}", flush=True)
-        stop.wait()
+    try:
+        with running.serve(settings, is_called_off=stop.is_set) as server:
+            if settings.paused:
+                _tell_unknown(settings.paused, server.services.engine.query_names())
+            print(f"Quadrill is ready at {server.url}", flush=True)
+            stop.wait()
+    except EngineStoppedError as error:
+        if not stop.is_set():
+            raise
+        log.info(error.message)
     running.leave()

@@ -42,6 +42,8 @@ def describe(engine: Engine, name: str) -> dict[str, Any]:
         return describe_running(query, engine.find_stream, now_ms), query.prepared
 
     document, prepared = engine.look_at_query(name, look)
+    if engine.parts.starting.active:
+        document["starting"] = engine.parts.starting.to_json()
     if prepared is not None:
         document["graphs"] = describe_graphs(prepared, engine.rates, now_ms)
     return document

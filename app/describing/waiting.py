@@ -12,7 +12,16 @@ _SILENT_MS = 5_000
 """A stream from which nothing comes for as long is silent, also when it never becomes idle."""
 
 Word = OneOf[
-    "late", "idle", "watermark", "window-empty", "static-empty", "filtered", "paused", "failed", "no-element"
+    "late",
+    "idle",
+    "watermark",
+    "window-empty",
+    "static-empty",
+    "filtered",
+    "paused",
+    "failed",
+    "no-element",
+    "starting",
 ]
 
 
@@ -31,6 +40,10 @@ class Reason(NamedTuple):
 
 def waiting_for(document: dict[str, Any]) -> list[Reason]:
     """The reasons of a description, or of a plan with live figures; none for a query that gives results."""
+    if "starting" in document:
+        replay = document["starting"]
+        text = f"the server is starting: {replay['replayed']} of {replay['records']} records are replayed"
+        return [Reason("starting", None, replay["records"] - replay["replayed"], text)]
     match document["state"]:
         case "paused":
             return [

@@ -165,6 +165,10 @@ class Server:
         self._quick.start()
         self._thread.start()
 
+    def use(self, shortcuts: Sequence[Shortcut], quick: Sequence[QuickShortcut]) -> None:
+        """Answer plain requests by short cuts from now on."""
+        self._shortcuts, self._quick_shortcuts = tuple(shortcuts), tuple(quick)
+
     def stop(self, cancel: Callable[[], None] = lambda: None) -> bool:
         """Take no further requests and wait for the running ones, at most ``shutdown_timeout`` seconds.
 

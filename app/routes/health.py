@@ -28,7 +28,14 @@ def live() -> Response:
 @blueprint.get("/health/ready")
 @needs(PUBLIC)
 def ready() -> Response:
-    """200 when store and registry answer queries, the engine runs and its logs can be written, else 503."""
+    """200 when store and registry answer queries, the engine runs and its logs can be written, else 503.
+
+    While the journal is replayed the answer says how far that is.
+    """
+    starting = services().engine.parts.starting
+    if starting.active:
+        document = {"status": "starting", "replay": starting.to_json()}
+        return incoming.json_response(document, 503, {"Retry-After": "2"})
     checks: dict[str, Callable[[], object]] = {
         "store": lambda: services().store.solutions("SELECT * { ?s ?p ?o } LIMIT 1"),
         "registry": lambda: services().registry.list_tokens(),

@@ -37,6 +37,7 @@ from ..static.table_registry import TableRegistry
 from ..streams.accept import Acceptor
 from ..streams.registry import StreamRegistry
 from ..windows.encoded import EngineTerms
+from .starting import Starting
 
 MakeEvaluator = Callable[[PreparedQuery, QuadStore, frozenset[NamedNode]], Evaluator]
 
@@ -49,6 +50,7 @@ class EngineParts:
         texts: what the texts of queries mean.
         outbox: what is on its way to subscribers.
         threads: where work is done.
+        starting: how far the start is.
         admin: held while something is registered, dropped or declared: these come one at a time.
     """
 
@@ -67,6 +69,7 @@ class EngineParts:
         self.clock = clock
         self.settings = settings
         self.admin = threading.RLock()
+        self.starting = Starting(registry)
         self.turns = TurnQueue(clock, journal, store.told)
         self.rates = ChangeRates()
         terms = EngineTerms()

@@ -28,6 +28,7 @@ from ..scheduler.turn_kinds import ChangeTurn, RefreshTurn, StateTurn
 from ..static.reading import Progress, entered
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
+from .starting import call_off
 
 T = TypeVar("T")
 log = logging.getLogger("quadrill.continuous")
@@ -193,13 +194,15 @@ class QueryService:
 
     def query_names(self) -> list[str]:
         """The names of all queries in the order of their registration."""
-        return [entry.name for entry in self.parts.catalogue.entries()]
+        return [entry.name for entry in self.parts.starting.entries_of(self.parts.catalogue)]
 
     def look_at_query(self, name: str, look: Callable[[Entry, Pending | RunningQuery | None], T]) -> T:
         """What ``look`` finds of a query, which stands still meanwhile: it waits or runs, or neither (None).
 
         One that is being registered or dropped, or whose place another takes just now, is waited for.
         """
+        if self.parts.starting.active:
+            return look(self.parts.starting.entry(name), None)
         for lock, passing in ((nullcontext(), _TAKEN_AWAY), (self.parts.admin, ())):
             with lock, suppress(*passing):
                 # Any thread may come here, so that each member is read once: a drop takes them away.
@@ -217,7 +220,7 @@ class QueryService:
 
     def look_at_queries(self, look: Callable[[list[Entry]], list[T]]) -> Iterator[T]:
         """What ``look`` finds of all queries, so many at a time, between which the engine works."""
-        entries = self.parts.catalogue.entries()
+        entries = self.parts.starting.entries_of(self.parts.catalogue)
         for begin in range(0, len(entries), _PORTION):
             yield from self.parts.sequencer.look(partial(look, entries[begin : begin + _PORTION]))
 
@@ -227,7 +230,10 @@ class QueryService:
         Raises:
             InputError: another member or a wrong value.
         """
-        stopped = changes == {"state": "paused"} and self._call_off(name)
+        if self.parts.starting.active and self.parts.starting.patch(name, changes):
+            call_off(self.parts.catalogue.find(name), 0.0)
+            return
+        stopped = changes == {"state": "paused"} and call_off(self.parts.catalogue.find(name), _LONG_S)
         with self.parts.admin:
             entry = self._begun(name)
             if stopped and entry.running is not None:
@@ -249,11 +255,6 @@ class QueryService:
             elif state is not None and state != running.state:
                 self.parts.catalogue.set_state(entry, state, None)
                 self.parts.sequencer.perform(StateTurn(running, state), "state", name=name, state=state)
-
-    def _call_off(self, name: str) -> bool:
-        """End the evaluation of a query that is at work for long; True when there is one."""
-        entry = self.parts.catalogue.find(name)
-        return entry is not None and entry.running is not None and entry.running.call_off(_LONG_S)
 
     def _lay_aside(self, entry: Entry, running: RunningQuery) -> None:
         """A query whose evaluation was called off is paused without its windows: it begins anew later."""
@@ -307,7 +308,10 @@ class QueryService:
 
     def drop(self, name: str, *, with_graph: bool = False) -> None:
         """Drop a query; its feed ends. Its view's graph is everybody's then, or goes, too, ``with_graph``."""
-        self._call_off(name)
+        if self.parts.starting.active and self.parts.starting.stop(name, None):
+            call_off(self.parts.catalogue.find(name), 0.0)
+            return
+        call_off(self.parts.catalogue.find(name), _LONG_S)
         if name in self.parts.views.by_name:
             self.parts.views.wait(time.monotonic() + _LAST_WRITE_S)
         with self.parts.admin:

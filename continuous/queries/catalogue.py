@@ -179,6 +179,11 @@ class Entry:
         return None if found is None else found.prepared
 
 
+def unknown_query(name: str) -> NotFoundError:
+    """The error of a name that no query has."""
+    return NotFoundError(f"no query named {name} is registered", code="unknown-query")
+
+
 class QueryCatalogue:
     """Names, their queries and what was dropped."""
 
@@ -222,7 +227,7 @@ class QueryCatalogue:
         """
         entry = self._entries.get(name)
         if entry is None:
-            raise NotFoundError(f"no query named {name} is registered", code="unknown-query")
+            raise unknown_query(name)
         return entry
 
     def was_dropped(self, name: str) -> bool:

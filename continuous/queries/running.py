@@ -12,6 +12,7 @@ from typing import Literal as OneOf
 
 from quadrill.store.changes.commit import Commit
 from quadrill.store.feeds.feed import Feed
+from quadrill.store.feeds.replayed import publish_error
 from quadrill.store.quads.meters import Meter
 from quadrill.store.quads.views import View
 from quadrill.store.results import one_line
@@ -217,7 +218,7 @@ class RunningQuery:
         self.state = "failed"
         self.error, code = reason_of(error)
         document = {"at": self.timeline.instant, "error": self.error, "code": code}
-        self.feed.publish([("error", one_line(document))])
+        publish_error(self.feed, one_line(document))
 
     def call_off(self, after_s: float) -> bool:
         """End the evaluation at work if it has taken so long, in any thread; True when there is one."""

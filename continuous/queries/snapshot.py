@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyoxigraph import Quad
@@ -121,10 +121,13 @@ def snapshot_of(running: RunningQuery, timelines: dict[QueryTimeline, TimelineSn
     )
 
 
-def restore(running: RunningQuery, snapshot: QuerySnapshot) -> None:
+def restore(running: RunningQuery, snapshot: QuerySnapshot, patience_ms: int = 0) -> None:
     """Bring a query that was just made to where a snapshot of its registration says.
 
     Its evaluator is given the contents that it had at the last evaluation, so that it goes on from there.
+
+    Raises:
+        BudgetError: this took longer than ``patience_ms`` (0: as long as it takes), or was called off.
     """
     static, emission, answer = running.static, running.emission, snapshot.answer
     running.timeline.restore(snapshot.timeline)
@@ -147,13 +150,22 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot) -> None:
     static.catch_up(held=running.prepared.refresh != "trigger")
     if snapshot.last_step is not None:
         at, windows = snapshot.last_step.at, running.timeline.windows.contents
-        if snapshot.state == "failed":
-            # Its windows may hold what was too much.
-            running.evaluator.budget.since = time.monotonic()
+        budget = running.evaluator.budget
+        limits = budget.limits
+        if snapshot.state != "failed":
+            # All of the windows at once may take longer than any change of them; clients may call it off.
+            # Windows of one that has failed may hold what was too much.
+            budget.limit(replace(limits, rows=0, ms=patience_ms))
+        budget.since = time.monotonic()
         try:
             last = running.evaluator.go_on(at, windows, answer.rows, answer.boolean)
         except BudgetError:
+            if snapshot.state != "failed":
+                raise
             return
+        finally:
+            budget.since = 0.0
+            budget.limit(limits)
         if running.view is not None:
             keep_view(running, running.view, (), last.rows, at)
         running.answered_by(last)

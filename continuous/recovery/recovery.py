@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from quadrill.store.errors import GoneError, StoreFormatError, StoreUnwritableError, UnsupportedError
+from quadrill.store.feeds.replayed import end_of_replay
 from quadrill.store.logs.journal import Journal, JournalRecord
 
 from ..errors import reason_of
@@ -24,14 +25,17 @@ from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import Entry
 from ..queries.running import RunningQuery
 from ..queries.snapshot import QuerySnapshot, restore
+from ..scheduler.turn_kinds import StateTurn
 from ..streams.movements import begin_again
 from .checkpoint import read_state
 from .checkpointer import Checkpointer
 from .replay import Replay, registration_of
 from .state import EngineSnapshot, EntrySnapshot
+from .unreplayed import Unreplayed
 
 log = logging.getLogger("quadrill.continuous")
 
+_SWITCHED = {"running", "paused"}
 _FAR = 10_000
 """Static parts that reflect a version further back than this are read anew rather than rewound to."""
 
@@ -48,7 +52,8 @@ class Recovery:
         self._parts = parts
         self._lifecycle = lifecycle
         self._journal = journal
-        self._replay = Replay(parts, lifecycle, journal)
+        self._unreplayed = Unreplayed(parts)
+        self._replay = Replay(parts, lifecycle, journal, self._unreplayed)
         self.checkpoints = Checkpointer(parts, journal)
         self.report: dict[str, Any] = {}
         self._closed = False
@@ -78,6 +83,7 @@ class Recovery:
         """
         began = time.monotonic()
         parts, journal, replay = self._parts, self._journal, self._replay
+        self._unreplayed.read_registry()
         parts.streams.restore()
         journal.silent = True
         state: EngineSnapshot | None = None
@@ -95,9 +101,13 @@ class Recovery:
         rest = replay.read(processed, last, usable=usable)
         parts.statics.begin_replay(replay.behind, replay.swaps)
         if usable:
+            parts.starting.records = len(rest)
             self._begin(state, rest)
             for record in rest:
+                self._unreplayed.manage()
                 replay.take(record, counted=record.number <= last)
+                parts.starting.done += 1
+            self._unreplayed.manage()
         else:
             parts.begin_at(parts.store.logged_version)
         parts.turns.order = journal.log.last
@@ -150,7 +160,10 @@ class Recovery:
         entries = {each.name: self._entry(each) for each in state.queries}
         restored: dict[str, RunningQuery] = {}
         for each, query in sorted(kept, key=lambda pair: pair[1].static_version):
-            if parts.catalogue.starts_paused(entries[each.name]):
+            self._unreplayed.manage()
+            entry = entries[each.name]
+            if self._unreplayed.leaves_out(entry):
+                self._replay.leave_out(entry, each.members)
                 continue
             self._forward_to(query.static_version, restored.values())
             running = self._restore(entries[each.name], each, query)
@@ -158,7 +171,9 @@ class Recovery:
                 restored[each.name] = running
         self._forward_to(state.version, restored.values())
         turns.seen = self._replay.seen
-        parts.router.adopt(restored[name] for name in entries if name in restored)
+        # Clients may have stopped some meanwhile.
+        going_on = [entry.running for name, entry in entries.items() if name in restored]
+        parts.router.adopt(running for running in going_on if running is not None)
 
     def _rewind_to(self, version: int) -> None:
         try:
@@ -195,11 +210,13 @@ class Recovery:
             made = self._replay.evaluator(kept.members, dict(query.looked_up), query.pins)
             running = self._lifecycle.make_running(entry, *made, paused=kept.state == "paused")
             running.dropped_before = kept.members.get("dropped_before")
-            restore(running, query)
+            restore(running, query, self._unreplayed.patience_ms(entry))
             self._parts.views.adopt(entry.name, running.view)
             return running
         except Exception as error:
             entry.running = None
+            if self._unreplayed.gives_up(entry, error):
+                return None
             log.warning("the query %s cannot be restored: %s", entry.name, error)
             self._parts.catalogue.set_state(entry, "failed", reason_of(error)[0])
             return None
@@ -214,7 +231,7 @@ class Recovery:
         for entry in parts.catalogue.entries():
             if entry.running is not None:
                 entry.running.evaluator.budget.grace = 1.0
-            if not entry.feed.end_of_replay():
+            if not end_of_replay(entry.feed):
                 self._problems.append(f"the end of the journal is lost: the feed {entry.name} begins anew")
             if entry.feed.incomplete:
                 self._problems.append(f"events of the feed {entry.name} are gone: who resumes is reset")
@@ -228,11 +245,8 @@ class Recovery:
         """Let the registry decide: what it has and the journal has not begins, what it has not ends."""
         parts, lifecycle, results = self._parts, self._lifecycle, self._journal.results
         parts.statics.end_replay()
+        self.follow_registry([entry.name for entry in parts.catalogue.entries()])
         stored = {record.name: record for record in parts.catalogue.stored()}
-        for entry in parts.catalogue.entries():
-            if entry.name not in stored:
-                parts.catalogue.discard(entry)
-                lifecycle.detach(entry, dropped=True)
         for name, record in stored.items():
             existing = parts.catalogue.find(name)
             if existing is None:
@@ -251,3 +265,20 @@ class Recovery:
                 lifecycle.make(entry, entry.pending)
         numbers = [entry.feed.number for entry in parts.catalogue.entries()]
         parts.sequencer.call(lambda: results.keep_only(numbers))
+
+    def follow_registry(self, names: Iterable[str]) -> None:
+        """Drop the queries of these names that the registry does not have, pause or resume what it says."""
+        catalogue, lifecycle = self._parts.catalogue, self._lifecycle
+        stored = {record.name: record for record in catalogue.stored()}
+        for name in names:
+            entry, record = catalogue.find(name), stored.get(name)
+            if entry is None:
+                continue
+            if record is None:
+                catalogue.discard(entry)
+                lifecycle.detach(entry, dropped=True)
+                entry.feed.close()
+            elif (running := entry.running) is not None and {record.state, running.state} == _SWITCHED:
+                entry.state = record.state
+                turn = StateTurn(running, record.state)
+                self._parts.sequencer.perform(turn, "state", name=name, state=record.state)

@@ -29,6 +29,7 @@ from ..queries.prepare import PreparedQuery
 from ..remote.spec import SourceSpec
 from ..scheduler import turn_kinds as kinds
 from ..streams.dead_letters import DeadLetter, unreadable
+from .unreplayed import Unreplayed
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -36,8 +37,11 @@ log = logging.getLogger("quadrill.continuous")
 class Replay:
     """One replay; ``behind`` and ``swaps``: where tables fell behind, and were read anew (`TableReplay`)."""
 
-    def __init__(self, parts: EngineParts, lifecycle: QueryLifecycle, journal: Journal) -> None:
+    def __init__(
+        self, parts: EngineParts, lifecycle: QueryLifecycle, journal: Journal, unreplayed: Unreplayed
+    ) -> None:
         self._parts = parts
+        self._unreplayed = unreplayed
         self._lifecycle = lifecycle
         self._journal = journal
         self.behind: set[tuple[str, int]] = set()
@@ -73,6 +77,8 @@ class Replay:
                 case "derived":
                     if record.number <= last:
                         self._input(record, counted=True)
+                    if record.number > processed:
+                        rest.append(record)
                 case "input" if record.number <= processed or not usable:
                     self._input(record, counted=record.number <= last)
                 case "unstream" if record.number <= processed or not usable:
@@ -166,6 +172,12 @@ class Replay:
             case "input":
                 event = self._input(record, counted=counted, taken=True)
                 return None if event is None else InputTurn(event)
+            case "derived":
+                made, number = input_of(record)[0], record.number
+                stream = members["stream"]
+                if made is None or not self._unreplayed.derived(stream, made, counted=counted, number=number):
+                    return None
+                return InputTurn(made)
             case "commit":
                 parts.store.forward(members["version"])
                 return kinds.CommitTurn(Commit(members["version"], members["at"]))
@@ -180,9 +192,13 @@ class Replay:
             case "swap":
                 names = [name for name, _ in _tables_of(members)]
                 return parts.statics.swap_again(names, members["version"])
+            case "reserve" | "attach" if self._unreplayed.is_dropped(members["name"]):
+                self.leave_out(None, members)
+                return None
             case "reserve":
                 begun = self._entry_of(record)
-                if parts.catalogue.starts_paused(begun):
+                if self._unreplayed.leaves_out(begun):
+                    self.leave_out(begun, members)
                     return None
                 begun.pending = pending = parts.attachments.pending(begun.name, self._prepared(members))
                 return kinds.BetweenTurns(partial(parts.attachments.begin_waiting, begun, pending))
@@ -263,8 +279,9 @@ class Replay:
     def _attach(self, record: JournalRecord) -> kinds.AttachTurn | None:
         parts, members = self._parts, record.members
         entry = self._entry_of(record)
-        if parts.catalogue.starts_paused(entry):
+        if self._unreplayed.leaves_out(entry):
             parts.attachments.end_waiting(entry.name)
+            self.leave_out(entry, members)
             return None
         try:
             made = self.evaluator(members, members.get("looked_up"), {})
@@ -276,6 +293,15 @@ class Replay:
         running = self._lifecycle.make_running(entry, *made, paused=members["paused"])
         running.dropped_before = members.get("dropped_before")
         return kinds.AttachTurn(running, members["reset"], members.get("from"))
+
+    def leave_out(self, entry: Entry | None, members: Mapping[str, Any]) -> None:
+        """A query is not evaluated; what it had made comes from the journal."""
+        self._parts.router.forget_name(members["name"])
+        try:
+            prepared = self._prepared(members)
+        except QuadrillError:
+            prepared = None
+        self._unreplayed.leave_out(entry, prepared)
 
     def _drop_stream(self, members: Mapping[str, Any], *, counted: bool) -> None:
         """A stream was dropped; the one of that IRI now, if any, was declared later.

@@ -38,6 +38,7 @@ class Feed:
         number: names the feed in the result log; 0 until the query begins.
         last_id: the newest id that was shown, 0 before the first.
         epoch_id: the last id before the query began anew; 0 when it never did.
+        written: events by place that were written before a crash and are computed again by the replay.
         incomplete: events that should be kept were not in the result log; who resumes there gets a reset.
     """
 
@@ -70,8 +71,7 @@ class Feed:
         self._held: list[FeedEvent] = _NONE
         self._rows: list[EventRow] = []
         self._next: Callable[[], str | None] | None = None
-        # Events by place that were written before a crash and are computed again by the replay.
-        self._written: dict[int, FeedEvent] = {}
+        self.written: dict[int, FeedEvent] = {}
         # The id and the place given last, and where the query began anew.
         self._assigned = self._skipped = epoch
         self._place = 0
@@ -136,7 +136,7 @@ class Feed:
                 made.append(made_event((None, kind, data)))
         place, self._assigned = self._place, given
         self._place = place + len(made)
-        if self._written:
+        if self.written:
             made = self._as_written(made, place)
         elif self.number:
             self._rows += [(self.number, at, *event) for at, event in enumerate(made, place + 1)]
@@ -156,7 +156,7 @@ class Feed:
         """Events behind a place, those that were written before a crash as they were then."""
         found = []
         for at, event in enumerate(made, place + 1):
-            known = self._written.pop(at, None)
+            known = self.written.pop(at, None)
             if known is None:
                 self._rows.append((self.number, at, *event))
             elif known[1:] != event[1:]:
@@ -168,7 +168,7 @@ class Feed:
         """The query begins anew under the same name: history is dropped, subscribers are told."""
         self._reset_place, self.epoch_id = self._place, self._assigned
         self.incomplete = False
-        self._held = [*self._held, _reset_event(self._assigned + 1)]
+        self._held = [*self._held, reset_event(self._assigned + 1)]
         self._next = None
         self.publish([])
 
@@ -269,7 +269,7 @@ class Feed:
             and not ((place := self._behind(after_id - 1)) and self._history[-place].id == after_id)
         )
         if out_of_reach:
-            first.append(_reset_event(self.earliest_id))
+            first.append(reset_event(self.earliest_id))
         if snapshot or out_of_reach:
             first += self._answer(empty)
         elif after_id is not None:
@@ -349,7 +349,7 @@ class Feed:
         for place, number, kind, data in rows:
             event = FeedEvent(number, kind, data)  # type: ignore[arg-type]  # what was written
             if place > self._place:
-                self._written[place] = event
+                self.written[place] = event
             elif place > self._reset_place:
                 if last is not None and place != last + 1:
                     self.incomplete = True
@@ -363,23 +363,9 @@ class Feed:
         self.last_id = self._dropped_to
         self._keep(kept)
 
-    def end_of_replay(self) -> bool:
-        """True when every event that had been written came again; otherwise ids go on behind the last one.
 
-        Events can be missing when the input log lost its tail: their ids are never given again, and those who
-        resume get a reset.
-        """
-        if not self._written:
-            return True
-        self._place = max(self._written)
-        self._assigned = max([self._assigned, *(e.id for e in self._written.values() if e.id is not None)])
-        self._written.clear()
-        self.last_id = self._assigned
-        self.reset()
-        return False
-
-
-def _reset_event(earliest: int) -> FeedEvent:
+def reset_event(earliest: int) -> FeedEvent:
+    """The event that tells subscribers that the feed begins anew."""
     return FeedEvent(None, "reset", one_line({"earliest": earliest}))
 
 
