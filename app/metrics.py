@@ -19,6 +19,7 @@ from quadrill.store.quads.rates import Rate
 from .describing.figures import QueryFigures, engine_figures, journal_state, query_figures
 from .evaluation.endpoint import SparqlEndpoint
 from .feeds.fanout import Fanout
+from .upkeep.freed_memory import native_memory
 from .upkeep.huge_pages import HugePages
 
 
@@ -72,6 +73,10 @@ class ServiceFigures(Collector):
         yield _gauge(
             "quadrill_huge_pages_bytes", "Memory in pages of 2 MB at the last look.", self._pages.held
         )
+        native = native_memory()
+        if native is not None:
+            yield _gauge("quadrill_native_used_bytes", "Memory that the C library lends.", native.used)
+            yield _gauge("quadrill_native_free_bytes", "Freed memory that the C library keeps.", native.free)
         yield from self._process.collect()
 
 

@@ -39,6 +39,7 @@ from .prefixes import PrefixTable
 from .security import Security
 from .setting_values import SettingsError
 from .upkeep.backup import remove_outgoing
+from .upkeep.freed_memory import FreedMemory
 from .upkeep.history import History
 from .upkeep.huge_pages import HugePages
 from .upkeep.jobs import JobQueue
@@ -66,6 +67,7 @@ class Services:
     pushes: PushLoop
     history: History
     pages: HugePages
+    freed: FreedMemory
     closed: bool = False
     engine_ended: bool | None = None
 
@@ -80,6 +82,7 @@ class Services:
         if self.engine.settings.threaded:
             self.history.start()
             self.pages.start()
+            self.freed.start()
 
     def cancel(self) -> None:
         """A stop has waited long enough: evaluations are ended, and who waits for the engine is told."""
@@ -92,7 +95,12 @@ class Services:
             return
         self.closed = True
         self._each(
-            self.history.stop, self.pages.stop, self.jobs.close, self.connectors.close, self.pushes.close
+            self.history.stop,
+            self.pages.stop,
+            self.freed.stop,
+            self.jobs.close,
+            self.connectors.close,
+            self.pushes.close,
         )
         self._stop_engine(at_once=False)
         self._each(self.changes.close, self.fanout.stop, self.workers.close)
@@ -170,6 +178,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             PushLoop(engine),
             History(engine, clock.now_ms),
             pages,
+            FreedMemory(),
         )
         undo.pop_all()
     return services
