@@ -76,7 +76,7 @@ class ServiceFigures(Collector):
         native = native_memory()
         if native is not None:
             yield _gauge("quadrill_native_used_bytes", "Memory that the C library lends.", native.used)
-            yield _gauge("quadrill_native_free_bytes", "Freed memory that the C library keeps.", native.free)
+            yield _gauge("quadrill_native_free_bytes", "Freed memory in its arenas.", native.free)
         yield from self._process.collect()
 
 

@@ -1,8 +1,8 @@
 """Memory that the C library keeps after the database has freed it, returned to the system now and then.
 
-RocksDB takes and frees small blocks in many threads. glibc keeps freed blocks for the thread's arena, and free
-pages in the middle of an arena stay with the process until ``malloc_trim``. Under steady updates this memory
-grew by a megabyte for each thousand of them.
+RocksDB takes and frees small blocks in many threads. glibc keeps freed blocks in the arena of the thread.
+Free pages in the middle of an arena stay with the process until ``malloc_trim``. Under steady updates this
+memory grew by a megabyte for each thousand of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if _MALLINFO is not None:
 
 
 class NativeMemory(NamedTuple):
-    """Bytes of the C library's allocator: in use, and free but kept by the process."""
+    """Bytes of the C library's allocator: in use, and free in its arenas (whole pages may be returned)."""
 
     used: int
     free: int
