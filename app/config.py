@@ -174,6 +174,12 @@ class Settings:
         1000, "windows", "A longer run of empty windows becomes one progress event."
     )
     max_push_elements: int = _setting(100_000, "elements", "Most elements of one push.")
+    max_record_time: str = _setting(
+        "1s", "duration", "Longest time that the mapping of a stream may take for one record."
+    )
+    max_record_bytes: int = _setting(
+        16 << 20, "bytes", "Most memory that the mapping of a stream may take for one record."
+    )
     max_queue_elements: int = _setting(
         200_000, "elements", "Accepted elements that may wait for the engine before pushes get 429."
     )

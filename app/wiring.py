@@ -12,6 +12,7 @@ from quadrill.continuous.algebra.columnar import ColumnarEngine, StaticEngines
 from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.language import warm_up
+from quadrill.continuous.language.mapping.limits import RecordLimits
 from quadrill.continuous.remote.settings import RemoteSettings
 from quadrill.continuous.rows import Limits
 from quadrill.continuous.settings import EngineSettings
@@ -249,6 +250,11 @@ def engine_settings(settings: Settings, engines: StaticEngines, *, threaded: boo
             kept=settings.max_answer_rows,
             bytes=settings.max_evaluation_bytes,
             text=settings.max_text_length,
+        ),
+        records=RecordLimits(
+            seconds=duration_ms(settings.max_record_time, "the setting max_record_time", positive=True)
+            / 1000,
+            bytes=settings.max_record_bytes,
         ),
         paused=settings.paused,
         checkpoint_ms=duration_ms(settings.checkpoint_interval, "the setting checkpoint_interval"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .algebra.columnar import StaticEngines
+from .language.mapping.limits import RECORD_LIMITS, RecordLimits
 from .remote.settings import RemoteSettings
 from .rows import Limits
 
@@ -55,6 +56,7 @@ class EngineSettings:
     # what one continuous query may cost, where its registration does not say it
     limits: Limits = Limits(rows=1_000_000, ms=10_000, kept=5_000_000, bytes=256 << 20)
     paused: tuple[str, ...] = ()  # names of queries that a start pauses without evaluating them; ``all``
+    records: RecordLimits = RECORD_LIMITS  # what one record of a mapped stream may cost
     tick_ms: int = 1_000  # how often, at least, clock-driven streams are moved
     checkpoint_ms: int = 30_000  # how often the state is written, with a journal and if something happened
     remote: RemoteSettings = RemoteSettings()  # limits and defaults of what is fetched from elsewhere

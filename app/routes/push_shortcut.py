@@ -8,6 +8,7 @@ asked. From then on nothing is done twice: an error of the engine is answered he
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 from quadrill.store.documents.members import NAME
 from quadrill.store.errors import QuadrillError
+from quadrill.store.pushes.client import waiting_client
 
 from ..http import protocol
 from ..http.middleware import RequestObserver
@@ -25,6 +27,7 @@ from ..wiring import Services
 from . import pushes
 from .plain_answers import NO_CONTENT, PlainAnswer, PlainAnswers, answer_of
 
+_NOBODY_WAITS = contextlib.nullcontext()
 _HEARTBEAT = ":heartbeat"
 _MAX_KEPT_TARGET = 512
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
@@ -61,7 +64,9 @@ class PushShortcut:
             return False
         (call, rule), body = wanted
         try:
-            self._answers.send(request, reply, answer_of(lambda: self._given(call, body)))
+            with _waiting(call, reply):
+                answer = answer_of(lambda: self._given(call, body))
+            self._answers.send(request, reply, answer)
         finally:
             self._ended(request, rule, reply, started, remote)
         return True
@@ -81,7 +86,8 @@ class PushShortcut:
         taken: list[tuple[dict[str, Any], int]] = []
 
         def accept() -> PlainAnswer:
-            taken.append(call.accept(engine, body))
+            with _waiting(call, reply):
+                taken.append(call.accept(engine, body))
             return PlainAnswer(NO_CONTENT, {})
 
         def durable() -> PlainAnswer:
@@ -126,6 +132,15 @@ class PushShortcut:
             call.give(engine)
             return PlainAnswer(NO_CONTENT, {})
         return _answered(call.give(engine, body))
+
+
+def _waiting(
+    call: pushes.PushCall | pushes.HeartbeatCall, reply: Reply
+) -> contextlib.AbstractContextManager[None]:
+    """Let a push of records, whose mapping may take long, end when its client has left."""
+    if isinstance(call, pushes.PushCall) and ("json" in call.content_type or "csv" in call.content_type):
+        return waiting_client(reply.client_has_left)
+    return _NOBODY_WAITS
 
 
 def _answered(answer: dict[str, Any]) -> PlainAnswer:

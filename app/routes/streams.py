@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response, g, request
 
 from quadrill.continuous.language.mapping.declaration import read_declaration
 from quadrill.continuous.language.mapping.decode import decode_mapped, of_records, sample
-from quadrill.continuous.language.mapping.mapping import compiled
+from quadrill.continuous.language.mapping.mapping import compile_mapping, compiled
 from quadrill.store.documents.statements import lines_of
 from quadrill.store.errors import InputError
+from quadrill.store.pushes.client import waiting_client
 from quadrill.store.pushes.decode import DecodeOptions
 from quadrill.store.pushes.records import of_values, read_document
 
 from ..describing.streams import describe_stream, describe_streams
 from ..http.errors import HttpError
-from ..http.gateway import BODY
-from ..security import needs
+from ..http.gateway import BODY, CONNECTION
+from ..security import Identity, needs
 from . import live, pushes
 from . import requests as incoming
 from .requests import services
@@ -210,13 +211,15 @@ def _push(name: str | None) -> Response:
             hint="Send application/x-ndjson chunked, without wait and Idempotency-Key.",
         )
     body = incoming.body_bytes(services().settings.max_push_bytes, "a push")
-    return incoming.json_response(call.give(services().engine, body))
+    with waiting_client(request.environ[CONNECTION].has_left):
+        return incoming.json_response(call.give(services().engine, body))
 
 
 def _map(name: str | None) -> Response:
     incoming.known_parameters({"iri"} if name is None else ())
     limit, stream = services().settings.max_push_bytes, name or request.args.get("iri")
     if stream is None:
+        _require_writer()
         text = incoming.body_text(limit, "a mapping with records")
         members = incoming.json_object(text, "a mapping with records") if text.strip() else {}
         missing = [each for each in ("mapping", "records") if each not in members]
@@ -231,11 +234,30 @@ def _map(name: str | None) -> Response:
                 code="parameter",
                 hint='Use ?iri= with records as the body, or send {"mapping": {…}, "records": […]}.',
             )
-        lines = _tried(text)
+        with waiting_client(request.environ[CONNECTION].has_left):
+            lines = _tried(text)
     else:
         body = incoming.body_bytes(limit, "a sample")
-        lines = _mapped(stream, body, request.headers.get("Content-Type", "application/json"))
+        media_type = request.headers.get("Content-Type", "application/json")
+        with waiting_client(request.environ[CONNECTION].has_left):
+            lines = _mapped(stream, body, media_type)
     return Response(lines, content_type=N_QUADS)
+
+
+def _require_writer() -> None:
+    """Raise HttpError 403 for a role that may only use the mapping that a stream has.
+
+    The view itself needs ``read``: trying a mapping changes nothing, so a read-only server allows it.
+    """
+    identity: Identity | None = g.get("identity")
+    if identity is None or not identity.may("write"):
+        role = "none" if identity is None else identity.role
+        raise HttpError(
+            403,
+            f"a mapping in the body needs the role write, the token has the role {role}",
+            code="forbidden",
+            hint="Use ?iri= with records as the body: that needs the role read.",
+        )
 
 
 def _mapped(name_or_iri: str, body: bytes, media_type: str) -> str:
@@ -246,14 +268,16 @@ def _mapped(name_or_iri: str, body: bytes, media_type: str) -> str:
         raise InputError(f"stream {record.name} has no mapping", hint="PUT /streams/{name} declares one")
     base_iri = engine.settings.base_iri
     options = DecodeOptions(base_iri=base_iri, at=0)
-    return sample(decode_mapped(body, media_type, compiled(record.mapping, base_iri), options), record.iri)
+    mapping = compiled(record.mapping, base_iri, False, engine.settings.records)
+    return sample(decode_mapped(body, media_type, mapping, options), record.iri)
 
 
 def _tried(text: str) -> str:
     """N-Quads of the ``records`` in a JSON object by its ``mapping``, which no stream has yet."""
-    base_iri, options = services().engine.settings.base_iri, DecodeOptions(at=0)
-    members = read_document(text)
-    mapping = compiled(read_declaration(members["mapping"]).text(), base_iri)
+    settings, options = services().engine.settings, DecodeOptions(at=0)
+    base_iri, members = settings.base_iri, read_document(text)
+    # Compiled for this request alone: texts that are tried must not fill the memory.
+    mapping = compile_mapping(read_declaration(members["mapping"]), base_iri, settings.records)
     records = members["records"]
     if isinstance(records, str):
         return sample(decode_mapped(records.encode(), "text/csv", mapping, options), base_iri)

@@ -329,7 +329,9 @@ class StreamService:
                 if mapping is None:
                     decoded = decode(body, media_type, options)
                 else:
-                    made = compiled(mapping, self.settings.base_iri, retried is not None)
+                    made = compiled(
+                        mapping, self.settings.base_iri, retried is not None, self.settings.records
+                    )
                     decoded = decode_mapped(body, media_type, made, options)
             turns.stages.decode.noted.append(time.perf_counter() - began)
             with turns.lock:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ import pytest
 from pyoxigraph import RdfFormat, parse
 
 from quadrill.app.cli import main
+from quadrill.app.security import hash_token
+from quadrill.store.registry import TokenRecord
 from tests.app.conftest import LiveServer, Start, problem_of
 
 IRI = "http://example.org/readings"
@@ -430,3 +434,80 @@ def test_letters_that_have_gone_since_they_were_listed_are_not_dropped_again(
     assert (dropped.status_code, dropped.json()) == (200, {"dropped": 2})
     monkeypatch.undo()
     assert engine.dead_letters("readings") == []
+
+
+TABLE = f"VALUES ?v {{ {' '.join(map(str, range(101)))} }}"
+MUCH = {"construct": f"CONSTRUCT {{ <urn:s> <urn:p> ?a }} WHERE {{ {TABLE} }}"}
+MANY = list(range(100))
+SLOW = {
+    "construct": "CONSTRUCT { <urn:s> <urn:p> ?v } WHERE { "
+    f"VALUES ?v {{ {' '.join(map(str, range(9_000)))} }} "
+    "FILTER(REGEX(?a, CONCAT('(x+x+)+', STR(?v), '$'))) }"
+}
+
+
+def test_a_record_over_a_limit_is_an_error_of_the_push_with_its_place(fresh: LiveServer) -> None:
+    assert declare(fresh, **{**dict.fromkeys(MAPPING), **MUCH}).status_code == 201
+    lines = "\n".join(json.dumps({"a": each}) for each in (1, MANY, 2))
+    problem = problem_of(push(fresh, lines, "application/x-ndjson"), 400)
+    assert problem["code"] == "limit" and problem["detail"].startswith("line 2: ")
+    answer = push(fresh, lines, "application/x-ndjson", partial="true").json()
+    assert [each["element"] for each in answer["bad"]] == ["line 2"]
+    (letter,) = fresh.client.get("/streams/readings/dead-letters").json()["letters"]
+    assert json.loads(letter["record"]) == {"a": MANY} and "10,000 solutions" in letter["error"]
+
+
+def test_the_limits_of_a_record_are_settings(start_server: Start) -> None:
+    table = f"VALUES ?v {{ {' '.join(map(str, range(500)))} }}"
+    texts = {"construct": f"CONSTRUCT {{ ?s ?p ?t }} WHERE {{ {table} BIND(CONCAT(?a, STR(?v)) AS ?t) }}"}
+    for mapping, settings in (
+        (SLOW, {"max_record_time": "100ms"}),
+        (texts, {"max_record_time": "60s", "max_record_bytes": 100_000}),
+    ):
+        live = start_server(**settings)
+        assert declare(live, **{**dict.fromkeys(MAPPING), **mapping}).status_code == 201
+        (*_, name) = settings
+        assert name in problem_of(push(live, {"a": "x" * 50_000}), 400)["detail"]
+
+
+def test_a_mapping_in_the_body_needs_the_role_write(start_server: Start) -> None:
+    token = "t" * 32
+    live = start_server(token=token)
+    admin = {"Authorization": f"Bearer {token}"}
+    tokens = {}
+    for role in ("read", "write"):
+        secret = f"{role}-" * 8
+        live.services.registry.add_token(TokenRecord(hash_token(secret), role, role))
+        tokens[role] = {"Authorization": f"Bearer {secret}"}
+    declared = {"iri": IRI, "mapping": MAPPING}
+    assert live.client.put("/streams", json=declared, headers=admin).status_code == 201
+    body = {"mapping": MAPPING, "records": [record("a", 1)]}
+    for headers, status in ((tokens["read"], 403), (tokens["write"], 200), (admin, 200)):
+        answer = live.client.post("/streams:map", json=body, headers=headers)
+        assert answer.status_code == status, answer.text
+        stored = live.client.post("/streams:map", params={"iri": IRI}, json=record("a", 1), headers=headers)
+        assert stored.status_code == 200 and "celsius" in stored.text
+    for content in (json.dumps(body), "{"):
+        refused = live.client.post("/streams:map", content=content, headers=tokens["read"])
+        assert problem_of(refused, 403)["code"] == "forbidden"
+
+
+@pytest.mark.parametrize("path", ["/streams:map", "/streams"])
+def test_a_client_that_disconnects_ends_the_mapping_of_its_records(start_server: Start, path: str) -> None:
+    live = start_server(max_record_time="60s")
+    assert declare(live, **{**dict.fromkeys(MAPPING), **SLOW}).status_code == 201
+    host, _, port = live.url.removeprefix("http://").rstrip("/").partition(":")
+    body = json.dumps([{"a": "x" * 90_000}] * 20).encode()
+    before = time.process_time()
+    with socket.create_connection((host, int(port))) as client:
+        head = f"POST {path}?iri={IRI} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json"
+        sent = f"{head}\r\nContent-Length: {len(body)}\r\n\r\n"
+        client.sendall(sent.encode() + body)
+        time.sleep(1)
+        # Other clients are served meanwhile.
+        assert live.client.get("/health/live", timeout=10).status_code == 200
+    time.sleep(1)
+    middle = time.process_time()
+    time.sleep(1)
+    assert middle > before
+    assert time.process_time() - middle < 0.5

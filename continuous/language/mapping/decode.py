@@ -9,6 +9,7 @@ from quadrill.store.documents.own_terms import with_own_blank_nodes
 from quadrill.store.documents.statements import lines_of
 from quadrill.store.errors import InputError, LimitError, MediaTypeError, QuadrillError
 from quadrill.store.formats import split_media_type
+from quadrill.store.pushes.client import ClientLeftError
 from quadrill.store.pushes.decode import (
     Decoded,
     DecodedElement,
@@ -64,6 +65,8 @@ def of_records(records: Iterable[Record], mapping: RecordMapping, options: Decod
             at = given if time is None else time
             if at is None and timed is not None:
                 at = record_ms(None, None, timed)
+        except ClientLeftError:
+            raise
         except QuadrillError as error:
             if isinstance(error, InputError | LimitError) and isinstance(found, dict):
                 error = type(error)(f"{place}: {error.message}", hint=error.hint, code=error.code)

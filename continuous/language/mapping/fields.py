@@ -25,6 +25,7 @@ from pyoxigraph import Literal, NamedNode
 from quadrill.store.errors import InputError, LimitError
 
 from ...expressions.values import INTEGER_LIMIT, XSD, Maybe
+from .limits import CELL_BYTES, ROW_BYTES
 
 Row: TypeAlias = Sequence[Maybe]
 """The values of the variables that a mapping asks for, in their order."""
@@ -60,10 +61,16 @@ class _Step:
 class FieldReader:
     """Reads records; safe to use from any thread."""
 
-    def __init__(self, names: Sequence[str], *, most_solutions: int = 10_000) -> None:
+    def __init__(
+        self, names: Sequence[str], *, most_solutions: int = 10_000, most_bytes: int = 16 << 20
+    ) -> None:
         """Make one for the variables of these names."""
         self._columns = {name: column for column, name in enumerate(names)}
         self._empty: list[Maybe] = [None] * len(names)
+        self._beginnings = {name[:end] for name in names for end, sign in enumerate(name) if sign == "_"}
+        # Each row of a record has a place for every variable.
+        self._most_rows = max(1, most_bytes // (ROW_BYTES + CELL_BYTES * len(names)))
+        self._most_bytes = most_bytes
         self._root = _Step("", None)
         self._known = 0
         self._readers: dict[tuple[str, ...], _Reader | None] = {}
@@ -126,6 +133,7 @@ class FieldReader:
                     hint="Send them as records of their own.",
                     limit=self._most,
                 )
+            self._check_rows(len(rows) * len(alternatives))
             rows = [self._together(each, other) for each in rows for other in alternatives]
         return rows
 
@@ -170,7 +178,16 @@ class FieldReader:
                 raise LimitError(
                     f"an array of the record has more than {self._most:,} members", limit=self._most
                 )
+            self._check_rows(len(found))
         return found
+
+    def _check_rows(self, count: int) -> None:
+        if count > self._most_rows:
+            raise LimitError(
+                f"the arrays of the record take more than {self._most_bytes:,} bytes (max_record_bytes)",
+                hint="Send them as records of their own.",
+                limit=self._most_bytes,
+            )
 
     def _together(self, row: Row, other: Row) -> Row:
         for column, (left, right) in enumerate(zip(row, other, strict=True)):
@@ -188,9 +205,8 @@ class FieldReader:
     def _step(self, parent: _Step, key: str) -> _Step | None:
         name = f"{parent.name}_{variable_name(key)}" if parent.name else variable_name(key)
         column = self._columns.get(name)
-        beneath = f"{name}_"
         found = None
-        if column is not None or any(each.startswith(beneath) for each in self._columns):
+        if column is not None or name in self._beginnings:
             found = _Step(name, column)
         if self._known < _MOST_KEYS and len(key) < _LONG:  # others are understood anew each time
             self._known += 1

@@ -24,7 +24,7 @@ from quadrill.store.dictionary import TermDictionary
 from quadrill.store.terms import term_text
 
 from ...algebra import nodes as a
-from ...algebra.build import all_nodes, sub_expressions
+from ...algebra.build import sub_expressions
 from ...algebra.nodes import Algebra, Expr, TermPattern, TripleTerm, Var
 from ...algebra.query import TemplateQuad
 from ...algebra.variables import expression_variables
@@ -32,6 +32,7 @@ from ...expressions.compile import Emitter, ExpressionContext
 from ...expressions.oxigraph import canonical
 from ...expressions.values import Maybe, Value, ValueTable, value_of
 from .construct import Construct
+from .limits import CELL_BYTES, LONG, ROW_BYTES, STATEMENT_BYTES, RecordWork
 from .remembered import Remembered
 from .texts import (
     INTEGER,
@@ -45,57 +46,23 @@ from .texts import (
     same_value,
     triple_text,
 )
+from .traits import is_counted
 
 Statements: TypeAlias = Callable[..., None]
 """Takes the values of the fields and the list to which statements are added."""
 
 
-def fields_of(construct: Construct) -> tuple[str, ...]:
-    """The variables that a mapping takes from records."""
-    found: set[str] = set()
-    for node in all_nodes(construct.pattern):
-        match node:
-            case a.Filter(condition, _):
-                found |= expression_variables(condition)
-            case a.Extend(_, _, expr):
-                found |= expression_variables(expr)
-            case a.LeftJoin(_, _, condition) if condition is not None:
-                found |= expression_variables(condition)
-            case a.Values(variables, _):
-                found |= {each.name for each in variables}
-    for quad in construct.template:
-        triple = quad.triple
-        for term in (triple.subject, triple.predicate, triple.object, quad.graph):
-            found |= {each.name for each in _variables(term) if not each.hidden}
-    return tuple(sorted(found - construct.bound))
-
-
-def generate(construct: Construct, fields: Sequence[str], base_iri: str) -> Statements:
-    """The function of a mapping.
+def generate(construct: Construct, fields: Sequence[str], base_iri: str, work: RecordWork) -> Statements:
+    """The function of a mapping; it reports to ``work`` where `is_counted` is true.
 
     Raises:
         UnsupportedError: an expression that cannot be compiled.
     """
-    context = ExpressionContext(ValueTable(TermDictionary()), base_iri)
-    generator = _Generator(context, {name: f"p{place}" for place, name in enumerate(fields)})
+    budget: Any = work  # has what functions that make long values ask a budget for
+    context = ExpressionContext(ValueTable(TermDictionary()), base_iri, budget=budget)
+    counted = work if is_counted(construct) else None
+    generator = _Generator(context, {name: f"p{place}" for place, name in enumerate(fields)}, counted)
     return generator.build(construct.pattern, construct.template)
-
-
-def is_blank(template: Sequence[TemplateQuad]) -> bool:
-    """True when a template makes blank nodes."""
-    terms = [term for each in template for term in (each.triple.subject, each.triple.object, each.graph)]
-    return any(variable.hidden for term in terms for variable in _variables(term))
-
-
-def is_single(construct: Construct) -> bool:
-    """True when a solution of fields never gives a statement twice."""
-    predicates = {each.triple.predicate for each in construct.template}
-    nodes = all_nodes(construct.pattern)
-    return (
-        len(predicates) == len(construct.template)
-        and all(isinstance(each, NamedNode) for each in predicates)
-        and all(isinstance(node, a.Extend | a.Filter | a.Bgp) for node in nodes)
-    )
 
 
 Env: TypeAlias = Mapping[str, str]
@@ -105,9 +72,15 @@ Env: TypeAlias = Mapping[str, str]
 class _Emitter(Emitter):
     """Functions that differ from call to call are right here: what they gave is kept, not made again."""
 
+    def __init__(self, context: ExpressionContext, work: RecordWork | None) -> None:
+        super().__init__(context)
+        self.work = work
+
     def _call(self, name: str, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
         made = _MADE.get(name)
         if made is None:
+            if self.work is not None and name.isalnum() and name not in _CHEAP:
+                self.line(f"{self.name_of(self.work.tick, 'tick')}()")
             return super()._call(name, args, slots)
         return self._assign(f"{self.name_of(made, 'made')}()")
 
@@ -119,6 +92,10 @@ _MADE: dict[str, Callable[[], Value]] = {
 }
 
 
+_CHEAP = frozenset({"BOUND", "IF", "COALESCE", "IN", "ISIRI", "ISURI", "ISBLANK", "ISLITERAL", "ISNUMERIC"})
+"""Calls whose time does not depend on the length of their arguments."""
+
+
 def _differs(expr: Expr) -> bool:
     """True when an expression may give something else each time."""
     return any(isinstance(each, a.Call) and each.name in _MADE for each in sub_expressions(expr))
@@ -127,9 +104,11 @@ def _differs(expr: Expr) -> bool:
 class _Generator:
     """Writes the function. Each method leaves the lines at a depth where there is one solution."""
 
-    def __init__(self, context: ExpressionContext, fields: Env) -> None:
+    def __init__(self, context: ExpressionContext, fields: Env, work: RecordWork | None) -> None:
         self._context = context
-        self._emitter = _Emitter(context)
+        self._work = work
+        self._nodes = 0
+        self._emitter = _Emitter(context, work)
         self._fields = fields
         self._texts: dict[tuple[str, str], str] = {}
         self._made_of: dict[str, tuple[str, Callable[[Value], Maybe]]] = {}
@@ -154,7 +133,11 @@ class _Generator:
             case a.Extend(inner, var, expr):
                 env = self._pattern(inner)
                 emitter.known = env
-                return {**env, var.name: self._remembered(expr, env) or emitter.value(expr, {})}
+                local = self._remembered(expr, env) or emitter.value(expr, {})
+                if self._work is not None and not isinstance(expr, Var):
+                    long = emitter.name_of(self._work.long, "long")
+                    emitter.line(f"if type({local}) is str and len({local}) > {LONG}: {long}({local})")
+                return {**env, var.name: local}
             case a.Filter(condition, inner):
                 env = self._pattern(inner)
                 self._require(condition, env)
@@ -183,7 +166,7 @@ class _Generator:
             field, inner = local, None
         else:
             return None
-        own = _Emitter(self._context)
+        own = _Emitter(self._context, self._work)
         own.depth, own.known = 1, dict.fromkeys(names, "given")
         own.line(f"return {own.value(expr, {})}")
         function = outer = own.build("def value(given):", "value")
@@ -237,8 +220,11 @@ class _Generator:
 
     def _each(self, locals_: Sequence[str], source: str) -> None:
         """A loop over rows."""
-        self._emitter.line(f"for {''.join(f'{each}, ' for each in locals_) or '()'} in {source}:")
-        self._emitter.depth += 1
+        emitter = self._emitter
+        emitter.line(f"for {''.join(f'{each}, ' for each in locals_) or '()'} in {source}:")
+        emitter.depth += 1
+        if self._work is not None:
+            emitter.line(f"{emitter.name_of(self._work.tick, 'tick')}()")
 
     def _joined(self, left: str, right: str) -> str:
         """Go on where two locals are compatible; the local of what they are together."""
@@ -278,10 +264,11 @@ class _Generator:
         if node.condition is not None:
             self._require(node.condition, env)
         names = self._own([env])
-        self._add_row(rows, names, env)
+        number = self._node()
+        emitter.line(self._row(number, rows, names, env))
         emitter.depth = inside
         self._only_if(f"len({rows}) == {before}")
-        self._add_row(rows, names, left)
+        emitter.line(self._row(number, rows, names, left))
         return self._through(rows, depth, names)
 
     def _rows(self) -> tuple[str, int]:
@@ -292,7 +279,6 @@ class _Generator:
     def _collected(self, rows: str, depth: int, parts: Sequence[Algebra | dict[str, str]]) -> dict[str, str]:
         """Go through the rows of all parts; of a solution that is there the lines are written."""
         emitter = self._emitter
-        names: list[str] = []
         added: list[tuple[int, int, dict[str, str]]] = []
         for part in parts:
             env = part if isinstance(part, dict) else self._pattern(part)
@@ -300,9 +286,9 @@ class _Generator:
             added.append((len(emitter.lines), emitter.depth, env))
             emitter.line("pass")
             emitter.depth = depth
-        names = self._own([env for _, _, env in added])
+        names, node = self._own([env for _, _, env in added]), self._node()
         for place, inside, env in added:
-            emitter.lines[place] = "    " * inside + self._row(rows, names, env)
+            emitter.lines[place] = "    " * inside + self._row(node, rows, names, env)
         return self._through(rows, depth, names)
 
     def _own(self, envs: Sequence[Env]) -> list[str]:
@@ -310,12 +296,23 @@ class _Generator:
         fields = self._fields
         return sorted({name for env in envs for name, local in env.items() if fields.get(name) != local})
 
-    def _row(self, rows: str, names: Sequence[str], env: Env) -> str:
-        cells = [env.get(name) or self._fields.get(name) or "None" for name in names]
-        return f"{rows}.append(({''.join(f'{cell}, ' for cell in cells)}))"
+    def _node(self) -> int:
+        """The number of the next part of the pattern whose solutions are collected."""
+        self._nodes += 1
+        return self._nodes
 
-    def _add_row(self, rows: str, names: Sequence[str], env: Env) -> None:
-        self._emitter.line(self._row(rows, names, env))
+    def _row(self, node: int, rows: str, names: Sequence[str], env: Env) -> str:
+        cells = [env.get(name) or self._fields.get(name) or "None" for name in names]
+        add = f"{rows}.append(({''.join(f'{cell}, ' for cell in cells)}))"
+        return f"{add}; {self._counting(node, ROW_BYTES + CELL_BYTES * len(cells))}"
+
+    def _counting(self, node: int, size: int) -> str:
+        """A statement that counts a solution of a part of the pattern."""
+        return (
+            "pass"
+            if self._work is None
+            else f"{self._emitter.name_of(self._work.row, 'row')}({node}, {size})"
+        )
 
     def _through(self, rows: str, depth: int, names: Sequence[str]) -> dict[str, str]:
         self._emitter.depth = depth
@@ -339,6 +336,11 @@ class _Generator:
             ]
             if "None" not in parts:  # a variable that nothing ever binds
                 made.append((f"({', '.join(parts)}), ", tests))
+        if self._work is not None:
+            emitter.line(self._counting(0, STATEMENT_BYTES * len(made)))
+            for text in dict.fromkeys(test for _, tests in made for test in tests):
+                long = emitter.name_of(self._work.long, "long")
+                emitter.line(f"if {text} is not None and len({text}) > {LONG}: {long}({text})")
         if not made:
             return
         # Most records have all of it.
@@ -401,11 +403,3 @@ class _Generator:
         emitter.line(f"{result} = {joined}")
         tests.extend([*own, result])
         return result
-
-
-def _variables(term: TermPattern | None) -> list[Var]:
-    if isinstance(term, Var):
-        return [term]
-    if isinstance(term, TripleTerm):
-        return [each for part in (term.subject, term.predicate, term.object) for each in _variables(part)]
-    return []

@@ -21,6 +21,7 @@ from quadrill.store.terms import store_form, term_text
 from ...expressions.values import XSD
 from .context import JsonLdContext, Term, node_text
 from .jsonld_nodes import Node, node_function
+from .limits import LONG, STATEMENT_BYTES, RecordWork
 from .remembered import Remembered
 from .texts import TEXTS, text_of
 
@@ -32,12 +33,13 @@ _LONG = 1_000
 """Characters of keys that are not remembered."""
 _MOST_NODES = 256
 """Functions of a context; one is made for each combination of keys."""
+_NODES_BETWEEN_TICKS = 64
 _WHOLE_LIMIT = 10**21
 """Greater numbers are doubles."""
 
 
-def statements_by(context: JsonLdContext) -> Callable[[Mapping[str, Any]], list[Statement]]:
-    """A function from a record to its statements, which raises InputError."""
+def statements_by(context: JsonLdContext, work: RecordWork) -> Callable[[Mapping[str, Any]], list[Statement]]:
+    """A function from a record to its statements, which raises InputError, and LimitError by ``work``."""
     understood: dict[str, Term | None] = {}
     nodes: dict[tuple[str, ...], Node | None] = {}
 
@@ -72,13 +74,23 @@ def statements_by(context: JsonLdContext) -> Callable[[Mapping[str, Any]], list[
         "in_language": _in_language,
         "node_of": node_of,
     }
-    return lambda record: _Writing(context, term_of, references, node_of).of(record)
+    return lambda record: _Writing(context, term_of, references, node_of, work).of(record)
 
 
 class _Writing:
     """The statements of one record."""
 
-    __slots__ = ("_blanks", "_context", "_node_of", "_references", "_term_of", "found")
+    __slots__ = (
+        "_asked",
+        "_blanks",
+        "_context",
+        "_node_of",
+        "_references",
+        "_term_of",
+        "found",
+        "long",
+        "work",
+    )
 
     def __init__(
         self,
@@ -86,18 +98,22 @@ class _Writing:
         term_of: Callable[[str], Term | None],
         references: tuple[Remembered[str, str | None], Remembered[str, str | None]],
         node_of: Callable[[Mapping[str, Any]], Node | None],
+        work: RecordWork,
     ) -> None:
         """Make one; the texts of ``references`` are relative to the document, or names of the vocabulary."""
         self._context = context
         self._term_of = term_of
         self._references = references
         self._node_of = node_of
+        self.work, self.long = work, work.long
         self.found: list[Statement] = []
-        self._blanks = 0
+        self._blanks = self._asked = 0
 
     def of(self, record: Mapping[str, Any]) -> list[Statement]:
         """All of them."""
         self._node(record)
+        if len(self.found) > _NODES_BETWEEN_TICKS:
+            self.work.take(len(self.found) * STATEMENT_BYTES)
         return self.found
 
     def _node(self, fields: Mapping[str, Any]) -> str | None:
@@ -213,6 +229,8 @@ class _Writing:
         for value in values:
             cell = self._list(term, iter(value)) if isinstance(value, list) else self._value(term, value)
             if cell is not None:
+                if len(cell) > LONG:
+                    self.long(cell)
                 cells.append(cell)
         rest = _NIL
         for cell in reversed(cells):
@@ -225,7 +243,13 @@ class _Writing:
         """The text of an IRI of the record."""
         if not isinstance(value, str):
             raise InputError(f"{value!r} in the record must be the text of an IRI")
-        return self._references[vocab][value]
+        self._asked += 1
+        if not self._asked % _NODES_BETWEEN_TICKS:
+            self.work.tick()
+        found = self._references[vocab][value]
+        if found is not None and len(found) > LONG:
+            self.long(found)
+        return found
 
     def _text_in(self, language: Any, value: Any) -> str | None:
         if value is None:
@@ -238,18 +262,27 @@ class _Writing:
 
     def _add(self, subject: str | None, predicate: str | None, value: str | None) -> None:
         if subject is not None and predicate is not None and value is not None and subject[0] != '"':
+            if len(value) > LONG or len(predicate) > LONG:
+                self.long(value)
+                self.long(predicate)
             self.found.append((subject, predicate, value, ""))
 
     def blank(self) -> str:
         """A new blank node."""
         self._blanks += 1
+        if not self._blanks % _NODES_BETWEEN_TICKS:
+            self.work.tick()
         return f"_:n{self._blanks}"
 
 
-node_text_of: Callable[[str | None], str | None] = lru_cache(maxsize=65_536)(
-    lambda iri: None if iri is None else node_text(iri)
-)
-"""`context.node_text`, remembered."""
+_known_node = lru_cache(maxsize=65_536)(node_text)
+
+
+def node_text_of(iri: str | None) -> str | None:
+    """`context.node_text`, remembered for short IRIs."""
+    if iri is None:
+        return None
+    return node_text(iri) if len(iri) > _LONG else _known_node(iri)
 
 
 def _members(value: Any, *, flat: bool = True) -> Iterator[Any]:
@@ -287,9 +320,17 @@ def _lexical(value: Any, datatype: str) -> str:
     return f"{'-' if sign else ''}{digits[0]}.{behind}E{int(exponent) + len(digits) - 1}"
 
 
-@lru_cache(maxsize=65_536)
 def _typed(value: str, datatype: str) -> str:
+    if len(value) + len(datatype) > _LONG:
+        return _typed_text(value, datatype)
+    return _known_typed(value, datatype)
+
+
+def _typed_text(value: str, datatype: str) -> str:
     return term_text(store_form(Literal(value, datatype=NamedNode(datatype))))
+
+
+_known_typed = lru_cache(maxsize=65_536)(_typed_text)
 
 
 def _in_language(value: str, language: str) -> str:

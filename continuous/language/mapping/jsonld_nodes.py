@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeAlias
 from quadrill.store.documents.one_subject import Statement
 
 from .context import Term, node_text
+from .limits import LONG
 from .texts import INTEGER
 
 
@@ -26,6 +27,8 @@ class Writing(Protocol):
     """What writes the statements of one record."""
 
     found: list[Statement]
+
+    def long(self, text: str) -> bool: ...  # noqa: D102
 
     def blank(self) -> str:
         """The text of a new blank node."""
@@ -84,7 +87,8 @@ def _property(place: int, term: Term, given: dict[str, Any]) -> list[str]:
     if term.container or term.reverse or given[predicate] is None:
         return [f"if {value} is not None: {long_way}"]
     add = f"subject is not None and add((subject, {predicate}, {{}}, ''))"
-    checked = f"(text := {{}}) is not None and {add.format('text')}"
+    within = f"(len(text) <= {LONG} or writing.long(text))"
+    checked = f"(text := {{}}) is not None and {within} and {add.format('text')}"
     plain = term.coercion is None or term.coercion[0] == "@"
     if plain:
         words = {"@id": f"references[{value}]", "@vocab": f"vocabulary[{value}]"}.get(str(term.coercion))

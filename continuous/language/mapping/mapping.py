@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 from quadrill.store.documents.one_subject import Statement, Statements
@@ -16,9 +17,11 @@ from .construct import read_construct
 from .context import read_context
 from .declaration import MappingDeclaration, read_declaration
 from .fields import FieldReader, variable_name
-from .generate import fields_of, generate, is_blank, is_single
+from .generate import generate
 from .jsonld import statements_by
+from .limits import RECORD_LIMITS, STATEMENT_BYTES, RecordLimits, RecordWork
 from .times import record_ms
+from .traits import fields_of, is_blank, is_counted, is_single
 
 
 class Mapped(NamedTuple):
@@ -46,30 +49,43 @@ class RecordMapping(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def compiled(text: str, base_iri: str, any_format: bool = False) -> RecordMapping:
+def compiled(
+    text: str, base_iri: str, any_format: bool = False, limits: RecordLimits = RECORD_LIMITS
+) -> RecordMapping:
     """The mapping of a declaration's text, compiled once; with ``any_format`` its format does not matter.
 
     Raises:
         InputError, QueryTextError, UnsupportedError: it is wrong.
     """
-    declaration = read_declaration(json.loads(text))
     if any_format:
-        return compiled(text, base_iri)._replace(declaration=replace(declaration, format=None))
+        found = compiled(text, base_iri, False, limits)
+        return found._replace(declaration=replace(found.declaration, format=None))
+    return compile_mapping(read_declaration(json.loads(text)), base_iri, limits)
+
+
+def compile_mapping(
+    declaration: MappingDeclaration, base_iri: str, limits: RecordLimits = RECORD_LIMITS
+) -> RecordMapping:
+    """Compile the mapping of a declaration; raises as `compiled`, which keeps the result."""
     if declaration.construct is None:
-        return RecordMapping(declaration, _by_context(declaration, base_iri))
-    return RecordMapping(declaration, _by_construct(declaration, declaration.construct, base_iri))
+        return RecordMapping(declaration, _by_context(declaration, base_iri, limits))
+    return RecordMapping(declaration, _by_construct(declaration, declaration.construct, base_iri, limits))
 
 
-def _by_construct(declaration: MappingDeclaration, text: str, base_iri: str) -> Apply:
+def _by_construct(declaration: MappingDeclaration, text: str, base_iri: str, limits: RecordLimits) -> Apply:
     construct = read_construct(text, base_iri)
     fields = fields_of(construct)
     time = None if declaration.time is None else variable_name(declaration.time)
     names = fields if time is None or time in fields else (*fields, time)
     blank, single = is_blank(construct.template), is_single(construct)
-    reader, make = FieldReader(names), generate(construct, names, base_iri)
+    work, counted = RecordWork(limits), is_counted(construct)
+    reader = FieldReader(names, most_solutions=limits.solutions, most_bytes=limits.bytes)
+    make = generate(construct, names, base_iri, work)
     place, time_of = None if time is None else names.index(time), _time_of(declaration)
 
     def apply(record: Mapping[str, Any]) -> Mapped:
+        if counted or work.used:
+            work.begin()
         rows = reader.rows(record)
         found: list[Statement] = []
         if len(rows) == 1:
@@ -79,20 +95,31 @@ def _by_construct(declaration: MappingDeclaration, text: str, base_iri: str) -> 
             unique = tuple(found) if single else tuple(dict.fromkeys(found))
             when = time_of(row[place]) if place is not None and unique else None
             return _mapped((unique, when, blank))
+        if not counted:
+            work.begin()
         for row in rows:
+            before = len(found)
             make(*row, found)
+            if not counted:
+                work.tick()
+                for each in islice(found, before, None):
+                    work.take(STATEMENT_BYTES + len(each[0]) + len(each[2]))
         when = None if place is None else _same([row[place] for row in rows], declaration.time)
         return Mapped(tuple(dict.fromkeys(found)), time_of(when) if found else None, blank)
 
     return apply
 
 
-def _by_context(declaration: MappingDeclaration, base_iri: str) -> Apply:
-    make = statements_by(read_context(json.loads(declaration.jsonld or "{}").get("@context"), base_iri))
+def _by_context(declaration: MappingDeclaration, base_iri: str, limits: RecordLimits) -> Apply:
+    context = read_context(json.loads(declaration.jsonld or "{}").get("@context"), base_iri)
+    work = RecordWork(limits)
+    make = statements_by(context, work)
     reader = None if declaration.time is None else FieldReader((variable_name(declaration.time),))
     time_of = _time_of(declaration)
 
     def apply(record: Mapping[str, Any]) -> Mapped:
+        if work.used:
+            work.rest()
         unique = tuple(dict.fromkeys(make(record)))
         blank = False
         for subject, _, value, _ in unique:

@@ -1,0 +1,76 @@
+"""Traits of a CONSTRUCT mapping, read from its pattern and template before code is generated for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyoxigraph import NamedNode
+
+from ...algebra import nodes as a
+from ...algebra.build import all_nodes, sub_expressions
+from ...algebra.nodes import TermPattern, TripleTerm, Var
+from ...algebra.query import TemplateQuad
+from ...algebra.variables import expression_variables
+from .construct import Construct
+
+_FEW = 64
+"""Statements of a template, and half the parts of expressions, that a single solution may have uncounted."""
+
+
+def fields_of(construct: Construct) -> tuple[str, ...]:
+    """The variables that a mapping takes from records."""
+    found: set[str] = set()
+    for node in all_nodes(construct.pattern):
+        match node:
+            case a.Filter(condition, _):
+                found |= expression_variables(condition)
+            case a.Extend(_, _, expr):
+                found |= expression_variables(expr)
+            case a.LeftJoin(_, _, condition) if condition is not None:
+                found |= expression_variables(condition)
+            case a.Values(variables, _):
+                found |= {each.name for each in variables}
+    for quad in construct.template:
+        triple = quad.triple
+        for term in (triple.subject, triple.predicate, triple.object, quad.graph):
+            found |= {each.name for each in _variables(term) if not each.hidden}
+    return tuple(sorted(found - construct.bound))
+
+
+def is_blank(template: Sequence[TemplateQuad]) -> bool:
+    """True when a template makes blank nodes."""
+    terms = [term for each in template for term in (each.triple.subject, each.triple.object, each.graph)]
+    return any(variable.hidden for term in terms for variable in _variables(term))
+
+
+def is_single(construct: Construct) -> bool:
+    """True when a solution of fields never gives a statement twice."""
+    predicates = {each.triple.predicate for each in construct.template}
+    nodes = all_nodes(construct.pattern)
+    return (
+        len(predicates) == len(construct.template)
+        and all(isinstance(each, NamedNode) for each in predicates)
+        and all(isinstance(node, a.Extend | a.Filter | a.Bgp) for node in nodes)
+    )
+
+
+def is_counted(construct: Construct) -> bool:
+    """True when a mapping may make several solutions, or evaluates more than a few expressions."""
+    parts = 0
+    for node in all_nodes(construct.pattern):
+        match node:
+            case a.Extend(_, _, expr) | a.Filter(expr, _):
+                parts += sum(1 for _ in sub_expressions(expr))
+            case a.Bgp():
+                pass
+            case _:
+                return True
+    return len(construct.template) > _FEW or parts > 2 * _FEW
+
+
+def _variables(term: TermPattern | None) -> list[Var]:
+    if isinstance(term, Var):
+        return [term]
+    if isinstance(term, TripleTerm):
+        return [each for part in (term.subject, term.predicate, term.object) for each in _variables(part)]
+    return []
