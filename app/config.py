@@ -265,8 +265,14 @@ class Settings:
         "duration",
         "Time between two fetches of a SERVICE or of a remote graph where nothing else says it.",
     )
-    remote_timeout: str = _setting("30s", "duration", "How long one such fetch may take in all.")
-    remote_max_bytes: int = _setting(64 << 20, "bytes", "Longest answer of one such fetch, decompressed.")
+    remote_timeout: str = _setting(
+        "30s",
+        "duration",
+        "How long one such fetch, a LOAD, or a SERVICE of a query or update may take in all.",
+    )
+    remote_max_bytes: int = _setting(
+        64 << 20, "bytes", "Longest answer of one such fetch or SERVICE, decompressed."
+    )
     remote_max_rows: int = _setting(1_000_000, "rows", "Most rows or triples of one such fetch.")
     backup_folder: str = _setting(
         "", "folder", "Folder below which `POST /backups` may write and `POST /restores` read; empty: none."

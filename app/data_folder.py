@@ -7,6 +7,7 @@ from pathlib import Path
 
 from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import DAMAGED, StoreFormatError, StoreUnwritableError
+from quadrill.store.hosts import AllowedHosts
 from quadrill.store.logs.history import Retention
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import REGISTRY, Registry, default_url
@@ -37,7 +38,11 @@ def open_store(settings: Settings, clock_ms: Callable[[], int] | None = None) ->
             max_bytes=settings.change_log_bytes,
             max_age_ms=duration_ms(settings.change_log_age, "the setting change_log_age"),
         ),
-        allowed_hosts=settings.remote_hosts,
+        allowed_hosts=AllowedHosts(
+            settings.remote_hosts,
+            seconds=duration_ms(settings.remote_timeout, "the setting remote_timeout", positive=True) / 1000,
+            max_bytes=settings.remote_max_bytes,
+        ),
     )
     try:
         store.begin_epoch_of_copy()

@@ -14,7 +14,7 @@ from quadrill.store.errors import QuadrillError
 SERVER_VARIABLE = "QUADRILL_SERVER"
 """The address that clients ask, no setting of a server (commands/connection.py)."""
 OTHER_VARIABLES = re.compile(
-    r"QUADRILL_(SERVER|(SOURCE|SINK)_.+_(SECRET|TOKEN|HEADERS|PASSWORD|OPTIONS|URL)_*)\Z"
+    r"QUADRILL_(SERVER|(SOURCE|SINK)_.+_(SECRET|SEND|TOKEN|HEADERS|PASSWORD|OPTIONS|URL)_*)\Z"
 )
 """What commands take from the environment: the server, and the secrets that `dump` gives a variable each."""
 _LAST_PORT = 65535

@@ -15,9 +15,17 @@ class AllowedHosts:
     """The hosts that this server may reach: ``example.org`` (any port) or ``example.org:8080``.
 
     None by default.
+
+    Attributes:
+        seconds: how long one exchange with them may take in all.
+        max_bytes: the longest answer of a SERVICE call, unpacked.
     """
 
-    def __init__(self, hosts: Iterable[str] = ()) -> None:
+    def __init__(
+        self, hosts: Iterable[str] = (), *, seconds: float = 30.0, max_bytes: int = 64 << 20
+    ) -> None:
+        self.seconds = seconds
+        self.max_bytes = max_bytes
         self._hosts = frozenset(host.lower() for host in hosts)
 
     def __bool__(self) -> bool:
@@ -48,3 +56,6 @@ class AllowedHosts:
                 hint="an administrator can allow the host in the setting remote_hosts",
                 iri=iri,
             )
+
+
+NO_HOSTS = AllowedHosts()

@@ -22,6 +22,7 @@ from pyoxigraph import Quad, QueryResultsFormat, QuerySolutions, parse_query_res
 from .errors import LimitError, StoreError
 from .formats import RdfType, guess_rdf_format, parse_rdf, rdf_format, split_media_type
 from .hosts import AllowedHosts
+from .network.exchange import BodyTooLongError, EndedError, Exchanges, blocks
 from .terms import Solution
 
 ACCEPT = (
@@ -43,6 +44,13 @@ class FetchError(StoreError):
 
     code = "fetch-failed"
     status = 502
+
+
+class FetchTimeoutError(FetchError):
+    """The other side gave no whole answer in time: HTTP 504."""
+
+    code = "fetch-timeout"
+    status = 504
 
 
 class FetchRefusedError(FetchError):
@@ -71,17 +79,25 @@ class RemoteClient:
     """Requests to allowed hosts; each call is a connection of its own and may come from any thread."""
 
     def __init__(
-        self, hosts: AllowedHosts, *, timeout_s: float = 30.0, max_bytes: int = 256 * 1024 * 1024
+        self,
+        hosts: AllowedHosts,
+        *,
+        timeout_s: float | None = None,
+        max_bytes: int = 256 * 1024 * 1024,
+        ended: Callable[[], bool] = lambda: False,
     ) -> None:
         """Make a client.
 
         Args:
             hosts: the hosts that may be reached.
-            timeout_s: seconds that one call may take in all, redirects and body included.
+            timeout_s: seconds that one call may take in all, redirects and body included; those of the
+                hosts by default.
             max_bytes: longest body, decompressed.
+            ended: tells, several times a second, whether nobody waits for the answer any more.
         """
         self.hosts = hosts
-        self._timeout_s = timeout_s
+        self._ended = ended
+        self._timeout_s = hosts.seconds if timeout_s is None else timeout_s
         self._max_bytes = max_bytes
 
     def get(
@@ -127,20 +143,20 @@ class RemoteClient:
         *,
         conditional: bool = False,
     ) -> Fetched | None:
-        target, deadline = iri, time.monotonic() + self._timeout_s
+        target, until = iri, time.monotonic() + self._timeout_s
         try:
-            with httpx.Client(timeout=self._timeout_s, headers=headers, trust_env=False) as client:
+            with Exchanges(self._ended) as exchanges:
                 for _ in range(_REDIRECTS + 1):
                     self.hosts.require(target, "fetching")
-                    left = max(0.001, deadline - time.monotonic())
-                    with client.stream(method, target, data=form, timeout=left) as response:
+                    left = max(0.001, until - time.monotonic())
+                    with exchanges.exchange(method, target, left, headers=headers, form=form) as response:
                         if response.status_code == 304 and conditional:
                             return None
                         if response.has_redirect_location:
                             before, target = target, urljoin(target, response.headers["location"])
                             if not _same_host(httpx.URL(before), httpx.URL(target)):
                                 # What a client tells one host about itself is not for another, nor in clear.
-                                client.headers = httpx.Headers({"Accept": headers.get("Accept", "*/*")})
+                                headers = {"Accept": headers.get("Accept", "*/*")}
                             if response.status_code == _SEE_OTHER:
                                 method, form = "GET", None
                             continue
@@ -150,25 +166,23 @@ class RemoteClient:
                                 response.status_code,
                             )
                         return Fetched(
-                            self._body(response, target, deadline),
+                            self._unpacked(b"".join(blocks(response, self._max_bytes)), target),
                             response.headers.get("content-type"),
                             target,
                             response.headers.get("etag"),
                             response.headers.get("last-modified"),
                         )
+        except httpx.TimeoutException as error:
+            raise FetchTimeoutError(
+                f"<{target}> could not be fetched: it took longer than {self._timeout_s:g} seconds"
+            ) from error
+        except BodyTooLongError as error:
+            raise LimitError(f"<{target}> is longer than the limit of {self._max_bytes:,} bytes") from error
+        except EndedError as error:
+            raise FetchError(f"<{target}> is not waited for any more") from error
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise FetchError(f"<{target}> could not be fetched: {error or type(error).__name__}") from error
         raise FetchError(f"<{iri}> redirects more than {_REDIRECTS} times")
-
-    def _body(self, response: httpx.Response, target: str, deadline: float) -> bytes:
-        body = bytearray()
-        for block in response.iter_bytes():
-            body += block
-            if len(body) > self._max_bytes:
-                raise LimitError(f"<{target}> is longer than the limit of {self._max_bytes:,} bytes")
-            if time.monotonic() > deadline:
-                raise FetchError(f"<{target}> took longer than {self._timeout_s:g} seconds")
-        return self._unpacked(bytes(body), target)
 
     def _unpacked(self, body: bytes, target: str) -> bytes:
         """The body, decompressed where it is a gzip file: servers send .ttl.gz files as they are."""
@@ -237,15 +251,8 @@ def rows_of(document: Fetched, columns: tuple[str, ...], max_rows: int) -> list[
         FetchError: it is no SPARQL result of a SELECT.
         LimitError: it has more rows than ``max_rows``.
     """
-    media = (document.media_type or "").partition(";")[0].strip()
-    format_ = QueryResultsFormat.from_media_type(media)
-    if format_ is None:
-        raise FetchError(
-            f"<{document.iri}> answered with the media type {media or 'none'}, which is no SPARQL result",
-            hint="is it the address of a SPARQL endpoint?",
-        )
     try:
-        rows = _rows(document, format_, columns, max_rows + 1)
+        rows = _rows(document, columns, max_rows + 1)
     except (SyntaxError, ValueError) as error:
         # Without its frames, which hold an iterator that must end in this thread.
         raise FetchError(
@@ -256,13 +263,29 @@ def rows_of(document: Fetched, columns: tuple[str, ...], max_rows: int) -> list[
     return rows
 
 
-def _rows(
-    document: Fetched, format_: QueryResultsFormat, columns: tuple[str, ...], most: int
-) -> list[Solution]:
-    """The first solutions of an answer; Oxigraph's iterator over them ends with this call."""
+def solutions_of(document: Fetched) -> QuerySolutions:
+    """The solutions in an endpoint's answer, to be read to their end in this thread.
+
+    Raises:
+        FetchError: it is no SPARQL result of a SELECT.
+        SyntaxError, ValueError: it is malformed, at once or while it is read.
+    """
+    media = (document.media_type or "").partition(";")[0].strip()
+    format_ = QueryResultsFormat.from_media_type(media)
+    if format_ is None:
+        raise FetchError(
+            f"<{document.iri}> answered with the media type {media or 'none'}, which is no SPARQL result",
+            hint="is it the address of a SPARQL endpoint?",
+        )
     found = parse_query_results(document.body, format_)
     if not isinstance(found, QuerySolutions):
         raise FetchError(f"<{document.iri}> answered with a boolean where solutions were asked for")
+    return found
+
+
+def _rows(document: Fetched, columns: tuple[str, ...], most: int) -> list[Solution]:
+    """The first solutions of an answer; Oxigraph's iterator over them ends with this call."""
+    found = solutions_of(document)
     names = [variable.value for variable in found.variables]
     places = [names.index(column) if column in names else None for column in columns]
     return [
@@ -272,7 +295,7 @@ def _rows(
 
 
 def http_fetcher(
-    hosts: AllowedHosts, *, timeout_s: float = 30.0, max_bytes: int = 256 * 1024 * 1024
+    hosts: AllowedHosts, *, timeout_s: float | None = None, max_bytes: int = 256 * 1024 * 1024
 ) -> Fetcher:
     """A fetcher for LOAD that reaches allowed hosts only."""
     client = RemoteClient(hosts, timeout_s=timeout_s, max_bytes=max_bytes)

@@ -34,6 +34,9 @@ class EventReader:
         """An event may be ``longest`` bytes long."""
         self._longest = longest
         self._rest, self._begun = b"", False
+        # Pieces without an end of a line that come behind the rest: joined once, not with each of them.
+        self._pieces: list[bytes] = []
+        self._waiting = 0
         self._id: str | None = None
         self._retry: int | None = None
         self._kind, self._size = "", 0
@@ -45,14 +48,23 @@ class EventReader:
         Raises:
             EventTooLongError: an event is longer than it may be.
         """
-        rest = self._rest + chunk
+        if self._begun and self._rest[-1:] != b"\r" and b"\n" not in chunk and b"\r" not in chunk:
+            self._pieces.append(chunk)
+            self._waiting += len(chunk)
+            self._check_size()
+            return []
+        rest = b"".join((self._rest, *self._pieces, chunk))
+        self._pieces, self._waiting = [], 0
         if not self._begun and len(rest) >= 3:
             rest, self._begun = rest.removeprefix(b"\xef\xbb\xbf"), True
         *lines, self._rest = _LINE_END.split(rest)
         found = [event for line in lines if (event := self._line(line)) is not None]
-        if self._size + len(self._rest) > self._longest:
-            raise EventTooLongError(f"an event is longer than {self._longest:,} bytes")
+        self._check_size()
         return found
+
+    def _check_size(self) -> None:
+        if self._size + len(self._rest) + self._waiting > self._longest:
+            raise EventTooLongError(f"an event is longer than {self._longest:,} bytes")
 
     def _line(self, line: bytes) -> ServerEvent | None:
         """One line; the event that it ends."""

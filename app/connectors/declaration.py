@@ -88,12 +88,25 @@ def read_members(kind: str, members: Iterable[Member], given: Mapping[str, Any])
     for name, member in table.items():
         value = given.get(name)
         if value is not None:
-            found[name] = member.read(value, name)
+            found[name] = _read(member, value)
         elif member.required:
             raise InputError(f"{kind} needs the member {name}: {member.help}", code="member")
         else:
             found[name] = member.default
     return found
+
+
+def _read(member: Member, value: Any) -> Any:
+    """The value of a member; the error of a secret one does not show what was given."""
+    try:
+        return member.read(value, member.name)
+    except InputError as error:
+        if not member.secret:
+            raise
+        message = error.message
+        for each in (value, *(value if isinstance(value, list) else ())):
+            message = message.replace(repr(each), HIDDEN)
+        raise InputError(message, code=error.code, hint=error.hint) from None
 
 
 def shown_members(members: Iterable[Member], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -271,6 +271,8 @@ class SparqlEndpoint:
                     using_graphs=_names(using),
                     using_named_graphs=_names(using_named),
                     hosts=settings.remote_hosts,
+                    remote_seconds=self.store.allowed_hosts.seconds,
+                    remote_bytes=self.store.allowed_hosts.max_bytes,
                     extension=None if functions_of(text) is None else FOR_UPDATES,
                 )
                 return self._workers.work_out(task, process, seconds)
@@ -296,6 +298,8 @@ class SparqlEndpoint:
             named_graphs=_names(scope.named_graphs),
             union=scope.union,
             hosts=settings.remote_hosts,
+            remote_seconds=self.store.allowed_hosts.seconds,
+            remote_bytes=self.store.allowed_hosts.max_bytes,
             prefixes=dict(self.prefixes.all()),
         )
         process = self.processes.begin("query", text, user)

@@ -26,6 +26,17 @@ ReadBody = Callable[[int, str], bytes]
 """Gives the body of a request; called with its limit in bytes and with what it is, for the error."""
 
 
+QUERY_PARAMETERS = frozenset(
+    {"query", "update", "default-graph-uri", "named-graph-uri", "union-default-graph", "timeout"}
+)
+UPDATE_PARAMETERS = frozenset({"query", "update", "using-graph-uri", "using-named-graph-uri", "timeout"})
+"""The parameters of both operations; the text of the other operation has an error of its own."""
+IGNORED_PARAMETERS = frozenset({"format", "output", "results"})
+"""What SPARQLWrapper always sends, and nothing here needs: the header Accept says the format."""
+IGNORED_VALUES = frozenset({("default-graph-uri", ""), ("timeout", "0")})
+"""What other clients send where nothing is asked for."""
+
+
 class SparqlCall(NamedTuple):
     """A protocol request: its parameters in order, and the text that a direct POST carries as its body."""
 
@@ -34,8 +45,23 @@ class SparqlCall(NamedTuple):
     direct_type: str = ""
 
     def values(self, name: str) -> list[str]:
-        """Every value of a parameter."""
-        return [value for key, value in self.fields if key == name]
+        """Every value of a parameter, ignored ones left out."""
+        return [value for key, value in self.fields if key == name and (key, value) not in IGNORED_VALUES]
+
+    def check_parameters(self, known: frozenset[str]) -> None:
+        """Refuse a parameter that is neither known nor ignored: it would be without effect.
+
+        Raises: HttpError 400.
+        """
+        given = {name for name, value in self.fields if (name, value) not in IGNORED_VALUES}
+        unknown = sorted(given - known - IGNORED_PARAMETERS)
+        if unknown:
+            raise HttpError(
+                400,
+                f"unknown parameter {unknown[0]}",
+                code="parameter",
+                hint=f"This operation takes {', '.join(sorted(known))}.",
+            )
 
     def one(self, name: str) -> str | None:
         """The parameter that may be given once.
@@ -126,6 +152,8 @@ def update_text(call: SparqlCall, settings: Settings) -> str:
 
 
 def _text(call: SparqlCall, parameter: str, what: str, limit: int) -> str:
+    if call.fields:
+        call.check_parameters(QUERY_PARAMETERS if parameter == "query" else UPDATE_PARAMETERS)
     given = call.one(parameter)
     if given is not None and call.direct is not None:
         raise HttpError(400, f"{what} is given twice, as the body and as a parameter", code="parameter")

@@ -13,6 +13,7 @@ from werkzeug.datastructures import MultiDict
 
 from quadrill.store.changes.commit import Commit
 from quadrill.store.documents.members import NAME
+from quadrill.store.network.unpacking import Unpacker
 
 from ..evaluation.answer import Client, client_of
 from ..http.bodies import too_large, utf8
@@ -20,7 +21,6 @@ from ..http.errors import HttpError
 from ..wiring import Services
 
 Json: TypeAlias = "dict[str, Any] | list[Any] | str | int | float | bool | None"
-_GZIP_OR_ZLIB = 47
 _CHUNK = 1 << 16
 
 
@@ -216,32 +216,7 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-class _Unpacker:
-    """Unpacks gzip, of one member or of several one behind the other (RFC 1952, 2.2), or deflate."""
-
-    def __init__(self) -> None:
-        self._member = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
-
-    @property
-    def complete(self) -> bool:
-        """True when the last member has ended."""
-        return self._member.eof
-
-    def unpack(self, chunk: bytes, most: int) -> bytes:
-        """What some bytes stand for, cut off at ``most`` bytes or a little behind it.
-
-        Raises: zlib.error for what is not packed so.
-        """
-        found = b""
-        while chunk and len(found) < most:
-            if self._member.eof:
-                self._member = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
-            found += self._member.decompress(chunk, most - len(found))
-            chunk = self._member.unused_data
-        return found
-
-
-def _unpacker(encoding: str) -> _Unpacker | None:
+def _unpacker(encoding: str) -> Unpacker | None:
     if encoding in ("", "identity"):
         return None
     if encoding not in ("gzip", "x-gzip", "deflate"):
@@ -252,4 +227,4 @@ def _unpacker(encoding: str) -> _Unpacker | None:
             hint="Send the body as it is, or packed with gzip.",
             headers={"Accept-Encoding": "gzip, deflate"},
         )
-    return _Unpacker()
+    return Unpacker()

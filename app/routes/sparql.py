@@ -27,6 +27,7 @@ def get_query() -> Response:
     if call.one("query") is None:
         if call.one("update") is not None:
             raise HttpError(405, "updates need POST", code="method-not-allowed", headers={"Allow": "POST"})
+        call.check_parameters(protocol.QUERY_PARAMETERS)
         return service_description()
     return _query(call)
 

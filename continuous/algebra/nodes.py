@@ -264,11 +264,16 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """SERVICE [SILENT] name { input }; only in static parts."""
+    """SERVICE [SILENT] name { input }; only in static parts.
+
+    ``block`` is the number of equal calls before it in the text: each has an answer of its own, and so blank
+    nodes of its own.
+    """
 
     name: NamedNode | Var
     input: Algebra
     silent: bool = False
+    block: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,9 +267,11 @@ class Printer:
                 lines = self.enclosed(f"GRAPH {terms.term(name)}", self.inside(inner))
                 self._by_row = outside
                 return lines
-            case n.Service(name, inner, silent):
+            case n.Service(name, inner, silent, block):
                 head = f"SERVICE {'SILENT ' if silent else ''}{terms.term(name)}"
-                return self.enclosed(head, self.inside(inner))
+                lines = self.enclosed(head, self.inside(inner))
+                # Texts of parts that differ in the block alone differ, too.
+                return [f"# answer {block + 1} of this call", *lines] if block else lines
             case n.Window(name, inner, stream):
                 return self.enclosed(self._window(name, stream), self.inside(inner))
             case n.Values():

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
-from ..algebra.nodes import Var
+from ..algebra.nodes import Service, Var
 from ..algebra.query import Dialect
 
 # Comments, strings and IRIs hold words that are none; they are blanked before the words are looked for. What
@@ -95,6 +95,7 @@ class Context:
     found_parameters: dict[str, None] = field(default_factory=dict)
     named_aliases: dict[str, None] = field(default_factory=dict)
     window_variables: dict[str, NamedNode] = field(default_factory=dict)
+    services: list[Service] = field(default_factory=list)
     patterns: int = 0
     _hidden: int = 0
     _labels: frozenset[str] = frozenset()

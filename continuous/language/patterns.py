@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from pyoxigraph import NamedNode
 
@@ -198,7 +199,9 @@ class PatternTranslator:
                 f"SERVICE inside {self._inside}", element.at, "Put it beside the block: it means the same."
             )
         with self._within("SERVICE"):
-            return a.Service(name, self.group(element.group), element.silent)
+            call = a.Service(name, self.group(element.group), element.silent)
+        self.context.services.append(call)
+        return replace(call, block=self.context.services.count(call) - 1)
 
     def _sequence(self, element: s.SequenceBlock) -> Algebra:
         self._refuse_inside("SEQ", element.at)

@@ -15,6 +15,7 @@ from quadrill.store.threads import Threads
 from ..clock import Clock
 from ..durable.turns import Turn, TurnQueue
 from ..errors import EngineStoppedError
+from .relabelled import is_relabelled
 from .settings import RemoteSettings
 from .source import Source
 from .value import SourceValue, decode, encode
@@ -145,7 +146,9 @@ class Fetcher:
         if data is not None:
             digest = self._contents.put(data)
             if digest != value.digest:
-                value = decode(source.spec, data, value.number + 1, now, digest)
+                found = decode(source.spec, data, value.number + 1, now, digest)
+                if not is_relabelled(value, found):
+                    value = found
         if value is not source.value or source.stale is not None:
             self._exchange(source, value, None, None)
 

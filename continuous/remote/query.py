@@ -24,7 +24,7 @@ class QuerySources:
         self.specs = tuple(specs)
         self._book = book
         self._base_iri = base_iri
-        self._by_text = {(each.kind, each.iri, each.text, each.silent): each for each in specs}
+        self._by_key = {each.key: each for each in specs}
         self._held: dict[str, SourceValue] = {each.key: absent(each) for each in specs}
         self.remote_graphs = frozenset(NamedNode(each.iri) for each in specs if each.kind == "graph")
 
@@ -54,8 +54,7 @@ class QuerySources:
 
     def of(self, call: Service) -> SourceSpec:
         """The source of a SERVICE call."""
-        spec = service_spec(call, self._base_iri)
-        return self._by_text[spec.kind, spec.iri, spec.text, spec.silent]
+        return self._by_key[service_spec(call, self._base_iri).key]
 
     def marks(self) -> list[dict[str, Any]]:
         """The refresh version of each content that results reflect, and whether it is stale, as JSON."""

@@ -30,6 +30,7 @@ class SourceSpec:
         text: the query that is sent to an endpoint.
         columns: its variables in order.
         silent: SERVICE SILENT: a call that never succeeded is one solution without bindings.
+        block: the number of equal calls before it in the text of a query.
     """
 
     kind: OneOf["service", "graph"]
@@ -37,11 +38,12 @@ class SourceSpec:
     text: str = ""
     columns: tuple[str, ...] = ()
     silent: bool = False
+    block: int = 0
 
     @property
     def key(self) -> str:
         """The key of a source: equal for all queries that read the same thing."""
-        parts = (self.kind, self.iri, self.text, str(self.silent))
+        parts = (self.kind, self.iri, self.text, str(self.silent), *([str(self.block)] if self.block else ()))
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
 
     def to_json(self) -> dict[str, Any]:
@@ -52,6 +54,7 @@ class SourceSpec:
             "text": self.text,
             "columns": list(self.columns),
             "silent": self.silent,
+            **({"block": self.block} if self.block else {}),
         }
 
     @classmethod
@@ -73,7 +76,7 @@ def service_spec(call: Service, base_iri: str | None = None) -> SourceSpec:
         )
     columns = tuple(sorted(name for name in in_scope(call.input) if not name.startswith("_:")))
     text = SparqlText(call.input, base_iri=base_iri).select(columns or None)
-    return SourceSpec("service", call.name.value, text, columns, call.silent)
+    return SourceSpec("service", call.name.value, text, columns, call.silent, call.block)
 
 
 def services_of(node: Algebra) -> Iterator[Service]:

@@ -30,7 +30,7 @@ function inputOf(member, value, kept) {
       return el("select", {}, [...(member.required ? [] : [""]), ...member.choices].map((choice) =>
         el("option", { value: choice, selected: choice === (value ?? "") }, choice || `${byDefault(member)} (default)`)));
     case "list":
-      return el("textarea", { rows: 2, spellcheck: "false", placeholder: member.choices.length > 0 ? `one a line: ${member.choices.join(", ")}` : "one a line" },
+      return el("textarea", { rows: 2, spellcheck: "false", placeholder: member.choices.length > 0 ? `one a line: ${member.choices.join(", ")}` : "one a line", ...(kept && secret) },
         [value ?? []].flat().join("\n"));
     case "object":
       return el("textarea", { rows: 2, spellcheck: "false", placeholder: "name: value, one a line", ...(kept && secret) },

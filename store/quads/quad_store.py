@@ -94,7 +94,7 @@ class QuadStore(StoreWrites):
         clock_ms: Callable[[], int] | None = None,
         limits: TextLimits | None = None,
         retention: Retention | None = None,
-        allowed_hosts: Iterable[str] = (),
+        allowed_hosts: Iterable[str] | AllowedHosts = (),
         fetcher: Fetcher | None = None,
         reached: Callable[[str], None] = no_crash_point,
         upkeep: Upkeep | None = None,
@@ -108,7 +108,7 @@ class QuadStore(StoreWrites):
             clock_ms: the wall clock, for the time of commits and the age of history.
             limits: on the size and nesting of texts.
             retention: how much history of changes is kept.
-            allowed_hosts: hosts that SERVICE and LOAD may reach; none by default.
+            allowed_hosts: hosts that SERVICE and LOAD may reach, maybe with their limits; none by default.
             fetcher: fetches documents for LOAD; by default over HTTP from the allowed hosts.
             reached: told the name of each step of a commit; for tests of crashes.
             upkeep: when it tidies up behind a commit.
@@ -118,7 +118,7 @@ class QuadStore(StoreWrites):
             StoreUnwritableError: the folder cannot be made or written.
             StoreFormatError: the folder is damaged, not ours or of a newer version.
         """
-        hosts = AllowedHosts(allowed_hosts)
+        hosts = allowed_hosts if isinstance(allowed_hosts, AllowedHosts) else AllowedHosts(allowed_hosts)
         retention = retention or Retention()
         options: dict[str, Any] = {
             "clock_ms": clock_ms or system_clock_ms,

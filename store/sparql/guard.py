@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..errors import LimitError, NetworkRefusedError, QueryTextError, UnsupportedError
 from ..hosts import AllowedHosts
@@ -66,6 +67,19 @@ class TextLimits:
         return max(1_000_000, 16 * self.quads)
 
 
+class ServiceCall(NamedTuple):
+    """A SERVICE call of a text: the token of its endpoint, from ``start`` to ``end``.
+
+    ``nested``: it stands within the group of another one, whose endpoint evaluates it.
+    """
+
+    token: str
+    start: int
+    end: int
+    silent: bool
+    nested: bool
+
+
 @dataclass(frozen=True, slots=True)
 class TextFacts:
     """The findings of the guard about a text.
@@ -73,10 +87,12 @@ class TextFacts:
     Attributes:
         height: nesting; 0 when the text is too short to matter.
         services: the IRI tokens that SERVICE names.
+        calls: the same calls with their places.
     """
 
     height: int
     services: tuple[str, ...]
+    calls: tuple[ServiceCall, ...] = field(default=(), compare=False)
 
 
 _SHORT = TextFacts(0, ())
@@ -167,11 +183,12 @@ class Inspection:
             if sum(map(text.count, _STRUCTURE)) > limit:
                 raise too_high(text, limit, 0)
             measured = max(measured, min(len(text), limit))
-        return TextFacts(measured, tuple(self._calls.services) if self._calls is not None else ())
+        calls = () if self._calls is None else tuple(self._calls.services)
+        return TextFacts(measured, tuple(each.token for each in calls), calls)
 
 
 def check_services(facts: TextFacts, hosts: AllowedHosts, resolve: Callable[[str], str]) -> None:
-    """Refuse a text whose SERVICE calls reach other hosts than those allowed.
+    """Refuse a text whose SERVICE calls, SILENT ones excepted, reach other hosts than those allowed.
 
     Args:
         facts: what `inspect_text` found.
@@ -181,7 +198,10 @@ def check_services(facts: TextFacts, hosts: AllowedHosts, resolve: Callable[[str
     Raises:
         NetworkRefusedError: a host is not allowed.
     """
-    for token in facts.services:
+    for each in facts.calls:
+        if each.silent and not each.nested:
+            continue  # its host is checked when it is called: SILENT hides a refusal, too
+        token = each.token
         if not hosts:
             raise NetworkRefusedError(
                 f"SERVICE {token} is refused: no host is allowed",
@@ -255,14 +275,16 @@ class _CallFinder:
     """Collects the calls of a text, token by token.
 
     Attributes:
-        services: the IRI tokens that SERVICE names.
+        services: the SERVICE calls.
     """
 
     def __init__(self, text: str) -> None:
-        self.services: list[str] = []
+        self.services: list[ServiceCall] = []
         self._text = text
         self._seen: set[int] = set()
-        self._after_service = False
+        self._after_service = self._silent = False
+        # The depth outside of the group of an outer call, whose brace may be still to come.
+        self._outside: int | None = None
         self._suspect: Token | None = None
         self._last: Token | None = None
         self._depth = 0
@@ -278,15 +300,20 @@ class _CallFinder:
         if self._after_service and word != "SILENT":
             self._after_service = False
             if token.kind in (Kind.IRI, Kind.PNAME):
-                self.services.append(token.text)
+                nested = self._outside is not None
+                self.services.append(ServiceCall(token.text, token.start, token.end, self._silent, nested))
+                if not nested:
+                    self._outside = self._depth
             elif token.kind is Kind.VAR:
                 raise UnsupportedError(
                     "SERVICE with a variable",
                     "SERVICE with a variable is refused: its host could not be checked",
                     hint="name the endpoint by its IRI",
                 )
+        elif self._after_service:
+            self._silent = True
         elif word == "SERVICE":
-            self._after_service = True
+            self._after_service, self._silent = True, False
             self._seen.add(token.start)
         elif word == "LOAD":
             self._seen.add(token.start)
@@ -297,6 +324,8 @@ class _CallFinder:
         self._suspect = token if self._may_be_service(token) else None
         if token.kind is Kind.PUNCT:
             self._depth += (token.text == "{") - (token.text == "}")
+            if token.text == "}" and self._depth == self._outside:
+                self._outside = None
         self._last = token
 
     def require_nothing_hidden(self) -> None:

@@ -31,11 +31,12 @@ from pyoxigraph import (
 
 from ..documents.own_lines import own_quads
 from ..documents.serialising import serialising
-from ..errors import DAMAGED, QueryTextError, StoreError, StoreFormatError, UnsupportedError
+from ..errors import DAMAGED, QuadrillError, QueryTextError, StoreError, StoreFormatError, UnsupportedError
 from ..hosts import AllowedHosts
 from ..terms import Solution, Term
 from ..threads import with_big_stack
 from .guard import TextFacts, TextLimits, check_services, inspect_text
+from .services import ServiceCalls
 from .text_errors import text_error
 from .update_text import query_prologue
 
@@ -92,7 +93,11 @@ class QueryResult:
         raw: QuerySolutions | QueryBoolean | QueryTriples | _Drained,
         version: int,
         check: Callable[[], None] | None = None,
+        calls: ServiceCalls | None = None,
     ) -> None:
+        if calls is not None:
+            check = _both(calls.require_success, check)
+        self._calls = calls
         self._check = check
         self._raw: QuerySolutions | QueryBoolean | QueryTriples | _Drained | None = raw
         self._thread = threading.get_ident()
@@ -129,7 +134,7 @@ class QueryResult:
                 yield tuple(solution)
             self._check()
         except (RuntimeError, OSError) as error:
-            raise evaluation_error(error) from error
+            raise self._failure(error) from error
 
     def triples(self) -> Iterator[Triple]:
         """The triples of a CONSTRUCT or DESCRIBE."""
@@ -139,7 +144,7 @@ class QueryResult:
         try:
             yield from raw
         except (RuntimeError, OSError) as error:
-            raise evaluation_error(error) from error
+            raise self._failure(error) from error
         if self._check is not None:
             self._check()
 
@@ -179,9 +184,14 @@ class QueryResult:
             if self._check is not None:
                 self._check()
         except RuntimeError as error:
-            raise evaluation_error(error) from error
+            raise self._failure(error) from error
         finally:
             self.close()
+
+    def _failure(self, error: Exception) -> QuadrillError:
+        """An evaluation error as ours: that of a SERVICE call where one has failed."""
+        failed = None if self._calls is None else self._calls.take_failure()
+        return failed or evaluation_error(error)
 
     def close(self) -> None:
         """Let go of the snapshot; in the creating thread."""
@@ -233,27 +243,39 @@ class Querier:
             QueryFailedError: evaluation failed at once.
         """
         facts = request.judged or inspect_text(request.text, self._limits)
+        calls: ServiceCalls | None = None
         if facts.services:
+            if request.judged is not None:
+                facts = inspect_text(request.text, self._limits)  # for the places of the calls
             prologue = query_prologue(request.text)
-            check_services(facts, self._hosts, lambda token: self._iri(token, prologue, request))
+
+            def resolve(token: str) -> str:
+                return self._iri(token, prologue, request)
+
+            check_services(facts, self._hosts, resolve)
+            calls = ServiceCalls(request.text, facts.calls, resolve, self._hosts)
         if facts.height <= self._limits.inline_height:
-            return QueryResult(self._start(request), version, request.check)
-        kind, data = with_big_stack(lambda: self._drained(request))
+            return QueryResult(self._start(request, calls), version, request.check, calls)
+        kind, data = with_big_stack(lambda: self._drained(request, calls))
         if kind == "graph":
             return QueryResult([quad.triple for quad in own_quads(data)], version)
         return QueryResult(parse_query_results(data, QueryResultsFormat.JSON), version)
 
-    def _drained(self, request: QueryRequest) -> tuple[str, bytes]:
+    def _drained(self, request: QueryRequest, calls: ServiceCalls | None) -> tuple[str, bytes]:
         """The whole result as bytes, for another thread to read."""
-        result = QueryResult(self._start(request), 0, request.check)
+        result = QueryResult(self._start(request, calls), 0, request.check, calls)
         kind = result.kind
         buffer = io.BytesIO()
         result.serialize_to(buffer, RdfFormat.N_TRIPLES if kind == "graph" else QueryResultsFormat.JSON)
         return kind, buffer.getvalue()
 
-    def _start(self, request: QueryRequest) -> QuerySolutions | QueryBoolean | QueryTriples:
+    def _start(
+        self, request: QueryRequest, calls: ServiceCalls | None
+    ) -> QuerySolutions | QueryBoolean | QueryTriples:
         options = _NO_OPTIONS if request[2:] == _PLAIN else _options(request)
         try:
+            if calls is not None:
+                return self._start_with_calls(request, calls, options)
             return self._store.query(request.text, base_iri=request.base_iri, **options)
         except SyntaxError as error:
             raise text_error(
@@ -265,7 +287,20 @@ class Querier:
         except ValueError as error:
             raise QueryTextError(f"the query was refused: {error}") from error
         except (RuntimeError, OSError) as error:
+            if calls is not None:
+                calls.require_success()
             raise evaluation_error(error) from error
+
+    def _start_with_calls(
+        self, request: QueryRequest, calls: ServiceCalls, options: dict[str, Any]
+    ) -> QuerySolutions | QueryBoolean | QueryTriples:
+        """Start a query whose SERVICE calls go to the relay; raises as ``Store.query``."""
+        try:
+            return self._store.query(calls.text, base_iri=request.base_iri, **options)
+        except SyntaxError:
+            # The text as it came tells the right places; it is refused before anything is evaluated.
+            Store().query(request.text, base_iri=request.base_iri, **options)
+            raise
 
     def _iri(self, token: str, prologue: str, request: QueryRequest) -> str:
         found = Store().query(
@@ -277,6 +312,17 @@ class Querier:
         term = next(iter(found))[0]
         assert isinstance(term, NamedNode)
         return term.value
+
+
+def _both(first: Callable[[], None], second: Callable[[], None] | None) -> Callable[[], None]:
+    """Both checks, one after the other."""
+
+    def check() -> None:
+        first()
+        if second is not None:
+            second()
+
+    return check
 
 
 _NO_OPTIONS: dict[str, Any] = {}

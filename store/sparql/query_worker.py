@@ -42,10 +42,10 @@ from ..errors import (
     UnsupportedError,
     UpdateError,
 )
-from ..hosts import AllowedHosts
+from ..remote import FetchError, FetchTimeoutError
 from .guard import TextLimits
 from .query import Querier, QueryFailedError, QueryRequest
-from .update_worker import work_out
+from .update_worker import hosts_of, work_out
 
 HEADER = struct.Struct(">cI")
 BLOCK_BYTES = 1 << 16
@@ -93,6 +93,7 @@ class WorkerRequest:
         extension: ``module:function`` that gives, for a text and its base IRI, the text that the store takes
             and the functions and aggregates that it calls; None for a text that is evaluated as it stands.
         height, hosts: the limit on nesting and the hosts that SERVICE may reach.
+        remote_seconds, remote_bytes: the limits of one SERVICE call.
     """
 
     copy: str
@@ -106,6 +107,8 @@ class WorkerRequest:
     union: bool = False
     height: int = 10_000
     hosts: tuple[str, ...] = ()
+    remote_seconds: float = 30.0
+    remote_bytes: int = 64 << 20
     prefixes: dict[str, str] | None = None
     extension: str | None = None
 
@@ -158,7 +161,7 @@ def _answer(connection: socket.socket, copies: _Copies, message: dict[str, Any])
             _work_out(connection, message)
             return
         store = copies.open(message["copy"])
-        querier = Querier(store, TextLimits(height=message["height"]), AllowedHosts(message["hosts"]))
+        querier = Querier(store, TextLimits(height=message["height"]), hosts_of(message))
         _evaluate(connection, querier, message)
     except (ConnectionError, BrokenPipeError):
         raise
@@ -276,6 +279,10 @@ def error_from(described: dict[str, Any]) -> QuadrillError:
             return QueryFailedError(message, hint=hint)
         case "NotExpressibleError":
             return NotExpressibleError(message)
+        case "FetchTimeoutError":
+            return FetchTimeoutError(message, hint=hint)
+        case "FetchError" | "FetchRefusedError":
+            return FetchError(message, hint=hint)
         case "UpdateError":
             return UpdateError(message, hint=hint)
     return StoreError(message, hint=hint)

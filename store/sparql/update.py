@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, QuerySolutions, Store
 
@@ -23,7 +24,9 @@ from ..documents.parsing import is_untagged
 from ..errors import QuadrillError, QueryTextError, UnsupportedError, UpdateError
 from ..remote import Fetcher, fetch_rdf
 from ..terms import Solution, Term
+from .guard import inspect_text
 from .query import evaluation_error
+from .services import ServiceCalls
 from .update_plan import ABSENT, HeldBackError, UpdateEngine, UpdatePlan
 from .update_text import (
     AllTarget,
@@ -64,10 +67,13 @@ def derive_update(plan: UpdatePlan, store: Store, pending: PendingChanges, fetch
     for operation in plan.operations:
         plan.request.check()
         try:
-            _Derivation(engine, operation, pending, fetcher).run()
+            derivation = _Derivation(engine, plan, operation, pending, fetcher)
+            derivation.run()
         except SyntaxError as error:
             raise engine.syntax_error(operation, error) from error
         except (RuntimeError, OSError, ValueError) as error:
+            if derivation.calls is not None:
+                derivation.calls.require_success()
             failure = evaluation_error(error)
             if isinstance(failure, UnsupportedError):
                 raise failure from error
@@ -76,12 +82,23 @@ def derive_update(plan: UpdatePlan, store: Store, pending: PendingChanges, fetch
 
 
 class _Derivation:
-    """One operation, folded into the pending changes."""
+    """One operation, folded into the pending changes.
+
+    Attributes:
+        calls: the SERVICE calls of its WHERE part, None before it is evaluated and without any.
+    """
 
     def __init__(
-        self, engine: UpdateEngine, operation: UpdateOperation, pending: PendingChanges, fetcher: Fetcher
+        self,
+        engine: UpdateEngine,
+        plan: UpdatePlan,
+        operation: UpdateOperation,
+        pending: PendingChanges,
+        fetcher: Fetcher,
     ) -> None:
+        self.calls: ServiceCalls | None = None
         self._engine = engine
+        self._plan = plan
         self._prologue = operation.prologue
         self._action = operation.action
         self._pending = pending
@@ -149,6 +166,8 @@ class _Derivation:
     def _modify(self, action: Modify) -> None:
         variables = action.variables
         rows = self._solutions(action, variables)
+        if self.calls is not None:
+            self.calls.require_success()
         if not rows:
             return
         with_graph = self._iri(action.with_graph) if action.with_graph else None
@@ -227,7 +246,7 @@ class _Derivation:
         elif action.with_graph and not dataset:
             options["default_graph"] = [self._iri(action.with_graph)]
         found = self._engine.store.query(
-            f"{self._prologue} SELECT {projection}{dataset} WHERE {action.where.text}",
+            f"{self._prologue} SELECT {projection}{dataset} WHERE {self._where(action)}",
             custom_functions=request.custom_functions,
             **options,
         )
@@ -241,6 +260,16 @@ class _Derivation:
                 if room is not None:
                     room.take(len(rows))
         return rows
+
+    def _where(self, action: Modify) -> str:
+        """The WHERE part, with its SERVICE calls fetched by `ServiceCalls`."""
+        text, plan = action.where.text, self._plan
+        calls = inspect_text(text, plan.limits).calls if "service" in text.lower() else ()
+        if not calls:
+            return text
+        resolve = partial(self._engine.iri_text, self._prologue)
+        self.calls = ServiceCalls(text, calls, resolve, plan.hosts)
+        return self.calls.text
 
     def _recorded_solutions(self, action: Modify, variables: tuple[str, ...]) -> list[Solution]:
         """The solutions over the store with the pending changes made, by an update that is rolled back.
@@ -276,7 +305,7 @@ class _Derivation:
         head = f"WITH {action.with_graph} " if action.with_graph else ""
         steps.append(
             f"{head}INSERT {{ {_RECORD} {_RECORD} ?{mark} }} {self._using(action)} "
-            f"WHERE {{ {action.where.text} BIND({_RECORD}(1{arguments}) AS ?{mark}) }}"
+            f"WHERE {{ {self._where(action)} BIND({_RECORD}(1{arguments}) AS ?{mark}) }}"
         )
         steps.append(f"DROP GRAPH <{ABSENT}>")
         try:

@@ -11,7 +11,7 @@ from pyoxigraph import NamedNode, QuerySolutions, Store
 
 from ..changes.apply import Functions
 from ..errors import LimitError, QueryTextError
-from ..hosts import AllowedHosts
+from ..hosts import NO_HOSTS, AllowedHosts
 from ..terms import Solution
 from .guard import Inspection, TextLimits, check_length, check_services, inspect_text
 from .scopes import check_scopes
@@ -82,6 +82,7 @@ class UpdatePlan(NamedTuple):
     operations: tuple[UpdateOperation, ...]
     height: int
     limits: TextLimits = TextLimits()
+    hosts: AllowedHosts = NO_HOSTS
 
 
 def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts) -> UpdatePlan:
@@ -98,7 +99,7 @@ def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts)
     inspection = Inspection(request.text, limits, check)
     operations = tuple(split_update(request.text, inspection.passing(tokens(request.text)), limits.quads))
     facts = inspection.facts()
-    plan = UpdatePlan(request, operations, facts.height, limits)
+    plan = UpdatePlan(request, operations, facts.height, limits, hosts)
     _check_blank_labels(request.text, operations)
     _check_dataset_parameters(request, operations)
     scratch = UpdateEngine(request, Store())

@@ -161,7 +161,8 @@ class _Shape(NamedTuple):
         pieces: dict[str, Any] = {name: cut.of(text, lengths, constants) for name, cut in self.cuts}
         end = self.end.offset + lengths[self.end.constants]
         operation = UpdateOperation(self.action._replace(**pieces), kept.prologue, kept.start, end)
-        return UpdatePlan(request, (operation,), self.planned.height, self.planned.limits)
+        planned = self.planned
+        return UpdatePlan(request, (operation,), planned.height, planned.limits, planned.hosts)
 
 
 class _Filling:

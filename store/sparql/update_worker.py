@@ -44,6 +44,8 @@ class UpdateTask:
     using_graphs: tuple[str, ...] | None = None
     using_named_graphs: tuple[str, ...] | None = None
     hosts: tuple[str, ...] = ()
+    remote_seconds: float = 30.0
+    remote_bytes: int = 64 << 20
     extension: str | None = None
     update: bool = True
 
@@ -63,7 +65,7 @@ def work_out(
         functions: what the text may call.
     """
     limits = TextLimits(height=message["height"], quads=message["quads"])
-    hosts = AllowedHosts(message["hosts"])
+    hosts = hosts_of(message)
     using, using_named = (_nodes(message[name]) for name in ("using_graphs", "using_named_graphs"))
     request = UpdateRequest(message["text"], message["base_iri"], None, using, using_named, functions)
     plan = plan_update(request, limits, hosts)
@@ -90,6 +92,12 @@ def work_out(
         lines = serialize(some, format=RdfFormat.N_QUADS)
         assert lines is not None
         yield lines
+
+
+def hosts_of(message: dict[str, Any]) -> AllowedHosts:
+    """The hosts that a task may reach, with the limits of one exchange."""
+    seconds, most = message["remote_seconds"], message["remote_bytes"]
+    return AllowedHosts(message["hosts"], seconds=seconds, max_bytes=most)
 
 
 def change_of(data: bytes) -> NetChange:

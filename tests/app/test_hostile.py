@@ -133,9 +133,13 @@ def test_utf_16_is_refused_everywhere(server: LiveServer, path: str, media_type:
     ],
 )
 def test_a_query_is_no_way_into_the_network(server: LiveServer, text: str) -> None:
-    problem = server.query(text.replace("PORT", server.url.split(":")[-1].strip("/")))
-    problem_of(problem, problem.status_code)
-    assert problem.status_code in (403, 501)
+    answer = server.query(text.replace("PORT", server.url.split(":")[-1].strip("/")))
+    if "SILENT" in text:
+        # Nothing is reached; a failed call that is SILENT has one empty solution.
+        assert answer.json()["results"]["bindings"] == [{}]
+        return
+    problem_of(answer, answer.status_code)
+    assert answer.status_code in (403, 501)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,12 @@ class PollSource(Source):
     def run(self) -> None:
         """Ask again and again."""
         given, context = self.given, self.context
-        client = RemoteClient(context.hosts, timeout_s=given["timeout"] / 1000, max_bytes=given["max_bytes"])
+        client = RemoteClient(
+            context.hosts,
+            timeout_s=given["timeout"] / 1000,
+            max_bytes=given["max_bytes"],
+            ended=context.stopping.is_set,
+        )
         headers = {"Accept": _ACCEPT, **headers_of(given)}
         while True:
             known = json.loads(context.position or "{}")

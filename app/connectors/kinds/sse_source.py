@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,10 @@ import httpx
 
 from quadrill.client.event_stream import EventTooLongError, ServerEvent, events_of
 from quadrill.store.hosts import AllowedHosts
+from quadrill.store.network.exchange import EndedError, Exchanges, UnpackError, blocks
 
 from ..declaration import Member, list_of, text
-from ..errors import ConnectorError, ConnectorFailedError
+from ..errors import ConnectorError, ConnectorFailedError, StoppedError
 from ..rows import records_of
 from ..source import JSON, Message, Source
 from ..web import FINAL, HEADERS, TIMEOUT, TOKEN, headers_of, require_url, url_member
@@ -46,7 +45,6 @@ class SseSource(Source):
         """Raises InputError, NetworkRefusedError."""
         require_url(given["url"], hosts)
 
-    _answer: httpx.Response | None = None
     _before: str | None = None
     """The id of the event before the one that is read."""
 
@@ -58,43 +56,32 @@ class SseSource(Source):
         if position is not None:
             headers["Last-Event-ID"] = position
         self._before = position
-        timeout = httpx.Timeout(given["timeout"] / 1000)
+        url, seconds = given["url"], given["timeout"] / 1000
         try:
             with (
-                httpx.Client(timeout=timeout, trust_env=False) as client,
-                client.stream("GET", given["url"], headers=headers) as answer,
+                Exchanges(context.stopping.is_set) as exchanges,
+                exchanges.exchange("GET", url, seconds, headers=headers) as answer,
             ):
                 if answer.status_code == 204:
-                    raise ConnectorError(f"<{given['url']}> has ended")
+                    raise ConnectorError(f"<{url}> has ended")
                 if answer.status_code != 200 or "text/event-stream" not in answer.headers.get(
                     "content-type", ""
                 ):
                     refused = ConnectorFailedError if answer.status_code in FINAL else ConnectorError
-                    raise refused(
-                        f"<{given['url']}> answered with status {answer.status_code}, no event stream"
-                    )
+                    raise refused(f"<{url}> answered with status {answer.status_code}, no event stream")
                 context.connected()
-                self._answer = answer
+                exchanges.allow_silence(seconds)
                 for events in events_of(self._chunks(answer)):
                     self._take(events)
-        except (httpx.HTTPError, EventTooLongError) as error:
+        except EndedError:
+            raise StoppedError from None
+        except (httpx.HTTPError, EventTooLongError, UnpackError) as error:
             told = str(error) or type(error).__name__
-            raise ConnectorError(f"<{given['url']}> could not be followed: {told}") from error
-        finally:
-            self._answer = None
-        raise ConnectorError(f"<{given['url']}> has ended the connection")
-
-    def interrupt(self) -> None:
-        """Close the connection that is read."""
-        answer = self._answer
-        stream = None if answer is None else answer.extensions.get("network_stream")
-        sock = None if stream is None else stream.get_extra_info("socket")
-        if sock is not None:
-            with suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
+            raise ConnectorError(f"<{url}> could not be followed: {told}") from error
+        raise ConnectorError(f"<{url}> has ended the connection")
 
     def _chunks(self, answer: httpx.Response) -> Iterator[bytes]:
-        for chunk in answer.iter_bytes():
+        for chunk in blocks(answer, 0):
             yield chunk
             self.context.sleep(0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from time import time
@@ -13,16 +14,19 @@ import httpx
 
 from quadrill.store.feeds.subscription import FeedEvent
 from quadrill.store.hosts import AllowedHosts
+from quadrill.store.network.exchange import EndedError, Exchanges, drain
 
 from ..declaration import Member, flag, number, one_of, shown_message, text
 from ..envelopes import CLOUD_EVENT, CLOUD_EVENTS, body_of, cloud_event, key_of
-from ..errors import ConnectorError, ConnectorFailedError
+from ..errors import ConnectorError, ConnectorFailedError, StoppedError
 from ..sink import Sink
 from ..web import HEADERS, SIGNATURE, TIMEOUT, TOKEN, headers_of, require_url, signature_of, url_member
 
 _AGAIN = (408, 425, 429)
 _FINAL = (401, 403, 410)
 _LONGEST_WAIT_S = 300.0
+_MOST_ANSWER_BYTES = 64 << 10
+"""Bytes of an answer's body that are read, as they come; the connection is closed behind them."""
 
 
 class WebhookSink(Sink):
@@ -40,7 +44,7 @@ class WebhookSink(Sink):
     )
     guarantee = "each event arrives at least once, in order, with its id in Idempotency-Key"
 
-    _client: httpx.Client | None = None
+    _exchanges: Exchanges | None = None
     _tried = (0, "")
 
     @classmethod
@@ -51,12 +55,12 @@ class WebhookSink(Sink):
     def open(self) -> None:
         """Connections are made when there is something to send."""
         require_url(self.given["url"], self.context.hosts)
-        self._client = httpx.Client(timeout=self.given["timeout"] / 1000, trust_env=False)
+        self._exchanges = Exchanges(self.context.stopping.is_set)
 
     def close(self) -> None:
         """Close the connection."""
-        if self._client is not None:
-            self._client.close()
+        if self._exchanges is not None:
+            self._exchanges.close()
 
     def deliver(self, events: Sequence[FeedEvent]) -> None:
         """Post them, one after the other or together."""
@@ -76,12 +80,19 @@ class WebhookSink(Sink):
             ConnectorFailedError: it takes nothing from us.
         """
         body, headers = self._request(events)
-        assert self._client is not None
-        url, answer = self.given["url"], None
+        assert self._exchanges is not None
+        url, answer, seconds = self.given["url"], None, self.given["timeout"] / 1000
         try:
-            answer = self._client.post(url, content=body, headers=headers)
+            with self._exchanges.exchange("POST", url, seconds, headers=headers, content=body) as answer:
+                # The head says it all; a short body is read so that the connection can be used again.
+                with suppress(httpx.HTTPError, EndedError):
+                    drain(answer, _MOST_ANSWER_BYTES)
+        except EndedError:
+            raise StoppedError from None
+        except httpx.TimeoutException:
+            told, answer = f"<{url}> has not answered within {seconds:g} seconds", None
         except httpx.HTTPError as error:
-            told = f"<{url}> cannot be reached: {error or type(error).__name__}"
+            told, answer = f"<{url}> cannot be reached: {error or type(error).__name__}", None
         else:
             if answer.is_success:
                 self._tried = (0, "")

@@ -22,6 +22,10 @@ PORTS = {"ws": 80, "wss": 443}
 _LOOK_S = 0.5
 """Between two looks whether the source has to stop."""
 _POLICY = 1008
+_BATCH_BYTES = 4 << 20
+"""Bytes of messages that enter together, except for the last one, which may be as long as ``max_bytes``."""
+_MOST_RECEIVED = 4
+"""Frames that the library receives ahead; then the socket is not read, and TCP makes the other side wait."""
 
 
 class WebSocketSource(Source):
@@ -29,7 +33,13 @@ class WebSocketSource(Source):
 
     members = (
         url_member("the address, ws:// or wss://"),
-        Member("send", list_of(text), "messages that are sent first, for instance to subscribe", default=[]),
+        Member(
+            "send",
+            list_of(text),
+            "messages that are sent first, for instance to subscribe; they often hold keys",
+            default=[],
+            secret=True,
+        ),
         Member("subprotocol", text, "the subprotocol that is asked for"),
         Member("max_bytes", number(1, 1 << 30), "the longest message", default=16 << 20),
         HEADERS,
@@ -65,6 +75,7 @@ class WebSocketSource(Source):
                 subprotocols=None if subprotocol is None else [subprotocol],
                 open_timeout=timeout,
                 max_size=given["max_bytes"],
+                max_queue=_MOST_RECEIVED,
                 proxy=None,
             ) as connection:
                 for message in given["send"]:
@@ -84,9 +95,10 @@ class WebSocketSource(Source):
             raise ConnectorError(f"<{url}> cannot be reached: {error or type(error).__name__}") from error
 
     def _waiting(self, connection: ClientConnection) -> list[bytes]:
-        """The next message and those behind it that are there already."""
+        """The next message and those that have been received after it, up to `_BATCH_BYTES`."""
         found: list[bytes] = []
-        while len(found) < self.given["batch"]:
+        size = 0
+        while len(found) < self.given["batch"] and size < _BATCH_BYTES:
             try:
                 message = connection.recv(timeout=0 if found else _LOOK_S)
             except TimeoutError:
@@ -99,6 +111,7 @@ class WebSocketSource(Source):
                     break
                 raise
             found.append(message.encode() if isinstance(message, str) else message)
+            size += len(found[-1])
         return found
 
     def _bring(self, messages: Sequence[bytes]) -> None:

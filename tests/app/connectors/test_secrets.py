@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 
 import pytest
 
 from quadrill.app.commands.serve import quiet_libraries
-from tests.app.conftest import Start, problem_of
+from tests.app.conftest import LiveServer, Start, problem_of
 from tests.app.connectors.test_sources import reply, web
 from tests.app.test_feed_streams import until
 
@@ -28,6 +29,8 @@ MEMBERS = [
     ("sources", {"kind": "poll", "url": f"http://{AWAY}/", "token": SECRET, "headers": {"X-Key": SECRET}}),
     ("sources", {"kind": "sse", "url": f"http://{AWAY}/", "token": SECRET}),
     ("sources", {"kind": "websocket", "url": f"ws://{AWAY}/", "token": SECRET}),
+    ("sources", {"kind": "websocket", "url": f"ws://{AWAY}/", "send": SECRET}),
+    ("sources", {"kind": "websocket", "url": f"ws://{AWAY}/", "send": ["{}", json.dumps({"key": SECRET})]}),
     ("sinks", {"kind": "webhook", "url": f"http://{AWAY}/", "secret": SECRET, "token": SECRET}),
     ("sources", {"kind": "mqtt", "url": f"mqtt://{AWAY}", "topic": "a", "username": "u", "password": SECRET}),
     ("sinks", {"kind": "mqtt", "url": f"mqtt://{AWAY}", "topic": "a", "username": "u", "password": SECRET}),
@@ -68,6 +71,24 @@ def test_secrets_are_told_to_nobody(start_server: Start, caplog: pytest.LogCaptu
     paths = ("/sources", "/sinks", "/metrics", "/processes", "/streams")
     told += [server.client.get(path).text for path in paths]
     assert [each for each in (*told, *caplog.messages) if SECRET in each] == []
+
+
+@pytest.mark.parametrize("send", [{"key": SECRET}, [{"key": SECRET}], [SECRET, 1], 7, [f"{SECRET}\0"]])
+def test_the_error_of_a_wrong_message_to_send_does_not_show_it(server: LiveServer, send: object) -> None:
+    members = {"kind": "websocket", "url": f"ws://{AWAY}/", "stream": "http://e/s", "send": send}
+    problem = problem_of(server.client.put("/sources/it", json=members), 400)
+    assert SECRET not in json.dumps(problem)
+
+
+def test_messages_to_send_are_shown_as_a_secret_and_kept(start_server: Start) -> None:
+    server = start_server(remote_hosts=("127.0.0.1",))
+    members = {"kind": "websocket", "url": f"ws://{AWAY}/", "stream": "http://e/s", "send": ["{}", SECRET]}
+    answer = server.client.put("/sources/it", json=members)
+    assert answer.status_code == 201 and answer.json()["send"] == "***"
+    again = server.client.put("/sources/it", json={**members, "send": "***", "timeout": "9s"})
+    assert again.status_code == 200 and again.json()["send"] == "***"
+    (record,) = server.services.registry.list_connectors()
+    assert record.members["send"] == ["{}", SECRET]
 
 
 def test_a_key_in_the_query_part_of_an_address_is_not_logged(

@@ -1,0 +1,1 @@
+"""Outbound HTTP exchanges, bounded in time and bytes."""

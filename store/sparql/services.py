@@ -1,0 +1,194 @@
+"""SERVICE calls of one text, fetched by the store's own client in place of Oxigraph's.
+
+    SERVICE <http://far/sparql> { … }   ->   SERVICE <http://127.0.0.1:PORT/KEY/0> { … }
+
+A relay on the loopback interface takes what Oxigraph sends for a call. It asks the endpoint with the limits
+and the rules of redirects that LOAD has. It gives the blank nodes of each answer labels of their own, since
+they are local to one document (SPARQL 1.1 Query Results JSON Format 3.2.2). It keeps the error that Oxigraph
+would reduce to a text. The key is a secret of one evaluation; the relay forgets it with the evaluation.
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache
+from weakref import WeakValueDictionary
+
+from pyoxigraph import BlankNode, Triple
+
+from ..errors import QuadrillError
+from ..hosts import AllowedHosts
+from ..remote import Fetched, FetchError, RemoteClient, solutions_of
+from ..results import term_json
+from ..terms import Term
+from .guard import ServiceCall
+
+_MOST_QUERY_BYTES = 64 << 20
+_JSON = "application/sparql-results+json"
+
+
+class ServiceCalls:
+    """The SERVICE calls of one evaluation.
+
+    Attributes:
+        text: the text whose calls go to the relay.
+    """
+
+    def __init__(
+        self, text: str, calls: Sequence[ServiceCall], resolve: Callable[[str], str], hosts: AllowedHosts
+    ) -> None:
+        """Replace the endpoints of a text.
+
+        Args:
+            text: the text that ``calls`` were found in.
+            calls: its SERVICE calls; those within another one are left to its endpoint.
+            resolve: gives the absolute IRI of a token.
+            hosts: those that may be reached.
+        """
+        self._failure: QuadrillError | None = None
+        self._client = RemoteClient(hosts, max_bytes=hosts.max_bytes)
+        self._calls = [(resolve(each.token), each.silent) for each in calls if not each.nested]
+        self._answers: dict[tuple[int, str], bytes | None] = {}
+        self._lock = threading.Lock()
+        address = _relay().register(self)
+        pieces, at = [], 0
+        for number, each in enumerate(each for each in calls if not each.nested):
+            # With spaces around it: the text may have none.
+            pieces += [text[at : each.start], f" <{address}/{number}> "]
+            at = each.end
+        self.text = "".join([*pieces, text[at:]])
+
+    def require_success(self) -> None:
+        """Raise the first error of a call that is not SILENT."""
+        failure = self.take_failure()
+        if failure is not None:
+            raise failure
+
+    def take_failure(self) -> QuadrillError | None:
+        """Return the error that `require_success` would raise, once.
+
+        It is not kept: an error that is raised refers to the evaluation, whose iterators must end in the
+        thread that made them and not in the one that collects cycles.
+        """
+        failure, self._failure = self._failure, None
+        return failure
+
+    def fail(self, error: QuadrillError) -> None:
+        """Keep the error of a call, unless there is an earlier one."""
+        if self._failure is None:
+            self._failure = error.with_traceback(None)
+
+    def answer(self, number: int, query: str) -> bytes | None:
+        """The answer of a call as SPARQL Results JSON, None where it failed.
+
+        It is fetched once, however often the evaluation needs it: its blank nodes stay the same.
+        """
+        with self._lock:
+            if (number, query) not in self._answers:
+                self._answers[number, query] = self._fetched(number, query)
+            return self._answers[number, query]
+
+    def _fetched(self, number: int, query: str) -> bytes | None:
+        endpoint, silent = self._calls[number]
+        try:
+            return with_own_blank_nodes(self._client.query(endpoint, query))
+        except QuadrillError as error:
+            if not silent:
+                self.fail(error)
+            return None
+
+
+def with_own_blank_nodes(document: Fetched) -> bytes:
+    """The solutions of an endpoint's answer as JSON; its blank nodes have new labels.
+
+    Raises: FetchError when it is no SPARQL result of a SELECT.
+    """
+    try:
+        return _renamed(document)
+    except (SyntaxError, ValueError) as error:
+        # Without its frames, which hold an iterator that must end in this thread.
+        raise FetchError(
+            f"<{document.iri}> answered with a malformed SPARQL result: {error}"
+        ) from error.with_traceback(None)
+
+
+def _renamed(document: Fetched) -> bytes:
+    found = solutions_of(document)
+    names = [variable.value for variable in found.variables]
+    nodes: dict[str, BlankNode] = {}
+    rows = [
+        {
+            name: term_json(_own(term, nodes))
+            for name, term in zip(names, solution, strict=True)
+            if term is not None
+        }
+        for solution in found
+    ]
+    return json.dumps({"head": {"vars": names}, "results": {"bindings": rows}}).encode()
+
+
+def _own(term: Term, nodes: dict[str, BlankNode]) -> Term:
+    if isinstance(term, BlankNode):
+        return nodes.setdefault(term.value, BlankNode())
+    if isinstance(term, Triple):
+        subject, value = _own(term.subject, nodes), _own(term.object, nodes)
+        return Triple(subject, term.predicate, value)  # type: ignore[arg-type]
+    return term
+
+
+class _Relay:
+    """A server on the loopback interface that Oxigraph asks; one for the process, from the first call on."""
+
+    def __init__(self) -> None:
+        self._evaluations: WeakValueDictionary[str, ServiceCalls] = WeakValueDictionary()
+        relay = self
+
+        class Handler(_Handler):
+            def calls(self, key: str) -> ServiceCalls | None:
+                return relay._evaluations.get(key)
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, name="quadrill-service", daemon=True).start()
+
+    def register(self, calls: ServiceCalls) -> str:
+        """The address of an evaluation's calls, for as long as the evaluation lives."""
+        key = secrets.token_urlsafe(24)
+        self._evaluations[key] = calls
+        return f"http://127.0.0.1:{self._server.server_port}/{key}"
+
+
+_relay = cache(_Relay)
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    timeout = 30
+    """Seconds that a client may be silent."""
+
+    def calls(self, key: str) -> ServiceCalls | None:
+        raise NotImplementedError
+
+    def do_POST(self) -> None:
+        key, _, number = self.path.removeprefix("/").partition("/")
+        calls, length = self.calls(key), int(self.headers.get("Content-Length") or 0)
+        if calls is None or not number.isdecimal() or length > _MOST_QUERY_BYTES:
+            self.send_error(404)
+            return
+        body = None
+        try:
+            body = calls.answer(int(number), self.rfile.read(length).decode())
+        except Exception as error:
+            calls.fail(FetchError(f"{type(error).__name__}: {error}"))
+        self.send_response(502 if body is None else 200)
+        body = body or b""
+        self.send_header("Content-Type", _JSON)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Log nothing: addresses hold keys."""
