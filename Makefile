@@ -53,6 +53,7 @@ clients: ## YASGUI and Comunica for their tests, into ~/.cache/quadrill/clients;
 
 chaos: ## 320 kills, damage of every file, hostile clients beside a probe; half an hour
 	$(BIN)/python -m pytest -m chaos tests
+	$(BIN)/python -m pytest tests/app/test_starts.py tests/continuous/test_unreplayed.py
 
 soak: ## half an hour of steady load on a real server; MINUTES=3 for a short one, HOURS=4 with default settings
 	$(BIN)/python -m benchmarks.soak $(if $(HOURS),--hours $(HOURS),--minutes $(or $(MINUTES),30))

@@ -18,6 +18,7 @@ from quadrill.app.cli import main
 from tests.app.test_cli import processes, start
 
 __all__ = ["processes"]
+pytestmark = pytest.mark.process
 Found = TypeVar("Found")
 STREAM = "<http://localhost/s>"
 GOOD = f"SELECT ?a {{ STREAM {STREAM} [RANGE 1h] {{ ?a <urn:k> ?x }} }}"
