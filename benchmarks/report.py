@@ -227,6 +227,12 @@ def uncertainty(found: dict[str, Any]) -> str:
     return table(head, lines) + "\n\n![Before or behind the join](plots/uncertainty.svg)"
 
 
+def lazy_variables(found: dict[str, Any]) -> str:
+    """BINDs in windows, at once, lazily and written behind the joins."""
+    head = ("partners of an event", "at once", "lazily", "written behind the join", "rows")
+    return table(head, found["figures"]["lines"])
+
+
 def tunnel(found: dict[str, Any]) -> str:
     """Figures 1 and 2 of the RSP-QL* paper: filters early and late, probabilities inside and behind."""
     figures = found["figures"]
@@ -319,6 +325,7 @@ PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "report2010": report2010,
     "routing": routing,
     "uncertainty": uncertainty,
+    "lazy_variables": lazy_variables,
     "tunnel": tunnel,
     "pauses": pauses,
     "experiments": experiments,

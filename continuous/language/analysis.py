@@ -31,7 +31,8 @@ from ..algebra import canonical, graphs, nodes, query, static, template
 from ..algebra.build import all_nodes, expressions
 from ..algebra.canonical import Arranged, arranged
 from ..algebra.graphs import GraphsRead, graphs_read
-from ..algebra.nodes import MERGED, Algebra, Var
+from ..algebra.lazy import compute_late
+from ..algebra.nodes import MERGED, Algebra, Extend, Var
 from ..algebra.query import ContinuousQuery, Dialect
 from ..algebra.rewrites import has_order, prepare
 from ..algebra.set_functions import FUNCTIONS
@@ -90,8 +91,10 @@ class Analysis:
 
     @cached_property
     def clocked(self) -> Algebra:
-        """The rest as it is kept up to date by changes (`algebra.volatile.with_clock`)."""
-        return with_clock(self.split[0])
+        """The rest as it is kept up to date by changes: late values (`algebra.lazy`), then the clock."""
+        rest = self.split[0]
+        binds = any(isinstance(each, Extend) for each in all_nodes(rest))
+        return with_clock(compute_late(rest) if binds else rest)
 
     @cached_property
     def skeleton(self) -> Skeleton:
