@@ -20,6 +20,7 @@ class Figures:
         taken: elements that a source has brought, or events that a sink has delivered, since it was started.
         refused: records that could not be read, or events that could not be delivered.
         skipped: records that hold nothing, for instance the tombstones of a topic.
+        lost: records that were gone before they could be read, one for each time that nobody knows how many.
         lag: how far it is behind, in units of the other side (messages, bytes), None where that is unknown.
     """
 
@@ -31,6 +32,7 @@ class Figures:
         self.taken = 0
         self.refused = 0
         self.skipped = 0
+        self.lost = 0
         self.lag: int | None = None
         self.last_ms: int | None = None
 
@@ -63,5 +65,6 @@ class Figures:
             "taken": self.taken,
             "refused": self.refused,
             "skipped": self.skipped,
+            "lost": self.lost,
             "last": self.last_ms,
         }

@@ -259,6 +259,7 @@ class Connectors:
                 context = SourceContext(
                     record.name, values["stream"], self._engine, self._hosts, self._folders, letters
                 )
+                context.created_ms = record.created_ms
                 source = source_kind(values["kind"])(values, context)
                 made.part = source
                 made.runner = Runner(context, partial(run_source, source), "source", source.interrupt)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
@@ -26,6 +27,8 @@ from .dead_letters import DeadLetterFile
 from .declaration import Member, number, text
 from .errors import ConnectorFailedError, StoppedError
 from .figures import Figures
+
+log = logging.getLogger("quadrill.connectors")
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
@@ -60,7 +63,10 @@ class SourceContext:
         figures: what is told of it.
         letters: what could not be read.
         stopping: is set when it has to stop.
+        created_ms: when it was declared.
     """
+
+    created_ms = 1 << 43
 
     def __init__(
         self,
@@ -133,13 +139,16 @@ class SourceContext:
 
     def push_lines(
         self,
-        lines: Sequence[tuple[bytes, str | None]],
+        lines: Sequence[bytes],
         media_type: str,
+        place: Callable[[int], str | None],
         *,
         header: bytes = b"",
         each: str | None = None,
     ) -> None:
-        """Bring lines into the stream, each with the position behind it; ``header`` stands before any push.
+        """Bring lines into the stream; ``header`` stands before any push.
+
+        ``place`` gives the position behind the first so many lines.
 
         A format whose errors are of a whole document keeps the bad lines alone from entering: lines that
         cannot enter together are tried by halves.
@@ -148,17 +157,19 @@ class SourceContext:
         """
         if not lines:
             return
-        body = header + b"".join(line for line, _ in lines)
+        body = header + b"".join(lines)
         try:
-            answer = self._enter(body, media_type, lines[-1][1], each=each)
+            answer = self._enter(body, media_type, place(len(lines)), each=each)
         except _UNREADABLE as error:
             if len(lines) > 1:
                 half = len(lines) // 2
-                self.push_lines(lines[:half], media_type, header=header, each=each)
-                self.push_lines(lines[half:], media_type, header=header, each=each)
+                self.push_lines(lines[:half], media_type, place, header=header, each=each)
+                self.push_lines(
+                    lines[half:], media_type, lambda number: place(half + number), header=header, each=each
+                )
                 return
-            self.refuse(lines[0][0].rstrip(b"\n"), error.message)
-            self._pass_by(lines[0][1])
+            self.refuse(lines[0].rstrip(b"\n"), error.message)
+            self._pass_by(place(1))
             return
         self._count(body, answer)
 
@@ -228,7 +239,8 @@ class SourceContext:
             ]
             behind = messages[-1][1]
             if lines:
-                self.push_lines([*lines[:-1], (lines[-1][0], behind)], NDJSON)
+                places = [*(position for _, position in lines[:-1]), behind]
+                self.push_lines([line for line, _ in lines], NDJSON, lambda number: places[number - 1])
             else:
                 self._pass_by(behind)
             return
@@ -254,10 +266,16 @@ class SourceContext:
             self.refuse(body, f"the message is not JSON: {error}")
             return None
 
-    def refuse(self, record: bytes, error: str) -> None:
-        """A record that cannot be read becomes a dead letter."""
+    def refuse(self, record: bytes, error: str, **members: Any) -> None:
+        """A record that cannot be read becomes a dead letter; ``members`` tell where it stood."""
         self.figures.refused += 1
-        self.letters.add(record, error)
+        self.letters.add(record, error, **members)
+
+    def lose(self, where: str, told: str, number: int = 1, **members: Any) -> None:
+        """Records that are gone before they could be read become a dead letter and are counted."""
+        log.warning("the source %s: %s: %s", self.name, where, told)
+        self.figures.lost += number
+        self.refuse(where.encode(), told, **members)
 
     def _count(self, body: bytes, answer: Mapping[str, Any]) -> None:
         self.figures.count(answer["accepted"])

@@ -1,0 +1,388 @@
+"""One file that is followed over rotations: complete lines, each once, from a mark on.
+
+located   at the mark, in the file of the name or in a rotated one that has its content
+rotated   another file has the name: what is left is read, then the files rotated since, then that one
+lost      nothing has the content any more: a dead letter, and on with what was rotated since
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from quadrill.store.errors import InputError
+
+from ...http.errors import HttpError
+from ..errors import ConnectorFailedError
+from .file_marks import (
+    HEAD,
+    TAIL,
+    Generation,
+    Mark,
+    OpenFile,
+    digest,
+    generation_of,
+    generations,
+    is_rotated,
+)
+
+_CHUNK = 1 << 20
+_GRACE_S = 2.0
+"""Seconds that a rotated file is read on: who writes may keep it open for a moment."""
+_MOST_EARLIER = 5
+"""Rotated files whose marks are kept, so that their packed copies are recognised."""
+_MOST_LOOKS = 20
+"""How often a folder is listed for the next file while rotations rename what was listed."""
+_COARSE_NS = 50_000_000
+"""A file changed within this time of a look may change again without another time of change."""
+
+
+class ReplacedError(Exception):
+    """A file has another content than the one that was read of it; raised inside of a source only."""
+
+
+class Block(NamedTuple):
+    """Lines of a file: ``start`` is the offset of ``seen``, ``first`` the one of the lines, in the file."""
+
+    reader: Reader
+    lines: list[bytes]
+    header: bytes
+    seen: bytes
+    start: int
+    first: int
+    changed_ns: int
+
+    def mark(self, number: int) -> Mark:
+        """The mark behind the first so many lines."""
+        before = self.reader.mark
+        end = self.first + sum(map(len, self.lines[:number]))
+        place = end - self.start
+        head = digest(self.seen[: min(end, HEAD)]) if self.start == 0 else before.head
+        tail = digest(self.seen[max(0, place - TAIL) : place])
+        return Mark(before.inode, end, head, tail, self.changed_ns)
+
+
+@dataclass(eq=False)
+class Reader:
+    """An open file and the mark of what was read of it; ``until``: a rotated one is read on until then."""
+
+    file: OpenFile
+    mark: Mark
+    header: bool
+    longest: int
+    until: float = float("inf")
+    _idle: tuple[int, int] | None = None
+    _header: bytes = b""
+
+    def block(self, *, whole: bool = False) -> Block | None:
+        """Return the next complete lines, None where there are none; ``whole``: the last one without its end.
+
+        Raises:
+            ReplacedError: what was read is not there any more.
+            ConnectorFailedError: a line is too long.
+        """
+        stat = self.file.stat()
+        state = stat.st_size, stat.st_mtime_ns
+        if self._idle is not None and not whole:
+            if state == self._idle:
+                return None
+            if self.file.packed:
+                raise ReplacedError  # what was packed since is read by who opens it
+        mark, size = self.mark, _CHUNK
+        header = self._header
+        if self.header and (not header or not self.file.packed):
+            self._header = header = self.file.first_line(self.longest)
+            if not header:
+                return None
+        if not mark.head and mark.offset:
+            self.mark = mark = Mark.in_file(self.file, mark.offset)
+        start = max(0, mark.offset - TAIL)
+        first = max(mark.offset, len(header))
+        while True:
+            seen = self.file.read(start, first - start + size)
+            if mark.offset and (
+                digest(seen[: mark.offset - start]) != mark.tail
+                or (start and not self.file.packed and not mark.fits(self.file))
+            ):
+                raise ReplacedError
+            came = seen[first - start :]
+            end = came.rfind(b"\n") + 1
+            if end or len(came) < size:
+                break
+            if len(came) > self.longest:
+                raise self._too_long()
+            size *= 2
+        if not end and len(came) > self.longest:
+            raise self._too_long()
+        end = len(came) if whole else end
+        if not end:
+            fresh = time.time_ns() - stat.st_mtime_ns < _COARSE_NS
+            self._idle = None if fresh else state
+            return None
+        return Block(self, lines_of(came[:end]), header, seen, start, first, stat.st_mtime_ns)
+
+    def _too_long(self) -> ConnectorFailedError:
+        told = f"a line of {self.file.path} is longer than {self.longest:,} bytes (max_line)"
+        return ConnectorFailedError(told)
+
+
+@dataclass(eq=False)
+class FileTail:
+    """A name whose file is followed.
+
+    Attributes:
+        name: the path.
+        mark: what was read of the file that is read now; None before the first one.
+        earlier: the marks of the files that were rotated before, oldest first.
+        listed: the names that are read for themselves: no rotated files of this one.
+        first: the rotated files that are read before the first file.
+        since_ns: files that were rotated after this time are read before the first file, too.
+    """
+
+    name: str
+    folders: Sequence[Path]
+    header: bool
+    longest: int
+    from_end: bool
+    lost: Callable[[str, str], None]
+    mark: Mark | None = None
+    earlier: list[Mark] = field(default_factory=list)
+    listed: Collection[str] = ()
+    first: Collection[str] = ()
+    since_ns: int = 1 << 63
+    _reader: Reader | None = None
+    _leaving: list[Reader] = field(default_factory=list)
+    _restored: bool = False
+    # Where the file that is read stands among the rotated ones, if it is one, and those behind it.
+    _place: Generation | None = None
+    _rotated: list[Generation] = field(default_factory=list)
+
+    def block(self) -> Block | None:
+        """Return the next lines, None where there are none now; `passed` takes the mark behind them."""
+        if not self._restored:
+            self._restored = True
+            self._find_earlier()
+        for rotated in list(self._leaving):
+            with suppress(ReplacedError):
+                if (found := rotated.block()) is not None:
+                    return found
+                if time.monotonic() < rotated.until and len(self._leaving) <= _MOST_EARLIER:
+                    continue
+                if (found := rotated.block(whole=True)) is not None:
+                    return found
+            self._leaving.remove(rotated)
+            rotated.file.close()
+        while True:
+            if self._reader is None:
+                self._reader = self._locate()
+            reader = self._reader
+            if reader is None:
+                return None
+            try:
+                found = reader.block()
+                if found is None and self._is_rotated():
+                    # What was written just before the rotation.
+                    found = reader.block()
+                    if found is None:
+                        self._leave(reader)
+                        continue
+            except ReplacedError:
+                self._close()
+                continue
+            return found
+
+    @property
+    def leaves(self) -> bool:
+        """Whether a rotated file is still read on for a moment."""
+        return bool(self._leaving)
+
+    def rest(self) -> Block | None:
+        """Return the last line without its end."""
+        try:
+            return None if self._reader is None else self._reader.block(whole=True)
+        except ReplacedError:
+            return None
+
+    def passed(self, reader: Reader, mark: Mark) -> None:
+        """Lines were taken: their file is read up to a mark."""
+        self.earlier = [mark if each == reader.mark else each for each in self.earlier]
+        if reader is self._reader:
+            self.mark = mark
+        reader.mark = mark
+        reader._idle = None
+
+    def marks(self, reader: Reader, mark: Mark) -> tuple[Mark | None, list[Mark]]:
+        """The marks of this name once the file of a reader is read up to a mark."""
+        earlier = [mark if each == reader.mark else each for each in self.earlier]
+        return (mark if reader is self._reader else self.mark), earlier
+
+    def close(self) -> None:
+        """Close all files."""
+        self._close()
+        for each in self._leaving:
+            each.file.close()
+        self._leaving.clear()
+
+    # --- which file -----------------------------------------------------------------------------
+
+    def _locate(self) -> Reader | None:
+        """Open the file where the mark is, or the one that follows where its content is gone."""
+        live, mark = self._open_live(), self.mark
+        if mark is None:
+            return self._begin(live)
+        if live is not None and live.inode == mark.inode and mark.fits(live):
+            return self._reader_of(live, mark)
+        found, covered = self._find(mark)
+        if found is not None:
+            if live is not None:
+                live.close()
+            return self._reader_of(found, mark._replace(inode=found.inode))
+        if live is None:
+            return None
+        behind = Generation(mark.changed_ns, 1, "", 0)
+        if covered is not None:
+            behind = max(behind, covered)
+        elif mark.offset:
+            self.lost(
+                self.name,
+                f"its content was replaced after byte {mark.offset:,}; what was written there since is lost, "
+                "as no rotated file beside it begins with what was read",
+            )
+        self.earlier = [*self.earlier, mark][-_MOST_EARLIER:]
+        return self._after(behind, live)
+
+    def _find(self, mark: Mark) -> tuple[OpenFile | None, Generation | None]:
+        """A rotated file with the content of a mark; else a copy that has nothing behind it."""
+        covered = None
+        siblings = generations(self.name)
+        # A copy was made after the last read: the oldest one first, as several may begin alike.
+        later = [each for each in siblings if each.changed_ns >= mark.changed_ns]
+        others = [each for each in reversed(siblings) if each.changed_ns < mark.changed_ns]
+        same = [each for each in siblings if each.inode == mark.inode]
+        for each in [*same, *later, *others]:
+            file = self._open(each.path)
+            if file is None:
+                continue
+            if mark.fits(file):
+                return file, None
+            if covered is None and mark.covers(file) and file.stat().st_size <= mark.offset:
+                covered = each
+            file.close()
+        return None, covered
+
+    def _begin(self, live: OpenFile | None) -> Reader | None:
+        """The first file: the oldest that counts, or the end of the present one."""
+        if self.from_end and live is not None:
+            end = live.last_line_end(self.longest)
+            return self._reader_of(live, Mark.in_file(live, end))
+        rotated = [
+            each
+            for each in generations(self.name)
+            if each.path in self.first
+            or (
+                each.changed_ns >= self.since_ns
+                and is_rotated(each.path, self.name)
+                and each.path not in self.listed
+            )
+        ]
+        for each in rotated if not self.from_end else ():
+            if (file := self._open(each.path)) is not None:
+                if live is not None:
+                    live.close()
+                return self._reader_of(file, Mark(file.inode))
+        return None if live is None else self._reader_of(live, Mark(live.inode))
+
+    def _after(self, behind: Generation, live: OpenFile) -> Reader:
+        """The file that was rotated first after another, else the present one, from its start."""
+        fresh, looks = False, 0
+        while self._rotated or not fresh:
+            if not self._rotated:
+                fresh, looks, self._rotated = True, looks + 1, self._rotated_after(behind)
+                continue
+            each = self._rotated.pop(0)
+            file = self._open(each.path)
+            if file is not None and file.inode == each.inode and not self._is_known(file):
+                live.close()
+                self._place = each
+                return self._reader_of(file, Mark(file.inode))
+            if (file is None or file.inode != each.inode) and looks < _MOST_LOOKS:
+                fresh, self._rotated = False, []  # renamed again since
+            if file is not None:
+                file.close()
+        self._place = None
+        return self._reader_of(live, Mark(live.inode))
+
+    def _rotated_after(self, behind: Generation) -> list[Generation]:
+        found = generations(self.name, self.listed)
+        return [each for each in found if each[:2] > behind[:2] and is_rotated(each.path, self.name)]
+
+    def _is_known(self, file: OpenFile) -> bool:
+        """Return True for an empty file, and for one that was read under another name."""
+        return not file.stat().st_size or any(mark.offset and mark.fits(file) for mark in self.earlier)
+
+    def _is_rotated(self) -> bool:
+        """Return True when another file has the name now."""
+        assert self._reader is not None
+        try:
+            return not os.path.samestat(os.stat(self.name), self._reader.file.stat())
+        except OSError:
+            return False
+
+    def _leave(self, reader: Reader) -> None:
+        """Read a rotated file on for a moment, and begin with the one that follows."""
+        live = self._open_live()
+        if live is None:
+            return
+        behind = self._place or generation_of(reader.file, generations(self.name))
+        self.earlier = [*self.earlier, reader.mark][-_MOST_EARLIER:]
+        reader.until = time.monotonic() + _GRACE_S
+        self._leaving.append(reader)
+        self._reader = self._after(behind, live)
+
+    def _find_earlier(self) -> None:
+        """After a start: the files rotated just before it are read on for a moment."""
+        marks = {mark.inode: mark for mark in self.earlier if mark.offset}
+        for each in generations(self.name) if marks else ():
+            mark = marks.get(each.inode)
+            file = None if mark is None else self._open(each.path)
+            if mark is None or file is None:
+                continue
+            if mark.fits(file):
+                until = time.monotonic() + _GRACE_S
+                self._leaving.append(Reader(file, mark, self.header, self.longest, until))
+            else:
+                file.close()
+
+    def _reader_of(self, file: OpenFile, mark: Mark) -> Reader:
+        self.mark = mark
+        return Reader(file, mark, self.header, self.longest)
+
+    def _open(self, path: str) -> OpenFile | None:
+        """A file beside the name; None where it is gone or must not be read."""
+        with suppress(FileNotFoundError, PermissionError, HttpError, InputError):
+            return OpenFile(path, self.folders)
+        return None
+
+    def _open_live(self) -> OpenFile | None:
+        """The file that has the name now; raises HttpError 403 for a link that leads out of the folders."""
+        with suppress(FileNotFoundError):
+            return OpenFile(self.name, self.folders)
+        return None
+
+    def _close(self) -> None:
+        self._place, self._rotated = None, []
+        if self._reader is not None:
+            self._reader.file.close()
+            self._reader = None
+
+
+def lines_of(block: bytes) -> list[bytes]:
+    """The lines of a block, which end with LF alone."""
+    lines = block.split(b"\n")
+    last = lines.pop()
+    return [line + b"\n" for line in lines] + ([last] if last else [])
