@@ -76,10 +76,10 @@ def _given(registration: Registration) -> dict[str, Any]:
     return dialect | registration.options()
 
 
-def describe_failed(entry: Entry) -> dict[str, Any]:
-    """A query that does not run; one that should has failed."""
+def describe_failed(entry: Entry, *, starting: bool = False) -> dict[str, Any]:
+    """A query that does not run; one that should has failed, unless the server is still starting."""
     registration, state, error = entry.registration, entry.state, entry.error
-    if state == "running":
+    if state == "running" and not starting:
         state, error = "failed", error or "the query could not begin; register it again"
     return _NOT_RUNNING | {
         "name": entry.name,

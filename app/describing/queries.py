@@ -38,7 +38,7 @@ def describe(engine: Engine, name: str) -> dict[str, Any]:
         if isinstance(query, Pending):
             return describe_pending(query, entry.created_ms), None
         if query is None:
-            return describe_failed(entry), None
+            return describe_failed(entry, starting=engine.parts.starting.active), None
         return describe_running(query, engine.find_stream, now_ms), query.prepared
 
     document, prepared = engine.look_at_query(name, look)

@@ -197,7 +197,7 @@ def test_queries_are_managed_during_the_replay(
             engine = services[0]
             seen.append(engine.query_names())
             document = describe(engine, "closes")
-            assert document["starting"]["replayed"] == place
+            assert (document["state"], document["starting"]["replayed"]) == ("running", place)
             assert [each.word for each in waiting_for(document)] == ["starting"]
             with pytest.raises(StartingError):
                 engine.patch("closes", {"refresh": "manual"})
