@@ -245,15 +245,6 @@ class Connection:
             poll.register(self.socket, select.POLLIN)
         return bool(poll.poll(seconds * 1000))
 
-    def has_left(self) -> bool:
-        """Return whether the client has closed its side; nothing is taken from what it has sent."""
-        try:
-            return not self.socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
-
     def receive_more(self, most: int, seconds: float) -> bytes:
         """Receive for a worker; nothing at the end of what the client sends.
 

@@ -13,7 +13,7 @@ import contextlib
 import select
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -59,6 +59,15 @@ def current_recipient() -> Recipient | None:
     """The client whose request this thread answers; None in a thread that answers none."""
     connection = CURRENT.connection
     return None if connection is None else Recipient(connection, CURRENT.minor_version)
+
+
+def departure_check() -> Callable[[], bool]:
+    """Return a function that tells whether the client whose request this thread answers has left.
+
+    Call it before the answer begins: the interim answer would get into it.
+    """
+    recipient = current_recipient()
+    return lambda: recipient is not None and bool(departed([recipient]))
 
 
 def departed(recipients: Sequence[Recipient]) -> list[Recipient]:

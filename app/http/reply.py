@@ -32,8 +32,6 @@ class Sender(Protocol):
 
     def end_by_reset(self, wanted: bool) -> None: ...  # noqa: D102
 
-    def has_left(self) -> bool: ...  # noqa: D102
-
 
 class Reply:
     """One answer on a connection.
@@ -78,10 +76,6 @@ class Reply:
         self.status = 0
         self.begun = False
         self.close = close
-
-    def client_has_left(self) -> bool:
-        """Return whether the client has closed its side of the connection."""
-        return self._sender.has_left()
 
     def start(self, status: str, headers: list[tuple[str, str]]) -> Callable[[bytes], None]:
         """Take status and headers; they go out with the first block."""

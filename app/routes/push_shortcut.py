@@ -21,6 +21,7 @@ from quadrill.store.pushes.client import waiting_client
 
 from ..http import protocol
 from ..http.middleware import RequestObserver
+from ..http.recipient import departure_check
 from ..http.reply import Reply
 from ..http.wire import Fields, WireRequest
 from ..wiring import Services
@@ -64,7 +65,7 @@ class PushShortcut:
             return False
         (call, rule), body = wanted
         try:
-            with _waiting(call, reply):
+            with _waiting(call):
                 answer = answer_of(lambda: self._given(call, body))
             self._answers.send(request, reply, answer)
         finally:
@@ -86,7 +87,7 @@ class PushShortcut:
         taken: list[tuple[dict[str, Any], int]] = []
 
         def accept() -> PlainAnswer:
-            with _waiting(call, reply):
+            with _waiting(call):
                 taken.append(call.accept(engine, body))
             return PlainAnswer(NO_CONTENT, {})
 
@@ -134,12 +135,10 @@ class PushShortcut:
         return _answered(call.give(engine, body))
 
 
-def _waiting(
-    call: pushes.PushCall | pushes.HeartbeatCall, reply: Reply
-) -> contextlib.AbstractContextManager[None]:
+def _waiting(call: pushes.PushCall | pushes.HeartbeatCall) -> contextlib.AbstractContextManager[None]:
     """Let a push of records, whose mapping may take long, end when its client has left."""
     if isinstance(call, pushes.PushCall) and ("json" in call.content_type or "csv" in call.content_type):
-        return waiting_client(reply.client_has_left)
+        return waiting_client(departure_check())
     return _NOBODY_WAITS
 
 

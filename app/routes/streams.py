@@ -17,7 +17,8 @@ from quadrill.store.pushes.records import of_values, read_document
 
 from ..describing.streams import describe_stream, describe_streams
 from ..http.errors import HttpError
-from ..http.gateway import BODY, CONNECTION
+from ..http.gateway import BODY
+from ..http.recipient import departure_check
 from ..security import Identity, needs
 from . import live, pushes
 from . import requests as incoming
@@ -211,7 +212,7 @@ def _push(name: str | None) -> Response:
             hint="Send application/x-ndjson chunked, without wait and Idempotency-Key.",
         )
     body = incoming.body_bytes(services().settings.max_push_bytes, "a push")
-    with waiting_client(request.environ[CONNECTION].has_left):
+    with waiting_client(departure_check()):
         return incoming.json_response(call.give(services().engine, body))
 
 
@@ -234,12 +235,12 @@ def _map(name: str | None) -> Response:
                 code="parameter",
                 hint='Use ?iri= with records as the body, or send {"mapping": {…}, "records": […]}.',
             )
-        with waiting_client(request.environ[CONNECTION].has_left):
+        with waiting_client(departure_check()):
             lines = _tried(text)
     else:
         body = incoming.body_bytes(limit, "a sample")
         media_type = request.headers.get("Content-Type", "application/json")
-        with waiting_client(request.environ[CONNECTION].has_left):
+        with waiting_client(departure_check()):
             lines = _mapped(stream, body, media_type)
     return Response(lines, content_type=N_QUADS)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import struct
 import time
@@ -192,3 +193,26 @@ def test_other_clients_are_not_stopped(filled: LiveServer) -> None:
     assert len(processes(filled)) == 1
     stays.close()
     assert seconds_until_none_runs(filled) < 1
+
+
+MAPPING = {
+    "mapping": {
+        "format": "json",
+        "construct": "CONSTRUCT { <urn:s> <urn:p> ?x } WHERE { "
+        + " ".join(f"VALUES ?v{n} {{ 0 1 2 3 4 5 6 7 8 9 }}" for n in range(3))
+        + " BIND(?v0 + ?v1 + ?v2 AS ?x) }",
+    },
+    "records": [{"a": n} for n in range(20)],
+}
+
+
+def test_a_client_that_stops_sending_still_gets_its_mapped_records(filled: LiveServer) -> None:
+    text = json.dumps(MAPPING)
+    head = "POST /streams:map HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    with connected(filled.url) as client:
+        client.sendall(f"{head}Connection: close\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode())
+        client.shutdown(socket.SHUT_WR)
+        received = b"".join(iter(lambda: client.recv(65536), b""))
+    while received.startswith(b"HTTP/1.1 100"):
+        received = received.partition(b"\r\n\r\n")[2]
+    assert received.startswith(b"HTTP/1.1 200") and b"<urn:s> <urn:p>" in received
