@@ -35,9 +35,11 @@ class DeadLetterFile:
         return found[-self._most :]
 
     def add(self, record: bytes | str, error: str, **members: Any) -> None:
-        """Keep a record and why it went nowhere."""
+        """Keep a record and why it went nowhere; ``cut`` tells how many of its characters are kept."""
         shown = record if isinstance(record, str) else record.decode("utf-8", "replace")
         letter = {"at": time.time_ns() // 1_000_000, "error": error, "record": shown[:_MOST_TEXT], **members}
+        if len(shown) > _MOST_TEXT:
+            letter["cut"] = {"at": _MOST_TEXT, "of": len(shown)}
         with self._lock:
             self._letters.append(letter)
             if self._path is None:

@@ -142,14 +142,12 @@ def run_sink(sink: Sink, feed_of: Callable[[str], Feed], save: Callable[[int], N
         while not context.stopping.is_set():
             news.clear()
             events = subscription.take()
-            context.figures.lag = len(events)
             for first in range(0, len(events), sink.given["batch"]):
                 batch = events[first : first + sink.given["batch"]]
                 context.position = _put_back(batch, context.position)
                 _deliver(sink, [each for each in batch if each.kind in wanted])
                 context.position = _last_id(batch, context.position)
                 context.place_of = feed.created_ms
-                context.figures.lag = len(events) - first - len(batch)
                 if context.stopping.is_set():
                     break
             if (

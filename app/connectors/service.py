@@ -165,6 +165,9 @@ class Connectors:
             if found.runner is not None and found.runner.lives:
                 self._leaving[role, name] = found.runner
             self._registry.remove_connector(role, name)
+            if role == "source":
+                with suppress(QuadrillError):
+                    self._engine.declare_partitions(found.record.members["stream"], name, {})
             del self._all[role, name]
             self._letters(role, name).clear()
 
@@ -336,7 +339,21 @@ class Connectors:
             if record.role == "source":
                 position = self._engine.source_position(record.members["stream"], record.name)
             return description | {"state": state, "position": position, "error": made.error}
-        return description | {"position": part.context.position} | part.context.figures.to_json()
+        figures = part.context.figures.to_json()
+        if isinstance(part, Sink):
+            figures["lag"] = self._lag_of(part)
+        return description | {"position": part.context.position} | figures
+
+    def _lag_of(self, sink: Sink) -> int | None:
+        """How many events behind the end of its feed a sink is; None where that is not known."""
+        context = sink.context
+        try:
+            feed = self._engine.feed(sink.given["query"])
+        except (NotFoundError, FeedGoneError):
+            return None
+        if context.position is None or context.place_of not in (None, feed.created_ms):
+            return None
+        return max(0, feed.last_id - max(context.position, feed.earliest_id - 1))
 
 
 def _kind_of(role: ConnectorRole, given: Mapping[str, Any]) -> type[Source] | type[Sink]:

@@ -45,11 +45,15 @@ SOURCE_MEMBERS = (
 
 
 class Message(NamedTuple):
-    """One record of the other side: its bytes, and what else is known of it, as fields for a mapping."""
+    """One record of the other side: its bytes, and what else is known of it, as fields for a mapping.
+
+    ``origin`` are the members of a dead letter that tell where it stood.
+    """
 
     body: bytes
     fields: Mapping[str, Any] = {}
     at: int | None = None
+    origin: Mapping[str, Any] = {}
 
 
 class SourceContext:
@@ -114,6 +118,8 @@ class SourceContext:
         at: int | None = None,
         each: str | None = None,
         durable: bool = True,
+        partition: str | None = None,
+        origin: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Bring records into the stream; the answer of the push. Bad ones become dead letters.
 
@@ -124,17 +130,21 @@ class SourceContext:
             at: the event time of elements that have none of their own.
             each: ``triple`` makes one element of each triple.
             durable: wait until the journal has them.
+            partition: the partition that they are of.
+            origin: members of a dead letter that tell where they stood.
 
         Raises:
             StoppedError: the source has to stop.
             ConnectorFailedError: the stream does not take what this source brings.
         """
         try:
-            answer = self._enter(body, media_type, position, at=at, each=each, durable=durable)
+            answer = self._enter(
+                body, media_type, position, at=at, each=each, durable=durable, partition=partition
+            )
         except _UNREADABLE as error:
-            self.refuse(body, error.message)
+            self.refuse(body, error.message, **(origin or {}))
             return self._pass_by(position)
-        self._count(body, answer)
+        self._count(body, answer, lambda _: origin or {})
         return answer
 
     def push_lines(
@@ -145,10 +155,13 @@ class SourceContext:
         *,
         header: bytes = b"",
         each: str | None = None,
+        partition: str | None = None,
+        origin: Callable[[int], Mapping[str, Any]] = lambda _: {},
     ) -> None:
-        """Bring lines into the stream; ``header`` stands before any push.
+        """Bring lines of one partition into the stream; ``header`` stands before any push.
 
-        ``place`` gives the position behind the first so many lines.
+        ``place`` gives the position behind the first so many lines, ``origin`` the members of a dead letter
+        that tell where a line stood.
 
         A format whose errors are of a whole document keeps the bad lines alone from entering: lines that
         cannot enter together are tried by halves.
@@ -159,19 +172,24 @@ class SourceContext:
             return
         body = header + b"".join(lines)
         try:
-            answer = self._enter(body, media_type, place(len(lines)), each=each)
+            answer = self._enter(body, media_type, place(len(lines)), each=each, partition=partition)
         except _UNREADABLE as error:
             if len(lines) > 1:
                 half = len(lines) // 2
-                self.push_lines(lines[:half], media_type, place, header=header, each=each)
+                alike: dict[str, Any] = {"header": header, "each": each, "partition": partition}
+                self.push_lines(lines[:half], media_type, place, origin=origin, **alike)
                 self.push_lines(
-                    lines[half:], media_type, lambda number: place(half + number), header=header, each=each
+                    lines[half:],
+                    media_type,
+                    lambda number: place(half + number),
+                    origin=lambda number: origin(half + number),
+                    **alike,
                 )
                 return
-            self.refuse(lines[0].rstrip(b"\n"), error.message)
+            self.refuse(lines[0].rstrip(b"\n"), error.message, **origin(0))
             self._pass_by(place(1))
             return
-        self._count(body, answer)
+        self._count(body, answer, lambda number: origin(number - header.count(b"\n")))
 
     def _enter(
         self,
@@ -182,9 +200,11 @@ class SourceContext:
         at: int | None = None,
         each: str | None = None,
         durable: bool = True,
+        partition: str | None = None,
     ) -> dict[str, Any]:
         """One push, as often as the stream is full; raises what is wrong with it as `_UNREADABLE`."""
         place = None if position is None else (self.name, position)
+        known: dict[str, Any] = {} if partition is None else {"partition": f"{self.name}/{partition}"}
         while True:
             if self.stopping.is_set():
                 raise StoppedError
@@ -198,6 +218,7 @@ class SourceContext:
                     partial=True,
                     durable=durable,
                     position=place,
+                    **known,
                 )
             except BackPressureError as error:
                 self.sleep(error.retry_after)
@@ -220,7 +241,19 @@ class SourceContext:
         self.figures.count(answer["accepted"])
         return answer
 
-    def push_messages(self, messages: Sequence[tuple[Message, str | None]], media_type: str) -> None:
+    def declare_partitions(self, waiting: Mapping[str, bool]) -> bool:
+        """Tell the stream which partitions the source has, True for those with unread records.
+
+        Returns whether the stream has a time for each.
+        """
+        return self._engine.declare_partitions(self.stream, self.name, waiting)
+
+    def push_messages(
+        self,
+        messages: Sequence[tuple[Message, str | None]],
+        media_type: str,
+        partition: str | None = None,
+    ) -> None:
         """Bring messages into the stream, each with the position behind it, and wait until they are durable.
 
         JSON messages become one push, of lines: those of `JSON` are records, with the fields of their message
@@ -231,40 +264,70 @@ class SourceContext:
         if not messages:
             return
         asked = media_type.partition(";")[0].strip()
+        behind = messages[-1][1]
         if asked in (JSON, NDJSON):
-            lines = [
-                (line + b"\n", position)
-                for message, position in messages
-                if (line := message.body.strip() if asked == NDJSON else self._line(message)) is not None
-            ]
-            behind = messages[-1][1]
+            lines: list[tuple[bytes, int]] = []
+            for place, (message, _) in enumerate(messages):
+                found = [message.body.strip()] if asked == NDJSON else self._lines(message)
+                # A line of NDJSON may be several: each counts for itself in what a push answers.
+                lines += [(line + b"\n", place) for body in found for line in body.splitlines()]
+            # A message is passed by with its last line.
+            last = {place: number for number, (_, place) in enumerate(lines, 1)}
+            before = [None, *(position for _, position in messages)]
+
+            def position_of(number: int) -> str | None:
+                place = lines[number - 1][1]
+                return messages[place][1] if last[place] == number else before[place]
+
             if lines:
-                places = [*(position for _, position in lines[:-1]), behind]
-                self.push_lines([line for line, _ in lines], NDJSON, lambda number: places[number - 1])
+                self.push_lines(
+                    [line for line, _ in lines],
+                    NDJSON,
+                    lambda number: behind if number == len(lines) else position_of(number),
+                    partition=partition,
+                    origin=lambda number: messages[lines[number][1]][0].origin,
+                )
             else:
                 self._pass_by(behind)
             return
-        for message, position in messages[:-1]:
-            self.push(message.body, media_type, position=position, at=message.at, durable=False)
-        message, position = messages[-1]
-        self.push(message.body, media_type, position=position, at=message.at)
+        for message, position in messages:
+            self.push(
+                message.body,
+                media_type,
+                position=position,
+                at=message.at,
+                durable=message is messages[-1][0],
+                partition=partition,
+                origin=message.origin,
+            )
 
-    def _line(self, message: Message) -> bytes | None:
-        """A JSON message in one line, with the fields that the other side tells beside it."""
+    def _lines(self, message: Message) -> list[bytes]:
+        """A JSON message as records in one line each, with the fields that the other side tells beside them.
+
+        The members of an array are records, null is none, as in a push. The other side's fields win.
+        """
         body = message.body.strip()
-        if not message.fields and b"\n" not in body and b"\r" not in body:
-            return body
         try:
             value = json.loads(body)
-            if isinstance(value, dict):
-                value = {**message.fields, **value}
-            elif message.fields:
-                value = {**message.fields, "value": value}
-            # Half of a surrogate pair can be written in JSON, but not in UTF-8.
-            return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+            records = value if isinstance(value, list) else [value]
+            known = [each for each in records if each is not None]
+            self.figures.skipped += len(records) - len(known) or not records
+            if not message.fields and len(known) == len(records) == 1 and value is known[0]:
+                if b"\n" not in body and b"\r" not in body:
+                    return [body]
+            found = []
+            for each in known:
+                record = each
+                if isinstance(each, dict):
+                    record = {**message.fields, **each, **message.fields}
+                elif message.fields:
+                    record = {**message.fields, "value": each}
+                # Half of a surrogate pair can be written in JSON, but not in UTF-8.
+                found.append(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode())
+            return found
         except (ValueError, RecursionError) as error:
-            self.refuse(body, f"the message is not JSON: {error}")
-            return None
+            self.refuse(body, f"the message is not JSON: {error}", **message.origin)
+            return []
 
     def refuse(self, record: bytes, error: str, **members: Any) -> None:
         """A record that cannot be read becomes a dead letter; ``members`` tell where it stood."""
@@ -277,15 +340,19 @@ class SourceContext:
         self.figures.lost += number
         self.refuse(where.encode(), told, **members)
 
-    def _count(self, body: bytes, answer: Mapping[str, Any]) -> None:
+    def _count(
+        self, body: bytes, answer: Mapping[str, Any], origin: Callable[[int], Mapping[str, Any]]
+    ) -> None:
         self.figures.count(answer["accepted"])
+        self.figures.skipped += answer.get("skipped") or 0
         bad = answer.get("bad") or ()
         if bad:
             lines = body.split(b"\n")
             for each in bad:
                 line = each.get("line")
                 known = isinstance(line, int) and 0 < line <= len(lines)
-                self.refuse(lines[line - 1] if known else body, each["error"])
+                where = origin(line - 1) if known else {}
+                self.refuse(lines[line - 1] if known else body, each["error"], **where)
 
 
 class Source(ABC):

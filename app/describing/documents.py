@@ -28,6 +28,7 @@ from quadrill.store.quads.rates import ChangeRates
 from quadrill.store.sparql.tokens import query_form
 
 from .static_parts import describe_static
+from .streams import known_time
 
 FindStream: TypeAlias = Callable[[str], StreamState | None]
 """The state of the stream with a name or an IRI."""
@@ -222,7 +223,7 @@ def _sharing_group(query: RunningQuery) -> list[str] | None:
 
 def _stream_of(query: RunningQuery, iri: str, stream: StreamState | None, now_ms: int) -> dict[str, Any]:
     """A stream as a query reads it; `docs/http-api.md` says what the members mean."""
-    reached = query.timeline.inputs.lag_of(iri)
+    reached = known_time(query.timeline.inputs.lag_of(iri))
     known = {"iri": iri, "name": None, "active": reached is not None, "reached": reached, "late": 0,
              "watermark": None, "idle": False, "newest": None}  # fmt: skip
     if stream is None:
@@ -234,8 +235,9 @@ def _stream_of(query: RunningQuery, iri: str, stream: StreamState | None, now_ms
     heard = None if by_itself else stream.last_input_ms
     return known | {
         "name": stream.name,
-        "watermark": stream.watermark,
-        "newest": stream.seen,
+        "watermark": known_time(stream.watermark),
+        "newest": stream.seen if stream.partitions is None else stream.partitions.newest,
+        "held_by": None if stream.partitions is None else stream.partitions.holding(),
         "idle": stream.idle,
         "idle_timeout_ms": stream.idle_timeout_ms,
         "silent_ms": None if heard is None else max(0, now_ms - heard),

@@ -8,7 +8,7 @@ from typing import Any
 
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.streams.accept import StreamState
-from quadrill.store.documents.times import show_duration
+from quadrill.store.documents.times import LEAST_MS, show_duration
 from quadrill.store.errors import NotFoundError
 
 
@@ -31,6 +31,11 @@ def describe_streams(engine: Engine) -> list[dict[str, Any]]:
     return found
 
 
+def known_time(instant: int | None) -> int | None:
+    """An instant; None while partitions without an element hold back their stream."""
+    return None if instant is None or instant < LEAST_MS else instant
+
+
 def _document(stream: StreamState, readers: list[str], now_ms: int) -> dict[str, Any]:
     """A stream: settings as they can be declared, time and counts."""
     record = stream.record
@@ -39,8 +44,9 @@ def _document(stream: StreamState, readers: list[str], now_ms: int) -> dict[str,
         "iri": stream.iri,
         "declared": record.declared,
         "derived_from": stream.derived_from,
-        "watermark": stream.watermark,
-        "newest": stream.seen,
+        "watermark": known_time(stream.watermark),
+        "newest": stream.seen if stream.partitions is None else stream.partitions.newest,
+        "partitions": None if stream.partitions is None else stream.partitions.to_json(),
         "idle": stream.idle,
         "lateness": show_duration(record.lateness_ms),
         "lateness_ms": stream.lateness_ms,

@@ -61,6 +61,7 @@ def waiting_for(document: dict[str, Any]) -> list[Reason]:
     told = document["last_result"] is not None
     found = [
         *(reason for stream in document["streams"] for reason in _of_stream(stream, told=told)),
+        *_of_partitions(document),
         *_of_watermark(document, told=told),
     ]
     if told:
@@ -132,6 +133,20 @@ def _late(stream: dict[str, Any]) -> str:
     return f"{text}; a lateness of the stream, or late: admit, lets such elements in"
 
 
+def _of_partitions(document: dict[str, Any]) -> Iterator[Reason]:
+    """Elements that wait for one partition of a source."""
+    waiting = document["counters"]["waiting"]
+    for stream in document["streams"] if waiting else ():
+        if (held := stream.get("held_by")) is not None:
+            name, at = held
+            stands = "has had no element" if at is None else f"stands at {format_instant(at)}"
+            text = (
+                f"the partition {name or 'of direct pushes'} of <{stream['iri']}> {stands}, "
+                f"{_elements(waiting, 'waiting')} for it, or for it to be idle"
+            )
+            yield Reason("watermark", stream["iri"], waiting, text)
+
+
 def _of_watermark(document: dict[str, Any], *, told: bool) -> Iterator[Reason]:
     """Elements that wait for a stream, or the first report that does."""
     streams = [
@@ -139,7 +154,7 @@ def _of_watermark(document: dict[str, Any], *, told: bool) -> Iterator[Reason]:
         for each in document["streams"]
         if each["reached"] is not None and not each["idle"] and each["name"]
     ]
-    if not streams:
+    if not streams or any(each.get("held_by") for each in streams if document["counters"]["waiting"]):
         return
     slowest = min(streams, key=lambda each: each["reached"])
     waiting, silent = document["counters"]["waiting"], slowest["silent_ms"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ from ..settings import EngineSettings
 from ..streams.accept import StreamState
 from ..streams.dead_letters import DeadLetter
 from ..streams.movements import heartbeat
+from ..streams.partitions import DIRECT
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
 
@@ -196,6 +197,7 @@ class StreamService:
         position: tuple[str, str] | None = None,
         retried: DeadLetter | None = None,
         timeout: float | None = 60.0,
+        partition: str = DIRECT,
     ) -> dict[str, Any]:
         """Accept the elements of a body; the JSON answer of the push.
 
@@ -213,6 +215,7 @@ class StreamService:
             position: a source and where it is behind this push, kept with the elements: `source_position`.
             retried: the dead letter that is pushed, which is one no more.
             timeout: seconds to wait at most.
+            partition: the source's partition that it is of, behind the source's name.
 
         Raises:
             RdfSyntaxError, InputError, MediaTypeError, LimitError: the push is wrong; nothing was accepted.
@@ -232,6 +235,7 @@ class StreamService:
             key=key,
             position=position,
             retried=retried,
+            partition=partition,
         )
         turns = self.parts.turns
         if durable or (turns.journal is not None and turns.journal.log.waiting_bytes > _HURRY_BYTES):
@@ -294,6 +298,7 @@ class StreamService:
         key: tuple[str, str] | None = None,
         position: tuple[str, str] | None = None,
         retried: DeadLetter | None = None,
+        partition: str = DIRECT,
     ) -> tuple[dict[str, Any], InputTurn | None, int]:
         """Accept the elements of a body: the answer, the turn of what entered, and the number of its record.
 
@@ -341,7 +346,13 @@ class StreamService:
                     # Of two who try it at once the second one finds it no more.
                     self._letter(state, retried.id)
                 receipt, turn = acceptor.push(
-                    state, decoded, partial=partial, key=key, position=position, retried=retried
+                    state,
+                    decoded,
+                    partial=partial,
+                    key=key,
+                    position=position,
+                    retried=retried,
+                    partition=partition,
                 )
                 number = turns.order
             parts.sequencer.drain()
@@ -352,6 +363,23 @@ class StreamService:
         state = self.parts.streams.find(stream_ref)
         with self.parts.turns.lock:
             return None if state is None else self.parts.acceptor.receipts.positions.get((state.iri, source))
+
+    def declare_partitions(self, stream_ref: str, source: str, waiting: Mapping[str, bool]) -> bool:
+        """Take the partitions that a source has now, True for those with unread records: these hold back.
+
+        Returns whether the stream has a time for each: not with a single one, nor stamped at arrival.
+        """
+        turns, state = self.parts.turns, self.parts.streams.find(stream_ref)
+        if state is None:
+            if len(waiting) < 2:
+                return False
+            state = self.lifecycle.open_stream(stream_ref)
+        turns.require_ready()
+        with turns.lock:
+            if not state.dropped_for_good and state.derived_from is None:
+                self.parts.acceptor.declare_partitions(state, source, waiting)
+        self.parts.sequencer.drain()
+        return state.partitions is not None
 
     def _wait_for_pending(self, stream: str, timeout: float | None) -> None:
         """Return when no query that reads a stream waits for its static parts any more.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from operator import attrgetter
@@ -24,6 +24,7 @@ from ..durable.turns import InputTurn, TurnQueue, weight_of
 from ..inputs import Advance, Arrival, Element, LogRecord, StreamInput, StreamTime
 from ..settings import EngineSettings
 from .dead_letters import DeadLetter, DeadLetters
+from .partitions import DIRECT, Partitions
 
 _FIGURES = (
     "seen floor idle next_seq accepted late dropped refused last_input_ms derived promised missed".split()
@@ -46,6 +47,7 @@ class StreamState:
         looked_steady: when the clock was last looked at for it, by the same clock.
         promised: the time of the last heartbeat, where no element has come since.
         derived_from: the query that makes it.
+        partitions: the partitions of its sources, where there are several; ``seen`` is then their least time.
         dropped_for_good: it was dropped; nothing enters any more.
     """
 
@@ -74,6 +76,7 @@ class StreamState:
     missed: int = 0
     derived_from: str | None = None
     reader_lateness: dict[str, int] = field(default_factory=dict)
+    partitions: Partitions | None = None
     dropped_for_good: bool = False
     inputs: deque[LogRecord] = field(default_factory=deque)
     retained: int = 0
@@ -113,7 +116,11 @@ class StreamState:
         return moved if floor is None or moved > floor else floor
 
     def take(
-        self, elements: Sequence[Element], times: Sequence[int], watermark: int | None
+        self,
+        elements: Sequence[Element],
+        times: Sequence[int],
+        watermark: int | None,
+        partition: str = DIRECT,
     ) -> tuple[Sequence[Element], list[int], list[int]]:
         """Count elements, which have the next seqs; those that enter, the places of late and dropped ones."""
         self.next_seq += len(elements)
@@ -130,7 +137,9 @@ class StreamState:
                 self.dead_letters.add(DeadLetter(elements[place], "late", entered=admits))
             self.late += len(late)
             self.dropped += len(dropped)
-        if entering:
+        if self.partitions is not None and times:
+            self.seen = self.partitions.move(partition, max(times), self.seen)
+        elif entering:
             # None that is late is newer than one that enters.
             newest = max(times)
             if self.seen is None or newest > self.seen:
@@ -184,12 +193,14 @@ class StreamState:
 
     def figures(self) -> list[Any]:
         """Time and counts, for a record of the journal."""
-        return [*_figures_of(self)]
+        known = [*_figures_of(self)]
+        return known if self.partitions is None else [*known, self.partitions.figures()]
 
     def restore_figures(self, figures: list[Any]) -> None:
         """Time and counts of `figures` again."""
+        self.partitions = Partitions.restored(figures[12] if len(figures) > 12 else None)
         # Records of input logs of earlier releases have none of the last ones.
-        for name, value in zip(_FIGURES, [*figures, *(0, None, 0)[len(figures) - 9 :]], strict=True):
+        for name, value in zip(_FIGURES, [*figures[:12], *(0, None, 0)[len(figures) - 9 :]], strict=True):
             setattr(self, name, value)
 
     def begin_anew(self, *, counted: bool) -> None:
@@ -251,10 +262,12 @@ class Acceptor:
         key: tuple[str, str] | None = None,
         position: tuple[str, str] | None = None,
         retried: DeadLetter | None = None,
+        partition: str = DIRECT,
     ) -> tuple[PushReceipt, InputTurn | None]:
         """Accept a decoded push, called under the lock; the receipt and the turn of what entered.
 
-        ``key``: its idempotency key and a digest of it, ``position``: its source and where that is then.
+        ``key``: its idempotency key and a digest of it, ``position``: its source and where that is then,
+        ``partition``: of its source, with that one's name.
 
         Raises:
             InputError: a wrong or missing time, one too far in the future, a late element refused.
@@ -299,10 +312,14 @@ class Acceptor:
             if each.blank:
                 statements[place] = with_own_blank_nodes(each.statements, iri, first + place)
         made = [*map(Element, statements, times, count(first))]
-        entering, late, dropped = stream.take(made, times, watermark)
+        if stream.partitions is not None and record.stamping is None and made and elements[0].at is None:
+            stream.partitions = None  # it is stamped at arrival
+        entering, late, dropped = stream.take(made, times, watermark, partition)
         if made:
             stream.promised = None
             stream.last_input_ms, stream.last_input_steady = now, self._clock.steady_ns() // 1_000_000
+            if stream.partitions is not None:
+                stream.partitions.hear(partition, stream.last_input_steady)
             if record.stamping is None:
                 self._stamp(stream, "arrival" if elements[0].at is None else "event")
         if entering:
@@ -324,7 +341,7 @@ class Acceptor:
         if event is not None:
             return receipt, self.log(stream, event, now, made, members)
         if noted:
-            self._note(stream, None, now, made, members)
+            self.note(stream, None, now, made, members)
         return receipt, None
 
     def admit(self, stream: StreamState, letter: DeadLetter) -> InputTurn:
@@ -335,7 +352,8 @@ class Acceptor:
         self._turns.require_room(1, self._settings.queue_elements)
         before, element = stream.time, letter.element
         stream.dropped -= 1
-        stream.seen = element.event_time if stream.seen is None else max(stream.seen, element.event_time)
+        if stream.partitions is None:
+            stream.seen = element.event_time if stream.seen is None else max(stream.seen, element.event_time)
         stream.dead_letters.remove([letter])
         event = Arrival(stream.iri, (element,), before, stream.time, True)
         return self.log(stream, event, self._clock.now_ms(), [element], {"retried": letter.id})
@@ -343,7 +361,28 @@ class Acceptor:
     def forget(self, stream: StreamState, letters: Sequence[DeadLetter]) -> None:
         """Drop dead letters for good, called under the lock."""
         stream.dead_letters.remove(letters)
-        self._note(stream, None, self._clock.now_ms(), members={"forgotten": [each.id for each in letters]})
+        self.note(stream, None, self._clock.now_ms(), members={"forgotten": [each.id for each in letters]})
+
+    def declare_partitions(self, stream: StreamState, source: str, waiting: Mapping[str, bool]) -> None:
+        """Take the partitions of a source, True for those with unread records, called under the lock.
+
+        Those of a single one count only where the stream has partitions already: its own order is enough.
+        """
+        known = stream.partitions
+        if stream.record.stamping == "arrival" or (known is None and len(waiting) < 2):
+            return
+        if known is None:
+            known = stream.partitions = Partitions(stream.seen)
+        named = {f"{source}/{name}": unread for name, unread in waiting.items()}
+        if not known.declare(f"{source}/", named, self._clock.steady_ms()):
+            return
+        before, now = stream.seen, self._clock.now_ms()
+        if known.newest is not None:
+            stream.seen = known.seen(before)
+        if stream.seen != before:
+            self.log(stream, Advance(stream.iri, stream.time), now)
+        else:
+            self.note(stream, None, now)
 
     # --- derived streams ------------------------------------------------------------------------
 
@@ -381,7 +420,7 @@ class Acceptor:
 
     # --- the log --------------------------------------------------------------------------------
 
-    def _note(
+    def note(
         self,
         stream: StreamState,
         event: StreamInput | None,
@@ -394,6 +433,8 @@ class Acceptor:
             self._turns.order += 1
         else:
             members = {"stream": stream.iri, **(members or {}), "figures": [*_figures_of(stream)], "now": now}
+            if stream.partitions is not None:
+                members["figures"].append(stream.partitions.figures())
             self._turns.order = note_input(self._journal, "input", event, elements, members)
 
     def log(
@@ -405,7 +446,7 @@ class Acceptor:
         members: dict[str, Any] | None = None,
     ) -> InputTurn:
         """Note an input, retain it and give it its turn."""
-        self._note(stream, event, now, elements, members)
+        self.note(stream, event, now, elements, members)
         turns = self._turns
         weight = stream.retain(turns.order, event)
         turn = InputTurn(event)

@@ -48,9 +48,11 @@ def tick(acceptor: Acceptor, turns: TurnQueue, stream: StreamState, now: int) ->
             return
         left = idle_in(stream, turns.clock)
         if left is not None and left <= 0:
+            if stream.partitions is not None and not _expire(acceptor, turns.clock, stream, now):
+                return
             stream.idle = True
             # Nothing is waited for any more: what was held back by lateness can go.
-            if stream.seen is not None:
+            if stream.seen is not None and stream.seen != NEVER:
                 stream.guarantee(stream.seen)
             acceptor.log(stream, Idle(stream.iri, stream.time), now)
 
@@ -58,9 +60,29 @@ def tick(acceptor: Acceptor, turns: TurnQueue, stream: StreamState, now: int) ->
 def idle_in(stream: StreamState, clock: Clock) -> int | None:
     """Milliseconds until silence makes a stream idle, at most 0 when it does; None when it never will."""
     heard = stream.last_input_steady
-    if stream.idle or not stream.idle_timeout_ms or heard is None or _goes_on(stream):
+    if stream.idle or not stream.idle_timeout_ms or _goes_on(stream):
+        return None
+    if stream.partitions is not None:
+        heard = stream.partitions.silent_since()
+    if heard is None:
         return None
     return heard + stream.idle_timeout_ms - clock.steady_ms()
+
+
+def _expire(acceptor: Acceptor, clock: Clock, stream: StreamState, now: int) -> bool:
+    """Mark silent partitions idle; return True when all are, else the others move the stream."""
+    partitions, before = stream.partitions, stream.seen
+    assert partitions is not None
+    every = partitions.expire(clock.steady_ms() - stream.idle_timeout_ms)
+    if before is not None or partitions.newest is not None:
+        stream.seen = partitions.seen(before)
+    if every:
+        return True
+    if stream.seen != before:
+        acceptor.log(stream, Advance(stream.iri, stream.time), now)
+    else:
+        acceptor.note(stream, None, now)
+    return False
 
 
 def ticks_at(stream: StreamState, instant: int) -> int | None:
@@ -79,6 +101,8 @@ def begin_again(stream: StreamState, clock: Clock) -> None:
     if _goes_on(stream):
         stream.promised = _stood(stream) + max(0, clock.now_ms() - stream.last_input_ms)
     stream.heard(clock)
+    if stream.partitions is not None:
+        stream.partitions.begin_again(clock.steady_ms())
 
 
 def _reached(stream: StreamState, now: int) -> int | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from confluent_kafka import KafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin._metadata import ClusterMetadata
 
 from quadrill.store.errors import InputError, NetworkRefusedError
@@ -20,6 +20,10 @@ PORTS = {"kafka": 9092}
 LOOK_S = 0.25
 """Between two looks whether it has to stop."""
 TIMEOUT_S = 10.0
+_ASK_S = 1.0
+"""Seconds to wait for an answer before librdkafka's own errors are looked at."""
+
+Client: TypeAlias = "Consumer | Producer"
 
 _ANY: tuple[str, ...] = ()
 _OPTIONS: Mapping[str, tuple[str, ...]] = {
@@ -128,6 +132,15 @@ class Troubles:
         if self._newest is None or self._newest.code() not in _FINAL:
             self._newest = error
 
+    @property
+    def newest(self) -> KafkaError | None:
+        """The newest error that was told since the last answer."""
+        return self._newest
+
+    def forget(self) -> None:
+        """The brokers have answered since."""
+        self._newest = None
+
     def raise_final(self, url: str) -> None:
         """Raise ConnectorFailedError when what was told will not change by itself."""
         if self._newest is not None and self._newest.code() in _FINAL:
@@ -143,6 +156,26 @@ def error_of(url: str, error: KafkaError) -> ConnectorError:
     """An error of librdkafka as ours: final, or for now."""
     kind = ConnectorFailedError if error.code() in _FINAL else ConnectorError
     return kind(f"<{url}>: {error.str()} ({error.name()})")
+
+
+def ask(client: Client, troubles: Troubles, url: str, topic: str) -> ClusterMetadata:
+    """Return the metadata of a topic, as soon as a broker answers.
+
+    Raises:
+        ConnectorError: what librdkafka tells of the brokers, once it tells something.
+    """
+    for tries_left in reversed(range(round(TIMEOUT_S / _ASK_S))):
+        try:
+            found: ClusterMetadata = client.list_topics(topic, timeout=_ASK_S)
+        except KafkaException as error:
+            client.poll(0)  # what librdkafka has to tell beside
+            troubles.raise_final(url)
+            if troubles.newest is not None or not tries_left:
+                raise troubles.error(url, error.args[0]) from error
+        else:
+            troubles.forget()
+            return found
+    raise AssertionError
 
 
 def configuration(given: Mapping[str, Any], name: str, troubles: Troubles) -> dict[str, Any]:

@@ -11,16 +11,17 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from quadrill.store.feeds.subscription import FeedEvent
 from quadrill.store.hosts import AllowedHosts
 
-from ..declaration import Member
+from ..declaration import Member, shown_message
 from ..envelopes import STYLE, body_of, key_of
 from ..sink import Sink
 from .kafka_connection import (
     LOOK_S,
     MEMBERS,
-    TIMEOUT_S,
     Troubles,
+    ask,
     check_brokers,
     configuration,
+    error_of,
     require_advertised,
     topic_name,
 )
@@ -30,14 +31,17 @@ _MESSAGE_TIMEOUT_MS = 30_000
 
 
 class KafkaSink(Sink):
-    """Each event is one record, whose key is its id; headers tell id and kind, too."""
+    """Each event is one record; its key names the sink, when its query was registered, and the event's id.
+
+    Headers tell the same id and the kind, too.
+    """
 
     members = (
         *MEMBERS,
         Member("topic", topic_name, "the topic that events are produced to", required=True),
         STYLE,
     )
-    guarantee = "each event arrives at least once with its id as key, and once while the server stays up"
+    guarantee = "each event arrives at least once, in order, with its id as key"
 
     _producer: Producer | None = None
 
@@ -60,11 +64,7 @@ class KafkaSink(Sink):
                 "message.timeout.ms": _MESSAGE_TIMEOUT_MS,
             }
         )
-        try:
-            require_advertised(producer.list_topics(given["topic"], timeout=TIMEOUT_S), context.hosts)
-        except KafkaException as error:
-            producer.poll(0)  # what librdkafka has to tell beside
-            raise self._troubles.error(given["url"], error.args[0]) from error
+        require_advertised(ask(producer, self._troubles, given["url"], given["topic"]), context.hosts)
 
     def close(self) -> None:
         """Forget what is not delivered yet; it is delivered by the next producer."""
@@ -87,7 +87,14 @@ class KafkaSink(Sink):
         while len(producer):
             producer.flush(LOOK_S)
             self._troubles.raise_final(given["url"])
+            if len(producer) and self._troubles.newest is not None:
+                figures = self.context.figures
+                figures.state = "waiting"
+                figures.error = shown_message(error_of(given["url"], self._troubles.newest).message)
             self.context.sleep(0)
+        if not self._failed:
+            self._troubles.forget()
+            self.context.connected()
         for place, error in sorted(self._failed.items()):
             if error.code() not in _TOO_LONG:
                 raise self._troubles.error(given["url"], error)
@@ -100,7 +107,8 @@ class KafkaSink(Sink):
             if error is not None:
                 self._failed[place] = error
 
-        key, body = key_of(event), body_of(event, self.given["style"], self.given["query"])
+        key = f"{self.context.name}-{self.context.query_ms}-{key_of(event)}"
+        body = body_of(event, self.given["style"], self.given["query"])
         while True:
             try:
                 producer.produce(

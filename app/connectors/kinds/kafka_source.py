@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -11,14 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka import Message as Record
+from confluent_kafka.admin import AdminClient
 
 from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import InputError
 from quadrill.store.hosts import AllowedHosts
 
-from ..declaration import Member, list_of
+from ..declaration import Member, list_of, shown_message
 from ..errors import ConnectorError
 from ..source import JSON, N_QUADS, Message, Source
 from .kafka_connection import (
@@ -26,6 +26,7 @@ from .kafka_connection import (
     MEMBERS,
     TIMEOUT_S,
     Troubles,
+    ask,
     check_brokers,
     configuration,
     error_of,
@@ -33,9 +34,12 @@ from .kafka_connection import (
     topic_name,
 )
 
-log = logging.getLogger("quadrill.connectors")
-
 _LAG_EVERY_S = 1.0
+_ASK_EVERY_S = 5.0
+"""Between two looks whether topics are still the same."""
+_IDS_S = 3.0
+_IDS = "@ids"
+"""The member of a position that has the ids of topics: no topic has this name."""
 Place: TypeAlias = "tuple[str, int]"
 """A topic and the number of a partition."""
 
@@ -75,6 +79,8 @@ class KafkaSource(Source):
     )
     guarantee = "each record enters exactly once"
 
+    _partitioned = False
+
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
         """Raises InputError, NetworkRefusedError."""
@@ -95,18 +101,24 @@ class KafkaSource(Source):
                 "group.id": f"quadrill-{context.name}",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
+                # The end is told: behind the markers of transactions, which are no records.
+                "enable.partition.eof": True,
                 "auto.offset.reset": "error",
                 "allow.auto.create.topics": False,
             }
         )
-        self._next: dict[Place, int] = _places(context.position)
+        self._admin = AdminClient(configuration(given, context.name, self._troubles))
+        self._next: dict[Place, int] = places_of(context.position)
+        self._ids: dict[str, str] = ids_of(context.position)
+        self._tells_ids = True
         self._assigned: set[Place] = set()
         self._ends: dict[Place, int] = {}
+        context.figures.lag = None
         try:
             refreshed = told = float("-inf")
             while True:
                 now = time.monotonic()
-                if now - refreshed >= given["refresh"] / 1000:
+                if now - refreshed >= min(_ASK_EVERY_S, given["refresh"] / 1000):
                     self._assign()
                     refreshed = now
                     context.connected()
@@ -118,6 +130,7 @@ class KafkaSource(Source):
         except KafkaException as error:
             raise self._troubles.error(given["url"], error.args[0]) from error
         finally:
+            context.figures.lag = None
             self._consumer.close()
 
     # --- partitions -----------------------------------------------------------------------------
@@ -125,20 +138,66 @@ class KafkaSource(Source):
     def _assign(self) -> None:
         """Begin with the partitions that are there and not read yet."""
         places = self._partitions()
+        self._check_ids()
         new = [each for each in places if each not in self._assigned]
         if not new:
             return
         unknown = [each for each in new if each not in self._next]
+        # A new partition of a topic that is read already is read whole: what it has came since.
+        known = {topic for topic, _ in self._next}
+        for place in new:
+            low, high = self._watermarks(place)
+            self._ends[place] = high
+            if place in unknown:
+                begin = "earliest" if place[0] in known else self.given["from"]
+                self._next[place] = self._offset(place, begin)
         if unknown:
-            # A new partition of a topic that is read already is read whole: what it has came since.
-            known = {topic for topic, _ in self._next}
-            for place in unknown:
-                self._next[place] = self._offset(
-                    place, "earliest" if place[0] in known else self.given["from"]
-                )
-            self.context.push(b"", N_QUADS, position=_text(self._next))
+            self.context.push(b"", N_QUADS, position=self._text())
         self._consumer.incremental_assign([TopicPartition(*each, self._next[each]) for each in new])
         self._assigned.update(new)
+        self._declare()
+
+    def _check_ids(self) -> None:
+        """Begin anew with topics that were deleted and made anew since."""
+        if not self._tells_ids:
+            return
+        topics = TopicCollection(list(dict.fromkeys(self.given["topic"])))
+        for topic, answer in self._admin.describe_topics(topics, request_timeout=_IDS_S).items():
+            try:
+                found = str(answer.result().topic_id)
+            except KafkaException as error:
+                # A broker that does not know the request lets it time out.
+                self._tells_ids = error.args[0].code() != KafkaError._TIMED_OUT
+                continue
+            before = self._ids.get(topic)
+            self._ids[topic] = found
+            if before not in (None, found):
+                self._begin_anew(topic)
+
+    def _begin_anew(self, topic: str) -> None:
+        """A topic of that name was deleted: the new one is read from its start."""
+        gone = [each for each in self._next if each[0] == topic]
+        for place in gone:
+            end, offset = self._ends.get(place), self._next.pop(place)
+            unread = None if end is None or place not in self._assigned else max(0, end - offset)
+            told = (
+                "how many records were not read is not known" if unread is None else f"{unread} were not read"
+            )
+            if unread != 0:
+                self.context.lose(
+                    f"{topic}[{place[1]}]",
+                    f"the topic was deleted and made anew: its old records from offset {offset} on are gone, "
+                    f"{told}; it goes on at the start of the new topic",
+                    unread or 1,
+                    **_origin(place, offset),
+                )
+        self._consumer.incremental_unassign(
+            [TopicPartition(*each) for each in gone if each in self._assigned]
+        )
+        self._assigned.difference_update(gone)
+        for place in [each for each in self._partitions() if each[0] == topic]:
+            self._next[place] = self._watermarks(place)[0]
+        self.context.push(b"", N_QUADS, position=self._text())
 
     def _partitions(self) -> list[Place]:
         """The partitions of the topics.
@@ -149,12 +208,7 @@ class KafkaSource(Source):
         """
         found: list[Place] = []
         for topic in self.given["topic"]:
-            try:
-                metadata = self._consumer.list_topics(topic, timeout=TIMEOUT_S)
-            except KafkaException:
-                self._consumer.poll(0)  # what librdkafka has to tell beside
-                self._troubles.raise_final(self.given["url"])
-                raise
+            metadata = ask(self._consumer, self._troubles, self.given["url"], topic)
             require_advertised(metadata, self.context.hosts)
             described = metadata.topics[topic]
             if described.error is not None:
@@ -183,14 +237,22 @@ class KafkaSource(Source):
             raise ConnectorError(f"<{self.given['url']}> does not tell what {place[0]}[{place[1]}] has")
         return found
 
+    def _declare(self) -> None:
+        """Tell the stream its partitions; those with unread records hold back its time."""
+        waiting = {each: self._ends.get(each, 0) > self._next[each] for each in sorted(self._assigned)}
+        declared = self.context.declare_partitions
+        self._partitioned = declared({_name(each): unread for each, unread in waiting.items()})
+
     def _tell_lag(self) -> None:
         """How many records wait at the brokers, as far as these have told."""
-        lag = 0
         for place in self._assigned:
             known = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
-            if known is not None:
-                lag += max(0, known[1] - self._next[place])
-        self.context.figures.lag = lag
+            if known is not None and known[1] >= 0:
+                self._ends[place] = known[1]
+        self._declare()
+        if self._troubles.newest is None:
+            lags = [max(0, self._ends[each] - self._next[each]) for each in self._assigned]
+            self.context.figures.lag = sum(lags)
 
     # --- records --------------------------------------------------------------------------------
 
@@ -198,7 +260,7 @@ class KafkaSource(Source):
         """Bring in the next records: those that are there already, together."""
         first = self._consumer.poll(LOOK_S)
         if first is None:
-            self._troubles.raise_final(self.given["url"])
+            self._look_at_brokers()
             return
         records = [first, *self._consumer.consume(self.given["batch"] - 1, timeout=0)]
         good: list[Record] = []
@@ -213,38 +275,91 @@ class KafkaSource(Source):
             self._look_into(record, error)
         self._bring(good)
 
+    def _look_at_brokers(self) -> None:
+        """Show what librdkafka tells of brokers that are away; it goes on trying to reach them."""
+        self._troubles.raise_final(self.given["url"])
+        trouble, figures = self._troubles.newest, self.context.figures
+        if trouble is not None and trouble.code() == KafkaError._ALL_BROKERS_DOWN:
+            raise error_of(self.given["url"], trouble)
+        if trouble is not None:
+            figures.state, figures.lag = "waiting", None
+            figures.error = shown_message(error_of(self.given["url"], trouble).message)
+
     def _bring(self, records: Sequence[Record]) -> None:
         """Bring in records without errors, with the places behind them."""
+        if not self._partitioned:
+            self._push(records, None)
+            return
+        by_place: dict[Place, list[Record]] = {}
+        for record in records:
+            by_place.setdefault(_place_of(record), []).append(record)
+        for place, own in by_place.items():
+            self._push(own, _name(place))
+
+    def _push(self, records: Sequence[Record], partition: str | None) -> None:
         messages: list[tuple[Message, str | None]] = []
         skipped = 0
         for record in records:
-            place = _place_of(record)
-            offset = record.offset()
+            place, offset = _place_of(record), record.offset()
             assert offset is not None
             self._next[place] = offset + 1
+            self._ends[place] = max(offset + 1, self._ends.get(place, 0))
             body = record.value()
             if body is None:
                 skipped += 1
             else:
-                messages.append((_message_of(record, body), _text(self._next)))
-        self.context.push_messages(messages, self.given["format"] or JSON)
+                messages.append((_message_of(record, body), self._text()))
+        self.context.push_messages(messages, self.given["format"] or JSON, partition)
         if skipped:
             self.context.figures.skipped += skipped
-            self.context.push(b"", N_QUADS, position=_text(self._next))
+            self.context.push(b"", N_QUADS, position=self._text())
 
     def _look_into(self, record: Record, error: KafkaError) -> None:
-        """What came in place of a record: a place that is gone is told and left, all else raised."""
+        """What came in place of a record: an end, or a place that is gone, which is told; else raised."""
+        if error.code() == KafkaError._PARTITION_EOF:
+            place, end = _place_of(record), record.offset()
+            if end is not None and self._next.get(place, end) < end:
+                self._next[place] = end  # only markers of transactions came before it
+                self.context.push(b"", N_QUADS, position=self._text())
+            return
         if error.code() not in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise KafkaException(error)
+        self._check_ids()
         place = _place_of(record)
-        gone, begin = self._next[place], self._offset(place, self.given["from"])
-        told = f"offset {gone} of {place[0]}[{place[1]}] is not there any more, it goes on at {begin}"
-        log.warning("the source %s: %s", self.context.name, told)
-        self.context.letters.add(f"{place[0]}[{place[1]}]", told)
+        if place not in self._assigned:
+            return  # of a topic that was made anew
+        gone, begin = self._next[place], self._watermarks(place)[0]
+        number = max(0, begin - gone)
+        told = f"{number} records are gone" if number else "the log was cut before it"
+        self.context.lose(
+            f"{place[0]}[{place[1]}]",
+            f"offset {gone} of {_name(place)} is not there any more, it goes on at {begin}, the log's start; "
+            f"{told}",
+            number or 1,
+            **_origin(place, gone),
+            gone=number,
+        )
         self._next[place] = begin
-        self.context.push(b"", N_QUADS, position=_text(self._next))
+        self.context.push(b"", N_QUADS, position=self._text())
         self._consumer.incremental_unassign([TopicPartition(*place)])
         self._consumer.incremental_assign([TopicPartition(*place, begin)])
+
+    def _text(self) -> str:
+        """The position: next offsets by topic and partition, and the ids of the topics."""
+        by_topic: dict[str, dict[str, Any]] = {}
+        for (topic, partition), offset in sorted(self._next.items()):
+            by_topic.setdefault(topic, {})[str(partition)] = offset
+        if self._ids:
+            by_topic[_IDS] = dict(sorted(self._ids.items()))
+        return json.dumps(by_topic, separators=(",", ":"))
+
+
+def _name(place: Place) -> str:
+    return f"{place[0]}[{place[1]}]"
+
+
+def _origin(place: Place, offset: int) -> dict[str, Any]:
+    return {"topic": place[0], "partition": place[1], "offset": offset}
 
 
 def _place_of(record: Record) -> Place:
@@ -253,22 +368,20 @@ def _place_of(record: Record) -> Place:
     return topic, partition
 
 
-def _text(places: Mapping[Place, int]) -> str:
-    """Next offsets by topic and partition, as text."""
-    by_topic: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(places.items()):
-        by_topic.setdefault(topic, {})[str(partition)] = offset
-    return json.dumps(by_topic, separators=(",", ":"))
-
-
-def _places(position: str | None) -> dict[Place, int]:
-    """The places of a text of `_text`."""
+def places_of(position: str | None) -> dict[Place, int]:
+    """The next offsets of a position."""
     by_topic = {} if position is None else json.loads(position)
     return {
         (topic, int(partition)): offset
         for topic, offsets in by_topic.items()
+        if topic != _IDS
         for partition, offset in offsets.items()
     }
+
+
+def ids_of(position: str | None) -> dict[str, str]:
+    """The ids of topics in a position; none in one of an earlier release."""
+    return {} if position is None else dict(json.loads(position).get(_IDS, {}))
 
 
 def _message_of(record: Record, body: bytes | str) -> Message:
@@ -284,7 +397,10 @@ def _message_of(record: Record, body: bytes | str) -> Message:
     headers: Any = record.headers() or ()
     for name, value in headers:
         fields[f"_header_{name}"] = None if value is None else _as_text(value)
-    return Message(body.encode() if isinstance(body, str) else body, fields)
+    offset = record.offset()
+    assert offset is not None
+    origin = {**_origin(_place_of(record), offset), "key": fields["_key"]}
+    return Message(body.encode() if isinstance(body, str) else body, fields, origin=origin)
 
 
 def _as_text(value: bytes | str) -> str:

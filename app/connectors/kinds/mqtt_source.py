@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import queue
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ _FULL_S = 0.01
 _WAITING_PUSHES = 4
 """So many batches wait in memory; then nothing is read from the connection."""
 _MOST_UNACKNOWLEDGED = 65_535
+_MOST_TOPICS = 1_000
+"""Topics with a time for each; those that come later share one."""
 
 
 class MqttSource(Source):
@@ -51,6 +53,7 @@ class MqttSource(Source):
             default=7 * 86_400_000,
         ),
     )
+    _partitioned = False
     guarantee = "each message of QoS 1 enters at least once, also what was sent while the source was away"
 
     @classmethod
@@ -64,6 +67,7 @@ class MqttSource(Source):
         """Take what comes until the connection ends."""
         given, context = self.given, self.context
         check_broker(given, context.hosts)
+        self._topics: dict[str, bool] = {}
         waiting: queue.Queue[MQTTMessage] = queue.Queue()
         most = _WAITING_PUSHES * given["batch"]
         taking, ended = threading.Event(), threading.Event()
@@ -139,13 +143,25 @@ class MqttSource(Source):
             pass
         position = self.context.position
         media_type = self.given["format"] or JSON
-        self.context.push_messages([(_message_of(each), position) for each in messages], media_type)
+        for topic, own in self._by_topic(messages):
+            self.context.push_messages([(_message_of(each), position) for each in own], media_type, topic)
         for each in messages:
             connection.client.ack(each.mid, each.qos)
+
+    def _by_topic(self, messages: Sequence[MQTTMessage]) -> Iterable[tuple[str | None, list[MQTTMessage]]]:
+        """Messages by topic, where the stream has a time for each; else all together, in their order."""
+        by_topic: dict[str | None, list[MQTTMessage]] = {}
+        for each in messages:
+            by_topic.setdefault(each.topic, []).append(each)
+        new = {topic for topic in by_topic if topic is not None} - self._topics.keys()
+        if new and len(self._topics) < _MOST_TOPICS:
+            self._topics |= dict.fromkeys(sorted(new), False)
+            self._partitioned = self.context.declare_partitions(self._topics)
+        return by_topic.items() if self._partitioned else [(None, list(messages))]
 
 
 def _message_of(message: MQTTMessage) -> Message:
     """A message as a record; a mapping sees its topic, whole and by levels."""
     topic = message.topic
     levels = {f"_topic_{place}": level for place, level in enumerate(topic.split("/"))}
-    return Message(bytes(message.payload), {"_topic": topic, **levels})
+    return Message(bytes(message.payload), {"_topic": topic, **levels}, origin={"topic": topic})
