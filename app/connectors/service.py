@@ -341,19 +341,20 @@ class Connectors:
             return description | {"state": state, "position": position, "error": made.error}
         figures = part.context.figures.to_json()
         if isinstance(part, Sink):
-            figures["lag"] = self._lag_of(part)
+            figures["lag"] = _lag_of(self._engine, part)
         return description | {"position": part.context.position} | figures
 
-    def _lag_of(self, sink: Sink) -> int | None:
-        """How many events behind the end of its feed a sink is; None where that is not known."""
-        context = sink.context
-        try:
-            feed = self._engine.feed(sink.given["query"])
-        except (NotFoundError, FeedGoneError):
-            return None
-        if context.position is None or context.place_of not in (None, feed.created_ms):
-            return None
-        return max(0, feed.last_id - max(context.position, feed.earliest_id - 1))
+
+def _lag_of(engine: Engine, sink: Sink) -> int | None:
+    """How many events behind the end of its feed a sink is; None where that is not known."""
+    context = sink.context
+    try:
+        feed = engine.feed(sink.given["query"])
+    except (NotFoundError, FeedGoneError):
+        return None
+    if context.position is None or context.place_of not in (None, feed.created_ms):
+        return None
+    return max(0, feed.last_id - max(context.position, feed.earliest_id - 1))
 
 
 def _kind_of(role: ConnectorRole, given: Mapping[str, Any]) -> type[Source] | type[Sink]:

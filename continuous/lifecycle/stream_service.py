@@ -21,7 +21,7 @@ from ..queries.catalogue import Entry, is_awaited
 from ..settings import EngineSettings
 from ..streams.accept import StreamState
 from ..streams.dead_letters import DeadLetter
-from ..streams.movements import heartbeat
+from ..streams.movements import declare_partitions, heartbeat
 from ..streams.partitions import DIRECT
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
@@ -377,7 +377,7 @@ class StreamService:
         turns.require_ready()
         with turns.lock:
             if not state.dropped_for_good and state.derived_from is None:
-                self.parts.acceptor.declare_partitions(state, source, waiting)
+                declare_partitions(self.parts.acceptor, turns.clock, state, source, waiting)
         self.parts.sequencer.drain()
         return state.partitions is not None
 

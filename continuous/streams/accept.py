@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from operator import attrgetter
@@ -362,27 +362,6 @@ class Acceptor:
         """Drop dead letters for good, called under the lock."""
         stream.dead_letters.remove(letters)
         self.note(stream, None, self._clock.now_ms(), members={"forgotten": [each.id for each in letters]})
-
-    def declare_partitions(self, stream: StreamState, source: str, waiting: Mapping[str, bool]) -> None:
-        """Take the partitions of a source, True for those with unread records, called under the lock.
-
-        Those of a single one count only where the stream has partitions already: its own order is enough.
-        """
-        known = stream.partitions
-        if stream.record.stamping == "arrival" or (known is None and len(waiting) < 2):
-            return
-        if known is None:
-            known = stream.partitions = Partitions(stream.seen)
-        named = {f"{source}/{name}": unread for name, unread in waiting.items()}
-        if not known.declare(f"{source}/", named, self._clock.steady_ms()):
-            return
-        before, now = stream.seen, self._clock.now_ms()
-        if known.newest is not None:
-            stream.seen = known.seen(before)
-        if stream.seen != before:
-            self.log(stream, Advance(stream.iri, stream.time), now)
-        else:
-            self.note(stream, None, now)
 
     # --- derived streams ------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from quadrill.store.documents.times import format_instant
 from quadrill.store.errors import InputError
 
@@ -9,6 +11,7 @@ from ..clock import Clock
 from ..durable.turns import InputTurn, TurnQueue
 from ..inputs import NEVER, Advance, Idle
 from .accept import Acceptor, StreamState
+from .partitions import Partitions
 
 
 def heartbeat(
@@ -48,7 +51,7 @@ def tick(acceptor: Acceptor, turns: TurnQueue, stream: StreamState, now: int) ->
             return
         left = idle_in(stream, turns.clock)
         if left is not None and left <= 0:
-            if stream.partitions is not None and not _expire(acceptor, turns.clock, stream, now):
+            if stream.partitions is not None and not _expire(acceptor, turns.clock, stream):
                 return
             stream.idle = True
             # Nothing is waited for any more: what was held back by lateness can go.
@@ -69,7 +72,35 @@ def idle_in(stream: StreamState, clock: Clock) -> int | None:
     return heard + stream.idle_timeout_ms - clock.steady_ms()
 
 
-def _expire(acceptor: Acceptor, clock: Clock, stream: StreamState, now: int) -> bool:
+def declare_partitions(
+    acceptor: Acceptor, clock: Clock, stream: StreamState, source: str, waiting: Mapping[str, bool]
+) -> None:
+    """Take the partitions of a source, True for those with unread records, called under the lock.
+
+    Those of a single one count only where the stream has partitions already: its own order is enough.
+    """
+    known = stream.partitions
+    if stream.record.stamping == "arrival" or (known is None and len(waiting) < 2):
+        return
+    if known is None:
+        known = stream.partitions = Partitions(stream.seen)
+    named = {f"{source}/{name}": unread for name, unread in waiting.items()}
+    if known.declare(f"{source}/", named, clock.steady_ms()):
+        before = stream.seen
+        if known.newest is not None:
+            stream.seen = known.seen(before)
+        _tell_moved(acceptor, clock, stream, before)
+
+
+def _tell_moved(acceptor: Acceptor, clock: Clock, stream: StreamState, before: int | None) -> None:
+    """Note how partitions have changed; where that moves the stream it is an input."""
+    if stream.seen != before:
+        acceptor.log(stream, Advance(stream.iri, stream.time), clock.now_ms())
+    else:
+        acceptor.note(stream, None, clock.now_ms())
+
+
+def _expire(acceptor: Acceptor, clock: Clock, stream: StreamState) -> bool:
     """Mark silent partitions idle; return True when all are, else the others move the stream."""
     partitions, before = stream.partitions, stream.seen
     assert partitions is not None
@@ -78,10 +109,7 @@ def _expire(acceptor: Acceptor, clock: Clock, stream: StreamState, now: int) -> 
         stream.seen = partitions.seen(before)
     if every:
         return True
-    if stream.seen != before:
-        acceptor.log(stream, Advance(stream.iri, stream.time), now)
-    else:
-        acceptor.note(stream, None, now)
+    _tell_moved(acceptor, clock, stream, before)
     return False
 
 
