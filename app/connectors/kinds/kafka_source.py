@@ -303,7 +303,6 @@ class KafkaSource(Source):
             place, offset = _place_of(record), record.offset()
             assert offset is not None
             self._next[place] = offset + 1
-            self._ends[place] = max(offset + 1, self._ends.get(place, 0))
             body = record.value()
             if body is None:
                 skipped += 1
