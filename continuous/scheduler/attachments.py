@@ -48,11 +48,14 @@ class Attachments:
     def attach(self, turn: AttachTurn) -> int:
         """A query begins, or waits on for its static parts; how many retained elements came first.
 
-        A query that cannot begin has failed: nobody may wait for the turn any more.
+        A query that cannot begin has failed: nobody may wait for the turn any more. One whose replay
+        breaks off goes on.
         """
         try:
             return self._attach(turn)
         except Exception as error:
+            if turn.replay_from is not None:
+                raise
             self.end_waiting(turn.running.name)
             self._router.fail(turn.running, error)
             if self._turns.seen is not None:
