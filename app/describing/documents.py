@@ -225,7 +225,7 @@ def _stream_of(query: RunningQuery, iri: str, stream: StreamState | None, now_ms
     """A stream as a query reads it; `docs/http-api.md` says what the members mean."""
     reached = known_time(query.timeline.inputs.lag_of(iri))
     known = {"iri": iri, "name": None, "active": reached is not None, "reached": reached, "late": 0,
-             "watermark": None, "idle": False, "newest": None}  # fmt: skip
+             "watermark": None, "idle": False, "newest": None, "derived_from": None}  # fmt: skip
     if stream is None:
         return known
     before = query.dropped_before
@@ -238,6 +238,7 @@ def _stream_of(query: RunningQuery, iri: str, stream: StreamState | None, now_ms
         "watermark": known_time(stream.watermark),
         "newest": stream.seen if stream.partitions is None else stream.partitions.newest,
         "held_by": None if stream.partitions is None else stream.partitions.holding(),
+        "derived_from": stream.derived_from,
         "idle": stream.idle,
         "idle_timeout_ms": stream.idle_timeout_ms,
         "silent_ms": None if heard is None else max(0, now_ms - heard),

@@ -160,16 +160,14 @@ def _of_watermark(document: dict[str, Any], *, told: bool) -> Iterator[Reason]:
     waiting, silent = document["counters"]["waiting"], slowest["silent_ms"]
     iri = slowest["iri"]
     stands = f"the watermark of <{iri}> is {format_instant(slowest['reached'])}"
-    if waiting and (not told or (silent is not None and silent >= _SILENT_MS)):
+    behind = slowest["reached"] < max(each["reached"] for each in streams)
+    if waiting and (not told or behind or (silent is not None and silent >= _SILENT_MS)):
         needed = format_instant(document["next_element"])
-        text = (
-            f"{stands}, {_elements(waiting, 'waiting')} for it to reach {needed}: "
-            f"push to it or {_heartbeat(slowest)}"
-        )
+        text = f"{stands}, {_elements(waiting, 'waiting')} for it to reach {needed}: {_advice(slowest)}"
         yield Reason("watermark", iri, waiting, text)
     elif not (told or waiting or document["counters"]["evaluations"]) and document["next_report"] is not None:
         report = format_instant(document["next_report"])
-        text = f"the next report is at {report}; {stands}: push to it or {_heartbeat(slowest)}"
+        text = f"the next report is at {report}; {stands}: {_advice(slowest)}"
         yield Reason("watermark", iri, 0, text)
 
 
@@ -236,6 +234,13 @@ def _elements(number: int, verb: str = "") -> str:
 
 def _heartbeat(stream: dict[str, Any]) -> str:
     return f"send a heartbeat (POST /streams/{stream['name']}:heartbeat?at=)"
+
+
+def _advice(stream: dict[str, Any]) -> str:
+    """What moves the watermark of a stream on."""
+    if (maker := stream["derived_from"]) is not None:
+        return f"it follows the query {maker}, whose waiting_for says what that waits for"
+    return f"push to it or {_heartbeat(stream)}"
 
 
 def _about(ms: int) -> str:

@@ -174,6 +174,7 @@ class Attachments:
         self._streams.release(entry.name)
         if running is not None:
             self._router.forget(running)
+            self._router.deliver_derived()
             if running.statics is not None:
                 running.statics.close()
         if dropped:

@@ -165,7 +165,7 @@ class Router:
             self._take_places(self._groups.enter([running]))
         _derive_time(self._acceptor, running, self._outputs.get(running))
         self.timetable.set(running)
-        self._work_off_derived()
+        self.deliver_derived()
         return replayed
 
     def adopt(self, queries: Iterable[RunningQuery]) -> None:
@@ -209,7 +209,8 @@ class Router:
             if running.statics is not None:
                 running.statics.stop()
             self.timetable.cancel(running.name)
-            self._outputs.pop(running, None)
+            if output := self._outputs.pop(running, None):  # nothing comes until another query makes it
+                self._acceptor.derive_time(output, None, idle=True)
         for readers in self._readers.values():
             readers.pop(running, None)
 
@@ -231,7 +232,7 @@ class Router:
         if state == "running":
             self._move([running], lambda running: running.evaluate_now(self._turns.at, self._turns.at))
             self._take_places(self._groups.enter([running]))
-            self._work_off_derived()
+            self.deliver_derived()
 
     def part(self, running: RunningQuery) -> None:
         """Set a query apart from its common plan: what comes next is for it alone."""
@@ -324,19 +325,19 @@ class Router:
         if moved or self.unfollowing:
             told = self._alone(moved, self.unfollowing)
             self._move(told, lambda running: running.commit(commit, self._turns.at))
-            self._work_off_derived()
+            self.deliver_derived()
 
     def sources_changed(self, key: str) -> None:
         """What was fetched from elsewhere is another content: an input of the queries that read it."""
         specs_of = {running: running.prepared.source_specs for running in self._attached.values()}
         read = [running for running, specs in specs_of.items() if any(spec.key == key for spec in specs)]
         self._move(read, lambda running: running.sources_changed(self._turns.at))
-        self._work_off_derived()
+        self.deliver_derived()
 
     def step(self, moved: Iterable[str]) -> None:
         """Tables have moved on without a commit taking its turn."""
         self._move(self._alone(moved, ()), lambda running: running.take_steps(self._turns.at))
-        self._work_off_derived()
+        self.deliver_derived()
 
     def _alone(self, names: Iterable[str], others: Iterable[RunningQuery]) -> list[RunningQuery]:
         """The queries of these names and the others, in the order of registration.
@@ -359,7 +360,7 @@ class Router:
         self.part(running)
         now = self._turns.at
         self._move([running], lambda running: running.refresh(now, cause, now))
-        self._work_off_derived()
+        self.deliver_derived()
 
     def new_stream(self) -> None:
         """A stream was declared: windows on unbound variables read every stream there is."""
@@ -375,6 +376,7 @@ class Router:
             except Exception as error:
                 self.fail(running, error)
             self._index(running)
+            _derive_time(self._acceptor, running, self._outputs.get(running))
 
     def fail(self, running: RunningQuery, error: Exception) -> None:
         """A query stops alone; the elements at which it did are kept as dead letters."""
@@ -403,9 +405,8 @@ class Router:
         for iri in running.timeline.inputs.streams:
             self._readers.setdefault(iri, {})[running] = None
 
-    # --- streams --------------------------------------------------------------------------------
-
-    def _work_off_derived(self) -> None:
+    def deliver_derived(self) -> None:
+        """Give what queries derived in this turn to its readers."""
         derived = self._acceptor.derived
         if derived:
             self.dispatch((derived.popleft(),), self._turns.at)
@@ -430,10 +431,11 @@ def _in_order(
 
 
 def _derive_time(acceptor: Acceptor, running: RunningQuery, output: StreamState | None) -> None:
-    """The watermark of a derived stream follows its query's."""
-    watermark = running.timeline.inputs.watermark
-    if output is not None and watermark is not None and output.derived_from == running.name:
-        acceptor.derive_time(output, watermark)
+    """Move a derived stream's watermark with its query's; it is idle while all that the query reads is."""
+    if output is not None and output.derived_from == running.name:
+        inputs = running.timeline.inputs
+        idle = not any(view.active and not view.idle for view in inputs.views.values())
+        acceptor.derive_time(output, inputs.watermark, idle=idle)
 
 
 def _wait_for_disorder(streams: StreamRegistry, prepared: PreparedQuery, name: str) -> None:

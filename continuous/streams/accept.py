@@ -21,7 +21,7 @@ from quadrill.store.registry.records import Stamping, StreamRecord
 from ..clock import Clock
 from ..durable.records import note_input
 from ..durable.turns import InputTurn, TurnQueue, weight_of
-from ..inputs import Advance, Arrival, Element, LogRecord, StreamInput, StreamTime
+from ..inputs import Advance, Arrival, Element, Idle, LogRecord, StreamInput, StreamTime
 from ..settings import EngineSettings
 from .dead_letters import DeadLetter, DeadLetters
 from .partitions import DIRECT, Partitions
@@ -376,18 +376,29 @@ class Acceptor:
             before, watermark = stream.time, stream.watermark
             element = Element.of(quads, at, stream.next_seq)
             stream.derived += 1
+            stream.idle = False
             stream.heard(self._clock)
             if stream.take([element], [at], watermark)[0]:
                 admits = stream.record.late == "admit"
                 self._log_derived(stream, Arrival(stream.iri, (element,), before, stream.time, admits))
 
-    def derive_time(self, stream: StreamState, watermark: int) -> None:
-        """In a turn: the watermark of a derived stream follows its query's."""
-        with self._lock:
-            if stream.guarantee(watermark):
-                self._log_derived(stream, Advance(stream.iri, stream.time))
+    def derive_time(self, stream: StreamState, watermark: int | None, *, idle: bool) -> None:
+        """In a turn: the watermark of a derived stream follows its query's, and so does idleness.
 
-    def _log_derived(self, stream: StreamState, event: Arrival | Advance) -> None:
+        Follows from the inputs of the query alone, so that a replay does the same.
+        """
+        with self._lock:
+            moved = watermark is not None and stream.guarantee(watermark)
+            if moved or (stream.idle and not idle):
+                stream.idle = False
+                self._log_derived(stream, Advance(stream.iri, stream.time))
+            if idle and not stream.idle and stream.watermark is not None:
+                stream.idle = True
+                if stream.seen is not None:
+                    stream.guarantee(stream.seen)
+                self._log_derived(stream, Idle(stream.iri, stream.time))
+
+    def _log_derived(self, stream: StreamState, event: StreamInput) -> None:
         """Keep what a query made for those that start in the past; a replay makes it again."""
         turns, journal = self._turns, self._journal
         if journal is None:

@@ -104,6 +104,13 @@ class StreamRegistry:
                 address = iri or iri_of(check_name(name or "", "stream name"), self._settings.base_iri)
                 chosen = name or free_name(address, self.known)
                 return None, self._read(chosen, address, options, self._clock.now_ms())
+            if found.derived_from is not None and options.get("idle_timeout") is not None:
+                raise ConflictError(
+                    f"stream {found.name} is made by the query {found.derived_from}: it is idle while all "
+                    "streams that this query reads are idle, and has no idle_timeout",
+                    code="derived-stream",
+                    hint="Declare idle_timeout for the streams that the query reads",
+                )
             record = self._read(found.name, found.iri, options, found.record.created_ms)
             if record.stamping is None and (found.accepted or found.record.mapping is None):
                 record = replace(record, stamping=found.record.stamping)

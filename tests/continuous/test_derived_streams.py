@@ -1,0 +1,105 @@
+"""Streams that queries make: idle with the streams that their query reads, and after its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quadrill.app.describing.queries import describe
+from quadrill.app.describing.waiting import waiting_for
+from quadrill.store.errors import ConflictError
+
+from .engines import Bench, E, bench, tick
+
+S, T, D, F = E + "s", E + "t", E + "d", E + "f"
+MADE = "CONSTRUCT { ?x :seen ?v } WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } }"
+NEXT = "CONSTRUCT { ?x :seen ?v } WHERE { STREAM :d [RANGE 1h] { ?x :seen ?v } }"
+READER = "SELECT ?x WHERE { STREAM :%s [NOW] { ?x :seen ?v } STREAM :t [RANGE 1h] { ?y :seen ?v } }"
+
+
+def _bench(b: Bench, *, chain: bool = False) -> str:
+    """Two streams, a query that makes a third (and one that makes a fourth of it), a reader of the last."""
+    b.engine.declare_stream(S, idle_timeout="1s")
+    b.engine.declare_stream(T, idle_timeout="1h")
+    b.register("a", MADE, result_iri=D)
+    if chain:
+        b.register("b", NEXT, result_iri=F)
+    b.register("reader", READER % ("f" if chain else "d"))
+    b.push(10_000, "x")
+    b.push(10_000, "y", stream=T)
+    b.push(12_000, "z", stream=T)
+    return "f" if chain else "d"
+
+
+def _reasons(b: Bench, name: str) -> list[tuple[str, Any]]:
+    return [(each.word, each.stream) for each in waiting_for(describe(b.engine, name))]
+
+
+def _idle(b: Bench, iri: str) -> bool:
+    state = b.engine.find_stream(iri)
+    assert state is not None
+    return state.idle
+
+
+@pytest.mark.parametrize("chain", [False, True])
+def test_a_derived_stream_is_idle_with_its_inputs(chain: bool) -> None:
+    with bench() as b:
+        made = E + _bench(b, chain=chain)
+        assert describe(b.engine, "reader")["watermark"] == 10_000
+        assert ("watermark", made) in _reasons(b, "reader")
+        b.clock.advance(2000)
+        tick(b.engine)
+        assert _idle(b, S) and _idle(b, D) and _idle(b, made)
+        assert describe(b.engine, "reader")["watermark"] == 12_000
+        assert "watermark" not in [word for word, _ in _reasons(b, "reader")]
+        b.push(13_000, "x")
+        assert not _idle(b, D) and not _idle(b, made)
+        b.push(14_000, "z", stream=T)
+        assert describe(b.engine, "reader")["watermark"] == 13_000
+
+
+@pytest.mark.parametrize("chain", [False, True])
+@pytest.mark.parametrize("how", ["drop", "fail"])
+def test_it_is_idle_after_the_end_of_its_query(how: str, chain: bool) -> None:
+    with bench() as b:
+        made = E + _bench(b, chain=chain)
+        if how == "drop":
+            b.engine.drop("a")
+        else:
+            running = b.engine.parts.catalogue.get("a").running
+            assert running is not None
+            b.engine.parts.router.fail(running, ValueError("injected"))
+            b.engine.parts.router.deliver_derived()
+        assert _idle(b, D) and _idle(b, made)
+        assert describe(b.engine, "reader")["watermark"] == 12_000
+
+
+def test_a_paused_query_keeps_the_time_of_its_stream() -> None:
+    with bench() as b:
+        _bench(b)
+        b.engine.patch("a", {"state": "paused"})
+        b.push(11_000, "x")
+        assert describe(b.engine, "reader")["watermark"] == 11_000
+        b.clock.advance(2000)
+        tick(b.engine)
+        assert describe(b.engine, "reader")["watermark"] == 12_000
+
+
+def test_a_query_that_waits_for_a_plain_stream_says_so() -> None:
+    with bench() as b:
+        b.register("reader", READER % "s")
+        b.push(10_000, "x")
+        b.push(10_000, "y", stream=T)
+        b.push(12_000, "x")
+        assert describe(b.engine, "reader")["last_result"] is not None
+        assert ("watermark", T) in _reasons(b, "reader")
+
+
+def test_no_idle_timeout_can_be_declared_for_it() -> None:
+    with bench() as b:
+        b.register("a", MADE, result_iri=D)
+        with pytest.raises(ConflictError) as caught:
+            b.engine.declare_stream(D, idle_timeout="1s")
+        assert caught.value.code == "derived-stream"
+        b.engine.declare_stream(D, retention="2h")
