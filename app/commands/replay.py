@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -18,6 +19,8 @@ from quadrill.continuous.engine import Engine
 from quadrill.continuous.language.registration import Registration
 from quadrill.store.documents.statements import lines_of
 from quadrill.store.errors import QuadrillError
+from quadrill.store.feeds.feed import Feed
+from quadrill.store.feeds.subscription import FeedEvent
 from quadrill.store.formats import guess_rdf_format
 from quadrill.store.pushes.decode import DecodedElement, DecodeOptions, decode
 from quadrill.store.quads.quad_store import QuadStore
@@ -64,18 +67,47 @@ def run_recorded(
         if form == "debs":
             _challenge(engine, streams)
         else:
-            subscription = engine.feed(NAME).subscribe(0)
-            _play(engine, streams)
+            printer = _Printer(engine.feed(NAME), form)
+            _play(engine, streams, printer)
             if until is not None:
                 for stream in streams:
                     engine.heartbeat(stream, until, wait=True)
+                    printer.print_waiting()
             engine.sync()
-            for event in subscription.take():
-                print(tables.event_text(event.kind, event.data, form))
+            printer.print_waiting()
         state = describe(engine, NAME)
         if state["state"] == "failed":
             raise RecordingError(f"the query failed: {state.get('error')}")
     return 0
+
+
+class _Printer:
+    """Prints the events of a feed; it takes all of them, however many come between two calls."""
+
+    members = 1
+
+    def __init__(self, feed: Feed, form: str) -> None:
+        self._form = form
+        self._events: deque[FeedEvent] = deque()
+        feed.join(self, None, 0)
+
+    def print_waiting(self) -> None:
+        """Print the events that have come since the last call."""
+        while self._events:
+            event = self._events.popleft()
+            print(tables.event_text(event.kind, event.data, self._form))
+
+    def welcome(self, _: Any, first: Sequence[FeedEvent], __: bool) -> bool:
+        """Take the events that the feed has kept."""
+        return self.offer(first)
+
+    def offer(self, events: Sequence[FeedEvent]) -> bool:
+        """Take events; always True."""
+        self._events.extend(events)
+        return True
+
+    def end(self) -> None:
+        """The feed gives no more events."""
 
 
 @contextmanager
@@ -119,7 +151,7 @@ def _check_streams(engine: Engine, streams: dict[str, Path], form: str) -> None:
             )
 
 
-def _play(engine: Engine, streams: dict[str, Path]) -> None:
+def _play(engine: Engine, streams: dict[str, Path], printer: _Printer) -> None:
     """Push what was recorded, in the order in which it was told.
 
     A stream holds nothing back before its first element, so one file after the other would let the first
@@ -140,8 +172,10 @@ def _play(engine: Engine, streams: dict[str, Path]) -> None:
         for (at, _, stream), group in groupby(timed, key=lambda entry: entry[:3]):
             lines = [{"at": at, "data": lines_of(element.statements)} for _, _, _, element in group]
             engine.push(stream, "\n".join(map(json.dumps, lines)).encode(), MEDIA_TYPES[".ndjson"])
+            printer.print_waiting()
     for stream, (body, media_type) in bodies.items():
         engine.push(stream, body, media_type, wait=True)
+        printer.print_waiting()
 
 
 def _challenge(engine: Engine, streams: dict[str, Path]) -> None:

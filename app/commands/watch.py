@@ -44,6 +44,7 @@ def _watch(options: argparse.Namespace) -> int:
     if options.json and options.format is not None:
         raise UsageError("--json and --format are two formats")
     form = options.format or ("rows" if sys.stdout.isatty() else "events")
+    number = 0
     with connect(options) as server:
         for number, event in enumerate(_feed(server, options), start=1):
             if options.json:
@@ -53,8 +54,9 @@ def _watch(options: argparse.Namespace) -> int:
                 for line in tables.event_text(event.kind, event.data, form).split("\n"):
                     print(before + line, flush=True)
             if options.count is not None and number >= options.count:
-                break
-    return 0
+                return 0
+    print(f"# the feed of {options.name} has ended: the query was dropped", file=sys.stderr, flush=True)
+    return 0 if options.count is None else 1
 
 
 def _id(given: str | None) -> int | None:

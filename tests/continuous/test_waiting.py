@@ -122,7 +122,7 @@ def test_elements_wait_for_the_slower_stream() -> None:
         assert reasons(b) == []
 
 
-def test_a_stream_that_holds_results_back_in_silence_is_told_although_there_were_some() -> None:
+def test_a_stream_that_is_behind_is_reported_although_there_were_results() -> None:
     with bench() as b:
         for iri in (S, T):
             b.engine.declare_stream(iri, idle_timeout="1h")
@@ -132,11 +132,14 @@ def test_a_stream_that_holds_results_back_in_silence_is_told_although_there_were
         )
         b.push(1_000, "a", stream=T)
         b.push(1_000, "a")
-        b.push(2_000, "b")
         assert b.told("q") and reasons(b) == []
+        b.push(2_000, "b")
+        assert reasons(b) == [("watermark", T, 1)]
         b.clock.advance(60_000)
         tick(b.engine)
         assert reasons(b) == [("watermark", T, 1)]
+        b.push(2_000, "b", stream=T)
+        assert reasons(b) == []
 
 
 def test_a_silent_stream_is_told_before_and_after_results() -> None:
