@@ -11,7 +11,10 @@ from quadrill.app.cli import main
 
 from .conftest import Start
 
-READ = "SELECT ?x WHERE { STREAM <urn:s> [NOW] { ?x <urn:v> ?v } STREAM <urn:t> [RANGE 1h] { ?y <urn:w> <urn:z> } }"
+END = "1970-01-01T00:00:09Z"
+READ = (
+    "SELECT ?x WHERE { STREAM <urn:s> [NOW] { ?x <urn:v> ?v } STREAM <urn:t> [RANGE 1h] { ?y ?p <urn:z> } }"
+)
 
 
 @pytest.mark.parametrize("streams", [1, 2])
@@ -27,7 +30,7 @@ def test_run_prints_every_event(
     given = ["--stream", f"urn:s={tmp_path / 's.ndjson'}"]
     if streams == 2:
         given += ["--stream", f"urn:t={tmp_path / 't.ndjson'}"]
-    assert main(["run", str(tmp_path / "q.cqels"), *given, "--format", form, "--until", "1970-01-01T00:00:09Z"]) == 0
+    assert main(["run", str(tmp_path / "q.cqels"), *given, "--format", form, "--until", END]) == 0
     printed = capsys.readouterr().out
     assert [n for n in range(2500) if f"urn:x{n}" not in printed] == []
 
