@@ -6,14 +6,15 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, NoReturn
 
 from pyoxigraph import NamedNode
 
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import QueryTextError
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.codepoints import without_escapes
 from quadrill.store.sparql.query import QueryRequest, QueryResult
 from quadrill.store.sparql.query_worker import WorkerRequest
 from quadrill.store.sparql.update_plan import HeldBackError
@@ -37,13 +38,14 @@ from .answer import (
     timeout_error,
 )
 from .columns import with_ordered_columns
-from .extensions import FOR_UPDATES, FOR_WORKERS, Extended, extended, functions_of, is_extended
+from .extensions import FOR_UPDATES, IN_UPDATES, Extended, Sent, corrected_where, functions_of, prepared
 from .growth import Limited, grows, limited
 from .held_rows import Room
 from .large_answers import LargeAnswers
 from .look_ups import look_up, solutions
+from .nodes import is_node
 from .processes import Process, Processes
-from .query_faults import refuse_unchecked, tell_better
+from .query_faults import refusal_of, refuse_unchecked, tell_better
 from .transcoder import Transcoder, transcoded
 from .workers import WorkerPool
 
@@ -54,7 +56,8 @@ class Asked(NamedTuple):
     Attributes:
         text: as it came.
         scope: the dataset and the time.
-        extension: how it is written for the store, where it calls our functions.
+        extension: how it is written for the store, where it calls our functions or needs a correction.
+        sent: how it is sent to a worker.
         grows: it could make long values of short ones.
         heavy: it may take long.
         elsewhere: a worker process evaluates it.
@@ -63,6 +66,7 @@ class Asked(NamedTuple):
     text: str
     scope: DatasetScope
     extension: Extended | None
+    sent: Sent
     grows: bool
     heavy: bool
     elsewhere: bool
@@ -111,6 +115,12 @@ class SparqlEndpoint:
         self._workers = workers
         self._counted: tuple[int, int] = (-1, 0)
 
+    def _is_merged(self, scope: DatasetScope) -> bool:
+        """True when the default graph that a request names is merged from several graphs."""
+        if scope.union:
+            return bool(self.store.graph_names())
+        return len(set(scope.default_graphs or ())) > 1
+
     def quads(self) -> int:
         """The number of quads in the store; added up once per version, since there may be many graphs."""
         version = self.store.version
@@ -132,14 +142,23 @@ class SparqlEndpoint:
         settings = self.settings
         if text is None:
             text = query_text(call, settings)
+        else:
+            text = without_escapes(text)
         scope = scope_of(call, settings)
-        refuse_unchecked(text, settings.base_iri)
-        extension = extended(text, settings.base_iri) if is_extended(text) else None
+        template = admission.template_of(text)
+        refuse_unchecked(text, settings.base_iri, template)
+        extension, sent = prepared(
+            text,
+            settings.base_iri,
+            template,
+            merged=scope[1:] != WHOLE and self._is_merged(scope),
+            is_node=partial(is_node, self.store) if scope[1:] == WHOLE else None,
+        )
         quads = self.quads()
         light = admission.is_light(text, quads, self.store.size_of_graph)
         long_values = grows(text)
         heavy = not light or long_values or text in self.slow_texts.texts
-        return Asked(text, scope, extension, long_values, heavy, heavy and self._workers.takes(quads))
+        return Asked(text, scope, extension, sent, long_values, heavy, heavy and self._workers.takes(quads))
 
     def looked_up(self, call: SparqlCall, client: Client) -> LookedUp | None:
         """The whole answer to a query that is a look-up, as JSON; None for what is to be asked and answered.
@@ -174,7 +193,7 @@ class SparqlEndpoint:
         settings = self.settings
         text, scope = asked.text, asked.scope
         if asked.elsewhere:
-            return self._from_worker(text, scope, asked.extension, user, client)
+            return self._from_worker(asked, user, client)
         limits = _limits(scope.seconds, settings.max_result_bytes, settings.max_result_rows)
         process = self.processes.begin("query", text, user)
         answer = _InlineAnswer(self.processes, process, limits, client, self.large_answers)
@@ -253,6 +272,7 @@ class SparqlEndpoint:
                 check_text=check_text,
                 room=Room(self.quads),
                 look_up=solutions,
+                correct=corrected_where,
                 cause="update",
             )
         except BaseException:
@@ -274,6 +294,7 @@ class SparqlEndpoint:
                     remote_seconds=self.store.allowed_hosts.seconds,
                     remote_bytes=self.store.allowed_hosts.max_bytes,
                     extension=None if functions_of(text) is None else FOR_UPDATES,
+                    correct=IN_UPDATES,
                 )
                 return self._workers.work_out(task, process, seconds)
             finally:
@@ -281,16 +302,14 @@ class SparqlEndpoint:
 
         return make
 
-    def _from_worker(
-        self, text: str, scope: DatasetScope, asked: Extended | None, user: str, client: Client
-    ) -> HttpAnswer:
+    def _from_worker(self, asked: Asked, user: str, client: Client) -> HttpAnswer:
         """The answer of a query that may be heavy: a worker process evaluates it and can be killed."""
-        settings = self.settings
+        settings, text, scope, sent = self.settings, asked.text, asked.scope, asked.sent
         wanted = WorkerRequest(
             copy="",
             version=0,
-            text=with_ordered_columns(text),
-            extension=None if asked is None else FOR_WORKERS,
+            text=with_ordered_columns(sent.text),
+            extension=sent.extension,
             results_format=_format_name(client.accept, negotiation.result_offers()),
             graph_format=_format_name(client.accept, negotiation.graph_offers()),
             base_iri=settings.base_iri,
@@ -311,7 +330,7 @@ class SparqlEndpoint:
             try:
                 self._workers.run(wanted, sink, begin, process, scope.seconds)
             except QueryTextError as refused:
-                tell_better(refused, text, settings.base_iri)
+                told_by_store(refused, asked, settings.base_iri)
 
         answer = self.stream(transcoded(body), scope.seconds, process, client, computed_here=False)
         return answer
@@ -333,7 +352,7 @@ class _InlineAnswer(HttpAnswer):
             try:
                 result = endpoint.store.answer(request)
             except QueryTextError as refused:
-                tell_better(refused, text, endpoint.settings.base_iri)
+                told_by_store(refused, self.asked, endpoint.settings.base_iri)
             try:
                 self._write(result, sink)
             except BaseException:
@@ -345,7 +364,7 @@ class _InlineAnswer(HttpAnswer):
 
     def _request(self) -> QueryRequest:
         """What is asked of the store."""
-        text, scope, extension, grows, *_ = self.asked
+        text, scope, extension, _, grows, *_ = self.asked
         settings = self.endpoint.settings
         written = text if extension is None else extension.text
         if "*" in written:
@@ -379,6 +398,13 @@ class _InlineAnswer(HttpAnswer):
             transcoder.begin(chosen)
             result.serialize_to(transcoder, format_, prefixes=prefixes)  # type: ignore[arg-type]
             transcoder.finish()
+
+
+def told_by_store(refused: QueryTextError, asked: Asked, base_iri: str) -> NoReturn:
+    """Raise the error of a refused query, with its place in the text that the client sent."""
+    if asked.extension is not None and asked.extension.text != asked.text:
+        refused = refusal_of(asked.text, base_iri) or refused
+    tell_better(refused, asked.text, base_iri)
 
 
 def _begin(answer: HttpAnswer, graph: bool, version: int) -> negotiation.Offer:

@@ -7,18 +7,22 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from pyoxigraph import Literal, NamedNode
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Store
 
 from quadrill.continuous.algebra.build import children, with_children
-from quadrill.continuous.algebra.nodes import Aggregate, Algebra, Constant, Group
+from quadrill.continuous.algebra.corrected_patterns import IsNode
+from quadrill.continuous.algebra.nodes import Aggregate, Algebra, Constant, Group, Term, TermPattern
 from quadrill.continuous.algebra.set_functions import AGGREGATE_NAMESPACE, STATISTICAL, Accumulator
-from quadrill.continuous.language import parse
-from quadrill.continuous.language.write import write
+from quadrill.continuous.analysis.corrections import corrected_text
+from quadrill.continuous.expressions.correcting import CORRECTING_FUNCTIONS
 from quadrill.continuous.uncertainty import (
     NAMESPACE,
     custom_aggregates,
     custom_functions,
 )
+from quadrill.store.errors import LimitError
+
+from .nodes import has_node
 
 _AGGREGATE_MARK = AGGREGATE_NAMESPACE.rstrip(":")
 
@@ -27,6 +31,12 @@ FOR_WORKERS = f"{__name__}:extended"
 """Where worker processes find `extended`."""
 FOR_UPDATES = f"{__name__}:as_updated"
 """Where they find what updates may call."""
+FOR_CORRECTED = f"{__name__}:as_corrected"
+"""Where they find what corrected texts may call."""
+IN_UPDATES = f"{__name__}:corrected_where"
+"""Where they find what corrects the WHERE parts of updates."""
+FOR_MERGED = f"{__name__}:extended_over_merged"
+"""Where they find `extended` over a merged default graph."""
 
 
 class Extended(NamedTuple):
@@ -36,6 +46,13 @@ class Extended(NamedTuple):
     functions: Mapping[NamedNode, Callable[..., Any]] | None = None
     aggregates: Mapping[NamedNode, Callable[[], Any]] | None = None
     check: Callable[[], None] | None = None
+
+
+class Sent(NamedTuple):
+    """A query as a worker process gets it: a text, and the function that says what it calls there."""
+
+    text: str
+    extension: str | None
 
 
 def is_extended(text: str) -> bool:
@@ -53,7 +70,12 @@ def as_updated(text: str, base_iri: str) -> Extended:
     return Extended(text, functions_of(text))
 
 
-def extended(text: str, base_iri: str) -> Extended:
+def as_corrected(text: str, base_iri: str) -> Extended:
+    """A text that was corrected, with what it may call."""
+    return Extended(text, {**custom_functions(), **CORRECTING_FUNCTIONS}, dict(custom_aggregates()))
+
+
+def extended(text: str, base_iri: str, *, merged: bool = False) -> Extended:
     """The text with our functions where it names them; a plain text as it is.
 
     The store calls custom aggregates with one argument and without DISTINCT: both become part of
@@ -64,11 +86,60 @@ def extended(text: str, base_iri: str) -> Extended:
     """
     if _AGGREGATE_MARK not in text:
         return Extended(text, custom_functions(), {}) if NAMESPACE in text else Extended(text)
-    query = parse(text, dialect="sparql", base_iri=base_iri)
     aggregates = dict(custom_aggregates())
-    return Extended(
-        write(replace(query, root=_called_by_iri(query.root, aggregates))), custom_functions(), aggregates
+    found = corrected_text(
+        text, base_iri, merged=merged, change=lambda root: _called_by_iri(root, aggregates)
     )
+    if found is None:
+        raise LimitError(
+            f"a text of {len(text):,} characters may not use aggregates of ours", hint="Shorten the text."
+        )
+    return Extended(found.with_base, {**custom_functions(), **found.functions}, aggregates)
+
+
+def extended_over_merged(text: str, base_iri: str) -> Extended:
+    """`extended` for a text whose default graph is merged from several graphs."""
+    return extended(text, base_iri, merged=True)
+
+
+def corrected_where(
+    text: str, base_iri: str | None, merged: bool, store: Store | None
+) -> tuple[str, dict[NamedNode, Callable[..., Any]]] | None:
+    """A SELECT with the WHERE of an update, as the store should read it; see `update_plan.Correct`."""
+
+    def known(term: Term, graph: TermPattern | None) -> bool:
+        at = graph or DefaultGraph()
+        return store is not None and isinstance(at, (NamedNode, DefaultGraph)) and has_node(term, at, store)
+
+    found = corrected_text(text, base_iri or "http://localhost/", merged=merged, is_node=known)
+    return None if found is None else (found.text, dict(found.functions))
+
+
+def prepared(
+    text: str, base_iri: str, template: str, *, merged: bool, is_node: IsNode | None
+) -> tuple[Extended | None, Sent]:
+    """A query as the store takes it, and as a worker gets it; None for a text that is right as it stands.
+
+    Args:
+        text: as it came.
+        base_iri: what its relative IRIs resolve against.
+        template: the text without what its IRIs and strings hold.
+        merged: its default graph, which the request names, is merged from several graphs.
+        is_node: tells which constants the graphs surely have.
+
+    Raises:
+        QuadrillError: it is wrong, or can not be corrected.
+    """
+    if _AGGREGATE_MARK in text:
+        return extended(text, base_iri, merged=merged), Sent(text, FOR_MERGED if merged else FOR_WORKERS)
+    found = corrected_text(text, base_iri, template=template, merged=merged, is_node=is_node)
+    if found is not None:
+        written = found.with_base
+        functions = {**(functions_of(text) or {}), **found.functions}
+        return Extended(written, functions, {}), Sent(written, FOR_CORRECTED)
+    if NAMESPACE in text:
+        return extended(text, base_iri), Sent(text, FOR_WORKERS)
+    return None, Sent(text, None)
 
 
 def _called_by_iri(node: Algebra, known: dict[NamedNode, Callable[[], Any]]) -> Algebra:
@@ -81,7 +152,7 @@ def _called_by_iri(node: Algebra, known: dict[NamedNode, Callable[[], Any]]) -> 
 
 def _of_one_argument(aggregate: Aggregate, known: dict[NamedNode, Callable[[], Any]]) -> Aggregate:
     parameter = aggregate.parameter
-    if aggregate.name not in STATISTICAL or not (aggregate.distinct or parameter):
+    if aggregate.name not in STATISTICAL:
         return aggregate
     asked = None
     name = ("distinct:" if aggregate.distinct else "") + aggregate.name.lower()

@@ -12,9 +12,12 @@ import re
 from functools import lru_cache
 from typing import NoReturn
 
+from pyoxigraph import Store
+
 from quadrill.continuous.language.parser import parse
 from quadrill.store.errors import QuadrillError, QueryTextError
 from quadrill.store.sparql.scopes import check_scopes, may_break_scopes
+from quadrill.store.sparql.text_errors import text_error
 
 from .admission import MAX_CHARACTERS, template_of
 
@@ -38,17 +41,28 @@ def tell_better(refused: QueryTextError, text: str, base_iri: str) -> NoReturn:
     raise found from refused
 
 
-def refuse_unchecked(text: str, base_iri: str) -> None:
+def refusal_of(text: str, base_iri: str) -> QueryTextError | None:
+    """The store's error about a text, evaluated on nothing; None when it takes it."""
+    try:
+        Store().query(text, base_iri=base_iri)
+    except SyntaxError as error:
+        return text_error(text, str(error.msg or error), base_iri=base_iri)
+    except (ValueError, RuntimeError, OSError):
+        pass
+    return None
+
+
+def refuse_unchecked(text: str, base_iri: str, template: str | None = None) -> None:
     """Refuse a query that the store would take although SPARQL's rules about scopes forbid it.
 
     So is one whose HAVING names a SELECT alias, as continuous queries may. In SPARQL that is a variable
-    without a value: the store would answer with no rows.
+    without a value: the store would answer with no rows. ``template`` is that of the text, where it is known.
 
     Raises:
         QueryTextError: it is such a one.
     """
     # What IRIs and strings hold changes nothing of it.
-    if len(text) <= MAX_CHARACTERS and not _may_be_unchecked(template_of(text)):
+    if len(text) <= MAX_CHARACTERS and not _may_be_unchecked(template or template_of(text)):
         return
     try:
         check_scopes(text)

@@ -103,7 +103,8 @@ class StaticParts:
     ) -> Generator[Row]:
         """The rows of a pattern; see `BoundedEngine`."""
         limits = self._limits
-        task = _Task(pattern, tuple(columns), base_iri, limits.text, limits.texts)
+        merged = dataset.default is not None and len(dataset.default) > 1
+        task = _Task(pattern, tuple(columns), base_iri, limits.text, limits.texts, merged)
         request = WorkerRequest(
             copy="",
             version=0,
@@ -176,13 +177,17 @@ class StaticParts:
 
 
 class _Task(NamedTuple):
-    """A part on its way to a worker; ``text`` and ``texts`` are those of `PartLimits`."""
+    """A part on its way to a worker; ``text`` and ``texts`` are those of `PartLimits`.
+
+    ``merged`` is that of `static_text`.
+    """
 
     pattern: Algebra
     columns: tuple[Var, ...]
     base_iri: str | None
     text: int
     texts: int
+    merged: bool
 
     def error(self, what: str, advice: str) -> HeavyPartError:
         """Says what is wrong with the part, and what can be done."""
@@ -196,7 +201,7 @@ def as_evaluated(text: str, base_iri: str) -> Extended:
     task: _Task = pickle.loads(base64.b64decode(text))
     limits = Limits(text=task.text, bytes=task.texts)
     functions = Functions("", custom_functions(), Budget(limits))
-    written = static_text(task.pattern, task.columns, functions, task.base_iri)
+    written = static_text(task.pattern, task.columns, functions, task.base_iri, merged=task.merged)
     return Extended(written, functions.functions, functions.aggregates, functions.limited.begun())
 
 

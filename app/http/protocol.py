@@ -11,6 +11,8 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 from pyoxigraph import NamedNode
 
+from quadrill.store.sparql.codepoints import without_escapes
+
 from ..config import Settings
 from . import negotiation
 from .bodies import too_large, utf8
@@ -129,7 +131,7 @@ def query_text(call: SparqlCall, settings: Settings) -> str:
     """
     direct = call.direct
     if direct is not None and not call.fields and len(direct) <= settings.max_query_bytes:
-        return direct
+        return without_escapes(direct) if "\\" in direct else direct
     return _text(call, "query", "the query", settings.max_query_bytes)
 
 
@@ -167,7 +169,7 @@ def _text(call: SparqlCall, parameter: str, what: str, limit: int) -> str:
         raise HttpError(400, f"{what} is missing", code="parameter", hint=f"Give the parameter {parameter}.")
     if len(text) > limit:
         raise too_large(what, limit, len(text))
-    return text
+    return without_escapes(text)
 
 
 def fields_of(data: bytes) -> tuple[tuple[str, str], ...]:

@@ -17,6 +17,7 @@ from .nodes import (
     Extend,
     Filter,
     FunctionCall,
+    Graph,
     Group,
     Join,
     LeftJoin,
@@ -29,6 +30,7 @@ from .nodes import (
     Table,
     Union,
     Values,
+    Var,
 )
 
 UNIT = Bgp()
@@ -238,6 +240,16 @@ def all_nodes(node: Algebra) -> Iterator[Algebra]:
     yield node
     for each in operands(node):
         yield from all_nodes(each)
+
+
+def is_plain(root: Algebra) -> bool:
+    """True for patterns without a path, an expression, a variable of GRAPH or a grouping."""
+    return not any(
+        isinstance(each, (Group, Path))
+        or (isinstance(each, Graph) and isinstance(each.name, Var))
+        or any(True for _ in expressions(each))
+        for each in all_nodes(root)
+    )
 
 
 def is_modifier(node: Algebra) -> bool:

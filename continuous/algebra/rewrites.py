@@ -24,6 +24,8 @@ from .build import (
     with_patterns,
 )
 from .canonical import rename
+from .corrections import ANY_MARK, as_both_read
+from .graph_scope import hide_graph_names
 from .nodes import (
     Algebra,
     Bgp,
@@ -308,7 +310,8 @@ def has_order(root: Algebra) -> bool:
 def prepare(query: ContinuousQuery) -> Algebra:
     """The algebra that is evaluated: every rewriting of docs/semantics.md, section 5, done."""
     streams = {each.name: each.stream for each in query.windows if isinstance(each.stream, Var)}
-    root = name_apart(query.root, frozenset(each.name for each in streams.values()))
+    root = as_both_read(hide_graph_names(query.root)) if ANY_MARK.search(query.text) else query.root
+    root = name_apart(root, frozenset(each.name for each in streams.values()))
     root = bind_streams(root, streams)
     root = lift_modifiers(drop_idle_minus(move_outward(root)))
     if query.form != "ask":

@@ -20,12 +20,23 @@ from pyoxigraph import Literal, NamedNode
 from quadrill.store.errors import UnsupportedError
 
 from . import nodes as n
-from .build import UNIT, children, expressions, map_expression, union, with_children, with_expressions
+from .build import (
+    UNIT,
+    children,
+    expressions,
+    is_plain,
+    map_expression,
+    union,
+    with_children,
+    with_expressions,
+)
+from .corrections import corrected
 from .join_order import may_be_lateral
 from .nodes import Algebra, Expr, Term, Var
 from .order import XSD
-from .print_triples import TermPrinter
+from .print_triples import TermPrinter, triple_lines
 from .printer import Printer
+from .query import ContinuousQuery
 from .select_parts import select_parts
 from .set_functions import STATISTICAL
 from .static import projected
@@ -66,7 +77,7 @@ A row is a node with one quad per bound column (and, without any, one quad of th
 
 
 class SparqlText:
-    """The text of one query.
+    """The text of one query; its root is corrected already (corrections.py).
 
     ``tables`` says how the rows of static parts are stored in an evaluation store; with it, joins are
     written as LATERAL where they may be. ``base_iri`` is what IRI() resolves against.
@@ -109,6 +120,28 @@ class SparqlText:
         return self._base + "\n".join(
             self._printer.enclosed("ASK", self._printer.inside(self._rewrite(self._root)))
         )
+
+    def query(self, query: ContinuousQuery) -> str:
+        """The root as the WHERE of a one-shot query of any form, with its dataset."""
+        terms = TermPrinter((query.template, query.describe))
+        dataset = [f"FROM {iri}" for iri in query.dataset.default]
+        dataset += [f"FROM NAMED {iri}" for iri in query.dataset.named]
+        node = self._root
+        match query.form:
+            case "select":
+                lines = self._printer.select(select_parts(self._rewrite(node), projected=True), None, dataset)
+                return self._base + "\n".join(lines)
+            case "ask":
+                head = ["ASK"]
+            case "describe":
+                head = [f"DESCRIBE {' '.join(map(terms.term, query.describe)) or '*'}"]
+            case "construct":
+                head = self._printer.enclosed(
+                    "CONSTRUCT", triple_lines(terms, [each.triple for each in query.template])
+                )
+        where = self._rewrite(node)
+        lines = self._printer.select(select_parts(where, projected=False), head, dataset)
+        return self._base + "\n".join(lines)
 
     # --- what Oxigraph is to read in the place of a node ---------------------------------------
 
@@ -257,8 +290,15 @@ def static_text(
     columns: Sequence[Var],
     choices: Choices | None,
     base_iri: str | None = None,
+    *,
+    merged: bool = False,
 ) -> str:
-    """The text that the store evaluates for a static part; without choices, the plain SPARQL of it."""
+    """The text that the store evaluates for a static part; without choices, the plain SPARQL of it.
+
+    ``merged``: its default graph is merged from several graphs.
+    """
     if tuple(columns) != projected(pattern) or not isinstance(pattern, (n.Project, n.Distinct, n.Slice)):
         pattern = n.Project(pattern, tuple(columns))
+    if merged or not is_plain(pattern):
+        pattern, _ = corrected(pattern, merged=merged, replaces=choices is None)
     return SparqlText(pattern, choices=choices, base_iri=base_iri).select()

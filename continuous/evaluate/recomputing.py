@@ -19,6 +19,7 @@ from quadrill.store.sparql.window_graphs import LoadedTable, WindowGraphs
 from quadrill.store.sparql.workspace import Workspace
 
 from ..algebra.build import all_nodes
+from ..algebra.corrections import corrected
 from ..algebra.join_order import JoinOrder
 from ..algebra.nodes import MERGED, Graph, Var, Window
 from ..algebra.query import ContinuousQuery
@@ -220,7 +221,7 @@ class ReferenceEvaluator(Evaluator):
             {name: table.size for name, table in self._tables.items()},
         )
         text = SparqlText(
-            windows.rewrite(order.order(self.rest)),
+            corrected(windows.rewrite(order.order(self.rest)), replaces=False)[0],
             choices=self._functions,
             tables=tables,
             base_iri=self.query.base_iri,

@@ -28,6 +28,7 @@ from ..algebra.static import VOLATILE_PREFIX
 from ..algebra.volatile import EVENT_TIME, GREATEST, UNBOUND
 from ..errors import BudgetError
 from ..rows import UNLIMITED, Budget
+from .correcting import CORRECTING_FUNCTIONS
 from .functions import substr
 from .growing import GROWING, take_text
 from .numeric import divide, multiply, to_decimal, to_integer
@@ -147,6 +148,7 @@ class Functions:
             **{iri: self.limited.of(GROWING[name][0]) for name, iri in _GROWING.items()},
             EVENT_TIME: self._event_time,
             GREATEST: greatest,
+            **CORRECTING_FUNCTIONS,
         }
 
     def begin(self, at_ms: int, times: Mapping[NamedNode, Mapping[Triple, int]]) -> None:

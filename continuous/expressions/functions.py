@@ -13,6 +13,7 @@ from functools import partial
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
+from ..algebra.regex_text import has_back_reference, pattern_text
 from .numeric import absolute, ceiling, floor, is_numeric, round_half_up
 from .oxigraph import ask
 from .values import XSD, Decimal18, Float32, Maybe, Value, term_of
@@ -97,6 +98,17 @@ def lower(value: Value) -> Maybe:
     if found is None:
         return None
     return tagged(found[0].lower(), found[1]) if found[0].isascii() else ask("LCASE", value)
+
+
+def regex(value: Value, pattern: Value, flags: Value = "") -> Maybe:
+    """REGEX; an error for a pattern with a back-reference."""
+    if type(pattern) is not str or type(flags) is not str:
+        return None
+    if "\\" in pattern:
+        if has_back_reference(pattern, flags):
+            return None
+        pattern = pattern_text(pattern, flags)
+    return ask("REGEX", value, pattern, flags) if flags else ask("REGEX", value, pattern)
 
 
 def substr(value: Value, start: Value, length: Value | None = None) -> Maybe:
@@ -213,6 +225,7 @@ BUILT_INS: dict[str, tuple[Callable[..., Maybe], range]] = {
     "CONTAINS": (contains, range(2, 3)),
     "STRBEFORE": (strbefore, range(2, 3)),
     "STRAFTER": (strafter, range(2, 3)),
+    "REGEX": (regex, range(2, 4)),
     "TRIPLE": (triple, range(3, 4)),
     "SUBJECT": (partial(_part_of_triple, "subject"), range(1, 2)),
     "PREDICATE": (partial(_part_of_triple, "predicate"), range(1, 2)),
@@ -226,7 +239,6 @@ BUILT_INS: dict[str, tuple[Callable[..., Maybe], range]] = {
 
 ASKED: dict[str, range] = {
     "LANGMATCHES": range(2, 3),
-    "REGEX": range(2, 4),
     "STRLANG": range(2, 3),
     "STRLANGDIR": range(3, 4),
     "STRDT": range(2, 3),

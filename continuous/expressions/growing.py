@@ -12,6 +12,13 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote
 
+from ..algebra.regex_text import (
+    digits_of_group,
+    groups_of,
+    has_back_reference,
+    pattern_text,
+    replacement_text,
+)
 from ..errors import BudgetError
 from ..rows import Budget
 from .functions import Tag, string_and_tag, tagged
@@ -80,9 +87,10 @@ def encode_for_uri(budget: Budget, value: Value) -> Maybe:
 def plain_replace(
     budget: Budget, value: Value, pattern: Value, replacement: Value, flags: Value = ""
 ) -> Maybe:
-    """REPLACE as Oxigraph has it."""
-    if type(replacement) is not str:
+    """REPLACE as Oxigraph has it, with XPath's numbers of groups and names of classes."""
+    if type(replacement) is not str or type(pattern) is not str or type(flags) is not str:
         return None
+    replacement = replacement_text(replacement, pattern, flags)
     put = _Put(replacement, len(replacement), replacement.count("$"))
     return _replaced(budget, value, pattern, put, flags)
 
@@ -101,6 +109,10 @@ def replace(budget: Budget, value: Value, pattern: Value, replacement: Value, fl
 
 
 def _replaced(budget: Budget, value: Value, pattern: Value, put: _Put, flags: Value) -> Maybe:
+    if type(pattern) is str and type(flags) is str:
+        if has_back_reference(pattern, flags):
+            return None
+        pattern = pattern_text(pattern, flags)
     length, limit = _length(value), budget.limits.text
     if 0 < limit < length + (length + 1) * put.fixed + put.groups * length:
         # How often it matches shows when each match becomes nothing, and one character.
@@ -130,13 +142,13 @@ class _Put(NamedTuple):
 @lru_cache(maxsize=64)
 def _put(replacement: str, pattern: str, flags: str) -> _Put | None:
     """A replacement with groups in braces and dollars doubled; None for an error."""
-    if ask("REGEX", "", pattern, flags) is not False:
+    if ask("REGEX", "", pattern_text(pattern, flags), flags) is not False:
         return None
     if "q" in flags:
         return _Put(replacement.replace("$", "$$"), len(replacement), 0)
     if not _REPLACEMENT.fullmatch(replacement):
         return None
-    groups = len(_GROUP.findall(_NO_GROUP.sub("", pattern)))
+    groups = groups_of(pattern)
     named, fixed = 0, len(replacement)
 
     def written(match: re.Match[str]) -> str:
@@ -145,9 +157,7 @@ def _put(replacement: str, pattern: str, flags: str) -> _Put | None:
         if escaped is not None:
             fixed -= 1
             return "$$" if escaped == "$" else escaped
-        # As many digits as there are groups of that number.
-        while len(digits) > 1 and int(digits) > groups:
-            digits = digits[:-1]
+        digits = digits_of_group(digits, groups)
         named += 1
         fixed -= 1 + len(digits)
         return f"${{{digits}}}{match[2][len(digits) :]}"
@@ -158,8 +168,6 @@ def _put(replacement: str, pattern: str, flags: str) -> _Put | None:
 
 _REPLACEMENT = re.compile(r"(?:[^\\$]|\\[\\$]|\$[0-9])*+")
 _REFERENCE = re.compile(r"\\([\\$])|\$([0-9]{1,6})")
-_NO_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]", re.DOTALL)
-_GROUP = re.compile(r"\((?!\?)")
 
 
 GROWING: dict[str, tuple[Callable[..., Maybe], range]] = {

@@ -196,6 +196,8 @@ def _promoted(operator: str, a: Maybe, b: Maybe) -> Maybe:
     if kind not in _NUMERIC or other not in _NUMERIC:
         if a is None or b is None or kind in _NEVER or other in _NEVER:
             return None
+        if operator == "+" and _is_moment(b) and not _is_moment(a):
+            a, b = b, a  # Oxigraph adds a duration to a moment, not a moment to a duration
         return ask(operator, a, b)
     a, b = common(a, b)  # type: ignore[arg-type]
     if type(a) is Float32:
@@ -205,6 +207,10 @@ def _promoted(operator: str, a: Maybe, b: Maybe) -> Maybe:
 
 
 _NEVER = (str, bool)
+
+
+def _is_moment(value: Maybe) -> bool:
+    return type(value) is Moment
 
 
 def _as_decimal(value: int | float) -> Decimal18:

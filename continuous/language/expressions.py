@@ -8,6 +8,7 @@ from pyoxigraph import Literal, NamedNode, Triple
 
 from ..algebra.build import fold
 from ..algebra.nodes import Aggregate, Algebra, Call, Constant, Exists, Expr, FunctionCall, Var
+from ..algebra.regex_text import BACK_REFERENCE, has_back_reference
 from ..algebra.set_functions import AGGREGATE_NAMESPACE, FUNCTIONS, PERCENTILE_IRI, STATISTICAL
 from . import syntax as s
 from .context import Context
@@ -131,7 +132,21 @@ class ExpressionTranslator:
             self.context.fault("BOUND takes a variable", node.at, "Write BOUND(?x).")
         if name == "TIMESTAMP" and not (len(node.args) == 1 and isinstance(node.args[0], s.Variable)):
             self.context.fault("timestamp() takes one variable", node.at, "Write timestamp(?x).")
+        if name in ("REGEX", "REPLACE"):
+            self._check_regular_expression(args[1:2], args[2 if name == "REGEX" else 3 :], node.at)
         return Call(name, tuple(args))
+
+    def _check_regular_expression(self, pattern: list[Expr], flags: list[Expr], at: int) -> None:
+        """Say that a back-reference is not supported, where the pattern stands in the text."""
+        texts = [
+            each.term.value
+            for each in (*pattern, *flags)
+            if isinstance(each, Constant) and isinstance(each.term, Literal)
+        ]
+        if len(texts) == 1 + len(flags) and has_back_reference(*texts):
+            self.context.missing(
+                BACK_REFERENCE, at, "Write the alternatives out, or compare parts by SUBSTR."
+            )
 
     def _check_arity(self, name: str, given: int, at: int) -> None:
         least, most = ARITY.get(name, (1, 1))

@@ -15,6 +15,7 @@ from lark import Lark, v_args
 from lark.exceptions import UnexpectedInput
 
 from quadrill.store.errors import QueryTextError, UnsupportedError
+from quadrill.store.sparql.codepoints import without_escapes
 
 from ..algebra.query import ContinuousQuery, Dialect
 from . import diagnostics
@@ -105,11 +106,17 @@ def parse(
             independent fault is listed in ``faults``.
         UnsupportedError: the text is right and uses a construct that is missing here.
     """
-    context = Context(text, dialect or "sparql", base_iri, parameters or {}, limits or Limits())
+    context = Context(
+        without_escapes(text) if "\\" in text else text,
+        dialect or "sparql",
+        base_iri,
+        parameters or {},
+        limits or Limits(),
+    )
     check_size(context)
     if context.faults:
         raise diagnostics.error_of(context)
-    context.dialect = dialect or detect_dialect(text)
+    context.dialect = dialect or detect_dialect(context.text)
     try:
         unit = parse_syntax(context)
         query = translate(unit, context)

@@ -243,7 +243,8 @@ class StaticEvaluator:
         self, reader: Reader, part: StaticPattern, dataset: Dataset, rows: Sequence[Sequence[Term]] = ()
     ) -> QueryResult:
         pattern = expand(part.pattern, partial(nameable, reader, dataset))
-        text = static_text(pattern, part.vars, self._functions, self._query.base_iri)
+        merged = dataset.default is not None and len(dataset.default) > 1
+        text = static_text(pattern, part.vars, self._functions, self._query.base_iri, merged=merged)
         return reader.query(
             text,
             default_graphs=dataset.default,

@@ -13,6 +13,7 @@ from quadrill.store.sparql.workspace import Workspace
 from quadrill.store.terms import Term
 
 from ..algebra import nodes as n
+from ..algebra.corrections import corrected
 from ..algebra.nodes import Algebra, Var
 from ..algebra.query import Sequence as SequenceOf
 from ..algebra.query import SequenceStep
@@ -123,7 +124,9 @@ class Matches:
         return sorted(rows, key=lambda row: [(name, str(row[name])) for name in sorted(row)])
 
     def _text(self, pattern: Algebra) -> SparqlText:
-        return SparqlText(pattern, choices=self._functions, base_iri=self.sequence.base_iri)
+        return SparqlText(
+            corrected(pattern, replaces=False)[0], choices=self._functions, base_iri=self.sequence.base_iri
+        )
 
     def _query(self, text: str, width: int) -> list[tuple[Term | None, ...]]:
         functions = self._functions

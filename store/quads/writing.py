@@ -18,7 +18,7 @@ from ..hosts import AllowedHosts
 from ..remote import Fetcher, fetch_rdf
 from ..sparql.guard import TextLimits
 from ..sparql.update import derive_update
-from ..sparql.update_plan import LookUp, Room, UpdatePlan, UpdateRequest, check_syntax, plan_update
+from ..sparql.update_plan import Correct, LookUp, Room, UpdatePlan, UpdateRequest, check_syntax, plan_update
 from ..sparql.update_shapes import Shapes
 from ..terms import in_store_form
 from ..threads import with_big_stack
@@ -52,6 +52,7 @@ class StoreWrites(StoreReads):
         check_text: Callable[[], None] | None = None,
         room: Room | None = None,
         look_up: LookUp | None = None,
+        correct: Correct | None = None,
         cause: str | None = "update",
         expected: int | None = None,
     ) -> Callable[[], Commit]:
@@ -70,6 +71,7 @@ class StoreWrites(StoreReads):
             check_text: ends it while its text is read.
             room: what its WHERE parts may take.
             look_up: finds the solutions of small ones; see `update_plan.UpdateRequest`.
+            correct: writes those that Oxigraph would evaluate wrongly; see there.
             cause: goes into the commit.
             expected: refuse unless the dataset is at this version (If-Match).
 
@@ -93,6 +95,7 @@ class StoreWrites(StoreReads):
             check_text,
             room,
             look_up,
+            correct,
         )
 
         def anew() -> UpdatePlan:

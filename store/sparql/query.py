@@ -333,8 +333,9 @@ def _options(request: QueryRequest) -> dict[str, Any]:
     """The arguments for Oxigraph beside the text and its base."""
     options: dict[str, Any] = {}
     if request.default_graphs is not None or request.named_graphs is not None:
-        options["default_graph"] = list(request.default_graphs or ())
-        options["named_graphs"] = list(request.named_graphs or ())
+        # Oxigraph would take a graph that is named twice for two.
+        options["default_graph"] = list(dict.fromkeys(request.default_graphs or ()))
+        options["named_graphs"] = list(dict.fromkeys(request.named_graphs or ()))
     elif request.union:
         options["use_default_graph_as_union"] = True
     if request.prefixes:

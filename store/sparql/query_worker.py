@@ -185,7 +185,8 @@ def _work_out(connection: socket.socket, message: dict[str, Any]) -> None:
             return _load_dump(path)
         return Store(str(path)) if written else Store.read_only(str(path))
 
-    for piece in work_out(message, open_copy, functions):
+    correct = None if message["correct"] is None else _named(message["correct"])
+    for piece in work_out(message, open_copy, functions, correct):
         send_frame(connection, b"D", piece)
     send_frame(connection, b"E", b"")
 
@@ -218,10 +219,15 @@ def _evaluate(connection: socket.socket, querier: Querier, message: dict[str, An
 
 def _extended(request: QueryRequest, extension: str) -> QueryRequest:
     """The request with what its text calls; that is not the store's own, so it is looked up by name."""
-    module, _, name = extension.partition(":")
-    extend: Extension = getattr(import_module(module), name)
+    extend: Extension = _named(extension)
     text, functions, aggregates, check = extend(request.text, request.base_iri or "")
     return request._replace(text=text, custom_functions=functions, custom_aggregates=aggregates, check=check)
+
+
+def _named(place: str) -> Any:
+    """What stands at ``module:name``."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
 
 
 class _Blocks:

@@ -14,6 +14,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import Any
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, QuerySolutions, Store
 
@@ -27,6 +28,7 @@ from ..terms import Solution, Term
 from .guard import inspect_text
 from .query import evaluation_error
 from .services import ServiceCalls
+from .update_dataset import dataset_of, free_name, using_text
 from .update_plan import ABSENT, HeldBackError, UpdateEngine, UpdatePlan
 from .update_text import (
     AllTarget,
@@ -199,7 +201,7 @@ class _Derivation:
         if not used and not template.blanks and "[" not in template.text and "(" not in template.text:
             if "<<" not in template.text and "{|" not in template.text:
                 batches = [rows[:1]]  # every solution yields the same ground quads
-        index = _free_name("i", template.variables)
+        index = free_name("i", template.variables)
         binds = [f"BIND(<urn:quadrill:v:{at}>(?{index}) AS ?{name})" for at, name in enumerate(used)]
         head = f"WITH {with_graph} " if with_graph is not None else ""
         for batch in batches:
@@ -235,20 +237,17 @@ class _Derivation:
             room.admit(action.where.text, sum(len(layer.added) for layer in layers))
         if pending:
             return self._recorded_solutions(action, variables)
-        count = _free_name("n", (*variables, *action.where.variables))
-        projection = " ".join(f"?{name}" for name in variables) or f"(1 AS ?{count})"
-        dataset = "".join(f" FROM {iri}" for iri in action.using)
-        dataset += "".join(f" FROM NAMED {iri}" for iri in action.using_named)
         options = dict(self._engine.options)
-        if request.using_graphs is not None or request.using_named_graphs is not None:
-            options["default_graph"] = list(request.using_graphs or ())
-            options["named_graphs"] = list(request.using_named_graphs or ())
-        elif action.with_graph and not dataset:
+        graphs = self._using(action)
+        if graphs is not None:
+            options["default_graph"], options["named_graphs"] = graphs
+        elif action.with_graph:
             options["default_graph"] = [self._iri(action.with_graph)]
+        text, functions = self._select(
+            action, variables, self._engine.store if plain else None, self._where(action)
+        )
         found = self._engine.store.query(
-            f"{self._prologue} SELECT {projection}{dataset} WHERE {self._where(action)}",
-            custom_functions=request.custom_functions,
-            **options,
+            f"{self._prologue} {text}", custom_functions=functions or None, **options
         )
         assert isinstance(found, QuerySolutions)
         width = len(variables)
@@ -300,12 +299,17 @@ class _Derivation:
             text, layer_functions = change_text(layer, by_number=True, names=f"layer{at}")
             steps.append(text)
             functions.update(layer_functions)
-        mark = _free_name("r", (*variables, *action.where.variables))
+        where = self._where(action)
+        text, corrected = self._select(action, variables, None, where)
+        if not text.endswith(where):
+            where = f"{{ {text} }}"
+        functions.update(corrected)
+        mark = free_name("r", (*variables, *action.where.variables))
         arguments = "".join(f", COALESCE(?{name}, {_UNBOUND})" for name in variables)
         head = f"WITH {action.with_graph} " if action.with_graph else ""
         steps.append(
-            f"{head}INSERT {{ {_RECORD} {_RECORD} ?{mark} }} {self._using(action)} "
-            f"WHERE {{ {self._where(action)} BIND({_RECORD}(1{arguments}) AS ?{mark}) }}"
+            f"{head}INSERT {{ {_RECORD} {_RECORD} ?{mark} }} {using_text(self._using(action))} "
+            f"WHERE {{ {where} BIND({_RECORD}(1{arguments}) AS ?{mark}) }}"
         )
         steps.append(f"DROP GRAPH <{ABSENT}>")
         try:
@@ -321,16 +325,25 @@ class _Derivation:
             raise
         raise AssertionError("the graph that never exists was dropped")
 
-    def _using(self, action: Modify) -> str:
+    def _select(
+        self, action: Modify, variables: tuple[str, ...], store: Store | None, where: str
+    ) -> tuple[str, dict[NamedNode, Any]]:
+        """The WHERE part as a SELECT behind the prologue, as Oxigraph should read it, and what it calls."""
         request = self._engine.request
-        using: Iterable[str] = action.using
-        using_named: Iterable[str] = action.using_named
-        if request.using_graphs is not None or request.using_named_graphs is not None:
-            using = [str(name) for name in request.using_graphs or ()]
-            using_named = [str(name) for name in request.using_named_graphs or ()]
-            if not using and not using_named:
-                using = [f"<{ABSENT}>"]  # both given and empty: an empty dataset
-        return " ".join([*(f"USING {iri}" for iri in using), *(f"USING NAMED {iri}" for iri in using_named)])
+        count = free_name("n", (*variables, *action.where.variables))
+        projection = " ".join(f"?{name}" for name in variables) or f"(1 AS ?{count})"
+        text = f"SELECT {projection} WHERE {where}"
+        functions = dict(request.custom_functions or {})
+        if request.correct is not None:
+            graphs = self._using(action)
+            merged = graphs is not None and len(graphs[0]) > 1
+            found = request.correct(f"{self._prologue} {text}", request.base_iri, merged, store)
+            if found is not None:
+                return found[0], {**functions, **found[1]}
+        return text, functions
+
+    def _using(self, action: Modify) -> tuple[list[NamedNode], list[NamedNode]] | None:
+        return dataset_of(self._engine.request, action, self._iri)
 
     # --- whole graphs -------------------------------------------------------------------------
 
@@ -432,10 +445,3 @@ def _without_secrets(iri: str) -> str:
     scheme, slashes, rest = iri.partition("?")[0].partition("#")[0].partition("://")
     authority, slash, path = rest.partition("/")
     return f"{scheme}{slashes}{authority.rpartition('@')[2]}{slash}{path}"
-
-
-def _free_name(wish: str, taken: Iterable[str]) -> str:
-    names = set(taken)
-    while wish in names:
-        wish += "_"
-    return wish

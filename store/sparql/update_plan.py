@@ -28,6 +28,14 @@ _ABSOLUTE = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*:[^\\]*>")
 LookUp: TypeAlias = Callable[[str, tuple[str, ...], Store], list[Solution] | None]
 
 
+Correct: TypeAlias = Callable[[str, str | None, bool, "Store | None"], tuple[str, Functions] | None]
+"""Gives a SELECT as Oxigraph should read it, without its prologue, and the functions that it calls.
+
+Its arguments are the text, its base, whether its default graph is merged from several graphs, and the store
+whose default graph it reads, where that is known. None: the text is right as it stands.
+"""
+
+
 class HeldBackError(LimitError):
     """A WHERE part may need more memory than the update may take within this process; nothing is applied."""
 
@@ -61,6 +69,7 @@ class UpdateRequest(NamedTuple):
         room: what WHERE parts may take; None for as much as they need.
         look_up: gives the values of variables for a WHERE part over the default graph, where that takes it
             less than Oxigraph; None where not.
+        correct: writes WHERE parts that Oxigraph would evaluate wrongly.
     """
 
     text: str
@@ -73,6 +82,7 @@ class UpdateRequest(NamedTuple):
     check_text: Callable[[], None] | None = None
     room: Room | None = None
     look_up: LookUp | None = None
+    correct: Correct | None = None
 
 
 class UpdatePlan(NamedTuple):

@@ -23,7 +23,7 @@ from ..remote import http_fetcher
 from ..threads import with_big_stack
 from .guard import TextLimits
 from .update import derive_update
-from .update_plan import UpdateRequest, plan_update
+from .update_plan import Correct, UpdateRequest, plan_update
 
 _QUADS_AT_ONCE = 10_000
 
@@ -32,7 +32,8 @@ _QUADS_AT_ONCE = 10_000
 class UpdateTask:
     """One update for a worker; ``update`` tells it from a query.
 
-    The other fields are those of `query_worker.WorkerRequest` and of `update_plan.UpdateRequest`.
+    ``correct`` is ``module:function`` of an `update_plan.Correct`. The other fields are those of
+    `query_worker.WorkerRequest` and of `update_plan.UpdateRequest`.
     """
 
     text: str
@@ -47,6 +48,7 @@ class UpdateTask:
     remote_seconds: float = 30.0
     remote_bytes: int = 64 << 20
     extension: str | None = None
+    correct: str | None = None
     update: bool = True
 
     def encode(self) -> bytes:
@@ -55,7 +57,10 @@ class UpdateTask:
 
 
 def work_out(
-    message: dict[str, Any], open_copy: Callable[[Path, bool], Store], functions: Functions | None
+    message: dict[str, Any],
+    open_copy: Callable[[Path, bool], Store],
+    functions: Functions | None,
+    correct: Correct | None = None,
 ) -> Iterator[bytes]:
     """The change that an update makes, in pieces: a line of JSON that says how to read the others, first.
 
@@ -63,11 +68,14 @@ def work_out(
         message: the fields of an `UpdateTask`.
         open_copy: opens the copy at a path; True when it is to be written to as well.
         functions: what the text may call.
+        correct: writes WHERE parts that Oxigraph would evaluate wrongly.
     """
     limits = TextLimits(height=message["height"], quads=message["quads"])
     hosts = hosts_of(message)
     using, using_named = (_nodes(message[name]) for name in ("using_graphs", "using_named_graphs"))
-    request = UpdateRequest(message["text"], message["base_iri"], None, using, using_named, functions)
+    request = UpdateRequest(
+        message["text"], message["base_iri"], None, using, using_named, functions, correct=correct
+    )
     plan = plan_update(request, limits, hosts)
     # Operations behind the first see what was changed before, by an update that is rolled back.
     store = open_copy(Path(message["copy"]), len(plan.operations) > 1)

@@ -1,0 +1,31 @@
+"""Which constants of a text are nodes of a graph: such ones need no care in paths of length zero."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Store
+
+from quadrill.continuous.algebra.nodes import Term, TermPattern
+from quadrill.store.quads.quad_store import QuadStore
+
+
+def is_node(store: QuadStore, term: Term, graph: TermPattern | None) -> bool:
+    """True when the default graph (None), or the graph of this name, surely has a triple with the term."""
+    if graph is not None and not isinstance(graph, NamedNode):
+        return False
+    found = store.read_at_once(partial(has_node, term, graph or DefaultGraph()))
+    return found is not None and found[0]
+
+
+def has_node(term: Term, graph: NamedNode | DefaultGraph, store: Store) -> bool:
+    """True when a graph of the database has a triple with the term."""
+    if not isinstance(term, Literal) and not _is_empty(store, term, None, graph):
+        return True
+    return not _is_empty(store, None, term, graph)
+
+
+def _is_empty(
+    store: Store, subject: Term | None, value: Term | None, graph: NamedNode | DefaultGraph
+) -> bool:
+    return next(iter(store.quads_for_pattern(subject, None, value, graph)), None) is None  # type: ignore[arg-type]

@@ -1,0 +1,209 @@
+"""Expressions that Oxigraph evaluates wrongly, written so that it gives the right value.
+
+Each function here rewrites one operator or function, and gives None for a call that needs no correction.
+What a text can not say is a function of `CORRECTING`, which whoever evaluates the text registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pyoxigraph import Literal, NamedNode
+
+from . import nodes as n
+from .nodes import Call, Constant, Expr, FunctionCall, Var
+from .order import XSD
+from .regex_text import pattern_text, replacement_text
+
+ADD = NamedNode("urn:quadrill:corrected:add")
+PATTERN = NamedNode("urn:quadrill:corrected:pattern")
+REPLACEMENT = NamedNode("urn:quadrill:corrected:replacement")
+CORRECTING = frozenset((ADD, PATTERN, REPLACEMENT))
+"""The functions that corrected texts call: a sum; a pattern, and a replacement, as Oxigraph reads them."""
+
+_LARGEST_OPERAND = 4
+"""Sums with larger operands are computed by a function: written out, each operand stands there six times."""
+_NUMERIC = frozenset("* / STRLEN YEAR MONTH DAY HOURS MINUTES SECONDS ABS CEIL FLOOR ROUND RAND".split())
+_NUMERIC_TYPES = frozenset(
+    XSD + name
+    for name in "integer decimal double float int long short byte nonNegativeInteger positiveInteger "
+    "nonPositiveInteger negativeInteger unsignedInt unsignedLong unsignedShort unsignedByte".split()
+)
+_TEMPORAL_TYPES = frozenset(
+    XSD + name
+    for name in (
+        "date",
+        "time",
+        "dateTime",
+        "dateTimeStamp",
+        "duration",
+        "dayTimeDuration",
+        "yearMonthDuration",
+    )
+)
+
+
+class Calls(NamedTuple):
+    """Which calls are to be corrected.
+
+    Attributes:
+        languages: the variables that hold language tags.
+        sums, patterns, replacements: those of ``+``, of REGEX, of REPLACE.
+    """
+
+    languages: frozenset[str]
+    sums: bool = True
+    patterns: bool = True
+    replacements: bool = True
+
+
+def corrected_call(expr: Expr, calls: Calls) -> Expr | None:
+    """A call with corrected arguments, as it should stand; None where nothing is wrong with it."""
+    match expr:
+        case Call("+", (left, right)) if calls.sums:
+            return _sum(left, right)
+        case Call("REGEX", (text, pattern, *flags)) if calls.patterns:
+            return _with_pattern(expr, text, pattern, None, flags)
+        case Call("REPLACE", (text, pattern, replacement, *flags)) if calls.replacements:
+            return _with_pattern(expr, text, pattern, replacement, flags)
+        case Call(name, args) if name in _COMPARING:
+            return _compared(expr, args, calls.languages)
+        case _:
+            return None
+
+
+def is_language(expr: Expr, languages: frozenset[str]) -> bool:
+    """True for an expression that gives a language tag."""
+    match expr:
+        case Var(name):
+            return name in languages
+        case Call("LANG", _):
+            return True
+        case Call("STR", (inner,)):
+            return is_language(inner, languages)
+        case _:
+            return False
+
+
+# --- sums of moments and durations: XPath and XQuery Functions and Operators 3.1, section 9.7
+
+
+def _sum(left: Expr, right: Expr) -> Expr | None:
+    """Oxigraph changes the order of the operands of ``+``, and does not add a moment to a duration.
+
+    What it subtracts keeps its place, and durations can be negated.
+    """
+    if not (_may_be_temporal(left) and _may_be_temporal(right)):
+        return None
+    if max(_size(left), _size(right)) > _LARGEST_OPERAND:
+        return FunctionCall(ADD, (left, right))
+    ways = (
+        Call("+", (left, right)),
+        Call("-", (left, Call("UNARY-", (right,)))),
+        Call("-", (right, Call("UNARY-", (left,)))),
+    )
+    return Call("COALESCE", ways)
+
+
+def _may_be_temporal(expr: Expr) -> bool:
+    match expr:
+        case Constant(Literal() as literal):
+            return literal.datatype.value in _TEMPORAL_TYPES
+        case Constant():
+            return False
+        case Call(name, _) if name in _NUMERIC:
+            return False
+        case FunctionCall(iri, _):
+            return iri.value not in _NUMERIC_TYPES
+        case Call("UNARY-" | "UNARY+", (inner,)):
+            return _may_be_temporal(inner)
+        case Call("+" | "-", (left, right)):
+            return _may_be_temporal(left) and _may_be_temporal(right)
+        case _:
+            return True
+
+
+def _size(expr: Expr) -> int:
+    args = expr.args if isinstance(expr, (Call, FunctionCall)) else ()
+    return 1 + sum(map(_size, args))
+
+
+# --- regular expressions: the same, section 5.6
+
+
+def _with_pattern(
+    expr: Call, text: Expr, pattern: Expr, replacement: Expr | None, flags: list[Expr]
+) -> Expr | None:
+    mode = _constant(flags[0]) if flags else ""
+    new_pattern, new_replacement = pattern, replacement
+    found = _constant(pattern)
+    if mode is not None and found is not None:
+        new_pattern = _literal(pattern, pattern_text(found, mode))
+    elif found is None or "\\" in found:
+        new_pattern = FunctionCall(PATTERN, (pattern, *flags))
+    if replacement is not None:
+        put = _constant(replacement)
+        if mode is not None and found is not None and put is not None:
+            new_replacement = _literal(replacement, replacement_text(put, found, mode))
+        elif put is None or "$" in put:
+            new_replacement = FunctionCall(REPLACEMENT, (replacement, pattern, *flags))
+    if new_pattern is pattern and new_replacement is replacement:
+        return None
+    if replacement is None and isinstance(new_pattern, FunctionCall):
+        # The pattern of most rows is right as it is.
+        return Call("COALESCE", (expr, Call("REGEX", (text, new_pattern, *flags))))
+    replaced = () if new_replacement is None else (new_replacement,)
+    return Call(expr.name, (text, new_pattern, *replaced, *flags))
+
+
+def _constant(expr: Expr) -> str | None:
+    """The text of a string without a language; None for what is known only when it is evaluated."""
+    match expr:
+        case Constant(Literal() as literal) if literal.datatype.value == XSD + "string":
+            return literal.value
+        case _:
+            return None
+
+
+def _literal(old: Expr, text: str) -> Expr:
+    assert isinstance(old, Constant)
+    return old if old.term.value == text else Constant(Literal(text))  # type: ignore[union-attr]
+
+
+# --- language tags: RDF 1.2 Concepts 3.4, compared without case; they are stored in lower case
+
+
+_COMPARING = frozenset(("=", "!=", "IN", "NOT IN", "SAMETERM", "STRSTARTS", "STRENDS", "CONTAINS"))
+
+
+def _compared(expr: Call, args: tuple[Expr, ...], languages: frozenset[str]) -> Expr | None:
+    tags = [is_language(each, languages) for each in args]
+    if not any(tags):
+        return None
+    new = tuple(each if tag else _lower(each) for each, tag in zip(args, tags, strict=True))
+    return None if all(a is b for a, b in zip(new, args, strict=True)) else Call(expr.name, new)
+
+
+def _lower(expr: Expr) -> Expr:
+    found = _constant(expr)
+    if found is not None:
+        return _literal(expr, found.lower())
+    if isinstance(expr, Constant) or (isinstance(expr, Call) and expr.name == "LCASE"):
+        return expr
+    return Call("COALESCE", (Call("LCASE", (expr,)), expr))
+
+
+def rewritten(expr: Expr, calls: Calls, pattern: Callable[[n.Algebra], n.Algebra]) -> Expr:
+    """The expression with every call corrected, from the inside out; the same object if none is wrong."""
+    match expr:
+        case n.Exists(inner, _):
+            new = pattern(inner)
+            return expr if new is inner else n.Exists(new, expr.negated)
+        case Call(_, args) | FunctionCall(_, args):
+            changed = tuple(rewritten(each, calls, pattern) for each in args)
+            if not all(a is b for a, b in zip(changed, args, strict=True)):
+                expr = Call(expr.name, changed) if isinstance(expr, Call) else FunctionCall(expr.iri, changed)
+            return corrected_call(expr, calls) or expr
+        case _:
+            return expr

@@ -1,0 +1,203 @@
+"""Graph patterns that Oxigraph evaluates wrongly, written so that it gives SPARQL's solutions.
+
+Source: SPARQL 1.1 Query, sections 18.4 (paths), 18.5 (set functions) and 18.6 (the evaluation of GRAPH).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from pyoxigraph import BlankNode, Literal
+
+from . import nodes as n
+from .build import UNIT, all_nodes, children, expressions, join, with_children, with_expressions
+from .canonical import rename
+from .corrected_expressions import Calls, is_language, rewritten
+from .nodes import Algebra, Call, Expr, TermPattern, Var
+from .variables import certain, in_scope, mentioned
+
+IsNode = Callable[[n.Term, TermPattern | None], bool]
+"""Whether a term is surely a node of the default graph (None) or of the graph of a name."""
+
+
+@dataclass(slots=True)
+class Corrections:
+    """One pass over a query.
+
+    Attributes:
+        is_node: tells which constants need no care, because the graph has them.
+        calls: which calls in expressions are to be corrected.
+        native: the native engine evaluates the pattern, too; it reads paths of length zero and GRAPH right.
+        count_differs: a COUNT was met whose expression may fail; text.py counts a variable in its place.
+    """
+
+    is_node: IsNode
+    calls: Calls
+    native: bool = False
+    count_differs: bool = False
+    _numbers: count[int] = field(default_factory=lambda: count(1))
+
+    def rewrite(self, node: Algebra, graph: TermPattern | None = None) -> Algebra:
+        """The pattern, which is evaluated in ``graph`` (None: the default graph); itself if it is right."""
+        match node:
+            case n.Path():
+                return self._path(node, graph)
+            case n.Graph(name, _) if not self.native:
+                scoped = self._scoped(node)
+                if scoped is not node:
+                    return self.rewrite(scoped, graph)
+                return with_children(node, [self.rewrite(node.input, name)])
+            case n.Service():
+                return node  # evaluated elsewhere
+            case n.Group():
+                node = self._group(node)
+        changed = [
+            rewritten(each, self.calls, lambda below: self.rewrite(below, graph))
+            for each in expressions(node)
+        ]
+        new = with_expressions(node, changed)
+        below = [self.rewrite(each, graph) for each in children(new)]
+        if isinstance(new, n.Join):
+            left, right = below
+            if left is new.left and right is new.right:
+                return new
+            # What a constant reaches is few: it is computed first.
+            return join(right, left) if _is_zero(right) and not _is_zero(left) else join(left, right)
+        return with_children(new, below)
+
+    def hidden(self) -> Var:
+        """A variable that no text has."""
+        return Var(f"_:corrected {next(self._numbers)}")
+
+    # --- GRAPH: what stands in its block does not see its variable (18.6)
+
+    def _scoped(self, node: n.Graph) -> Algebra:
+        name, inner = node.name, node.input
+        if not isinstance(name, Var) or name.name not in mentioned(inner) or _binds_plainly(inner, name.name):
+            return node
+        if any(isinstance(each, n.Table) for each in all_nodes(inner)):
+            return node  # rows of a part are of no graph
+        own = self.hidden()
+        inside = rename(inner, {name.name: own.name})
+        if name.name not in in_scope(inner):
+            return replace(node, input=inside)
+        if any(isinstance(each, _UNNAMED) for each in all_nodes(inner)):
+            return node  # Oxigraph does not say in which graph a sub-query was evaluated
+        # The block may bind it or not: both are joined as SPARQL says.
+        graph = self.hidden()
+        same = Call("||", (Call("!", (Call("BOUND", (own,)),)), Call("SAMETERM", (own, graph))))
+        found = n.Filter(same, n.Graph(graph, inside))
+        columns = tuple(Var(each) for each in sorted(in_scope(node)))
+        return n.Project(n.Extend(found, name, graph), columns)
+
+    # --- set functions (18.5.1)
+
+    def _group(self, node: n.Group) -> n.Group:
+        aggregates = []
+        for var, each in node.aggregates:
+            if each.name == "COUNT" and each.expr is not None and not isinstance(each.expr, Var):
+                self.count_differs = True
+            if each.name == "GROUP_CONCAT" and each.expr is not None and not _is_text(each.expr):
+                each = replace(each, expr=Call("STR", (each.expr,)))
+            aggregates.append((var, each))
+        return node if tuple(aggregates) == node.aggregates else replace(node, aggregates=tuple(aggregates))
+
+    # --- property paths (18.4)
+
+    def _path(self, node: n.Path, graph: TermPattern | None) -> Algebra:
+        subject, path, obj = node.subject, node.path, node.object
+        match path:
+            case n.Link(iri) if not isinstance(subject, Literal):
+                return n.Bgp((n.TriplePattern(subject, iri, obj),))
+            case n.Inverse(inner):
+                turned = n.Path(obj, inner, subject)
+                found = self._path(turned, graph)
+                return node if found is turned else found
+            case n.Alternative(left, right):
+                return n.Union(
+                    self._path(n.Path(subject, left, obj), graph),
+                    self._path(n.Path(subject, right, obj), graph),
+                )
+            case n.Sequence(left, right):
+                middle = self.hidden()
+                return join(
+                    self._path(n.Path(subject, left, middle), graph),
+                    self._path(n.Path(middle, right, obj), graph),
+                )
+            case n.OneOrMore(inner) if _matches_nothing(inner):
+                return self._path(n.Path(subject, n.ZeroOrMore(inner), obj), graph)
+        return self._zero(node, graph) if _matches_nothing(path) and not self.native else node
+
+    def _zero(self, node: n.Path, graph: TermPattern | None) -> Algebra:
+        """A path of length zero from or to a constant: it is there although the graph may not have it."""
+        subject, obj = node.subject, node.object
+        fixed, free = (subject, obj) if _is_constant(subject) else (obj, subject)
+        if not _is_constant(fixed) or self.is_node(fixed, graph):  # type: ignore[arg-type]
+            return node
+        here: Algebra = UNIT if graph is None else n.Graph(graph, UNIT)  # type: ignore[arg-type]
+        if _is_constant(free):
+            return here if free == fixed else node
+        if not isinstance(free, Var):
+            return node
+        same = Call("SAMETERM", (free, n.Constant(fixed)))  # type: ignore[arg-type]
+        others = n.Filter(Call("!", (same,)), node)
+        itself = n.Values((free,), ((fixed,),))  # type: ignore[arg-type]
+        return n.Union(others, itself if graph is None else join(here, itself))
+
+
+_UNNAMED = (n.Project, n.Group, n.Distinct, n.Slice, n.Values)
+
+
+def languages_of(root: Algebra) -> frozenset[str]:
+    """The variables that hold language tags everywhere in a query."""
+    found: dict[str, list[Expr]] = {}
+
+    def take(node: Algebra) -> None:
+        if isinstance(node, n.Extend):
+            found.setdefault(node.var.name, []).append(node.expr)
+        for each in children(node):
+            take(each)
+
+    take(root)
+    return frozenset(
+        name for name, exprs in found.items() if all(is_language(each, frozenset()) for each in exprs)
+    )
+
+
+def _binds_plainly(inner: Algebra, name: str) -> bool:
+    """True for triple patterns, with FILTERs, that bind a name: no part of them sees it unbound."""
+    while isinstance(inner, n.Filter):
+        inner = inner.input
+    return isinstance(inner, n.Bgp) and name in certain(inner)
+
+
+def _is_text(expr: Expr) -> bool:
+    return isinstance(expr, Call) and expr.name in ("STR", "LANG", "CONCAT", "UCASE", "LCASE", "STRUUID")
+
+
+def _is_zero(node: Algebra) -> bool:
+    """True for what `Corrections` makes of a path of length zero."""
+    return (
+        isinstance(node, n.Union) and isinstance(node.left, n.Filter) and isinstance(node.left.input, n.Path)
+    )
+
+
+def _is_constant(term: TermPattern) -> bool:
+    return not isinstance(term, (Var, n.TripleTerm, BlankNode))
+
+
+def _matches_nothing(path: n.PathExpr) -> bool:
+    """True for a path that leads from each node to itself without a step."""
+    match path:
+        case n.ZeroOrMore() | n.ZeroOrOne():
+            return True
+        case n.OneOrMore(inner) | n.Inverse(inner):
+            return _matches_nothing(inner)
+        case n.Alternative(left, right):
+            return _matches_nothing(left) or _matches_nothing(right)
+        case n.Sequence(left, right):
+            return _matches_nothing(left) and _matches_nothing(right)
+        case _:
+            return False

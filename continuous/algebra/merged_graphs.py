@@ -1,0 +1,89 @@
+"""A default graph that is merged from several graphs, as the set of triples that it is.
+
+Oxigraph gives a solution once for each graph that has the triple. The solutions of a basic graph pattern over
+a set of triples differ from each other in their variables, blank nodes of the pattern among them, so making
+them distinct counts each once. Source: SPARQL 1.1 Query 13.2.1 (the RDF merge), Update 3.1.3 (USING).
+"""
+
+from __future__ import annotations
+
+from itertools import count
+
+from . import nodes as n
+from .build import (
+    UNIT,
+    children,
+    expressions,
+    join,
+    patterns_of,
+    put_patterns,
+    sub_expressions,
+    with_children,
+    with_expressions,
+)
+from .nodes import Algebra, Call, Var
+from .variables import in_scope
+
+_VOLATILE = frozenset(("RAND", "UUID", "STRUUID", "BNODE"))
+_ONCE = frozenset(("MIN", "MAX", "SAMPLE"))
+
+
+def as_set(node: Algebra, counts: bool = True) -> Algebra:
+    """The pattern over a merged default graph; ``counts``: it matters how often a solution comes."""
+    return _Merged().rewrite(node, counts)
+
+
+class _Merged:
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    def rewrite(self, node: Algebra, counts: bool) -> Algebra:
+        match node:
+            case n.Bgp(patterns):
+                return _distinct(node) if counts and patterns else node
+            case n.Path(_, n.NegatedSet(), _):
+                return _distinct(self._negated(node)) if counts else node
+            case n.Graph() | n.Service():
+                return node
+            case n.Slice():
+                counts = True
+            case n.Distinct():
+                counts = False
+            case n.Group(_, _, aggregates):
+                counts = any(each.name not in _ONCE and not each.distinct for _, each in aggregates)
+            case n.Extend(_, _, expr):
+                counts = counts or any(
+                    isinstance(each, Call) and each.name in _VOLATILE for each in sub_expressions(expr)
+                )
+        new = with_expressions(
+            node,
+            [
+                put_patterns(each, iter([self.rewrite(below, False) for below in patterns_of(each)]))
+                for each in expressions(node)
+            ],
+        )
+        below = [self.rewrite(each, counts) for each in children(new)]
+        return n.Join(*below) if isinstance(new, n.Join) else with_children(new, below)
+
+    def _negated(self, node: n.Path) -> Algebra:
+        """``!(a|^b)`` by predicates that are variables: one solution for each triple."""
+        path = node.path
+        assert isinstance(path, n.NegatedSet)
+        ways = []
+        for one, other, names in (
+            (node.subject, node.object, path.forward),
+            (node.object, node.subject, path.inverse),
+        ):
+            if names or (one is node.subject and not path.inverse):
+                step = Var(f"_:merged {next(self._numbers)}")
+                bgp = n.Bgp((n.TriplePattern(one, step, other),))
+                listed = tuple(n.Constant(each) for each in names)
+                ways.append(n.Filter(Call("NOT IN", (step, *listed)), bgp) if names else bgp)
+        return ways[0] if len(ways) == 1 else n.Union(*ways)
+
+
+def _distinct(node: Algebra) -> Algebra:
+    if isinstance(node, n.Union):
+        return n.Union(_distinct(node.left), _distinct(node.right))
+    columns = tuple(Var(name) for name in sorted(in_scope(node)))
+    return n.Distinct(n.Project(node, columns)) if columns else join(UNIT, n.Slice(n.Project(node, ()), 0, 1))

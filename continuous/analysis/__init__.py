@@ -1,0 +1,1 @@
+"""Questions to the algebra of one-shot texts: what has to be corrected before Oxigraph evaluates them."""

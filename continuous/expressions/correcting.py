@@ -1,0 +1,50 @@
+"""The functions that corrected texts call (algebra/corrected_expressions.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyoxigraph import Literal, NamedNode
+
+from quadrill.store.terms import Term
+
+from ..algebra.corrected_expressions import ADD, PATTERN, REPLACEMENT
+from ..algebra.order import XSD
+from ..algebra.regex_text import has_back_reference, pattern_text, replacement_text
+from .numeric import add
+from .values import term_of, value_of
+
+_STRING = XSD + "string"
+
+
+def _add(left: Term, right: Term) -> Term | None:
+    """The sum of numbers, of durations, or of a moment and a duration."""
+    value = add(value_of(left), value_of(right))
+    return None if value is None else term_of(value)
+
+
+def _pattern(pattern: Term, flags: Term | None = None) -> Term | None:
+    """A regular expression of XPath as Oxigraph reads it; an error for one with back-references."""
+    text, mode = _string(pattern), "" if flags is None else _string(flags)
+    if text is None or mode is None or has_back_reference(text, mode):
+        return None
+    return Literal(pattern_text(text, mode))
+
+
+def _replacement(replacement: Term, pattern: Term, flags: Term | None = None) -> Term | None:
+    """What REPLACE puts in, with its groups as Oxigraph reads them."""
+    text, of, mode = _string(replacement), _string(pattern), "" if flags is None else _string(flags)
+    if text is None or of is None or mode is None:
+        return None
+    return Literal(replacement_text(text, of, mode))
+
+
+def _string(term: Term) -> str | None:
+    return term.value if isinstance(term, Literal) and term.datatype.value == _STRING else None
+
+
+CORRECTING_FUNCTIONS: dict[NamedNode, Callable[..., Term | None]] = {
+    ADD: _add,
+    PATTERN: _pattern,
+    REPLACEMENT: _replacement,
+}
