@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from pyoxigraph import Literal, NamedNode
 
+from quadrill.store.documents.parsing import TAGGED_TYPES
+
 from . import nodes as n
 from .nodes import Call, Constant, Expr, FunctionCall, Var
 from .order import XSD
@@ -30,6 +32,7 @@ _NUMERIC_TYPES = frozenset(
     for name in "integer decimal double float int long short byte nonNegativeInteger positiveInteger "
     "nonPositiveInteger negativeInteger unsignedInt unsignedLong unsignedShort unsignedByte".split()
 )
+_TAGGED = tuple(Constant(NamedNode(iri)) for iri in sorted(TAGGED_TYPES))
 _TEMPORAL_TYPES = frozenset(
     XSD + name
     for name in (
@@ -67,6 +70,8 @@ def corrected_call(expr: Expr, calls: Calls) -> Expr | None:
             return _with_pattern(expr, text, pattern, None, flags)
         case Call("REPLACE", (text, pattern, replacement, *flags)) if calls.replacements:
             return _with_pattern(expr, text, pattern, replacement, flags)
+        case Call("STRDT", (text, datatype)):
+            return _typed(text, datatype)
         case Call(name, args) if name in _COMPARING:
             return _compared(expr, args, calls.languages)
         case _:
@@ -192,6 +197,17 @@ def _lower(expr: Expr) -> Expr:
     if isinstance(expr, Constant) or (isinstance(expr, Call) and expr.name == "LCASE"):
         return expr
     return Call("COALESCE", (Call("LCASE", (expr,)), expr))
+
+
+# --- datatypes of language strings: RDF 1.2 Concepts 3.4, no literal without a tag has one
+
+
+def _typed(text: Expr, datatype: Expr) -> Expr | None:
+    """STRDT as an error for a datatype that needs a language tag."""
+    error = Call("STRDT", (text, Constant(Literal(""))))
+    if isinstance(datatype, Constant):
+        return error if datatype in _TAGGED else None
+    return Call("IF", (Call("IN", (datatype, *_TAGGED)), error, Call("STRDT", (text, datatype))))
 
 
 def rewritten(expr: Expr, calls: Calls, pattern: Callable[[n.Algebra], n.Algebra]) -> Expr:

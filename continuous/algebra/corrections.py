@@ -59,6 +59,12 @@ CORRECTIONS = (
         "test_regular_expressions",
     ),
     Correction(
+        "STRDT with a datatype of language strings",
+        "17.4.2.5, RDF 1.2 Concepts 3.4",
+        _mark(r"(?<!\w)strdt\s*[(#]"),
+        "test_datatypes_of_language_strings",
+    ),
+    Correction(
         "language tags without case",
         "17.4.2.2, RDF 1.2 Concepts 3.4",
         _mark(r"(?<!\w)lang\s*[(#]"),

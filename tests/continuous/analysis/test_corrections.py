@@ -165,6 +165,24 @@ def test_regular_expressions(expression: str, predicate: str, expected: list[str
     _check(everywhere("SELECT ?x", f"{{ ?s {predicate} ?t BIND({expression} AS ?x) }}"), expected)
 
 
+RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+
+
+@pytest.mark.parametrize(
+    ("datatype", "expected"),
+    [
+        (f"<{RDF}langString>", None),
+        (f"<{RDF}dirLangString>", None),
+        (f'IRI(CONCAT("{RDF}", "langString", SUBSTR(?t, 1, 0)))', None),
+        (f'IRI(CONCAT("{RDF}", "HTML", SUBSTR(?t, 1, 0)))', "z"),
+        ("<urn:t>", "z"),
+    ],
+)
+def test_datatypes_of_language_strings(datatype: str, expected: str | None) -> None:
+    group = f'{{ :e :text ?t BIND(STR(STRDT("z", {datatype})) AS ?x) }}'
+    _check(everywhere("SELECT ?x", group), [expected])
+
+
 @pytest.mark.parametrize(("expression", "predicate", "expected"), EXPRESSIONS[10:])
 def test_language_tags(expression: str, predicate: str, expected: list[str]) -> None:
     _check(everywhere("SELECT ?x", f"{{ ?s {predicate} ?t BIND({expression} AS ?x) }}"), expected)
