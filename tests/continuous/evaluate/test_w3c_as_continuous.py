@@ -35,6 +35,13 @@ WINDOW = NamedNode("urn:quadrill:window:1")
 NOW = WindowSpec("now")
 
 RIGHT_WHERE_OXIGRAPH_IS_NOT = {
+    "sparql10/graph/graph-variable-scope": "the variable of GRAPH ?g inside the block",
+    "sparql11/aggregates/agg-groupconcat-04": "a common language tag in GROUP_CONCAT",
+    "sparql11/aggregates/agg-groupconcat-06": "a common language tag in GROUP_CONCAT",
+    "sparql11/property-path/zero_or_more_set_start": "a path of length zero from a constant",
+    "sparql11/property-path/zero_or_more_set_end": "a path of length zero to a constant",
+    "sparql11/property-path/zero_or_one_set_start": "a path of length zero from a constant",
+    "sparql11/property-path/zero_or_one_set_end": "a path of length zero to a constant",
     "sparql10/graph/graph-optional": "OPTIONAL inside GRAPH ?g binds ?g before the graph's name does",
     "sparql10/optional-filter/dawg-optional-filter-005-not-simplified": "a FILTER in a group inside OPTIONAL",
     "sparql11/aggregates/agg-empty-group-count-graph": "an aggregate inside GRAPH ?g",
@@ -69,6 +76,9 @@ def agree(
     if case.key in RIGHT_WHERE_OXIGRAPH_IS_NOT:
         assert case.result is not None
         expected_answer = expected_results(case.result)
+        if isinstance(original, QueryBoolean):
+            assert answer.boolean == expected_answer
+            return
         assert isinstance(expected_answer, Solutions)
         assert rows_of_answer(answer) == Counter(
             frozenset((name, str(term)) for name, term in row.items()) for row in expected_answer.rows
