@@ -80,6 +80,7 @@ class KafkaSource(Source):
     guarantee = "each record enters exactly once"
 
     _partitioned = False
+    _ids: Mapping[str, str] = {}
 
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
@@ -109,7 +110,7 @@ class KafkaSource(Source):
         )
         self._admin = AdminClient(configuration(given, context.name, self._troubles))
         self._next: dict[Place, int] = places_of(context.position)
-        self._ids: dict[str, str] = ids_of(context.position)
+        self._ids = ids_of(context.position)
         self._tells_ids = True
         self._assigned: set[Place] = set()
         self._ends: dict[Place, int] = {}
@@ -170,7 +171,7 @@ class KafkaSource(Source):
                 self._tells_ids = error.args[0].code() != KafkaError._TIMED_OUT
                 continue
             before = self._ids.get(topic)
-            self._ids[topic] = found
+            self._ids = {**self._ids, topic: found}
             if before not in (None, found):
                 self._begin_anew(topic)
 
