@@ -12,25 +12,77 @@ comes several times and leaves one by one is computed again: the memo is never a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from ..algebra.build import conditions_of, sub_expressions
 from ..algebra.nodes import Call, Expr, FunctionCall, Var
+from ..algebra.static import is_volatile
+from ..algebra.variables import Names, expression_variables
 from ..expressions.compile import Emitter
 from ..operators import linear
 from ..operators.grouping import Aggregate
+from ..operators.join import Join
 from ..rows import IdRow
 from .plan import PlanNode
 
-Memos: TypeAlias = dict[int, dict[IdRow, tuple[Any, ...] | None]]
-"""By the last operator of a chain: what was made of each row that is there; first a row of term ids."""
+
+@dataclass(slots=True)
+class Memos:
+    """What generated code remembers.
+
+    ``rows`` are, by the last operator of a chain, what was made of each row that is there; first a row of
+    term ids. ``columns`` are, by the operator, the values of new columns behind a join.
+    """
+
+    rows: dict[int, dict[IdRow, tuple[Any, ...] | None]] = field(default_factory=dict)
+    columns: dict[int, ColumnMemo] = field(default_factory=dict)
+
+    def forget_rows(self) -> None:
+        """Forget what was made of rows; columns depend on nothing but ids."""
+        for memo in self.rows.values():
+            memo.clear()
+
+    def held(self) -> Iterator[IdRow]:
+        """The remembered rows, and the values of columns; see `Operator.held`."""
+        for memo in self.rows.values():
+            for made in list(memo.values()):
+                if made is not None:
+                    yield made[0]
+        for column in self.columns.values():
+            yield from [(each,) for each in list(column.values())]
+
 
 _ABSENT = object()
 _COSTLY_CALLS = 4
 """Fewer operations than this are quicker done again than remembered."""
 _CALLS_OF_AN_ID = 2
 """To find the id of a value that was computed costs as much as so many of them."""
+_LEAST_VALUES = 1_024
+"""Values of a column that are remembered at least before all are dropped."""
+
+
+class ColumnMemo(dict[Any, int]):
+    """The ids of a computed column by the ids that it was computed from, of about the rows of a join.
+
+    A row that joins with many others is evaluated once. Ids are never given twice, so an entry whose row has
+    gone is not wrong; all are dropped when there are twice as many as the join has rows.
+    """
+
+    def __init__(self, join: Join) -> None:
+        super().__init__()
+        self._join = join
+        self._most = _LEAST_VALUES
+
+    def keep(self, key: Any, term_id: int) -> int:
+        """Remember an id and return it."""
+        if len(self) >= self._most:
+            self._most = max(_LEAST_VALUES, 2 * self._join.size())
+            if len(self) >= self._most:
+                self.clear()
+        self[key] = term_id
+        return term_id
 
 
 class RowBody:
@@ -119,7 +171,7 @@ class RowBody:
     def _remembered(self, chain: list[int], slots: dict[str, str], row: str) -> list[str]:
         """The lines of `_compute` for a row that is new; what was made of it then for one that leaves."""
         out, last = self._out, chain[-1]
-        memo = out.name_of(self._memos.setdefault(last, {}), "memo")
+        memo = out.name_of(self._memos.rows.setdefault(last, {}), "memo")
         operator = self._nodes[last].operator
         width = 1 + len(operator.aggregations) if isinstance(operator, Aggregate) else 1
         names = [f"made{number}" for number in range(width)]
@@ -145,6 +197,8 @@ class RowBody:
     def _compute(self, chain: list[int], slots: dict[str, str], dropped: str = "") -> None:
         """Filters and new columns; ``dropped`` is what is done with a row that a filter drops."""
         out = self._out
+        # The columns of the join at the head that the columns behind it are computed from.
+        read: dict[str, Names] = {}
         for place in chain:
             node = self._nodes[place]
             operator = node.operator
@@ -156,12 +210,45 @@ class RowBody:
                     out.line(f"rows_out[{place}] += 1")
             elif isinstance(operator, linear.Extend):
                 out.line(f"# ?{node.schema.vars[-1]}")
-                out.extend(node.schema.vars[-1], _only(node), slots)
+                names = expression_variables(_only(node))
+                names = names.union(*(read[each] for each in names & read.keys())) - read.keys()
+                read[node.schema.vars[-1]] = names
+                known = all(slots.get(each) for each in names)
+                if known and self._of_one_input(chain[0], names, _only(node)):
+                    self._remembered_column(chain[0], place, sorted(names), slots)
+                else:
+                    out.extend(node.schema.vars[-1], _only(node), slots)
             elif isinstance(operator, linear.Project):
                 kept = set(node.schema.vars)
                 for name in [each for each in slots if each not in kept]:
                     del slots[name]
                     out.known.pop(name, None)
+
+    def _of_one_input(self, head: int, names: Names, expr: Expr) -> bool:
+        """True for an expression over the columns of one input of the join at the head of the chain."""
+        join = self._nodes[head].operator
+        if not isinstance(join, Join) or not names or not _calls(expr) or is_volatile(expr):
+            return False
+        return any(names <= set(schema.vars) for schema in join.inputs)
+
+    def _remembered_column(self, head: int, place: int, names: Sequence[str], slots: dict[str, str]) -> None:
+        """A new column whose id is remembered by the columns of the join that it is computed from."""
+        out, node = self._out, self._nodes[place]
+        name, made = node.schema.vars[-1], out.fresh("i")
+        join = self._nodes[head].operator
+        assert isinstance(join, Join)
+        memo = out.name_of(self._memos.columns.setdefault(place, ColumnMemo(join)), "values")
+        key = slots[names[0]] if len(names) == 1 else f"({', '.join([slots[each] for each in names])})"
+        out.line(f"{made} = {memo}.get({key})")
+        out.line(f"if {made} is None:")
+        out.depth += 1
+        known, inside = dict(out.known), dict(slots)
+        out.extend(name, _only(node), inside)
+        out.line(f"{made} = {memo}.keep({key}, {self._id(name, inside)})")
+        out.depth -= 1
+        out.known = known
+        out.known.pop(name, None)
+        slots[name] = made
 
     def _id(self, name: str, slots: dict[str, str]) -> str:
         """The text of a column's id; it is computed here when only the value is there."""

@@ -73,7 +73,7 @@ class CompiledPlan:
         self._replan_every = self._replan_at = replan
         self._replan_most = replan_most
         self.special = 0
-        self._memos: Memos = {}
+        self._memos = Memos()
         self.renewals = 0
         self._source = ""
         self._step: Any = None
@@ -131,15 +131,11 @@ class CompiledPlan:
 
     def forget(self) -> None:
         """The operators take the next step themselves: rows that leave in it are not to stay here."""
-        for memo in self._memos.values():
-            memo.clear()
+        self._memos.forget_rows()
 
     def held(self) -> Iterator[IdRow]:
         """The rows that are remembered for when what they were made of leaves; see `Operator.held`."""
-        for memo in self._memos.values():
-            for made in list(memo.values()):
-                if made is not None:
-                    yield made[0]
+        yield from self._memos.held()
 
 
 class _Writer:

@@ -14,8 +14,10 @@ from quadrill.app.describing.operators import measured
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
+from quadrill.continuous.plan import chains, plan_state
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.terms import Term
 from tests.continuous.whole_contents import answer_of, recomputed
 
 E = "http://e/"
@@ -76,3 +78,54 @@ def test_terms_in_remembered_rows_outlive_a_sweep() -> None:
     gc.collect()
     evaluator.terms.dictionary.sweep()
     assert answer_of(evaluator, 1, {window.name: {}}).rows == []
+
+
+JOINED = f"""SELECT ?x ?y ?d ?e WHERE {{
+  {WINDOW} {{ ?x <http://e/p> ?v BIND(STRLEN(CONCAT(STR(?x), STR(?v))) * 2 AS ?d) BIND(?d + ?v AS ?e) }}
+  {WINDOW} {{ ?y <http://e/q> ?v }} }}"""
+
+
+@settings(deadline=None, max_examples=40)
+@given(states=st.lists(st.sets(quads, max_size=8), min_size=2, max_size=6))
+def test_columns_behind_a_join_are_those_of_operators_and_of_a_recomputation(states: list[set[Quad]]) -> None:
+    query, store = parse(JOINED), QuadStore.open(None)
+    fast = NativeEvaluator(query, store, EvaluationOptions())
+    plain = by_operators(NativeEvaluator(query, store, EvaluationOptions()))
+    reference = ReferenceEvaluator(query, store, EvaluationOptions())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chains, "_LEAST_VALUES", 2)
+        for at, state in enumerate([*states, set(), *states]):
+            contents = {window.name: dict.fromkeys(state, at) for window in query.windows}
+            expected = sorted(map(str, recomputed(reference, at, contents).rows))
+            assert sorted(map(str, answer_of(fast, at, contents).rows)) == expected
+            assert sorted(map(str, answer_of(plain, at, contents).rows)) == expected
+            fast.terms.dictionary.sweep()
+            plain.terms.dictionary.sweep()
+
+
+def test_a_row_with_many_partners_is_evaluated_once() -> None:
+    store = QuadStore.open(None)
+    windows = {window.name for window in parse(JOINED).windows}
+
+    def quad(subject: str, predicate: str) -> Quad:
+        return Quad(NamedNode(E + subject), NamedNode(E + predicate), Literal(1), DefaultGraph())
+
+    asked = 0
+
+    def counted(*args: Term) -> Term | None:
+        nonlocal asked
+        asked += 1
+        return args[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        add = NamedNode("http://w3id.org/rsp/rspu#add")
+        patch.setattr(plan_state, "custom_functions", lambda: {add: counted})
+        text = JOINED.replace("?d + ?v", "<http://w3id.org/rsp/rspu#add>(?d, ?v)")
+        evaluator = NativeEvaluator(parse(text), store, EvaluationOptions())
+    content: dict[Quad, int] = {}
+    for at in range(40):
+        # Twenty rows of each side come in turn: each of the one joins with each of the other.
+        content[quad(f"{'xy'[at % 2]}{at}", "pq"[at % 2])] = at
+        rows = answer_of(evaluator, at, dict.fromkeys(windows, dict(content))).rows
+    assert len(rows) == 400
+    assert asked <= 20
