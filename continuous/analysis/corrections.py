@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from ..algebra import nodes as n
 from ..algebra.corrected_expressions import CORRECTING
 from ..algebra.corrected_patterns import IsNode
 from ..algebra.corrections import CORRECTIONS, corrected, may_need
-from ..algebra.nodes import Algebra
+from ..algebra.nodes import Algebra, TermPattern
 from ..algebra.print_triples import parts_of
 from ..algebra.query import ContinuousQuery
 from ..algebra.regex_text import BACK_REFERENCE
@@ -32,6 +33,9 @@ from ..language.parser import parse
 MOST_CHARACTERS = 200_000
 """Longer texts are not parsed: that takes a second for some 150 kB."""
 _LIMITS = Limits(characters=MOST_CHARACTERS, nesting=1_000, patterns=20_000, operators=1_000)
+
+_MOST_KNOWN = 256
+"""Corrected texts that are kept, before all are dropped."""
 
 Functions = Mapping[NamedNode, Callable[..., Term | None]]
 
@@ -80,6 +84,35 @@ def corrected_text(
     """
     if not merged and change is None and not _may_need(template or text):
         return None
+    if change is not None or len(text) > MOST_CHARACTERS:
+        return _corrected(text, base_iri, merged, is_node, change)
+    key = text, base_iri, merged
+    with suppress(KeyError):
+        return _KNOWN[key]
+    asked = False
+
+    def is_known(term: Term, graph: TermPattern | None) -> bool:
+        nonlocal asked
+        asked = True
+        return is_node is not None and is_node(term, graph)
+
+    found = _corrected(text, base_iri, merged, is_known, None)
+    # What depends on the data is worked out for each request.
+    if not asked:
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[key] = found
+    return found
+
+
+def _corrected(
+    text: str,
+    base_iri: str,
+    merged: bool,
+    is_node: IsNode | None,
+    change: Callable[[Algebra], Algebra] | None,
+) -> Corrected | None:
+    """See `corrected_text`."""
     if len(text) > MOST_CHARACTERS:
         _check_long(text, merged=merged)
         return None
@@ -104,6 +137,10 @@ def corrected_text(
     base = query.base_iri if query.base_iri != base_iri and "base" in text.lower() else None
     written = SparqlText(root).query(query)
     return Corrected(written, {iri: CORRECTING_FUNCTIONS[iri] for iri in calls}, base)
+
+
+_KNOWN: dict[tuple[str, str, bool], Corrected | None] = {}
+"""Corrected texts that do not depend on the data."""
 
 
 @lru_cache(maxsize=2048)
