@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
+from typing import Literal as OneOf
+
+from quadrill.continuous.language.registration import Registration
 
 from .http.negotiation import graph_offers, result_offers
-from .operations import GRAPH, GRAPH_TYPES, OPERATIONS, PARAMETERS, ApiCall
+from .operations import GRAPH, GRAPH_TYPES, OPERATIONS, PARAMETERS, REGISTRATION, ApiCall
 
 # The page's address, which answers RDF clients as well, and HEAD where the graph store protocol names it;
 # the framework makes these routes by itself.
@@ -40,7 +43,10 @@ def document(version: str, server: str) -> dict[str, Any]:
         },
         "servers": [{"url": server}],
         "paths": paths,
-        "components": {"schemas": {"Problem": _PROBLEM}, "securitySchemes": _SCHEMES},
+        "components": {
+            "schemas": {"Problem": _PROBLEM, "Registration": _registration()},
+            "securitySchemes": _SCHEMES,
+        },
         "security": [{}, {"bearer": []}, {"cookie": []}],
     }
 
@@ -67,6 +73,9 @@ def _operation(operation: ApiCall) -> dict[str, Any]:
         )
     if operation.body:
         described["requestBody"] = {"content": {media_type: {} for media_type in operation.body}}
+        if operation.body == REGISTRATION:
+            registration = {"schema": {"$ref": "#/components/schemas/Registration"}}
+            described["requestBody"]["content"]["application/json"] = registration
     for status in operation.statuses:
         answer: dict[str, Any] = {"description": operation.summary}
         if operation.answers and status not in (204, 303):
@@ -77,6 +86,15 @@ def _operation(operation: ApiCall) -> dict[str, Any]:
         "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
     return described
+
+
+def _registration() -> dict[str, Any]:
+    """The members of a registration, with their words where they are one of some words."""
+    properties: dict[str, Any] = {}
+    for name, hint in get_type_hints(Registration).items():
+        words = [get_args(each) for each in (hint, *get_args(hint)) if get_origin(each) is OneOf]
+        properties[name] = {"enum": list(words[0])} if words else {}
+    return {"type": "object", "required": ["query"], "properties": properties, "additionalProperties": False}
 
 
 def _spelt_out(types: Iterable[str]) -> Iterator[str]:

@@ -92,7 +92,7 @@ _PREFIX = ("prefix", "uri")
 _DECLARE = ("iri", "dry_run")
 _PUSH = ("at", "each", "partial", "wait", "durable", "ack")
 _PREVIEW = ("name", "last", "limit")
-_REGISTRATION = ("text/plain", "application/sparql-query", "application/json")
+REGISTRATION = ("text/plain", "application/sparql-query", "application/json")
 
 OPERATIONS: tuple[ApiCall, ...] = (
     ApiCall(
@@ -185,7 +185,7 @@ OPERATIONS: tuple[ApiCall, ...] = (
         "keep a one-shot query under a name",
         (200, 201),
         (),
-        _REGISTRATION,
+        REGISTRATION,
         JSON,
         "write",
     ),
@@ -330,7 +330,7 @@ OPERATIONS: tuple[ApiCall, ...] = (
         answers=JSON,
     ),
     ApiCall(
-        "post", "/queries", "register a continuous query", (200, 201), ("name",), _REGISTRATION, JSON, "write"
+        "post", "/queries", "register a continuous query", (200, 201), ("name",), REGISTRATION, JSON, "write"
     ),
     ApiCall(
         "post",
@@ -338,10 +338,10 @@ OPERATIONS: tuple[ApiCall, ...] = (
         "what registering would give",
         (200,),
         ("name", "code"),
-        _REGISTRATION,
+        REGISTRATION,
         JSON,
     ),
-    ApiCall("post", "/queries:preview", "what it would have told", (200,), _PREVIEW, _REGISTRATION, JSON),
+    ApiCall("post", "/queries:preview", "what it would have told", (200,), _PREVIEW, REGISTRATION, JSON),
     ApiCall("get", "/queries/{name}", "one continuous query", (200,), answers=JSON),
     ApiCall(
         "put",
@@ -349,7 +349,7 @@ OPERATIONS: tuple[ApiCall, ...] = (
         "register a continuous query under a name",
         (200, 201),
         ("name", "replace"),
-        _REGISTRATION,
+        REGISTRATION,
         JSON,
         "write",
     ),

@@ -58,8 +58,12 @@ class Driver:
         """Changes of the windows in, change of the answer out."""
         evaluator = evaluator or NativeEvaluator(self.query, self._store, EvaluationOptions())
         timeline = self.timeline(evaluator)
+        last: list[int] = []
 
         def step(at: int) -> int:
+            if last:
+                evaluator.replans(last.pop(), timeline.windows.contents)
+            last.append(at)
             return len(evaluator.advance(at, timeline.windows.contents).inserted)
 
         return _run(timeline, elements, step, warm_up)

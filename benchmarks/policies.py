@@ -1,4 +1,4 @@
-"""Other ways of running a query, to be compared with the product's own: routing, operators, late filters.
+"""Other ways of running a query, to be compared with the product's own: routing and operators.
 
 The papers' routing policies are other ways than a join's own to choose the order of its look-ups. A policy
 reads sizes and gives, for the changes of one input, the order in which the other inputs are looked up: one of
@@ -11,26 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
-from quadrill.continuous.algebra.build import join as join_of
-from quadrill.continuous.algebra.build import operands, sub_expressions, with_operands
-from quadrill.continuous.algebra.nodes import (
-    Algebra,
-    Call,
-    Expr,
-    Filter,
-    FunctionCall,
-    Graph,
-    Var,
-    Window,
-)
-from quadrill.continuous.algebra.nodes import (
-    Join as JoinNode,
-)
-from quadrill.continuous.algebra.query import ContinuousQuery
-from quadrill.continuous.algebra.variables import certain
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.operators.join import Join
 from quadrill.continuous.plan.compiled import CompiledPlan
@@ -172,39 +154,3 @@ def replanned(evaluator: NativeEvaluator) -> NativeEvaluator:
     assert state is not None
     state.compiled = CompiledPlan(state.plan, state.compiled.context, replan=2, replan_most=2)
     return evaluator
-
-
-def with_late_filters(query: ContinuousQuery) -> ContinuousQuery:
-    """The query with the filters that call extension functions behind the joins of their group."""
-    return replace(query, root=_late(query.root))
-
-
-def _late(node: Algebra) -> Algebra:
-    if not isinstance(node, JoinNode | Filter | Window | Graph):
-        return with_operands(node, [_late(each) for each in operands(node)])
-    conditions: list[Expr] = []
-    group = _without_costly(node, conditions)
-    # What asks for every variable stands where all are bound.
-    bound = [Call("BOUND", (Var(name),)) for name in sorted(certain(group))]
-    for condition in conditions:
-        for each in bound:
-            condition = Call("&&", (condition, each))
-        group = Filter(condition, group)
-    return group
-
-
-def _without_costly(node: Algebra, found: list[Expr]) -> Algebra:
-    """The members of a group without their filters that call extension functions, which are collected."""
-    match node:
-        case JoinNode(left, right):
-            return join_of(_without_costly(left, found), _without_costly(right, found))
-        case Filter(condition, inner):
-            inner = _without_costly(inner, found)
-            if any(isinstance(each, FunctionCall) for each in sub_expressions(condition)):
-                found.append(condition)
-                return inner
-            return Filter(condition, inner)
-        case Window() | Graph():
-            return replace(node, input=_without_costly(node.input, found))
-        case _:
-            return node

@@ -209,7 +209,7 @@ def routing(found: dict[str, Any]) -> str:
 
 
 def uncertainty(found: dict[str, Any]) -> str:
-    """Filters with uncertainty functions before and behind a join."""
+    """Filters with uncertainty functions before and behind a join, and where their place is chosen."""
     lines = found["figures"]["lines"]
     half = [line for line in lines if line[1] == 0.5]
     line_plot(
@@ -223,13 +223,13 @@ def uncertainty(found: dict[str, Any]) -> str:
         y="µs an event",
         log_x=True,
     )
-    head = ("partners of an event", "share that passes", "before the join", "behind the join")
+    head = ("partners of an event", "share that passes", "before the join", "behind the join", "chosen")
     return table(head, lines) + "\n\n![Before or behind the join](plots/uncertainty.svg)"
 
 
 def lazy_variables(found: dict[str, Any]) -> str:
     """BINDs in windows, at once, lazily and written behind the joins."""
-    head = ("partners of an event", "at once", "lazily", "written behind the join", "rows")
+    head = ("expression", "partners of an event", "at once", "lazily", "written behind the join", "rows")
     return table(head, found["figures"]["lines"])
 
 

@@ -34,7 +34,6 @@ from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.uncertainty import custom_functions
 from quadrill.store.quads.quad_store import QuadStore
 
-from .policies import with_late_filters
 from .results import keep
 
 NS, SOSA, RSPU = "http://example.org/data/", "http://www.w3.org/ns/sosa/", "http://w3id.org/rsp/rspu#"
@@ -161,8 +160,8 @@ class Tunnel:
             function.cache_clear()
         bare = {name: function.__wrapped__ for name, function in functions.items()}
         with nullcontext() if remembered else patch.object(plan_state, "custom_functions", lambda: bare):
-            query = with_late_filters(parse(text)) if late else parse(text)
-            evaluator = NativeEvaluator(query, self.store, EvaluationOptions())
+            place = EvaluationOptions(uncertain_filters="late" if late else "early")
+            evaluator = NativeEvaluator(parse(text), self.store, place)
         contents = [((each.name, None), evaluator.content_of(each.name)) for each in parse(text).windows]
         spent, rows = 0.0, 0
         held: set[int] = set()

@@ -14,6 +14,7 @@ from quadrill.continuous.algebra.query import WindowDeclaration
 from quadrill.continuous.algebra.reports import Report
 from quadrill.continuous.inputs import NEVER
 from quadrill.continuous.language.registration import Registration
+from quadrill.continuous.plan.fan_out import uncertain_filters
 from quadrill.continuous.queries.catalogue import Entry, Pending
 from quadrill.continuous.queries.prepare import PreparedQuery
 from quadrill.continuous.queries.running import RunningQuery
@@ -59,6 +60,9 @@ def describe_prepared(prepared: PreparedQuery) -> dict[str, Any]:
         "output": prepared.output,
         "report": show_report(prepared.report),
         "non_empty": prepared.non_empty,
+        "uncertain_filters": prepared.registration.uncertain_filters,
+        "filter_place": None,
+        "fan_out": None,
         "columns": [variable.name for variable in query.columns],
         "once_per": None if query.once_per is None else [each.name for each in query.once_per.variables],
         "options": _given(prepared.registration),
@@ -96,6 +100,7 @@ def describe_failed(entry: Entry, *, starting: bool = False) -> dict[str, Any]:
         "form": query_form(registration.query),
         "report": registration.report,
         "output": registration.output,
+        "uncertain_filters": registration.uncertain_filters,
     }
 
 
@@ -170,6 +175,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
     document.update(
         name=query.name,
         engine=query.evaluator.engine,
+        **_filters_of(query),
         state=query.state,
         error=query.error,
         created=query.created_ms,
@@ -212,6 +218,16 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
         last_result=query.last_result,
     )
     return document
+
+
+def _filters_of(query: RunningQuery) -> dict[str, Any]:
+    """Where the plan evaluates uncertain filters, None without any, and the last measured fan-out."""
+    state, place = query.explained, query.evaluator.filter_place
+    if state is None or not uncertain_filters(state.plan):
+        return {"filter_place": None, "fan_out": None}
+    if place is None:
+        return {"filter_place": "early", "fan_out": None}
+    return {"filter_place": place.place, "fan_out": place.fan_out}
 
 
 def _sharing_group(query: RunningQuery) -> list[str] | None:

@@ -19,6 +19,7 @@ _PART_NOTES = {
 
 _PLAN = (
     "name", "dialect", "profile", "form", "output", "report", "engine", "result_iri", "into_graph",
+    "uncertain_filters", "filter_place", "fan_out",
     "streams", "windows", "sharing_group", "template", "static_parts", "sources", "warnings", "plan",
     "written", "algebra",
 )  # fmt: skip
@@ -44,6 +45,11 @@ def explain_text(document: dict[str, Any]) -> str:
         f"report   {when}, output {document['output']}",
         f"engine   {document['engine'] or 'chosen once the static parts are read'}",
     ]
+    if place := document.get("filter_place"):
+        chosen = "" if document["uncertain_filters"] != "auto" else ", by the measured fan-out"
+        rows = "" if (found := document.get("fan_out")) is None else f" ({found} rows of a row)"
+        where = "before" if place == "early" else "behind"
+        lines.append(f"filters  uncertain filters are evaluated {where} the joins{chosen}{rows}")
     if document.get("result_iri"):
         lines.append(f"result   <{document['result_iri']}>")
     if document.get("into_graph"):

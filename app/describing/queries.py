@@ -117,7 +117,7 @@ def validate(engine: Engine, registration: Registration, *, code: bool = False) 
     try:
         document = describe_prepared(trial.prepared)
         shown = describe_running(trial, engine.find_stream, engine.clock.now_ms())
-        for member in ("engine", "streams", "windows", "version", "static_parts"):
+        for member in ("engine", "filter_place", "streams", "windows", "version", "static_parts"):
             document[member] = shown[member]
         plan = trial.explained
         document |= _texts_of(trial.prepared)

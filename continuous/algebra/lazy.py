@@ -12,6 +12,9 @@ after:
 A BIND stays where the other place could give it another value: where it calls NOW, RAND or their like, holds
 EXISTS, or reads a variable that the rest of the join may bind. Nothing leaves the right side of OPTIONAL or
 MINUS, a branch of UNION, EXISTS or a sub-query.
+
+With late filters (heuristic H4 of the same paper) the parts of a FILTER that call uncertainty functions move
+by the same rules, and BINDs that only these read move with them.
 """
 
 from __future__ import annotations
@@ -35,81 +38,106 @@ from .nodes import (
     Window,
 )
 from .static import is_volatile
+from .uncertain import divided
 from .variables import NO_NAMES, Names, certain, expression_variables, in_scope
 
 
 @dataclass(frozen=True, slots=True)
-class _Bind:
-    """A BIND on its way out of its block."""
+class _Moving:
+    """A BIND on its way out of its block, or a FILTER (``var`` is None)."""
 
-    var: Var
+    var: Var | None
     expr: Expr
 
 
-def compute_late(root: Algebra) -> Algebra:
-    """The query with each BIND behind the joins of its group where its variable is used no sooner."""
+def compute_late(root: Algebra, *, late_filters: bool = False) -> Algebra:
+    """The query with each BIND behind the joins of its group where its variable is used no sooner.
+
+    With ``late_filters`` conditions with uncertainty functions are behind these joins, too.
+    """
     used = NO_NAMES
     for node in all_nodes(root):
-        if isinstance(node, Filter | LeftJoin):
+        if isinstance(node, Filter):
+            parts = _divided(node.condition)[0] if late_filters else [node.condition]
+            used = used.union(*map(expression_variables, parts))
+        elif isinstance(node, LeftJoin):
             used = used.union(*map(expression_variables, expressions(node)))
         elif isinstance(node, Group):
             used |= {key.name for key in node.keys}
-    return _visit(root, used)
+    moved = _Mover(late_filters).visit(root, used)
+    # Where a BIND has left an operand, one of the other operand may follow.
+    return root if moved == root else compute_late(moved, late_filters=late_filters)
 
 
-def _visit(node: Algebra, used: Names) -> Algebra:
-    """The node with what its joins let out behind them; ``used`` are variables that are needed early."""
-    if isinstance(node, Join):
-        return _placed(*_taken(node, used))
-    return with_children(node, [_visit(each, used) for each in children(node)])
+@dataclass(frozen=True, slots=True)
+class _Mover:
+    """Moves BINDs, and with ``late_filters`` uncertain conditions, behind the joins of their groups."""
+
+    late_filters: bool
+
+    def visit(self, node: Algebra, used: Names) -> Algebra:
+        """The node with what its joins let out behind them; ``used`` are variables that are needed early."""
+        if isinstance(node, Join):
+            return _placed(*self._taken(node, used))
+        return with_children(node, [self.visit(each, used) for each in children(node)])
+
+    def _taken(self, node: Algebra, used: Names) -> tuple[Algebra, list[_Moving]]:
+        """An operand of a join without what may wait, and this in its order."""
+        match node:
+            case Join(left, right):
+                used |= in_scope(left) & in_scope(right)
+                first, second = self._taken(left, used), self._taken(right, used)
+                # Nothing that moves must see what the other side binds.
+                kept = [_staying(*first, in_scope(right)), _staying(*second, in_scope(left))]
+                return join(kept[0][0], kept[1][0]), [*kept[0][1], *kept[1][1]]
+            case LeftJoin(left, right, _) | Minus(left, right):
+                used |= in_scope(left) & in_scope(right)
+                inner, moving = _staying(*self._taken(left, used), in_scope(right))
+                return replace(node, left=inner, right=self.visit(right, used)), moving
+            case Filter(condition, inner):
+                inner, moving = self._taken(inner, used)
+                early, late = _divided(condition) if self.late_filters else ([condition], [])
+                for each in early:
+                    inner = Filter(each, inner)
+                return inner, [*moving, *(_Moving(None, each) for each in late)]
+            case Window(NamedNode(), inner, None):
+                inner, moving = self._taken(inner, used)
+                return replace(node, input=inner), moving
+            case Graph(name, inner):
+                own = frozenset((name.name,)) if isinstance(name, Var) else NO_NAMES
+                inner, moving = _staying(*self._taken(inner, used | own), own)
+                return replace(node, input=inner), moving
+            case Extend(inner, var, expr):
+                if var.name in used or has_exists(expr) or is_volatile(expr):
+                    inner, moving = self._taken(inner, used | expression_variables(expr))
+                    return Extend(inner, var, expr), moving
+                inner, moving = self._taken(inner, used)
+                return inner, [*moving, _Moving(var, expr)]
+            case _:
+                return self.visit(node, used), []
 
 
-def _taken(node: Algebra, used: Names) -> tuple[Algebra, list[_Bind]]:
-    """An operand of a join without the BINDs that may wait, and these in their order."""
-    match node:
-        case Join(left, right):
-            used |= in_scope(left) & in_scope(right)
-            first, second = _taken(left, used), _taken(right, used)
-            # A BIND must not see what the other side binds.
-            kept = [_staying(*first, in_scope(right)), _staying(*second, in_scope(left))]
-            return join(kept[0][0], kept[1][0]), [*kept[0][1], *kept[1][1]]
-        case LeftJoin(left, right, _) | Minus(left, right):
-            used |= in_scope(left) & in_scope(right)
-            inner, binds = _staying(*_taken(left, used), in_scope(right))
-            return replace(node, left=inner, right=_visit(right, used)), binds
-        case Filter(_, inner):
-            inner, binds = _taken(inner, used)
-            return replace(node, input=inner), binds
-        case Window(NamedNode(), inner, None):
-            inner, binds = _taken(inner, used)
-            return replace(node, input=inner), binds
-        case Graph(name, inner):
-            own = frozenset((name.name,)) if isinstance(name, Var) else NO_NAMES
-            inner, binds = _staying(*_taken(inner, used | own), own)
-            return replace(node, input=inner), binds
-        case Extend(inner, var, expr):
-            if var.name in used or has_exists(expr) or is_volatile(expr):
-                inner, binds = _taken(inner, used | expression_variables(expr))
-                return Extend(inner, var, expr), binds
-            inner, binds = _taken(inner, used)
-            return inner, [*binds, _Bind(var, expr)]
-        case _:
-            return _visit(node, used), []
+def _divided(condition: Expr) -> tuple[list[Expr], list[Expr]]:
+    """The parts of a condition that stay, and the uncertain ones, which move."""
+    early, late = divided(condition)
+    stays = not late or has_exists(condition) or is_volatile(condition)
+    return ([condition], []) if stays else (early, late)
 
 
-def _staying(node: Algebra, binds: list[_Bind], others: Names) -> tuple[Algebra, list[_Bind]]:
-    """Put the BINDs back that could see a variable of ``others`` elsewhere, and those that they read."""
+def _staying(node: Algebra, moving: list[_Moving], others: Names) -> tuple[Algebra, list[_Moving]]:
+    """Put back what could see a variable of ``others`` elsewhere, and the BINDs that this reads."""
     sure = certain(node)
-    back: list[_Bind] = []
+    back: list[_Moving] = []
     read = NO_NAMES
-    for bind in reversed(binds):
-        if bind.var.name in read | others or expression_variables(bind.expr) & others - sure:
-            back.insert(0, bind)
-            read |= expression_variables(bind.expr)
-    return _placed(node, back), [each for each in binds if each not in back]
+    for each in reversed(moving):
+        name = None if each.var is None else each.var.name
+        if name in read | others or expression_variables(each.expr) & others - sure:
+            back.insert(0, each)
+            read |= expression_variables(each.expr)
+    return _placed(node, back), [each for each in moving if each not in back]
 
 
-def _placed(node: Algebra, binds: list[_Bind]) -> Algebra:
-    for bind in binds:
-        node = Extend(node, bind.var, bind.expr)
+def _placed(node: Algebra, moving: list[_Moving]) -> Algebra:
+    for each in moving:
+        node = Filter(each.expr, node) if each.var is None else Extend(node, each.var, each.expr)
     return node

@@ -310,7 +310,9 @@ def has_order(root: Algebra) -> bool:
 def prepare(query: ContinuousQuery) -> Algebra:
     """The algebra that is evaluated: every rewriting of docs/semantics.md, section 5, done."""
     streams = {each.name: each.stream for each in query.windows if isinstance(each.stream, Var)}
-    root = as_both_read(hide_graph_names(query.root)) if ANY_MARK.search(query.text) else query.root
+    # A query that was not made from a text may have any construct of the list.
+    marked = not query.text or ANY_MARK.search(query.text)
+    root = as_both_read(hide_graph_names(query.root)) if marked else query.root
     root = name_apart(root, frozenset(each.name for each in streams.values()))
     root = bind_streams(root, streams)
     root = lift_modifiers(drop_idle_minus(move_outward(root)))

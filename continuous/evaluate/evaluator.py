@@ -38,6 +38,7 @@ from ..windows.encoded import EngineTerms
 from ..windows.query_streams import ContentOf, Transaction
 from ..windows.taken import WindowKey
 from ..windows.timeline import QueryTimeline
+from .filter_place import FilterPlace
 
 Windows = Iterable[tuple[WindowKey, Any]]
 """The contents of the windows of a query, each of the kind that its evaluator gave (`content_of`)."""
@@ -55,6 +56,7 @@ class Evaluator(ABC):
         is_whole: the one static part is the whole query: its rows are the answer, in their order.
         statics: its static parts.
         budget: what one evaluation may cost.
+        filter_place: where its uncertain filters are evaluated; None: before the joins.
         state: the plan at work that keeps the answer by changes; None where it is computed anew.
         content_of: gives a window what it holds its content in; None for quads.
         kept: the rows that a checkpoint must hold, where the answer does not follow from the windows.
@@ -63,6 +65,7 @@ class Evaluator(ABC):
     engine: str
     state: PlanState | None = None
     content_of: ContentOf | None = None
+    filter_place: FilterPlace | None = None
     kept: Sequence[Solution] = ()
 
     def __init__(
@@ -127,6 +130,10 @@ class Evaluator(ABC):
         self, given: Sequence[Transaction], timeline: QueryTimeline, emission: Emission, version: int
     ) -> tuple[Ran, ChangedAnswer] | None:
         """Work off the first of some transactions at once, as if by `advance`; None where none can be."""
+        return None
+
+    def replans(self, at: int, windows: Windows) -> ChangedAnswer | None:
+        """Make another plan where one is better by now; the answer of ``at``, None where the plan stays."""
         return None
 
     def list_windows(self) -> None:  # noqa: B027

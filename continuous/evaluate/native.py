@@ -12,7 +12,7 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 
 from pyoxigraph import NamedNode
@@ -22,8 +22,7 @@ from quadrill.store.feeds.subscription import EventKind
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..algebra.query import ContinuousQuery
-from ..algebra.static import StaticPattern, is_static
-from ..algebra.triggers import unkeyed
+from ..algebra.static import is_static
 from ..errors import BudgetError
 from ..language.analysis import Analysis
 from ..output.current import Emission
@@ -37,6 +36,7 @@ from ..windows.encoded import EncodedContent, EngineTerms
 from ..windows.query_streams import Transaction
 from ..windows.timeline import QueryTimeline
 from .evaluator import Evaluator, Windows
+from .filter_place import FilterPlace
 from .listed_window import ListedAnswer, WindowListing, window_listing
 
 
@@ -224,6 +224,8 @@ class NativeEvaluator(Evaluator):
     """Evaluates one continuous query incrementally; not thread-safe.
 
     Attributes:
+        parsed: the analysis of the text; ``analysis`` is that of the present plan.
+        movable: its ``filter_place`` where that may change.
         tables: the columns of the static parts, by name.
         state: its plan at work; None while others evaluate the query.
         answer: that of the plan.
@@ -232,6 +234,7 @@ class NativeEvaluator(Evaluator):
     engine = "native"
     content_of: Callable[[NamedNode], EncodedContent]
     answer: IncrementalAnswer
+    movable: FilterPlace | None
 
     def __init__(
         self,
@@ -245,6 +248,9 @@ class NativeEvaluator(Evaluator):
     ) -> None:
         """As `Evaluator`. Raises UnsupportedError also for a construct without a delta form."""
         super().__init__(query, store, options, terms, statics, analysis, whole=False)
+        self.parsed = self.analysis
+        if options.uncertain_filters != "early":
+            self.filter_place = FilterPlace(options.uncertain_filters)
         try:
             self._make_plan()
         except BaseException:
@@ -259,12 +265,13 @@ class NativeEvaluator(Evaluator):
         if self.ordered and is_static(self.root):
             # The store reads the first rows without anybody holding the others.
             raise UnsupportedError("ORDER BY or LIMIT of a query without windows")
-        self.rest = self.analysis.clocked
         self.tables = {part.name: [var.name for var in part.vars] for part in self.statics.parts}
         state = self._start_plan()
         self.content_of = state.content_of
         for part in self.statics.parts:
-            held_because = self._why_held(part, state) if self.statics.may_be_looked_up else None
+            names = [self.statics.parts[place].name for place in self.statics.looked_up]
+            why = partial(state.why_held, part, self.query.windows, names)
+            held_because = why() if self.statics.may_be_looked_up else None
             self.statics.open_next(held_because)
         state.look_up(self.statics)
         if self.statics.has_own or not self.statics.parts:
@@ -272,31 +279,21 @@ class NativeEvaluator(Evaluator):
 
     def _start_plan(self) -> PlanState:
         """Make the operators, empty; nobody sweeps the dictionary meanwhile."""
+        place, options = self.filter_place, self.options
+        if place is not None:
+            options = replace(options, uncertain_filters=place.place)
+            self.analysis = self.parsed.with_late_filters if place.place == "late" else self.parsed
+        self.rest = self.analysis.clocked
         with self.terms.planning:
             state = PlanState(
-                self.rest,
-                self.query,
-                self.tables,
-                self.options,
-                self.terms,
-                self.budget,
-                ordered=self.ordered,
+                self.rest, self.query, self.tables, options, self.terms, self.budget, ordered=self.ordered
             )
             names = [var.name for var in self.columns]
             ask = self.query.form == "ask"
             self.answer = IncrementalAnswer(state, names, self.budget, ask=ask, ordered=self.ordered)
             self.state = state
+        self.movable = None if place is None else place.begin(state.plan)
         return state
-
-    def _why_held(self, part: StaticPattern, state: PlanState) -> str | None:
-        """Why a part cannot be looked up by keys beside those that are; None when it can."""
-        reason = unkeyed(part.pattern)
-        if reason is None and any(each.stream in part.vars for each in self.query.windows):
-            reason = "it binds the stream of a window"
-        if reason is None:
-            looked_up = [self.statics.parts[place].name for place in self.statics.looked_up]
-            reason = state.plan.unkeyed(part.name, looked_up)
-        return reason
 
     def take(self, changes: Changes) -> bool:
         """Take changes of static parts into the next step; True when any row changed."""
@@ -372,6 +369,8 @@ class NativeEvaluator(Evaluator):
         """Work off the first of some transactions at once, as if by `advance`; None where none can be."""
         state, answer, made = self.state, self.answer, self._loop
         assert state is not None
+        if self.movable is not None and self.movable.is_due:
+            return None
         if made is None or made[0] is not state or made[1] is not timeline:
             made = self._loop = state, timeline, run_loop(state, timeline, emission, answer.check)
         loop = made[2]
@@ -381,6 +380,21 @@ class NativeEvaluator(Evaluator):
         change = answer.step(*ran.told.changes)
         self.terms.tidy()
         return ran, change
+
+    def replans(self, at: int, windows: Encoded) -> AnswerChange | ListedAnswer | None:
+        """Make another plan where filters have a better place by now; the answer of ``at``, None without.
+
+        The windows are those of `advance`, before it.
+        """
+        if self.movable is None or not self.movable.is_due or not self.movable.changes():
+            return None
+        return self.movable.planned(partial(self._go_on_anew, at, windows))
+
+    def _go_on_anew(self, at: int, windows: Encoded) -> AnswerChange | ListedAnswer:
+        self.sleep()
+        self.wake()
+        self.take(self.statics.own_rows())
+        return self.go_on(at, windows)
 
     def go_on(
         self, at: int, windows: Encoded, kept: Sequence[Solution] = (), boolean: bool | None = None
@@ -411,13 +425,15 @@ class NativeEvaluator(Evaluator):
         """Equal for queries that may be evaluated together; None for one that is evaluated alone."""
         statics, options = self.statics, self.options
         alone = self.ordered or statics.has_own or not statics.shares or is_static(self.rest)
-        if alone or self.analysis.is_volatile:
+        # The place of filters may change for one query and not for another.
+        if alone or self.analysis.is_volatile or self.movable is not None:
             return None
         assert self.state is not None
         if self.state.asks_clock and statics.parts:
             # A commit is an instant, of those alone whose static parts it changes.
             return None
-        kept = (options.window_default_graph, options.quoted_asserted, options.base_iri)
+        place = "early" if self.filter_place is None else self.filter_place.place
+        kept = (options.window_default_graph, options.quoted_asserted, options.base_iri, place)
         return (self.analysis.skeleton.digest, self.query.form, self.vars, self.query.windows, kept)
 
     def sleep(self) -> None:

@@ -38,6 +38,7 @@ from ..algebra.rewrites import has_order, prepare
 from ..algebra.set_functions import FUNCTIONS
 from ..algebra.static import StaticPattern, is_volatile, projected, split_static
 from ..algebra.template import Skeleton, skeleton
+from ..algebra.uncertain import has_uncertain_filters
 from ..algebra.volatile import depends_on_instant, with_clock
 from .parser import has_additions, parse
 from .program import program
@@ -63,6 +64,9 @@ class Analysis:
 
     Queries of the same text share it: nothing in it changes.
     """
+
+    late_filters = False
+    """Uncertain filters are evaluated behind the joins of their group (`algebra.lazy`)."""
 
     def __init__(self, query: ContinuousQuery, key: bytes | None = None) -> None:
         """``key`` tells it from those of other texts; None: it is never kept."""
@@ -93,8 +97,17 @@ class Analysis:
     def clocked(self) -> Algebra:
         """The rest as it is kept up to date by changes: late values (`algebra.lazy`), then the clock."""
         rest = self.split[0]
-        binds = any(isinstance(each, Extend) for each in all_nodes(rest))
-        return with_clock(compute_late(rest) if binds else rest)
+        if self.late_filters or any(isinstance(each, Extend) for each in all_nodes(rest)):
+            rest = compute_late(rest, late_filters=self.late_filters)
+        return with_clock(rest)
+
+    @cached_property
+    def with_late_filters(self) -> Analysis:
+        """The analysis of the query with uncertain filters behind joins; itself where it has none."""
+        if self.late_filters or not has_uncertain_filters(self.split[0]):
+            return self
+        steps = {name: getattr(self, name) for name in ("root", "split", "arranged")}
+        return Analysis.of_steps(None, self.query, {**steps, "late_filters": True})
 
     @cached_property
     def skeleton(self) -> Skeleton:
@@ -127,7 +140,7 @@ class Analysis:
         return graphs_read(self.query.root)
 
     @classmethod
-    def of_steps(cls, key: bytes, query: ContinuousQuery, steps: Mapping[str, Any]) -> Analysis:
+    def of_steps(cls, key: bytes | None, query: ContinuousQuery, steps: Mapping[str, Any]) -> Analysis:
         """One whose steps, by name, were done before."""
         found = cls(query, key)
         vars(found).update(steps)

@@ -15,6 +15,7 @@ from ..algebra.columnar import ENGINES
 from ..algebra.query import ContinuousQuery, Dialect, Output
 
 Profile = OneOf["cqels", "rspql", "csparql"]
+FilterPlaces = OneOf["early", "late", "auto"]
 _EVERY = {"report": "periodic", "refresh": "every", "start": "from"}
 """Members whose times are written in an object, under this word."""
 
@@ -76,7 +77,8 @@ class Registration:
     with what arrives when the static parts have been read; ``memory`` the quads that windows may hold before
     the query fails, ``max_rows`` the rows that one evaluation may make, ``max_time`` how long it may take;
     ``static_engine`` who evaluates static parts, against the rule; ``static_tables``
-    whether they are held in memory or looked up in the store.
+    whether they are held in memory or looked up in the store; ``uncertain_filters`` where conditions with
+    uncertainty functions are evaluated, before or behind the joins of their group.
     """
 
     query: str = field(metadata={"read": _text})
@@ -103,6 +105,7 @@ class Registration:
     into_graph: str | None = _member(lambda value, _: check_iri(value))
     static_engine: OneOf["oxigraph", "spark"] | None = _member(one_of(*ENGINES))
     static_tables: OneOf["table", "lookup", "own"] | None = _member(one_of("table", "lookup", "own"))
+    uncertain_filters: FilterPlaces = _member(one_of(*get_args(FilterPlaces)), default="early")
 
     @classmethod
     def from_json(cls, document: Any, *, name: str | None = None) -> Registration:

@@ -33,7 +33,10 @@ _TURNED: dict[str, Relation] = {"<": ">", ">": "<", "=": "="}
 
 @dataclass(slots=True)
 class Compilation:
-    """The material of one query's plan; ``tables`` gives the columns of its static parts by name."""
+    """The material of one query's plan; ``tables`` gives the columns of its static parts by name.
+
+    With ``late_filters`` conditions with uncertainty functions stay behind the joins of their group.
+    """
 
     terms: TermDictionary
     pins: Pins
@@ -41,6 +44,7 @@ class Compilation:
     keys: OrderKeys
     windows: Sequence[WindowDeclaration]
     tables: Mapping[str, Sequence[str]]
+    late_filters: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,7 @@ from ..algebra.nodes import (
     Window,
 )
 from ..algebra.static import correlation
+from ..algebra.uncertain import is_uncertain
 from ..algebra.variables import NO_NAMES, Names, expression_variables
 from ..algebra.volatile import UNBOUND, TimedPattern, greatest_of, timed_pattern, triple_of
 from ..expressions.compile import compile_pair_condition
@@ -266,19 +267,22 @@ class _Planner:
         return self.builder.project(built, [name for name in names if name not in hidden])
 
     def _finish(self, group: _Group) -> Built:
-        """Join the members, each filter as early as its variables allow."""
+        """Join the members, each filter as early as its variables allow, unless it is to be late."""
         members = list(group.members)
         late: list[Expr] = []
         waiting = deque(group.conditions)
         while waiting:
             condition = waiting.popleft()
             names = expression_variables(condition)
+            parts = conditions_of(condition)
+            if self.builder.compilation.late_filters and is_uncertain(condition):
+                (late if len(parts) == 1 else waiting).extend(parts)
+                continue
             for place, member in enumerate(members):
                 if names and names <= member.schema.certain:
                     members[place] = self.builder.filter(member, condition)
                     break
             else:
-                parts = conditions_of(condition)
                 # One that calls functions may be costly: whoever wrote it late had reasons.
                 whole = len(parts) == 1 or any(
                     isinstance(x, FunctionCall) for x in sub_expressions(condition)

@@ -10,7 +10,9 @@ from operator import itemgetter
 from pyoxigraph import NamedNode
 
 from ..algebra.nodes import Algebra
-from ..algebra.query import ContinuousQuery
+from ..algebra.query import ContinuousQuery, WindowDeclaration
+from ..algebra.static import StaticPattern
+from ..algebra.triggers import unkeyed
 from ..algebra.volatile import GREATEST
 from ..errors import BudgetError
 from ..expressions.choices import greatest, instant_literal
@@ -68,7 +70,10 @@ class PlanState:
         functions = {**custom_functions(), GREATEST: greatest}
         context = ExpressionContext(terms.values, evaluation.base_iri, functions, budget)
         self.pins = Pins(terms.dictionary)
-        compilation = Compilation(terms.dictionary, self.pins, context, terms.keys, query.windows, tables)
+        late = evaluation.uncertain_filters == "late"
+        compilation = Compilation(
+            terms.dictionary, self.pins, context, terms.keys, query.windows, tables, late_filters=late
+        )
         self.plan: Plan = build_plan(rest, compilation, ordered=ordered)
         self.plan.limit(budget)
         self.compiled = CompiledPlan(self.plan, context)
@@ -127,6 +132,15 @@ class PlanState:
             self._copied.add(key)
         merge(earlier, change)
         return True
+
+    def why_held(
+        self, part: StaticPattern, windows: Sequence[WindowDeclaration], looked_up: Sequence[str]
+    ) -> str | None:
+        """Why a part cannot be looked up by keys beside those that are; None when it can."""
+        reason = unkeyed(part.pattern)
+        if reason is None and any(each.stream in part.vars for each in windows):
+            reason = "it binds the stream of a window"
+        return self.plan.unkeyed(part.name, looked_up) if reason is None else reason
 
     def reads(self, table: str) -> bool:
         """True when the plan reads the table."""

@@ -136,6 +136,7 @@ class PreparedQuery:
             engines=engines or StaticEngines(),
             static_engine=asked.static_engine,
             static_tables=asked.static_tables,
+            uncertain_filters=asked.uncertain_filters,
             looked_up=self.looked_up,
             limits=self.limits,
         )
@@ -225,11 +226,9 @@ def _report(
     if None not in (query.emit, query.computed_every_ms) and query.emit != query.computed_every_ms:
         raise InputError("EMIT and COMPUTED EVERY in the text differ", hint="Leave one of them out.")
     asked = registration.report or said_when
-    if isinstance(asked, int) and not query.windows:
-        raise InputError(
-            "a query without windows has no event time, so a report at fixed instants never comes",
-            hint='Leave EMIT EVERY, COMPUTED EVERY or "report" out: it is evaluated at each commit.',
-        )
+    said = [word for word in ("on-window-close", "on-content-change") if word in words]
+    if not query.windows:
+        _check_without_windows(asked or next(iter(said), None))
     if isinstance(asked, int):
         return Report("periodic", asked, t0 or 0, registration.strict), non_empty
     if asked is None and "periodic" in words:
@@ -246,7 +245,6 @@ def _report(
         if read is None or w.name in read or any(isinstance(each, Var) for each in read)
     )
     own = "on-content-change" if profile == "cqels" or (sequences and not closes) else "on-window-close"
-    said = [word for word in ("on-window-close", "on-content-change") if word in words]
     kind = asked or next(iter(said), own)
     if kind == "on-window-close" and query.windows and not closes:
         shown = ", ".join(show_window(w.spec) for w in query.windows)
@@ -255,6 +253,20 @@ def _report(
             hint='Give a window a STEP or SLIDE, or register with "report": "on-content-change"',
         )
     return Report(kind, t0_ms=t0 or 0), non_empty  # type: ignore[arg-type]  # one of the two words
+
+
+def _check_without_windows(asked: str | int | None) -> None:
+    """Refuse a report that was asked for and that a query without windows never makes."""
+    if isinstance(asked, int):
+        raise InputError(
+            "a query without windows has no event time, so a report at fixed instants never comes",
+            hint='Leave EMIT EVERY, COMPUTED EVERY or "report" out: it is evaluated at each commit.',
+        )
+    if asked == "on-window-close":
+        raise InputError(
+            "a query without windows has none that closes, so a report at the close of windows never comes",
+            hint='Leave EMIT ON CLOSE, REPORT or "report" out: it is evaluated at each commit.',
+        )
 
 
 def _shown_report(report: str | int | None) -> str:

@@ -298,6 +298,9 @@ class RunningQuery:
             self._refresh(now_ms, "trigger")
         evaluator = self.evaluator
         evaluator.budget.since = time.monotonic()
+        last = self.last_step
+        if last is not None and (same := evaluator.replans(last.at, windows)) is not None:
+            self.answered_by(same)
         answer = evaluator.advance(step.at, windows)
         evaluator.budget.since = 0.0
         self.tell(step, answer, now_ms)

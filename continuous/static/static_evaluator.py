@@ -63,6 +63,7 @@ class EvaluationOptions:
     engines: StaticEngines = StaticEngines()
     static_engine: str | None = None
     static_tables: OneOf["table", "lookup", "own"] | None = None
+    uncertain_filters: OneOf["early", "late", "auto"] = "early"
     looked_up: Mapping[int, str | None] | None = None
     limits: Limits = Limits()
 

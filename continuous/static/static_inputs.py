@@ -210,6 +210,11 @@ class StaticInputs:
             if table.follows and place not in but
         }
 
+    def own_rows(self) -> Changes:
+        """All rows of the parts that do not follow the store."""
+        tables = enumerate(self.tables)
+        return {at: TableChange(dict(each.rows), each.listed) for at, each in tables if not each.follows}
+
     def rows(self, place: int) -> list[Solution]:
         """The rows of a part in the order of its `parts` columns, each as often as it is there."""
         table = self.tables[place]

@@ -15,10 +15,11 @@ from typing import TypeAlias
 
 from pyoxigraph import Literal, NamedNode
 
+from ..algebra import uncertain
 from ..algebra.nodes import Term
 from ..algebra.set_functions import NotNumericError, double_text, numeric_value
 
-NAMESPACE = "http://w3id.org/rsp/rspu#"
+NAMESPACE = uncertain.NAMESPACE
 DISTRIBUTION = NamedNode(NAMESPACE + "distribution")
 
 _NUMBER = r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*"

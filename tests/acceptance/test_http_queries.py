@@ -57,6 +57,7 @@ def test_every_member_of_a_registration(bench: Bench) -> None:
         "lateness": "1s",
         "memory": 100_000_000,
         "strict_dataset": True,
+        "uncertain_filters": "late",
     }
     answer = bench.client.post("/queries", json=body)
     assert answer.status_code == 201, answer.text

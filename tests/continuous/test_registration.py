@@ -28,6 +28,7 @@ FULL: dict[str, Any] = {
     "memory": 1000,
     "strict_dataset": True,
     "window_default_graph": "default",
+    "uncertain_filters": "auto",
     "result_iri": "http://example.org/out",
 }
 
@@ -54,7 +55,7 @@ def test_the_options_give_the_registration_again() -> None:
         {"report": {"periodic": "0s"}}, {"report": {"every": "1s"}}, {"t0": "soon"}, {"refresh": "often"},
         {"parameters": []}, {"profile": "sparql"}, {"bounds": "open"}, {"non_empty": "yes"}, {"start": 5},
         {"start": {"from": "soon"}}, {"lateness": "-1s"}, {"memory": 0}, {"memory": True},
-        {"strict_dataset": 1},
+        {"strict_dataset": 1}, {"uncertain_filters": "sooner"}, {"uncertain_filters": True},
         {"result_iri": "x"}, {"colour": "red"}, {"name": "a b"}, {"name": ""}, {"name": "-x"},
         {"name": "x" * 129},
     ],

@@ -27,6 +27,7 @@ class _Windows:
     def __init__(self) -> None:
         self.live: dict[WindowKey, EncodedContent] = {}
         self.held: dict[WindowKey, WindowContent] = {}
+        self.at: int | None = None
 
 
 _KNOWN: WeakKeyDictionary[NativeEvaluator, _Windows] = WeakKeyDictionary()
@@ -49,6 +50,9 @@ def move_to(evaluator: NativeEvaluator, at: int, contents: Contents) -> AnswerCh
             if quad not in old or (timed and old[quad] != time):
                 live.add(Element.of((quad,), time, 0))
         windows.held[key] = dict(new)
+    if windows.at is not None:
+        evaluator.replans(windows.at, windows.live.items())
+    windows.at = at
     return evaluator.advance(at, windows.live.items())
 
 

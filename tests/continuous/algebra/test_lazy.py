@@ -88,6 +88,13 @@ def test_a_key_keeps_its_bind_in_the_window() -> None:
     assert not waits(Analysis(parse(query, dialect="cqels")).clocked)
 
 
+def test_a_bind_follows_the_bind_of_the_other_side_whose_variable_it_must_not_see() -> None:
+    other = OTHER.replace("}", "BIND(?k + 1 AS ?e) }")
+    root = clocked(other + WINDOW % "BIND(COALESCE(?e, ?v) AS ?d)")
+    assert waits(root, "d")
+    assert waits(root, "e")
+
+
 joined = r.windows(1).flatmap(lambda each: r.extended(each, r.expressions(None)))
 
 

@@ -8,7 +8,6 @@ import pytest
 from pyoxigraph import NamedNode
 
 from benchmarks import tunnel
-from benchmarks.policies import with_late_filters
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
@@ -33,7 +32,7 @@ def test_a_query_of_the_tunnel_gives_what_the_reference_gives(number: int) -> No
     for text in texts:
         query = parse(text)
         native = NativeEvaluator(query, store, EvaluationOptions())
-        late = NativeEvaluator(with_late_filters(query), store, EvaluationOptions())
+        late = NativeEvaluator(query, store, EvaluationOptions(uncertain_filters="late"))
         reference = ReferenceEvaluator(query, store, EvaluationOptions())
         for end in range(every, 5 * every, every):
             contents = {

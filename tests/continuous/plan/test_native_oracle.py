@@ -56,7 +56,11 @@ def both(
 ) -> tuple[NativeEvaluator, ReferenceEvaluator]:
     if has_minus_that_oxigraph_misreads(query.root):
         assume(False)
-    chosen = EvaluationOptions(name="q", window_default_graph=options.get("window_default_graph", "union"))
+    chosen = EvaluationOptions(
+        name="q",
+        window_default_graph=options.get("window_default_graph", "union"),
+        uncertain_filters=options.get("uncertain_filters", "early"),
+    )
     try:
         reference = ReferenceEvaluator(query, store, chosen)
     except (UnsupportedError, QueryTextError):

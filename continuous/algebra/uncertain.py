@@ -1,0 +1,28 @@
+"""Conditions that compute with probability distributions, which may cost more than the joins around them."""
+
+from __future__ import annotations
+
+from .build import all_nodes, conditions_of, sub_expressions
+from .nodes import Algebra, Expr, Filter, FunctionCall
+
+NAMESPACE = "http://w3id.org/rsp/rspu#"
+"""Begins the IRIs of the uncertainty functions and of the datatype of distributions."""
+
+
+def is_uncertain(condition: Expr) -> bool:
+    """Return True when the condition itself calls an uncertainty function."""
+    return any(
+        isinstance(each, FunctionCall) and each.iri.value.startswith(NAMESPACE)
+        for each in sub_expressions(condition)
+    )
+
+
+def has_uncertain_filters(root: Algebra) -> bool:
+    """Return True when a FILTER of the query calls an uncertainty function."""
+    return any(isinstance(each, Filter) and is_uncertain(each.condition) for each in all_nodes(root))
+
+
+def divided(condition: Expr) -> tuple[list[Expr], list[Expr]]:
+    """The parts of a condition that must all be true: those without uncertainty functions, and the others."""
+    parts = conditions_of(condition)
+    return [each for each in parts if not is_uncertain(each)], [each for each in parts if is_uncertain(each)]

@@ -1,0 +1,93 @@
+"""How many rows the joins behind the uncertain filters of a plan make of each row, by its counters."""
+
+from __future__ import annotations
+
+from ..algebra.uncertain import is_uncertain
+from ..algebra.variables import Names, expression_variables
+from ..operators import linear
+from ..operators.join import Join
+from ..operators.matching import Match
+from .plan import Plan
+
+_Pair = tuple[int, int]
+
+
+def uncertain_filters(plan: Plan) -> list[int]:
+    """The places of the filters of a plan that call uncertainty functions."""
+    return [
+        number
+        for number, node in enumerate(plan.nodes)
+        if isinstance(node.operator, linear.Filter)
+        if any(each and is_uncertain(each) for each in node.exprs)
+    ]
+
+
+class FanOut:
+    """The rows that join with those that reach uncertain filters, since the last `measure`.
+
+    For each uncertain filter of the plan there is a pair of nodes: one whose rows the condition could be
+    tested on at the earliest, or which it has let pass, and one whose rows it is tested on at the latest.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._above = {place: number for number, node in enumerate(plan.nodes) for place in node.inputs}
+        pairs = [self._pair(number) for number in uncertain_filters(plan)]
+        self.pairs = [pair for pair in pairs if pair is not None]
+        self._counted = self._counts()
+
+    def measure(self, least: int) -> float | None:
+        """The mean number of rows that a row becomes; None where fewer than ``least`` rows were counted."""
+        rows, joined = self._counts()
+        rows, joined = rows - self._counted[0], joined - self._counted[1]
+        if rows < least:
+            return None
+        self._counted = self._counts()
+        return joined / rows
+
+    def _counts(self) -> _Pair:
+        rows_out = self.plan.figures.rows_out
+        return sum(rows_out(low) for low, _ in self.pairs), sum(rows_out(high) for _, high in self.pairs)
+
+    def _pair(self, place: int) -> _Pair | None:
+        """The nodes of a filter; None where nothing joins in its group, or the condition needs all of it."""
+        (expr,) = self.plan.nodes[place].exprs
+        assert expr is not None
+        low, top = self._earliest(place, expression_variables(expr)), self._latest(place)
+        if top is not None:
+            return place, top
+        (below,) = self.plan.nodes[place].inputs
+        return None if low is None else (low, below)
+
+    def _earliest(self, place: int, names: Names) -> int | None:
+        """The node below a join below the filter that has all variables; None where there is none."""
+        nodes, found = self.plan.nodes, None
+        while True:
+            node = nodes[place]
+            if isinstance(node.operator, linear.Extend) and node.schema.vars[-1] in names:
+                (expr,) = node.exprs
+                assert expr is not None
+                names = names - {node.schema.vars[-1]} | expression_variables(expr)
+            if isinstance(node.operator, Join | Match):
+                inputs = node.inputs if isinstance(node.operator, Join) else node.inputs[:1]
+                able = [each for each in inputs if names <= set(nodes[each].schema.vars)]
+                if not able:
+                    return found
+                place = found = able[0]
+            elif isinstance(node.operator, linear.Filter | linear.Extend):
+                (place,) = node.inputs
+            else:
+                return found
+
+    def _latest(self, place: int) -> int | None:
+        """The last node that joins the filter's rows with others of its group; None where none does."""
+        found = None
+        while (above := self._above.get(place)) is not None:
+            operator = self.plan.nodes[above].operator
+            first = self.plan.nodes[above].inputs[0] == place
+            if isinstance(operator, Join) or (isinstance(operator, Match) and first):
+                found = above
+            elif not isinstance(operator, linear.Filter | linear.Extend):
+                break
+            place = above
+        return found
