@@ -11,7 +11,7 @@ from quadrill.app.describing.queries import describe
 from quadrill.app.describing.streams import describe_stream
 from quadrill.continuous.clock import ManualClock
 from quadrill.store.errors import InputError, QueryTextError
-from tests.continuous.engines import Bench, S, bench
+from tests.continuous.engines import Bench, E, S, bench
 from tests.continuous.test_recovery import Life
 
 SESSION = "SELECT ?x WHERE { STREAM :s [SESSION 10s PARTITION BY ?x] { ?x :seen ?v } }"
@@ -129,6 +129,29 @@ def test_a_report_at_fixed_instants_needs_a_window(text: str, options: dict[str,
     with bench() as b, pytest.raises(InputError, match="without windows") as refused:
         b.register("q", text, **options)
     assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("SELECT ?x WHERE { ?x :seen ?v } EMIT ON CLOSE", {}),
+        ("SELECT ?x WHERE { ?x :seen ?v } EMIT ON CLOSE", {"report": "on-window-close"}),
+        ("SELECT ?x WHERE { ?x :seen ?v }", {"report": "on-window-close"}),
+        ("CONSTRUCT { ?x :told ?v } WHERE { ?x :seen ?v } EMIT ON CLOSE", {"profile": "rspql"}),
+    ],
+)
+def test_a_report_at_the_close_of_windows_needs_a_window(text: str, options: dict[str, Any]) -> None:
+    with bench() as b, pytest.raises(InputError, match="without windows") as refused:
+        b.register("q", text, **options)
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize("options", [{"profile": "rspql"}, {"profile": "csparql"}, {}])
+def test_a_query_without_windows_is_evaluated_at_commits_by_every_profile(options: dict[str, Any]) -> None:
+    with bench() as b:
+        b.register("q", "SELECT ?x WHERE { ?x :seen ?v }", output="changes", **options)
+        b.store.update(f"INSERT DATA {{ <{E}a> <{E}seen> 1 }}")
+        assert [each[0] for each in b.told("q")][-1:] == ["insert"]
 
 
 @pytest.mark.parametrize("window", ["[RANGE 5s TO 5s]", "[RANGE 5s TO 6s]", "[RANGE 5s TO 5s SLIDE 1s]"])
