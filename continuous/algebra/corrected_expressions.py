@@ -66,8 +66,11 @@ def corrected_call(expr: Expr, calls: Calls) -> Expr | None:
     match expr:
         case Call("+", (left, right)) if calls.sums:
             return _sum(left, right)
-        case Call("REGEX", (text, pattern, *flags)) if calls.patterns:
-            return _with_pattern(expr, text, pattern, None, flags)
+        case Call("REGEX", (text, pattern, *flags)):
+            flags, of_tag = _of_language(flags, is_language(text, calls.languages))
+            expr = Call("REGEX", (text, pattern, *flags)) if of_tag else expr
+            found = _with_pattern(expr, text, pattern, None, flags) if calls.patterns else None
+            return found or (expr if of_tag else None)
         case Call("REPLACE", (text, pattern, replacement, *flags)) if calls.replacements:
             return _with_pattern(expr, text, pattern, replacement, flags)
         case Call("STRDT", (text, datatype)):
@@ -87,6 +90,11 @@ def is_language(expr: Expr, languages: frozenset[str]) -> bool:
             return True
         case Call("STR", (inner,)):
             return is_language(inner, languages)
+        case Call("COALESCE", args) | Call("IF", (_, *args)):
+            # "" is the tag of a literal without a language.
+            tags = [is_language(each, languages) for each in args]
+            texts = [_constant(each) == "" for each in args]
+            return any(tags) and all(tag or text for tag, text in zip(tags, texts, strict=True))
         case _:
             return False
 
@@ -188,6 +196,16 @@ def _compared(expr: Call, args: tuple[Expr, ...], languages: frozenset[str]) -> 
         return None
     new = tuple(each if tag else _lower(each) for each, tag in zip(args, tags, strict=True))
     return None if all(a is b for a, b in zip(new, args, strict=True)) else Call(expr.name, new)
+
+
+def _of_language(flags: list[Expr], tag: bool) -> tuple[list[Expr], bool]:
+    """The flags of a REGEX over a language tag, which match without case; whether they are others."""
+    if not tag:
+        return flags, False
+    given = _constant(flags[0]) if flags else ""
+    if given is not None:
+        return ([Constant(Literal(given + "i"))], True) if "i" not in given else (flags, False)
+    return [Call("CONCAT", (flags[0], Constant(Literal("i"))))], True
 
 
 def _lower(expr: Expr) -> Expr:

@@ -153,17 +153,29 @@ _UNNAMED = (n.Project, n.Group, n.Distinct, n.Slice, n.Values)
 def languages_of(root: Algebra) -> frozenset[str]:
     """The variables that hold language tags everywhere in a query."""
     found: dict[str, list[Expr]] = {}
+    others: set[str] = set()
 
     def take(node: Algebra) -> None:
         if isinstance(node, n.Extend):
             found.setdefault(node.var.name, []).append(node.expr)
+        elif isinstance(node, n.Group):
+            others.update(var.name for var, _ in node.aggregates)
+        elif not children(node):
+            others.update(in_scope(node))
         for each in children(node):
             take(each)
 
     take(root)
-    return frozenset(
-        name for name, exprs in found.items() if all(is_language(each, frozenset()) for each in exprs)
-    )
+    tags: frozenset[str] = frozenset()
+    while True:
+        more = frozenset(
+            name
+            for name, exprs in found.items()
+            if name not in others and all(is_language(each, tags) for each in exprs)
+        )
+        if more == tags:
+            return tags
+        tags = more
 
 
 def _binds_plainly(inner: Algebra, name: str) -> bool:

@@ -66,6 +66,20 @@ EXPRESSIONS = [
     ("SAMETERM(?t, STRLANG('x', 'EN-us'))", ":label", ["false", "false", "true"]),
     ("LANGMATCHES(LANG(?t), 'EN')", ":label", ["false", "true", "true"]),
     ("LANG(?t) = 5", ":label", ["false", "false", "false"]),
+    ("COALESCE(LANG(?t), '') = 'en-US'", ":label", ["false", "false", "true"]),
+    ("IF(ISLITERAL(?t), LANG(?t), LANG(?s)) IN ('En-Us')", ":label", ["false", "false", "true"]),
+    ("REGEX(LANG(?t), '^en-US$')", ":label", ["false", "false", "true"]),
+    ("REGEX(LANG(?t), 'N-U', 's')", ":label", ["false", "false", "true"]),
+    ("REGEX(STR(LANG(?t)), 'N-U', STR(''))", ":label", ["false", "false", "true"]),
+]
+TAGGED_VARIABLES = [
+    ("{ ?x :label ?t BIND(LANG(?t) AS ?u) BIND(?u AS ?v) FILTER(?v = 'EN-us') }", ["c"]),
+    # A variable that holds other texts too is compared as it is.
+    ("{ { ?s :label ?t BIND(LANG(?t) AS ?x) } UNION { VALUES ?x { 'Bob' } } FILTER(?x = 'Bob') }", ["Bob"]),
+    (
+        "{ { ?s :label ?t BIND(LANG(?t) AS ?x) } UNION { ?s :put ?x } FILTER(?x = '$1x' || ?x = 'EN') }",
+        ["$1x"],
+    ),
 ]
 PATHS = [
     ("{ :a :p|:q ?x }", ["b", "b"]),
@@ -186,6 +200,11 @@ def test_datatypes_of_language_strings(datatype: str, expected: str | None) -> N
 @pytest.mark.parametrize(("expression", "predicate", "expected"), EXPRESSIONS[10:])
 def test_language_tags(expression: str, predicate: str, expected: list[str]) -> None:
     _check(everywhere("SELECT ?x", f"{{ ?s {predicate} ?t BIND({expression} AS ?x) }}"), expected)
+
+
+@pytest.mark.parametrize(("group", "expected"), TAGGED_VARIABLES)
+def test_variables_of_language_tags(group: str, expected: list[str]) -> None:
+    _check(everywhere("SELECT ?x", group), expected)
 
 
 @pytest.mark.parametrize(("group", "expected"), PATHS)
