@@ -22,6 +22,7 @@ from .build import (
     with_expressions,
 )
 from .nodes import Algebra, Call, Var
+from .static import is_volatile
 from .variables import in_scope
 
 _VOLATILE = frozenset(("RAND", "UUID", "STRUUID", "BNODE"))
@@ -38,6 +39,9 @@ class _Merged:
         self._numbers = count(1)
 
     def rewrite(self, node: Algebra, counts: bool) -> Algebra:
+        if counts and not isinstance(node, n.Bgp) and _is_a_set(node):
+            # Its patterns stay as they are, so that rows of one are looked up in the others.
+            return _distinct(self.rewrite(node, False))
         match node:
             case n.Bgp(patterns):
                 return _distinct(node) if counts and patterns else node
@@ -80,6 +84,25 @@ class _Merged:
                 listed = tuple(n.Constant(each) for each in names)
                 ways.append(n.Filter(Call("NOT IN", (step, *listed)), bgp) if names else bgp)
         return ways[0] if len(ways) == 1 else n.Union(*ways)
+
+
+def _is_a_set(node: Algebra) -> bool:
+    """True for a group of basic graph patterns whose solutions over a set of triples are distinct.
+
+    Each solution has all variables of the patterns that gave it, so no two of them are equal.
+    """
+    match node:
+        case n.Bgp(patterns):
+            return bool(patterns)
+        case n.Join(left, right) | n.LeftJoin(left, right, _):
+            sides = _is_a_set(left) and _is_a_set(right)
+            return sides and not any(map(is_volatile, expressions(node)))
+        case n.Filter(condition, inner) | n.Extend(inner, _, condition):
+            return _is_a_set(inner) and not is_volatile(condition)
+        case n.Minus(left, _):
+            return _is_a_set(left)
+        case _:
+            return False
 
 
 def _distinct(node: Algebra) -> Algebra:

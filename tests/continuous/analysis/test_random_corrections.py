@@ -67,13 +67,19 @@ def _pattern(chance: random.Random) -> str:
     for _ in range(chance.randint(1, 3)):
         verb = chance.choice([":p", ":q", *PATHS])
         part = f"{chance.choice(ends)} {verb} {chance.choice(ends)}"
-        kind = chance.randrange(6)
+        kind = chance.randrange(9)
         if kind == 0:
             part = f"OPTIONAL {{ {part} }}"
         elif kind == 1:
             part = f"FILTER {chance.choice(['', 'NOT '])}EXISTS {{ {part} }}"
         elif kind == 2:
             part = f"{{ {part} }} UNION {{ ?a :n ?n }}"
+        elif kind == 3:
+            part = f"MINUS {{ {part} }}"
+        elif kind == 4:
+            part = f"OPTIONAL {{ ?b :q ?e OPTIONAL {{ {part} }} FILTER(?e != ?a || !BOUND(?c)) }}"
+        elif kind == 5:
+            part = f"{part} BIND(STR(?b) AS ?t{chance.randrange(99)})"
         parts.append(part)
     return f"{{ ?a :p ?b . {' . '.join(parts)} }}"
 
@@ -101,6 +107,24 @@ def test_a_merged_default_graph_is_a_set(seed: int) -> None:
     finally:
         apart.close()
         merged.close()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "times"),
+    [
+        ("?a :p ?b OPTIONAL { ?b :q ?c }", 1),
+        ("?a :p ?b OPTIONAL { ?b :q ?c FILTER(?c != ?a) } FILTER EXISTS { ?a :q ?d }", 1),
+        ("?a :p ?b BIND(STR(?b) AS ?t) MINUS { ?b :p ?a }", 1),
+        ("?a :p ?b BIND(BNODE() AS ?t)", 1),
+        ("?a :p ?b BIND(RAND() AS ?t) OPTIONAL { ?b :q ?c }", 2),
+        ("{ ?a :p ?b } UNION { ?a :q ?b OPTIONAL { ?b :n ?c } }", 2),
+    ],
+)
+def test_the_patterns_of_a_group_are_made_distinct_together(pattern: str, times: int) -> None:
+    """So that a row of one pattern is looked up in the others."""
+    found = corrected_text(f"{PREFIXES} SELECT * FROM :g1 FROM :g2 {{ {pattern} }}", "http://localhost/")
+    assert found is not None
+    assert found.text.count("DISTINCT") == times, found.text
 
 
 @pytest.mark.parametrize("seed", range(60))
