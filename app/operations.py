@@ -207,14 +207,6 @@ OPERATIONS: tuple[ApiCall, ...] = (
     ApiCall("delete", "/streams", "drop a stream by its IRI", (204,), ("iri",), role="write"),
     ApiCall(
         "post",
-        "/streams:heartbeat",
-        "move the watermark of a stream by its IRI",
-        (204,),
-        ("iri", "at", "wait"),
-        role="push",
-    ),
-    ApiCall(
-        "post",
         "/streams:map",
         "what records would be by the mapping of a stream, or by one in the body",
         (200,),
@@ -271,8 +263,17 @@ OPERATIONS: tuple[ApiCall, ...] = (
         answers=JSON,
     ),
     ApiCall("delete", "/streams/{name}", "drop a stream that no query reads", (204,), role="write"),
-    ApiCall(
-        "post", "/streams/{name}:heartbeat", "move a stream's watermark", (204,), ("at", "wait"), role="push"
+    *(
+        ApiCall(
+            "post",
+            f"/streams{name}:heartbeat",
+            f"move the watermark of {what}",
+            (200, 204),
+            (*iri, "at", "wait"),
+            answers=JSON,
+            role="push",
+        )
+        for name, what, iri in (("", "a stream by its IRI", ("iri",)), ("/{name}", "a stream", ()))
     ),
     *(
         call

@@ -130,8 +130,9 @@ class PushShortcut:
     def _given(self, call: pushes.PushCall | pushes.HeartbeatCall, body: bytes) -> PlainAnswer:
         engine = self._services.engine
         if isinstance(call, pushes.HeartbeatCall):
-            call.give(engine)
-            return PlainAnswer(NO_CONTENT, {})
+            if call.give(engine):
+                return PlainAnswer(NO_CONTENT, {})
+            return _answered(pushes.NOT_WAITED)
         return _answered(call.give(engine, body))
 
 

@@ -16,6 +16,8 @@ from .requests import flag_of, known_parameters
 _PUSH_PARAMETERS = frozenset({"iri", "at", "each", "partial", "wait", "durable", "ack"})
 _MESSAGE_PARAMETERS = frozenset({"iri", "at", "each", "partial"})
 _HEARTBEAT_PARAMETERS = frozenset({"iri", "at", "wait"})
+NOT_WAITED = {"waited": False}
+"""The answer to a heartbeat whose results are not in the feeds when its wait ends."""
 
 
 class PushCall(NamedTuple):
@@ -71,12 +73,12 @@ class HeartbeatCall(NamedTuple):
     at_ms: int
     wait: bool
 
-    def give(self, engine: Engine) -> None:
-        """Move the stream's time.
+    def give(self, engine: Engine) -> bool:
+        """Move the stream's time; False if its results are not in the feeds when the wait ends.
 
         Raises: as `StreamService.heartbeat`.
         """
-        engine.heartbeat(self.stream, self.at_ms, wait=self.wait)
+        return engine.heartbeat(self.stream, self.at_ms, wait=self.wait)
 
 
 def push_call(name: str | None, parameters: Mapping[str, str], headers: HeaderFields) -> PushCall:

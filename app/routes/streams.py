@@ -286,8 +286,9 @@ def _tried(text: str) -> str:
 
 
 def _heartbeat(name: str | None) -> Response:
-    pushes.heartbeat_call(name, request.args).give(services().engine)
-    return Response(status=204)
+    if pushes.heartbeat_call(name, request.args).give(services().engine):
+        return Response(status=204)
+    return incoming.json_response(pushes.NOT_WAITED)
 
 
 def _iri() -> str:

@@ -251,6 +251,25 @@ class TurnQueue:
                 if turn.waiter is not None:
                     turn.waiter.set()
 
+    def is_done_within(self, turn: Turn, seconds: float) -> bool:
+        """Wait for a turn that many seconds at most; False if it is not done by then.
+
+        Raises:
+            Exception: what working it off raised.
+        """
+        if not self._wait_until_done(turn, seconds):
+            return False
+        if turn.error is not None:
+            raise turn.error
+        return True
+
+    def _wait_until_done(self, turn: Turn, timeout: float | None) -> bool:
+        if turn.done:
+            return True
+        with self.lock:  # two may wait for one turn
+            waiter = turn.waiter = turn.waiter or threading.Event()
+        return turn.done or waiter.wait(timeout)
+
     def wait(self, turn: Turn, timeout: float | None = None) -> Any:
         """Return when a turn is done; its result.
 
@@ -258,11 +277,8 @@ class TurnQueue:
             TimeoutError: it took longer than ``timeout`` seconds.
             Exception: what working it off raised.
         """
-        if not turn.done:
-            with self.lock:  # two may wait for one turn
-                waiter = turn.waiter = turn.waiter or threading.Event()
-            if not turn.done and not waiter.wait(timeout):
-                raise TimeoutError(f"the engine did not get to it within {timeout} s")
+        if not self._wait_until_done(turn, timeout):
+            raise TimeoutError(f"the engine did not get to it within {timeout} s")
         if turn.error is not None:
             raise turn.error
         return turn.result

@@ -17,7 +17,7 @@ from ..durable.turns import InputTurn, Turn
 from ..inputs import Element
 from ..language.mapping.decode import decode_mapped
 from ..language.mapping.mapping import compiled
-from ..queries.catalogue import Entry, is_awaited
+from ..queries.catalogue import Entry
 from ..settings import EngineSettings
 from ..streams.accept import StreamState
 from ..streams.dead_letters import DeadLetter
@@ -25,13 +25,12 @@ from ..streams.movements import declare_partitions, heartbeat
 from ..streams.partitions import DIRECT
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
+from .waiting import are_results_out, is_processed, within
 
 T = TypeVar("T")
 
 _HURRY_BYTES = 8 * 1024 * 1024
 """A push that does not want to wait for the log does so when this much is not written yet."""
-_LOOK_S = 0.01
-"""Between two looks whether static parts are read by now."""
 
 
 class StreamService:
@@ -161,8 +160,11 @@ class StreamService:
         with self.parts.turns.lock:
             # Of two who try it at once the second one finds it no more.
             turn = self.parts.acceptor.admit(state, self._letter(state, letter_id))
-        self.parts.sequencer.finish(turn, 60.0)
-        return {"id": letter.id, "retried": "element", "seq": letter.element.seq}
+        answer = {"id": letter.id, "retried": "element", "seq": letter.element.seq}
+        if not is_processed(self.parts, turn, within()):
+            answer["waited"] = False
+        self.parts.turns.wait_durable(self.parts.turns.order)
+        return answer
 
     def drop_dead_letters(self, name_or_iri: str, letter_ids: Sequence[str]) -> None:
         """Forget dead letters for good; raises NotFoundError, and forgets none, when one is not kept."""
@@ -196,7 +198,7 @@ class StreamService:
         idempotency_key: str | None = None,
         position: tuple[str, str] | None = None,
         retried: DeadLetter | None = None,
-        timeout: float | None = 60.0,
+        timeout: float | None = None,
         partition: str = DIRECT,
     ) -> dict[str, Any]:
         """Accept the elements of a body; the JSON answer of the push.
@@ -208,13 +210,14 @@ class StreamService:
             at: the event time of every element that has none of its own line.
             each: ``triple`` makes one element of each triple.
             partial: accept the good elements and list the bad ones.
-            wait: answer once every result that the push causes is in the feeds.
+            wait: answer once every result that the push causes is in the feeds. ``waited`` in the answer is
+                False if that took longer than ``timeout``; the elements are accepted all the same.
             durable: False answers without waiting for the input log; what was answered so can be lost with
                 the process. Too much that waits is waited for all the same.
             idempotency_key: the same key and body get the same answer and nothing is accepted twice.
             position: a source and where it is behind this push, kept with the elements: `source_position`.
             retried: the dead letter that is pushed, which is one no more.
-            timeout: seconds to wait at most.
+            timeout: seconds to wait for results at most, `WAIT_S` by default.
             partition: the source's partition that it is of, behind the source's name.
 
         Raises:
@@ -242,9 +245,8 @@ class StreamService:
             turns.wait_durable(number)
         else:
             answer["durable"] = False
-        if wait and turn is not None:
-            turns.wait(turn, timeout)
-            self._wait_for_pending(answer["stream"], timeout)
+        if wait:
+            answer["waited"] = are_results_out(self.parts, turn, answer["stream"], timeout)
         return answer
 
     def push_each(self, stream_ref: str, bodies: Sequence[tuple[bytes, int]], media_type: str) -> None:
@@ -275,8 +277,7 @@ class StreamService:
             turn = self.take(stream_ref, body, media_type, at=at)[1] or turn
         turns.wait_durable(turns.order)
         if turn is not None:
-            turns.wait(turn, 60.0)
-            self._wait_for_pending(turn.event.stream, 60.0)
+            are_results_out(self.parts, turn, turn.event.stream)
 
     def wait_durable(self, number: int) -> None:
         """Return when everything up to a number of `take` is in the input log.
@@ -381,25 +382,8 @@ class StreamService:
         self.parts.sequencer.drain()
         return state.partitions is not None
 
-    def _wait_for_pending(self, stream: str, timeout: float | None) -> None:
-        """Return when no query that reads a stream waits for its static parts any more.
-
-        Raises:
-            TimeoutError: that takes longer than ``timeout`` seconds.
-        """
-        pending = self.parts.router.pending
-        if not pending or not is_awaited(stream, pending):
-            return
-        until = time.monotonic() + (3600.0 if timeout is None else timeout)
-        while is_awaited(stream, pending):
-            if time.monotonic() > until:
-                raise TimeoutError(f"static parts of queries that read it are still read after {timeout} s")
-            time.sleep(_LOOK_S)
-        # What began may still be working off what was kept for it.
-        self.parts.sequencer.wait_for_all(timeout)
-
-    def heartbeat(self, stream_ref: str, at_ms: int, *, wait: bool = False) -> None:
-        """Move a stream's watermark without data.
+    def heartbeat(self, stream_ref: str, at_ms: int, *, wait: bool = False) -> bool:
+        """Move a stream's watermark without data; False if ``wait`` ended before its results were in the feeds.
 
         Raises:
             InputError: too far in the future.
@@ -419,8 +403,7 @@ class StreamService:
                     break
         self.parts.sequencer.drain()
         self.parts.turns.wait_durable(turn.number)
-        if wait:
-            self.parts.turns.wait(turn, 60.0)
+        return not wait or is_processed(self.parts, turn, within())
 
 
 def _answer_of(receipt: PushReceipt) -> dict[str, Any]:

@@ -1,0 +1,61 @@
+"""Bounded waits for the results of an input."""
+
+from __future__ import annotations
+
+import time
+
+from ..durable.turns import Turn
+from ..queries.catalogue import is_awaited
+from .parts import EngineParts
+
+WAIT_S = 58.0
+"""Seconds that a push or a heartbeat waits for its results: ``?wait=true`` has to answer within 60 s."""
+_POLL_S = 0.01
+"""Seconds between two checks whether the static parts of queries have been read."""
+
+
+def within(seconds: float | None = None) -> float:
+    """The end of a wait of that many seconds, `WAIT_S` by default, in seconds of the steady clock."""
+    return time.monotonic() + (WAIT_S if seconds is None else seconds)
+
+
+def are_results_out(parts: EngineParts, turn: Turn | None, stream: str, timeout: float | None = None) -> bool:
+    """Wait until the results of a push are in the feeds; False if that takes longer than ``timeout`` seconds.
+
+    Queries that read the stream and still read their static parts are waited for as well. ``turn`` is None
+    for a push that entered nothing, as a repeated one does: the inputs before it are waited for.
+    """
+    until = within(timeout)
+    if not (_is_all_processed(parts, until) if turn is None else is_processed(parts, turn, until)):
+        return False
+    pending = parts.router.pending
+    if not pending or not is_awaited(stream, pending):
+        return True
+    while is_awaited(stream, pending):
+        if time.monotonic() > until:
+            return False
+        time.sleep(_POLL_S)
+    # A query that has just begun may still process the inputs that were kept for it.
+    return _is_all_processed(parts, until)
+
+
+def is_processed(parts: EngineParts, turn: Turn, until: float) -> bool:
+    """Wait for a turn that is in the queue; False if it is not done at ``until``.
+
+    Raises:
+        Exception: what processing it raised.
+    """
+    if parts.sequencer.inside:  # the engine's thread cannot wait for a turn of its own
+        return True
+    parts.sequencer.drain()
+    return parts.turns.is_done_within(turn, max(0.0, until - time.monotonic()))
+
+
+def _is_all_processed(parts: EngineParts, until: float) -> bool:
+    """Wait for all inputs accepted so far; False if they are not processed at ``until``."""
+    if parts.sequencer.inside:
+        return True
+    turn = Turn()
+    parts.turns.follow_commits()
+    parts.turns.put(turn)
+    return is_processed(parts, turn, until)
