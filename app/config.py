@@ -325,10 +325,13 @@ class Settings:
 
     @property
     def data_folder(self) -> Path | None:
-        """The data folder, None in memory."""
+        """The absolute path of the data folder, None in memory.
+
+        Workers of a Spark cluster have another current folder than the process that names a relative one.
+        """
         if self.in_memory:
             return None
-        return Path(self.data).expanduser() if self.data else default_data_folder()
+        return Path(self.data).expanduser().absolute() if self.data else default_data_folder()
 
 
 def _table() -> tuple[Setting, ...]:

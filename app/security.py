@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
@@ -33,9 +33,10 @@ from quadrill.store.errors import QuadrillError
 from quadrill.store.registry import TokenRecord
 
 from .config import Settings
+from .grants import Grant
 from .http import websocket
 from .http.attempts import PerMinute, network_of, too_many
-from .http.bodies import too_large
+from .http.bodies import limit_public_body
 from .http.errors import HttpError
 from .http.gateway import COUNTED, TRUSTED
 from .http.wire import FORWARDING, WireRequest
@@ -216,6 +217,28 @@ class Security:
             )
         return identity
 
+    def grant(self, needed: str, message: Message) -> Grant:
+        """The permission by which an authorised request may leave its connection open."""
+        header, cookie = message.headers.get("Authorization", ""), message.cookies.get(COOKIE)
+        if not self.has_tokens() or not (header or cookie):
+            return Grant(self._permits, needed)
+        if header:
+            return Grant(self._permits, needed, digest=hash_token(header.partition(" ")[2].strip()))
+        return Grant(self._permits, needed, session=hash_token(cookie or ""))
+
+    def _permits(self, grant: Grant) -> bool:
+        """True while the token or session of a grant is known and has the role."""
+        digest = grant.digest
+        if grant.session:
+            with self._lock:
+                digest, until = self._sessions.get(grant.session, ("", 0.0))
+            if not digest or until < time.monotonic():
+                return False
+        if not digest:
+            return grant.needed == PUBLIC or not self.has_tokens()
+        identity = self._of_hash(digest)
+        return identity is not None and identity.may(grant.needed)
+
     def public_body_bytes(self, view: object) -> int:
         """Return the largest body that a view accepts when its request needs no token."""
         limit = getattr(view, "quadrill_public_bytes", PUBLIC_BODY_BYTES)
@@ -380,20 +403,9 @@ def install(app: Flask, security: Security) -> None:
             needed = needed(request)
         address, counted = request.remote_addr or "", COUNTED in request.environ
         g.identity = security.authorise(needed, request, address, again=counted)
+        g.grant = partial(security.grant, needed, request)
         if needed == PUBLIC:
-            _limit_public_body(security.public_body_bytes(view))
-
-
-def _limit_public_body(most: int) -> None:
-    """Bound the body of a request that needs no token, whatever its form, length header or parser.
-
-    Raises: HttpError 413 when the length is known and too large.
-    """
-    length = request.content_length
-    if length is not None and length > most:
-        raise too_large("a request without a token", most, length)
-    # A chunked body has no length: werkzeug stops reading it here.
-    request.max_content_length = most
+            limit_public_body(security.public_body_bytes(view))
 
 
 def refuse_when_read_only(settings: Settings) -> None:

@@ -34,6 +34,16 @@ _PATIENCE = 3.0
 """Seconds to wait for the lock: a server killed a moment ago may have left a process that ends soon."""
 
 
+def keep_private(database: Path) -> None:
+    """Let only the user of this process read a SQLite file and the files that SQLite keeps next to it.
+
+    SQLite gives new ones the mode of the database, but does not change those of earlier releases.
+    """
+    for suffix in ("", "-wal", "-shm"):
+        with suppress(OSError):  # it does not exist, or belongs to somebody else
+            os.chmod(f"{database}{suffix}", 0o600)
+
+
 class DataFolder:
     """A folder that this process holds; `close` lets it go."""
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections import deque
 from pathlib import Path
 from typing import Any
 
+log = logging.getLogger("quadrill.connectors")
+
 _MOST_TEXT = 4_000
 """Characters of a record that are kept."""
+
+
+def _line_of(letter: dict[str, Any]) -> str:
+    return json.dumps(letter, ensure_ascii=False, default=str) + "\n"
 
 
 class DeadLetterFile:
@@ -42,22 +49,24 @@ class DeadLetterFile:
             letter["cut"] = {"at": _MOST_TEXT, "of": len(shown)}
         with self._lock:
             self._letters.append(letter)
-            if self._path is None:
-                return
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            line = json.dumps(letter, ensure_ascii=False, default=str) + "\n"
+            if self._path is not None:
+                self._write(self._path, letter)
+
+    def _write(self, path: Path, letter: dict[str, Any]) -> None:
+        """Add a letter to the file; where the disk is full it is kept in memory alone."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             self._written += 1
             if self._written > 2 * self._most:
-                kept = "".join(
-                    json.dumps(each, ensure_ascii=False, default=str) + "\n" for each in self._letters
-                )
-                part = self._path.with_suffix(".part")
-                part.write_text(kept, encoding="utf-8")
-                part.replace(self._path)
+                part = path.with_suffix(".part")
+                part.write_text("".join(map(_line_of, self._letters)), encoding="utf-8")
+                part.replace(path)
                 self._written = len(self._letters)
             else:
-                with self._path.open("a", encoding="utf-8") as file:
-                    file.write(line)
+                with path.open("a", encoding="utf-8") as file:
+                    file.write(_line_of(letter))
+        except OSError as error:
+            log.warning("The dead letter could not be written to %s: %s", path, error.strerror or error)
 
     def list(self) -> list[dict[str, Any]]:
         """The letters that are kept, oldest first."""

@@ -90,7 +90,7 @@ class Runner:
                 if not context.stopping.is_set():
                     return
             except Exception as error:
-                if not isinstance(error, QuadrillError):
+                if not isinstance(error, QuadrillError | OSError):  # the text of an OSError says all
                     log.exception("the %s %s met an error of its own", self._what, context.name)
                 self._tell("waiting", error)
             wait = LEAST_WAIT_S if figures.taken > before else min(2 * wait, MOST_WAIT_S)
@@ -168,15 +168,18 @@ def run_sink(sink: Sink, feed_of: Callable[[str], Feed], save: Callable[[int], N
     finally:
         if subscription is not None:
             subscription.close()
-        if context.position is not None and (context.position, context.place_of) != saved:
-            save(context.position)
-        sink.close()
+        try:
+            if context.position is not None and (context.position, context.place_of) != saved:
+                save(context.position)
+        finally:
+            sink.close()
 
 
 def _deliver(sink: Sink, events: Sequence[FeedEvent]) -> None:
     if events:
         sink.deliver(events)
-        sink.context.figures.count(len(events))
+        if not sink.counts_itself:
+            sink.context.figures.count(len(events))
 
 
 def _put_back(events: Sequence[FeedEvent], position: int | None) -> int | None:

@@ -100,6 +100,8 @@ class Sink(ABC):
 
     members: ClassVar[tuple[Member, ...]] = ()
     guarantee: ClassVar[str]
+    counts_itself: ClassVar[bool] = False
+    """Whether the kind adds to ``figures.taken`` itself, because a part of a batch may be delivered."""
 
     def __init__(self, given: Mapping[str, Any], context: SinkContext) -> None:
         """Make one of the values of its declaration; nothing is reached yet."""

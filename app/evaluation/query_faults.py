@@ -18,6 +18,7 @@ from quadrill.continuous.language.parser import parse
 from quadrill.store.errors import QuadrillError, QueryTextError
 from quadrill.store.sparql.scopes import check_scopes, may_break_scopes
 from quadrill.store.sparql.text_errors import text_error
+from quadrill.store.wall_clock import require_epoch
 
 from .admission import MAX_CHARACTERS, template_of
 
@@ -44,6 +45,7 @@ def tell_better(refused: QueryTextError, text: str, base_iri: str) -> NoReturn:
 def refusal_of(text: str, base_iri: str) -> QueryTextError | None:
     """The store's error about a text, evaluated on nothing; None when it takes it."""
     try:
+        require_epoch()
         Store().query(text, base_iri=base_iri)
     except SyntaxError as error:
         return text_error(text, str(error.msg or error), base_iri=base_iri)

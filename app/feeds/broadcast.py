@@ -7,6 +7,7 @@
       FRAMES client, frames
       PAGE client, frames            as FRAMES, and more waits until it has taken them
       FINISH client / END channel            close when everything is written
+      REVOKE client                          close now: its token was removed
     <-- GONE client                          it has left, was too slow or got everything
     <-- TAKEN client                         a page
     <-- FIGURES
@@ -28,9 +29,10 @@ import struct
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
 
-ADOPT, PUBLISH, FRAMES, FINISH, END, STOP, PAGE = range(7)
+ADOPT, PUBLISH, FRAMES, FINISH, END, STOP, PAGE, REVOKE = range(8)
 GONE, FIGURES, TAKEN = range(3)
 MESSAGE = struct.Struct("<BIId")
 """Kind, number of a client or channel, length of what follows, and when it was news (monotonic clock)."""
@@ -44,6 +46,8 @@ HEARTBEAT_FRAME = b": still here\n"
 LAST_CHUNK = b"0\r\n\r\n"
 PING_FRAME, GOODBYE, GOING_AWAY = b"\x89\x00", b"\x88\x02\x03\xe8", b"\x88\x02\x03\xe9"
 """Of a WebSocket (RFC 6455, 5.5): a ping, and the two ways in which a feed ends."""
+REVOKED = b"\x88\x02\x03\xf0"
+"""The close frame of a WebSocket whose token was removed: policy violation."""
 
 _MAX_IOV = 64
 _READ_BYTES = 1 << 18
@@ -62,6 +66,7 @@ class Greeting(NamedTuple):
         heartbeat: what it gets when it has got nothing for a while; nothing is sent when this is empty.
         chunked: frames are chunks (RFC 9112, 7.1), and a last one tells the end.
         messages: it is a WebSocket: frames are such, its pings are answered, and a goodbye tells the end.
+        permitted: whether the client may still read; asked in the server process from time to time.
     """
 
     head: bytes
@@ -69,6 +74,7 @@ class Greeting(NamedTuple):
     heartbeat: bytes = HEARTBEAT_FRAME
     chunked: bool = False
     messages: bool = False
+    permitted: Callable[[], bool] | None = None
 
     def pack(self, channel: int, frames: bytes = b"") -> bytes:
         """The body of an ADOPT; ``frames`` are sent at once, too."""
@@ -194,6 +200,11 @@ class Broadcaster:
         elif kind == FINISH:
             if number in self._clients:
                 self._finish(self._clients[number])
+        elif kind == REVOKE:
+            if number in self._clients:
+                self._finish(self._clients[number], REVOKED)
+                if number in self._clients:
+                    self._drop(self._clients[number])
         elif kind == END:
             for client in list(self._channels.pop(number, {}).values()):
                 self._finish(client)
@@ -310,7 +321,7 @@ class Broadcaster:
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if client.writing else 0)
             self._selector.modify(client.sock, events, client)
 
-    def _finish(self, client: _Client) -> None:
+    def _finish(self, client: _Client, goodbye: bytes = GOODBYE) -> None:
         if client.closing:
             return
         client.closing = True
@@ -318,7 +329,7 @@ class Broadcaster:
             client.chunked, client.first = False, b""
             self._send(client, LAST_CHUNK)
         elif client.said is not None:
-            self._send(client, GOODBYE)
+            self._send(client, goodbye)
         if client.number not in self._clients:
             return
         if not client.frames:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from flask import Response
 
+from ..grants import Grant, current_grant
 from ..http.errors import HttpError, problem_response
 from ..http.gateway import CONNECTION
 from ..http.negotiation import Offer, accepts
@@ -67,6 +68,7 @@ class EventStream(Response):
         self._source = source
         self._fanout = fanout
         self._head_only = head_only
+        self._grant = current_grant()
         self._first = first if self._lines else f"retry: {retry_ms}\n".encode()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -82,14 +84,15 @@ class EventStream(Response):
         heartbeat = b"" if self._lines else HEARTBEAT_FRAME
         if connection is None:
             start_response(self.status, list(self.headers))
-            greeting = Greeting(b"", self._first, heartbeat)
+            greeting = Greeting(b"", self._first, heartbeat, permitted=_permitted(self._grant))
             return blocking_stream(self._source, greeting, self._fanout.heartbeat)
         chunked = environ.get("SERVER_PROTOCOL") != "HTTP/1.0"
         lines = [f"HTTP/1.1 {self.status}"]
         lines += [f"{name}: {value}" for name, value in self.headers]
         lines += ["Transfer-Encoding: chunked"] if chunked else []
         lines += ["Connection: close", "", ""]
-        greeting = Greeting("\r\n".join(lines).encode("latin-1"), self._first, heartbeat, chunked)
+        head = "\r\n".join(lines).encode("latin-1")
+        greeting = Greeting(head, self._first, heartbeat, chunked, permitted=_permitted(self._grant))
         # The access log sees a status although nothing goes through the server from here on.
         start_response(self.status, list(self.headers))
         sock = connection.take_socket()
@@ -111,15 +114,21 @@ class MessageStream(Response):
         self._source = source
         self._fanout = fanout
         self._handshake = handshake
+        self._grant = current_grant()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """The WSGI application: hand the connection over."""
         if self._fanout.full:
             return problem_response(_too_many(self._fanout))(environ, start_response)
         start_response(self.status, list(self.headers))
-        greeting = Greeting(self._handshake, heartbeat=PING_FRAME, messages=True)
+        permitted = _permitted(self._grant)
+        greeting = Greeting(self._handshake, heartbeat=PING_FRAME, messages=True, permitted=permitted)
         self._source.hand_over(self._fanout, environ[CONNECTION].take_socket(), greeting)
         return ()
+
+
+def _permitted(grant: Grant | None) -> Callable[[], bool] | None:
+    return None if grant is None else grant.holds
 
 
 def _too_many(fanout: Fanout) -> HttpError:

@@ -25,6 +25,7 @@ from typing import Protocol, TypeVar, cast
 
 from quadrill.store.quads.meters import Histogram
 
+from ..grants import CHECK_SECONDS
 from . import broadcast
 from .broadcast import FIGURES_HEAD, Greeting
 from .sources import EventSource
@@ -95,6 +96,8 @@ class Fanout:
         # Each subscriber is served by a source of its own or by a channel.
         self._sources: dict[int, EventSource] = {}
         self._members: dict[int, Channel] = {}
+        self._permitted: dict[int, Callable[[], bool]] = {}
+        self._next_check = 0.0
         self._channels: dict[int, Channel] = {}
         self._shared: dict[Hashable, Channel] = {}
         self._ready: deque[int] = deque()
@@ -142,6 +145,7 @@ class Fanout:
                 return
             number = self._new_number()
             self._sources[number] = source
+            self._watch(number, greeting)
             writer.send(broadcast.ADOPT, number, greeting.pack(0), sock)
         source.listen(lambda: self._mark(number))
         self._mark(number)
@@ -181,6 +185,7 @@ class Fanout:
             if writer is not None:
                 client = self._new_number()
                 self._members[client] = channel
+                self._watch(client, greeting)
                 writer.send(broadcast.ADOPT, client, greeting.pack(number, frames), sock)
             return True
 
@@ -212,7 +217,10 @@ class Fanout:
             writer.wake()
 
     def pump(self, writer: StreamWriter) -> None:
-        """Take what sources have ready. Called in the writer's thread."""
+        """Take what sources have ready, and end revoked streams. Called in the writer's thread."""
+        if time.monotonic() >= self._next_check:
+            self._next_check = time.monotonic() + CHECK_SECONDS
+            self._revoke(writer)
         while self._ready:
             number = self._ready.popleft()
             self._waiting.discard(number)
@@ -233,6 +241,19 @@ class Fanout:
                 writer.send(kind, number, b"".join(frames), news=news)
             if finished:
                 writer.send(broadcast.FINISH, number)
+
+    def _watch(self, number: int, greeting: Greeting) -> None:
+        """Check from time to time whether a client may still read; called under the lock."""
+        if greeting.permitted is not None:
+            self._permitted[number] = greeting.permitted
+
+    def _revoke(self, writer: StreamWriter) -> None:
+        """Disconnect the clients whose token was removed."""
+        with self._lock:
+            permitted = dict(self._permitted)
+        ended = {each for each in set(permitted.values()) if not each()}
+        for number in [number for number, each in permitted.items() if each in ended] if ended else ():
+            writer.send(broadcast.REVOKE, number)
 
     # --- the writer's life ------------------------------------------------------------------------
 
@@ -269,6 +290,7 @@ class Fanout:
         with self._lock:
             source = self._sources.pop(number, None)
             channel = self._members.pop(number, None)
+            self._permitted.pop(number, None)
         if data == broadcast.TOO_SLOW:
             self.dropped += 1
         if source is not None:
@@ -284,7 +306,7 @@ class Fanout:
             self._writer = None
             count = self.clients
             sources, self._sources = self._sources, {}
-            self._members = {}
+            self._members, self._permitted = {}, {}
             channels, self._channels = self._channels, {}
             self._ready.clear()
             self._waiting.clear()

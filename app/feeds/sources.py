@@ -72,6 +72,8 @@ def blocking_stream(source: EventSource, greeting: Greeting, heartbeat: float) -
                 first = b""
             elif source.finished:
                 return
+            elif greeting.permitted is not None and not greeting.permitted():
+                return
             elif not event.wait(heartbeat) and greeting.heartbeat:
                 yield greeting.heartbeat
     finally:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from flask import request
+
 from .errors import HttpError
 
 
@@ -25,3 +27,15 @@ def too_large(what: str, limit: int, actual: int | None) -> HttpError:
     """The error of a body that is over its limit."""
     said = f"{actual} bytes" if actual is not None else "more"
     return HttpError(413, f"{what} may have {limit} bytes, this one has {said}", code="body-too-large")
+
+
+def limit_public_body(most: int) -> None:
+    """Bound the body of a request that needs no token, whatever its form, length header or parser.
+
+    Raises: HttpError 413 when the length is known and too large.
+    """
+    length = request.content_length
+    if length is not None and length > most:
+        raise too_large("a request without a token", most, length)
+    # A chunked body has no length: werkzeug stops reading it here.
+    request.max_content_length = most

@@ -79,6 +79,7 @@ STATUS_OF_CODE: dict[str, int] = {
     "query-timeout": 503,
     "cancelled": 503,
     "closed": 503,
+    "clock": 503,
     "read-only": 403,
     "host-not-allowed": 403,
 }

@@ -13,7 +13,18 @@ from ..http.chunked import ChunkedBody
 from ..http.connection import Connection
 from ..http.errors import HttpError, problem_response
 from ..http.refused import RefusedError
-from .live_push import NDJSON, Home, Limits, LivePush, Message, Wanted, acknowledgement, line_of, too_long
+from .live_push import (
+    NDJSON,
+    Home,
+    Limits,
+    LivePush,
+    Message,
+    RevokedError,
+    Wanted,
+    acknowledgement,
+    line_of,
+    too_long,
+)
 
 _BATCH_BYTES = 256 << 10
 
@@ -181,6 +192,10 @@ class LinePush(LivePush):
         self.totals["durable"] = False
         self.number = 0
         self._fail(error)
+
+    def revoke(self) -> None:
+        """End a push whose token was removed; all that was taken is durable."""
+        self._fail(RevokedError())
 
     def too_slow(self) -> None:
         """End who says nothing."""

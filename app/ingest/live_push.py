@@ -17,6 +17,7 @@ from quadrill.continuous.engine import Engine
 from quadrill.continuous.errors import BackPressureError
 from quadrill.store.errors import QuadrillError
 
+from ..grants import CHECK_SECONDS, Grant
 from ..http.connection import Connection
 from ..http.errors import HttpError
 
@@ -46,11 +47,13 @@ class Limits(NamedTuple):
         message_bytes: longest line, or message of a WebSocket.
         idle_seconds: how long a client may say nothing.
         ping_seconds: the time between two pings of a WebSocket.
+        grant: the token by which it was opened; None for none.
     """
 
     message_bytes: int = 1 << 20
     idle_seconds: float = 300.0
     ping_seconds: float = 15.0
+    grant: Grant | None = None
 
 
 class Home(Protocol):
@@ -104,6 +107,7 @@ class LivePush:
         self._wanted = wanted
         self._untold: list[dict[str, Any]] = []
         self._held: Message | None = None
+        self._next_check = 0.0
 
     # --- for the loop ---------------------------------------------------------------------------------------
 
@@ -228,11 +232,22 @@ class LivePush:
 
     def look(self, now: float) -> None:
         """Look at the clock, now and then: who neither sends nor takes anything is too slow."""
+        grant = self.limits.grant
+        if grant is not None and not self.ended and now >= self._next_check:
+            self._next_check = now + CHECK_SECONDS
+            if not grant.holds():
+                self._held, self.resumes = None, 0.0
+                self.revoke()
+                return
         if now - self.heard > self.limits.idle_seconds and self._held is None:
             if self.unsent or self.ended:
                 self.lose()
             else:
                 self.too_slow()
+
+    def revoke(self) -> None:
+        """End a push whose token was removed."""
+        self.fail(RevokedError())
 
     def too_slow(self) -> None:
         """The client has said nothing for too long."""
@@ -277,6 +292,13 @@ class EndingError(QuadrillError):
 
     def __init__(self) -> None:
         super().__init__("the server stops", hint="Connect again, and send what was not acknowledged.")
+
+
+class RevokedError(HttpError):
+    """The token by which a push was opened was removed."""
+
+    def __init__(self) -> None:
+        super().__init__(401, "the token of this connection was removed", code="unauthorised")
 
 
 def line_of(document: dict[str, Any]) -> bytes:

@@ -17,7 +17,18 @@ from quadrill.store.errors import StoreUnwritableError
 
 from ..http.connection import Connection
 from ..http.errors import problem
-from .live_push import NDJSON, EndingError, Home, Limits, LivePush, Message, Wanted, acknowledgement, line_of
+from .live_push import (
+    NDJSON,
+    EndingError,
+    Home,
+    Limits,
+    LivePush,
+    Message,
+    RevokedError,
+    Wanted,
+    acknowledgement,
+    line_of,
+)
 
 N_QUADS = "application/n-quads"
 _PINGS = 3
@@ -134,11 +145,13 @@ class MessagePush(LivePush):
         self._untold.clear()
         self.number = 0
         self.unsent += self.framed(problem(error))
-        stops = isinstance(error, EndingError)
-        self._close(
-            CloseReason.GOING_AWAY if stops else CloseReason.INTERNAL_ERROR,
-            str(error) if isinstance(error, EndingError | StoreUnwritableError) else "",
-        )
+        code = CloseReason.INTERNAL_ERROR
+        if isinstance(error, EndingError):
+            code = CloseReason.GOING_AWAY
+        elif isinstance(error, RevokedError):
+            code = CloseReason.POLICY_VIOLATION
+        told = isinstance(error, EndingError | RevokedError | StoreUnwritableError)
+        self._close(code, str(error) if told else "")
 
     def too_slow(self) -> None:
         """Ask a silent client whether it is there."""

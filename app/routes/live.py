@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flask import request
 
+from ..grants import current_grant
 from ..http import negotiation, websocket
 from ..http.chunked import ChunkedBody
 from ..http.connection import Connection
@@ -57,4 +58,5 @@ def messages(services: Services, name: str | None) -> TakenOver:
 
 def _limits(services: Services) -> Limits:
     settings = services.settings
-    return Limits(settings.max_message_bytes, settings.push_idle_timeout, settings.sse_heartbeat)
+    times = settings.push_idle_timeout, settings.sse_heartbeat
+    return Limits(settings.max_message_bytes, *times, current_grant())

@@ -12,6 +12,7 @@ from pyoxigraph import NamedNode, QuerySolutions, Store
 from quadrill.store.documents.one_subject import Statements
 from quadrill.store.documents.statements import quads_of
 from quadrill.store.terms import term_text
+from quadrill.store.wall_clock import require_epoch
 
 from ..algebra.nodes import Bgp, TriplePattern, Var
 from ..algebra.order import Key as OrderKey
@@ -61,6 +62,7 @@ def _solved(text: str, names: Sequence[str], most: int, element: Element) -> lis
     store, quads = Store(), element.quads
     content = dict.fromkeys(quads, element.event_time)
     store.extend(canonical_content(content) if has_reifiers(content) else quads)
+    require_epoch()
     found = store.query(text, use_default_graph_as_union=True)
     assert isinstance(found, QuerySolutions)
     rows = [[row[name] for name in names] for row in islice(found, most + 1)]

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pyoxigraph import BlankNode, Literal, QuerySolutions, Store, Triple
 
 from quadrill.store.terms import Term, term_text
+from quadrill.store.wall_clock import require_epoch
 
 from .values import Maybe, Value, term_of, value_of
 
@@ -73,6 +74,7 @@ def _ask(function: str, base_iri: str | None, arguments: tuple[Term, ...]) -> Te
 
 def _one(text: str, variable: str, base_iri: str | None = None) -> Term | None:
     """The binding in the only solution."""
+    require_epoch()
     solutions = _store.query(text, base_iri=base_iri)
     assert isinstance(solutions, QuerySolutions)
     (solution,) = solutions

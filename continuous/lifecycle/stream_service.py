@@ -383,7 +383,7 @@ class StreamService:
         return state.partitions is not None
 
     def heartbeat(self, stream_ref: str, at_ms: int, *, wait: bool = False) -> bool:
-        """Move a stream's watermark without data; False if ``wait`` ended before its results were in the feeds.
+        """Move a stream's watermark without data; False if ``wait`` ended before its results were out.
 
         Raises:
             InputError: too far in the future.

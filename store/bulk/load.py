@@ -129,7 +129,8 @@ class BulkLoader:
             kept_for: how long and how much of ended and abandoned loads is kept.
         """
         self._store = store
-        self._folder = folder
+        # Workers of a Spark cluster have another current folder.
+        self._folder = None if folder is None else folder.absolute()
         self._kept_for = kept_for
         self._quarantines: Path | None = None
 

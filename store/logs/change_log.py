@@ -27,6 +27,7 @@ from types import MappingProxyType
 from ..changes.commit import Commit, graph_key
 from ..changes.counts import counts_after, counts_of_keys
 from ..errors import GoneError, StoreError
+from ..folder import keep_private
 from .change_faults import (
     EARLIEST,
     PARTED,
@@ -154,6 +155,7 @@ class SqliteChangeLog:
 
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=30)
+        keep_private(self._path)
         db.execute("PRAGMA journal_mode=WAL")
         db.execute(f"PRAGMA synchronous={'FULL' if self._durable else 'NORMAL'}")
         return db
@@ -223,6 +225,7 @@ class SqliteChangeLog:
     def backup(self, target: Path) -> None:
         """See `ChangeLog.backup`."""
         copy = sqlite3.connect(target)
+        keep_private(target)
         try:
             self._db.backup(copy)
         finally:

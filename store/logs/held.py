@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from ..errors import StoreUnwritableError
+from ..folder import keep_private
 from .reading import reading
 
 _SMALL = 4096
@@ -84,6 +85,7 @@ def copy_database(source: sqlite3.Connection, target: Path) -> None:
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         with contextlib.closing(sqlite3.connect(target)) as copy:
+            keep_private(target)
             source.backup(copy)
     except sqlite3.Error as error:
         raise StoreUnwritableError(f"{target} cannot be written: {error}") from error

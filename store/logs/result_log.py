@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..errors import DAMAGED, StoreFormatError, StoreUnwritableError
+from ..folder import keep_private
 
 log = logging.getLogger("quadrill.store")
 
@@ -39,6 +40,7 @@ class ResultLog:
         self._path = path
         try:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+            keep_private(path)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_SCHEMA)

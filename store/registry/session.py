@@ -24,6 +24,7 @@ from sqlalchemy.orm import Mapper, Session
 from sqlalchemy.pool import QueuePool
 
 from ..errors import StoreUnwritableError
+from ..folder import keep_private
 from ..logs.input_log import SPACE
 from ..logs.marks import MARK, Mark
 from .errors import RegistryError
@@ -202,6 +203,7 @@ def _sqlite_engine(url: URL) -> Engine:
         connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
         connection.execute("PRAGMA foreign_keys=ON")
         if not in_memory:
+            keep_private(Path(url.database or ""))
             _switch_to_wal(connection)
             connection.execute("PRAGMA synchronous=FULL")
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import StoreFormatError
+from ..folder import keep_private
 
 log = logging.getLogger("quadrill.store")
 
@@ -60,6 +61,7 @@ class Shelf:
 
     def _opened(self) -> sqlite3.Connection:
         db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=30)
+        keep_private(self._path)
         try:
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=NORMAL")

@@ -35,6 +35,7 @@ from ..errors import DAMAGED, QuadrillError, QueryTextError, StoreError, StoreFo
 from ..hosts import AllowedHosts
 from ..terms import Solution, Term
 from ..threads import with_big_stack
+from ..wall_clock import require_epoch
 from .guard import TextFacts, TextLimits, check_services, inspect_text
 from .services import ServiceCalls
 from .text_errors import text_error
@@ -273,6 +274,7 @@ class Querier:
         self, request: QueryRequest, calls: ServiceCalls | None
     ) -> QuerySolutions | QueryBoolean | QueryTriples:
         options = _NO_OPTIONS if request[2:] == _PLAIN else _options(request)
+        require_epoch()
         try:
             if calls is not None:
                 return self._start_with_calls(request, calls, options)
@@ -303,6 +305,7 @@ class Querier:
             raise
 
     def _iri(self, token: str, prologue: str, request: QueryRequest) -> str:
+        require_epoch()
         found = Store().query(
             f"{prologue} SELECT ({token} AS ?iri) {{}}",
             base_iri=request.base_iri,

@@ -25,6 +25,7 @@ from ..documents.parsing import is_untagged
 from ..errors import QuadrillError, QueryTextError, UnsupportedError, UpdateError
 from ..remote import Fetcher, fetch_rdf
 from ..terms import Solution, Term
+from ..wall_clock import require_epoch
 from .guard import inspect_text
 from .query import evaluation_error
 from .services import ServiceCalls
@@ -246,6 +247,7 @@ class _Derivation:
         text, functions = self._select(
             action, variables, self._engine.store if plain else None, self._where(action)
         )
+        require_epoch()
         found = self._engine.store.query(
             f"{self._prologue} {text}", custom_functions=functions or None, **options
         )

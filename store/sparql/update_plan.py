@@ -13,6 +13,7 @@ from ..changes.apply import Functions
 from ..errors import LimitError, QueryTextError
 from ..hosts import NO_HOSTS, AllowedHosts
 from ..terms import Solution
+from ..wall_clock import require_epoch
 from .guard import Inspection, TextLimits, check_length, check_services, inspect_text
 from .scopes import check_scopes
 from .text_errors import text_error
@@ -196,6 +197,7 @@ class UpdateEngine:
         """An IRI token, relative or prefixed, as the parser reads it."""
         if _ABSOLUTE.fullmatch(token):
             return NamedNode(token[1:-1])
+        require_epoch()
         try:
             found = Store().query(f"{prologue} SELECT ({token} AS ?iri) {{}}", **self.options)
         except SyntaxError as error:

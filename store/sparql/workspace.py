@@ -10,6 +10,7 @@ from pyoxigraph import NamedNode, Quad, QueryBoolean, Store
 
 from ..errors import UnsupportedError
 from ..terms import Solution
+from ..wall_clock import require_epoch
 from .query import evaluation_error
 
 
@@ -73,6 +74,7 @@ class Workspace:
 
         ``functions`` and ``aggregates`` are the custom ones that the text calls.
         """
+        require_epoch()
         try:
             found: Any = self._store.query(
                 text, custom_functions=dict(functions), custom_aggregate_functions=dict(aggregates)

@@ -105,6 +105,15 @@ def test_the_data_folder_is_the_users_unless_named(tmp_path: Path) -> None:
     assert Settings(data="/x/y").data_folder == Path("/x/y")
 
 
+def test_relative_data_folder_is_absolute_for_processes_with_another_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given in ("data", "./data", "inner/../data"):
+        folder = Settings(data=given).data_folder
+        assert folder is not None and folder.is_absolute() and folder.resolve() == tmp_path.resolve() / "data"
+
+
 def test_the_documentation_lists_every_setting_with_its_default_and_nothing_else() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \| (.*) \|$", DOCS.read_text(encoding="utf-8"), re.M)
     documented = {name: (default, unit, text) for name, default, unit, text in rows}

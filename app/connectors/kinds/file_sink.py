@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -46,6 +47,9 @@ class FileSink(Sink):
     _first: int | None = None
     _last: int | None = None
 
+    _opened = False
+
+    counts_itself = True
     guarantee = "each event stands in the files exactly once; one without an id, a reset, perhaps twice"
 
     @classmethod
@@ -67,6 +71,7 @@ class FileSink(Sink):
         self._part = self._base.with_name(self._base.name + ".part")
         try:
             self._part.parent.mkdir(parents=True, exist_ok=True)
+            known = self.context.position if self._opened else None
             self._first = self._last = None
             self._pass_finished()
             self._file = open(self._part, "a+b")
@@ -76,8 +81,12 @@ class FileSink(Sink):
                 if not line.endswith(b"\n"):
                     break
                 end += len(line)
-                self._note(json.loads(line)["id"])
+                number = json.loads(line)["id"]
+                self._note(number)
+                if known is not None and number is not None and number > known:
+                    self.context.figures.count(1)  # written before the disk was full
             self._file.truncate(end)
+            self._opened = True
             self._began = time.time()
             if self._first is not None and self._done().exists():  # a crash before the part went
                 self._file.truncate(0)
@@ -86,9 +95,10 @@ class FileSink(Sink):
             raise ConnectorError(f"{self._part} cannot be written: {error}") from error
 
     def close(self) -> None:
-        """Close the part; it is gone on with."""
+        """Close the part; it is gone on with. What a full disk did not take is delivered again."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):
+                self._file.close()
 
     def deliver(self, events: Sequence[FeedEvent]) -> None:
         """Write them, and finish the part when it is full or old."""
@@ -104,6 +114,7 @@ class FileSink(Sink):
             os.fsync(self._file.fileno())
             for each in fresh:
                 self._note(each.id)
+            self.context.figures.count(len(fresh))
             if self._file.tell() >= self.given["max_bytes"]:
                 self._finish()
         except OSError as error:
@@ -144,7 +155,11 @@ class FileSink(Sink):
         self._file.close()
         if ending == "parquet":
             made = done.with_name(done.name + ".making")
-            _write_parquet(self._part, made)
+            try:
+                _write_parquet(self._part, made)
+            except BaseException:
+                made.unlink(missing_ok=True)
+                raise
             os.replace(made, done)
             self._part.unlink()
         else:
