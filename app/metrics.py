@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.streams.accept import StreamState
+from quadrill.continuous.streams.movements import ahead_ms
 from quadrill.store.quads.meters import Histogram
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.rates import Rate
@@ -68,7 +69,7 @@ class ServiceFigures(Collector):
         yield _gauge("quadrill_sources", "Things fetched from other servers.", read)
         yield _gauge("quadrill_sources_stale", "Those of them whose last fetch failed.", stale)
         yield from _of_journal(journal_state(self._engine))
-        yield from _of_streams(figures.streams)
+        yield from _of_streams(figures.streams, self._engine.parts.clock.now_ms())
         yield from _of_queries(queries)
         yield _gauge(
             "quadrill_huge_pages_bytes", "Memory in pages of 2 MB at the last look.", self._pages.held
@@ -137,7 +138,7 @@ def _of_journal(state: dict[str, Any] | None) -> Iterable[Metric]:
     )
 
 
-def _of_streams(streams: list[StreamState]) -> Iterable[Metric]:
+def _of_streams(streams: list[StreamState], now_ms: int) -> Iterable[Metric]:
     accepted = CounterMetricFamily("quadrill_stream_elements", "Elements accepted.", labels=("stream",))
     late = CounterMetricFamily(
         "quadrill_stream_late_elements", "Elements behind the watermark.", labels=("stream",)
@@ -147,6 +148,11 @@ def _of_streams(streams: list[StreamState]) -> Iterable[Metric]:
     )
     watermark = GaugeMetricFamily(
         "quadrill_stream_watermark_ms", "Watermark in event time.", labels=("stream",)
+    )
+    ahead = GaugeMetricFamily(
+        "quadrill_stream_ahead_seconds",
+        "Time by which a stream stamped at arrival is ahead of the clock, and stands still.",
+        labels=("stream",),
     )
     retained = GaugeMetricFamily("quadrill_stream_retained", "Elements kept for replay.", labels=("stream",))
     dead = GaugeMetricFamily("quadrill_stream_dead_letters", "Dead letters kept.", labels=("stream",))
@@ -159,7 +165,8 @@ def _of_streams(streams: list[StreamState]) -> Iterable[Metric]:
         dead.add_metric(label, len(stream.dead_letters))
         if stream.watermark is not None:
             watermark.add_metric(label, stream.watermark)
-    return (accepted, late, refused, watermark, retained, dead)
+        ahead.add_metric(label, ahead_ms(stream, now_ms) / 1_000)
+    return (accepted, late, refused, watermark, ahead, retained, dead)
 
 
 def _of_queries(queries: list[QueryFigures]) -> Iterable[Metric]:

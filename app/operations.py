@@ -264,16 +264,12 @@ OPERATIONS: tuple[ApiCall, ...] = (
     ),
     ApiCall("delete", "/streams/{name}", "drop a stream that no query reads", (204,), role="write"),
     *(
-        ApiCall(
-            "post",
-            f"/streams{name}:heartbeat",
-            f"move the watermark of {what}",
-            (200, 204),
-            (*iri, "at", "wait"),
-            answers=JSON,
-            role="push",
-        )
+        ApiCall("post", f"/streams{name}{word}", f"{does} {what}", codes, (*iri, *asked), (), JSON, role)
         for name, what, iri in (("", "a stream by its IRI", ("iri",)), ("/{name}", "a stream", ()))
+        for word, does, codes, asked, role in (
+            (":heartbeat", "move the watermark of", (200, 204), ("at", "wait"), "push"),
+            (":reset-time", "reset the time of", (200,), (), "write"),
+        )
     ),
     *(
         call

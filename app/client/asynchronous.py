@@ -122,6 +122,10 @@ class AsyncClient:
         """N-Quads of what records would be; nothing enters."""
         return (await self._send(calls.trial(records, stream, mapping, media_type))).text
 
+    async def reset_time(self, name: str) -> dict[str, Any]:
+        """Let the time of a stream begin anew after its clock was ahead; its readers begin a new epoch."""
+        return await self._json(calls.stream("POST", name, ":reset-time"))
+
     async def heartbeat(self, stream: str, at: int | str) -> None:
         """Move the event time of a stream without data."""
         found = calls.stream("POST", stream, ":heartbeat")

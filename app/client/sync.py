@@ -132,6 +132,10 @@ class Client:
         """
         return self._send(calls.trial(records, stream, mapping, media_type)).text
 
+    def reset_time(self, name: str) -> dict[str, Any]:
+        """Let the time of a stream begin anew after its clock was ahead; its readers begin a new epoch."""
+        return self._json(calls.stream("POST", name, ":reset-time"))
+
     def heartbeat(self, stream: str, at: int | str) -> None:
         """Move the event time of a stream without data."""
         found = calls.stream("POST", stream, ":heartbeat")

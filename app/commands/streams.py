@@ -42,6 +42,14 @@ def add_commands(commands: Any) -> None:
     heartbeat.add_argument(
         "--wait", action="store_true", help="answer once the results that follow are in the feeds"
     )
+    reset = add_action(
+        actions,
+        "reset-time",
+        _reset_time,
+        "let the time of a stream begin anew after the clock was ahead; its readers begin a new epoch",
+        "streams reset-time readings",
+    )
+    _stream(reset)
     letters = add_action(
         actions,
         "dead-letters",
@@ -128,6 +136,15 @@ def _heartbeat(options: argparse.Namespace) -> int:
         document = server.call("GET", path, params=parameters).json()
     at = output.instant(document["watermark"]) or "nowhere yet"
     output.tell(options, f"the watermark of {document['name']} is at {at}", document)
+    return 0
+
+
+def _reset_time(options: argparse.Namespace) -> int:
+    path, parameters = stream_address(options.stream, ":reset-time")
+    with connect(options) as server:
+        answer = server.call("POST", path, params=parameters).json()
+    begun = ", ".join(answer["queries"]) or "no query reads it"
+    output.tell(options, f"the time of {options.stream} begins anew; new epochs: {begun}", answer)
     return 0
 
 

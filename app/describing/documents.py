@@ -20,6 +20,7 @@ from quadrill.continuous.queries.prepare import PreparedQuery
 from quadrill.continuous.queries.running import RunningQuery
 from quadrill.continuous.static.reading import Progress
 from quadrill.continuous.streams.accept import StreamState
+from quadrill.continuous.streams.movements import ahead_ms
 from quadrill.continuous.windows.kinds import kind_of, show_window
 from quadrill.continuous.windows.operator import WindowOperator
 from quadrill.continuous.windows.timeline import QueryTimeline
@@ -257,6 +258,7 @@ def _stream_of(query: RunningQuery, iri: str, stream: StreamState | None, now_ms
         "derived_from": stream.derived_from,
         "idle": stream.idle,
         "idle_timeout_ms": stream.idle_timeout_ms,
+        "ahead_ms": ahead_ms(stream, now_ms),
         "silent_ms": None if heard is None else max(0, now_ms - heard),
         "late": late,
         "newest_late": max((each.event_time for each in letters), default=None),

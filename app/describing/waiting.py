@@ -11,6 +11,9 @@ from quadrill.store.documents.times import format_instant, show_duration
 _SILENT_MS = 5_000
 """A stream from which nothing comes for as long is silent, also when it never becomes idle."""
 
+_AHEAD_MS = 1_000
+"""Clocks are adjusted by less all the time."""
+
 Word = OneOf[
     "late",
     "idle",
@@ -60,6 +63,7 @@ def waiting_for(document: dict[str, Any]) -> list[Reason]:
             return [Reason("static-empty", None, made["rows"], text)]
     told = document["last_result"] is not None
     found = [
+        *_of_clocks(document),
         *(reason for stream in document["streams"] for reason in _of_stream(stream, told=told)),
         *_of_partitions(document),
         *_of_watermark(document, told=told),
@@ -131,6 +135,19 @@ def _late(stream: dict[str, Any]) -> str:
             f"the watermark of <{stream['iri']}> stands at {format_instant(mark)}"
         )
     return f"{text}; a lateness of the stream, or late: admit, lets such elements in"
+
+
+def _of_clocks(document: dict[str, Any]) -> Iterator[Reason]:
+    """Streams whose time stands still because the clock was ahead for a while."""
+    for stream in document["streams"]:
+        ahead = stream.get("ahead_ms") or 0
+        if ahead >= _AHEAD_MS:
+            text = (
+                f"the time of <{stream['iri']}> is {_about(ahead)} ahead of the clock, which was set back: "
+                f"it stands at {format_instant(stream['watermark'])} until then; "
+                f"POST /streams/{stream['name']}:reset-time lets it begin anew"
+            )
+            yield Reason("watermark", stream["iri"], None, text)
 
 
 def _of_partitions(document: dict[str, Any]) -> Iterator[Reason]:

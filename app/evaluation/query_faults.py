@@ -15,10 +15,10 @@ from typing import NoReturn
 from pyoxigraph import Store
 
 from quadrill.continuous.language.parser import parse
+from quadrill.store.documents.wall_clock import require_epoch
 from quadrill.store.errors import QuadrillError, QueryTextError
 from quadrill.store.sparql.scopes import check_scopes, may_break_scopes
 from quadrill.store.sparql.text_errors import text_error
-from quadrill.store.wall_clock import require_epoch
 
 from .admission import MAX_CHARACTERS, template_of
 

@@ -144,6 +144,20 @@ def heartbeat_by_name(name: str) -> Response:
     return _heartbeat(incoming.check_name(name, "the stream name"))
 
 
+@blueprint.post("/streams:reset-time")
+def reset_time_by_iri() -> Response:
+    """Let the time of the stream with ``?iri=`` begin anew."""
+    incoming.known_parameters({"iri"})
+    return _reset_time(_iri())
+
+
+@blueprint.post("/streams/<part:name>:reset-time")
+def reset_time_by_name(name: str) -> Response:
+    """Let the time of a stream begin anew; its readers begin a new epoch."""
+    incoming.known_parameters(())
+    return _reset_time(incoming.check_name(name, "the stream name"))
+
+
 @blueprint.post("/streams:map")
 @needs("read")
 def map_by_iri() -> Response:
@@ -289,6 +303,11 @@ def _heartbeat(name: str | None) -> Response:
     if pushes.heartbeat_call(name, request.args).give(services().engine):
         return Response(status=204)
     return incoming.json_response(pushes.NOT_WAITED)
+
+
+def _reset_time(stream: str) -> Response:
+    found = services().engine.reset_time(stream)
+    return incoming.json_response({"streams": found.streams, "queries": found.queries})
 
 
 def _iri() -> str:

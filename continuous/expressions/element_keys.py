@@ -11,8 +11,8 @@ from pyoxigraph import NamedNode, QuerySolutions, Store
 
 from quadrill.store.documents.one_subject import Statements
 from quadrill.store.documents.statements import quads_of
+from quadrill.store.documents.wall_clock import require_epoch
 from quadrill.store.terms import term_text
-from quadrill.store.wall_clock import require_epoch
 
 from ..algebra.nodes import Bgp, TriplePattern, Var
 from ..algebra.order import Key as OrderKey

@@ -11,8 +11,8 @@ from functools import lru_cache
 
 from pyoxigraph import BlankNode, Literal, QuerySolutions, Store, Triple
 
+from quadrill.store.documents.wall_clock import require_epoch
 from quadrill.store.terms import Term, term_text
-from quadrill.store.wall_clock import require_epoch
 
 from .values import Maybe, Value, term_of, value_of
 

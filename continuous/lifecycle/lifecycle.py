@@ -286,16 +286,22 @@ class QueryLifecycle:
         if entry.state == "failed" or self.parts.catalogue.starts_paused(entry):
             return
         try:
-            prepared, evaluator = self._made_anew(entry)
+            prepared, evaluator = self.made_anew(entry)
             self.run(entry, prepared, evaluator, paused=record.state == "paused", reset=reset)
         except Exception as error:
             log.warning("the query %s cannot be restored: %s", record.name, error)
             self.parts.catalogue.set_state(entry, "failed", reason_of(error)[0])
 
-    def _made_anew(
-        self, entry: Entry, specs: tuple[SourceSpec, ...] | None = None
-    ) -> tuple[PreparedQuery, Evaluator]:
-        prepared = self.prepare(entry.registration, entry.name, specs)
+    def made_anew(self, entry: Entry) -> tuple[PreparedQuery, Evaluator]:
+        """Prepare a query once more, with the sources that it has.
+
+        Raises:
+            QuadrillError: it cannot begin.
+        """
+        running = entry.running
+        prepared = self.prepare(
+            entry.registration, entry.name, None if running is None else running.prepared.source_specs
+        )
         self.check_streams(prepared)
         return prepared, self.evaluator_maker(prepared)()
 
@@ -305,9 +311,7 @@ class QueryLifecycle:
         Raises:
             QuadrillError: it cannot; what ran goes on.
         """
-        running = entry.running
-        specs = None if running is None else running.prepared.source_specs
-        prepared, evaluator = self._made_anew(entry, specs)
+        prepared, evaluator = self.made_anew(entry)
         self.parts.turns.require_writable()
         self.parts.catalogue.set_state(entry, "running", None)
         # The order of the queries is that of their beginnings, as a recovery finds them.

@@ -25,6 +25,7 @@ from ..streams.movements import declare_partitions, heartbeat
 from ..streams.partitions import DIRECT
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
+from .time_reset import TimeReset, reset_time
 from .waiting import are_results_out, is_processed, within
 
 T = TypeVar("T")
@@ -381,6 +382,12 @@ class StreamService:
                 declare_partitions(self.parts.acceptor, turns.clock, state, source, waiting)
         self.parts.sequencer.drain()
         return state.partitions is not None
+
+    def reset_time(self, stream_ref: str) -> TimeReset:
+        """Let the time of a stream begin anew; its readers begin a new epoch, see `time_reset.reset_time`."""
+        self.parts.turns.require_ready()
+        with self.parts.admin:
+            return reset_time(self.parts, self.lifecycle, self.parts.streams.get(stream_ref))
 
     def heartbeat(self, stream_ref: str, at_ms: int, *, wait: bool = False) -> bool:
         """Move a stream's watermark without data; False if ``wait`` ended before its results were out.

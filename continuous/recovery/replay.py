@@ -29,6 +29,7 @@ from ..queries.prepare import PreparedQuery
 from ..remote.spec import SourceSpec
 from ..scheduler import turn_kinds as kinds
 from ..streams.dead_letters import DeadLetter, unreadable
+from ..streams.movements import forget_time
 from .unreplayed import Unreplayed
 
 log = logging.getLogger("quadrill.continuous")
@@ -237,6 +238,11 @@ class Replay:
             return event
         if event is not None:
             stream.retain(record.number, event)
+        if members.get("time_reset"):
+            figures = stream.figures()
+            forget_time(stream)
+            if counted:
+                stream.restore_figures(figures)  # those of a checkpoint from after the reset
         if taken or not counted:
             stream.dead_letters.remove_named(members.get("forgotten", ()))
         if not counted:

@@ -60,6 +60,25 @@ def tick(acceptor: Acceptor, turns: TurnQueue, stream: StreamState, now: int) ->
             acceptor.log(stream, Idle(stream.iri, stream.time), now)
 
 
+def forget_time(stream: StreamState) -> None:
+    """Let a stream begin without any time, as a new one does; what it retains is of the time before."""
+    stream.seen = stream.floor = stream.promised = stream.partitions = None
+    stream.idle = False
+    stream.inputs.clear()
+    stream.retained = stream.weight = 0
+
+
+def ahead_ms(stream: StreamState, now_ms: int) -> int:
+    """Milliseconds by which a stream that is stamped at arrival is ahead of the wall clock, else 0.
+
+    It stands still until the clock, which somebody has set back, is there again.
+    """
+    watermark = stream.watermark
+    if watermark is None or stream.record.stamping != "arrival" or stream.derived_from is not None:
+        return 0
+    return max(0, watermark + stream.lateness_ms - now_ms)
+
+
 def idle_in(stream: StreamState, clock: Clock) -> int | None:
     """Milliseconds until silence makes a stream idle, at most 0 when it does; None when it never will."""
     heard = stream.last_input_steady

@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Store, Triple
 
+from ..documents.wall_clock import is_after_epoch
 from ..terms import Term
-from ..wall_clock import is_after_epoch
 from .commit import NetChange
 
 Functions: TypeAlias = dict[NamedNode, Callable[..., Term | None]]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, QuerySolutions, Store
 
-from ..wall_clock import is_after_epoch
+from ..documents.wall_clock import is_after_epoch
 from .commit import Commit, GraphChange, GraphName, graph_key, graph_of_key
 
 Counts = dict[GraphName, int]

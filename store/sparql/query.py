@@ -31,11 +31,11 @@ from pyoxigraph import (
 
 from ..documents.own_lines import own_quads
 from ..documents.serialising import serialising
+from ..documents.wall_clock import require_epoch
 from ..errors import DAMAGED, QuadrillError, QueryTextError, StoreError, StoreFormatError, UnsupportedError
 from ..hosts import AllowedHosts
 from ..terms import Solution, Term
 from ..threads import with_big_stack
-from ..wall_clock import require_epoch
 from .guard import TextFacts, TextLimits, check_services, inspect_text
 from .services import ServiceCalls
 from .text_errors import text_error

@@ -22,10 +22,10 @@ from ..changes.apply import Functions, change_text, numbers, term_function
 from ..changes.commit import GraphName
 from ..changes.pending import PendingChanges, quads_in_graph
 from ..documents.parsing import is_untagged
+from ..documents.wall_clock import require_epoch
 from ..errors import QuadrillError, QueryTextError, UnsupportedError, UpdateError
 from ..remote import Fetcher, fetch_rdf
 from ..terms import Solution, Term
-from ..wall_clock import require_epoch
 from .guard import inspect_text
 from .query import evaluation_error
 from .services import ServiceCalls

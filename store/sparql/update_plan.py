@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from pyoxigraph import NamedNode, QuerySolutions, Store
 
 from ..changes.apply import Functions
+from ..documents.wall_clock import require_epoch
 from ..errors import LimitError, QueryTextError
 from ..hosts import NO_HOSTS, AllowedHosts
 from ..terms import Solution
-from ..wall_clock import require_epoch
 from .guard import Inspection, TextLimits, check_length, check_services, inspect_text
 from .scopes import check_scopes
 from .text_errors import text_error

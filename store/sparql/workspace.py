@@ -8,9 +8,9 @@ from typing import Any
 
 from pyoxigraph import NamedNode, Quad, QueryBoolean, Store
 
+from ..documents.wall_clock import require_epoch
 from ..errors import UnsupportedError
 from ..terms import Solution
-from ..wall_clock import require_epoch
 from .query import evaluation_error
 
 

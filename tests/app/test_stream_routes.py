@@ -244,3 +244,21 @@ def test_the_newest_elements_are_told_first_and_within_bounds(fresh: LiveServer)
     for limit in ("0", "1001", "x"):
         problem_of(fresh.client.get(f"/streams/Readings/elements?limit={limit}"), 400)
     problem_of(fresh.client.get("/streams/Nothing/elements"), 404)
+
+
+def test_time_of_a_stream_is_reset_by_name_and_by_iri(start_server: Start) -> None:
+    server = start_server()
+    name = server.client.put("/streams/r", json={"iri": "urn:r"}).json()["name"]
+    query = "SELECT ?s { STREAM <urn:r> [RANGE 10s] { ?s <urn:k> ?o } }"
+    assert server.client.put("/queries/q", json={"query": query}).status_code == 201
+    for path in (f"/streams/{name}:reset-time", "/streams:reset-time?iri=urn:r"):
+        pushed = server.client.post(
+            "/streams/r", content="<urn:a> <urn:k> 1 .", headers={"Content-Type": "text/turtle"}
+        )
+        assert pushed.status_code == 200
+        answer = server.client.post(path)
+        assert (answer.status_code, answer.json()) == (200, {"streams": ["urn:r"], "queries": ["q"]})
+        assert server.client.get("/streams/r").json()["retained"] == 0
+        assert 'quadrill_stream_ahead_seconds{stream="r"} 0.0' in server.client.get("/metrics").text
+    problem_of(server.client.post("/streams/none:reset-time"), 404)
+    problem_of(server.client.post(f"/streams/{name}:reset-time?x=1"), 400)

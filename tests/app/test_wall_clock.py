@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from quadrill.store import wall_clock
+from quadrill.store.documents import wall_clock
 
 from .conftest import LiveServer, Start, problem_of
 

@@ -113,6 +113,7 @@ def test_queries_from_registration_to_drop(client: Client) -> None:
     assert client.streams()[0]["iri"] == S
     client.push(S, [quad(1)], at=6_000, wait=True)
     assert client.current("q").rows() == [{"s": "urn:1", "v": 1}]
+    assert client.reset_time(S) == {"streams": [S], "queries": ["q"]}
     client.drop("q")
     with pytest.raises(QuadrillError) as gone:
         client.describe("q")

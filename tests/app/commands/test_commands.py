@@ -141,6 +141,7 @@ WALK: list[tuple[str, int]] = [
     ("streams list", 0),
     ("streams show r", 0),
     ("streams heartbeat r 5000", 0),
+    ("streams reset-time r", 0),
     ("streams dead-letters r", 0),
     ("streams retry r --all", 0),
     ("streams declare d --option lateness=2s", 0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from .errors import StoreError
+from ..errors import StoreError
 
 
 class ClockError(StoreError):

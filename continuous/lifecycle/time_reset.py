@@ -1,0 +1,85 @@
+"""The reset of a stream's time, after the wall clock has jumped ahead and back."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from quadrill.store.errors import ConflictError
+
+from ..inputs import NEVER
+from ..queries.catalogue import Entry
+from ..streams.accept import StreamState
+from ..streams.movements import forget_time
+from .lifecycle import QueryLifecycle
+from .parts import EngineParts
+
+
+class TimeReset(NamedTuple):
+    """IRIs of the streams whose time was reset, and names of the queries that began anew."""
+
+    streams: list[str]
+    queries: list[str]
+
+
+def reset_time(parts: EngineParts, lifecycle: QueryLifecycle, stream: StreamState) -> TimeReset:
+    """Forget the time and the retained elements of a stream, and let its readers begin a new epoch.
+
+    The streams that these readers make, and the readers of those, follow. The readers get what has entered
+    since the reset, as in a replay. Called under the lock of the administration.
+
+    Raises:
+        ConflictError: a query makes the stream, or a reader still reads its static parts.
+        QuadrillError: a reader cannot begin anew; nothing was reset.
+    """
+    if stream.derived_from is not None:
+        raise ConflictError(
+            f"the time of stream {stream.name} follows the query {stream.derived_from}",
+            code="derived-stream",
+            hint="Reset the time of the streams that this query reads.",
+        )
+    streams, readers = _followers(parts, stream)
+    for entry in readers:
+        if entry.pending is not None:
+            raise ConflictError(
+                f"the static parts of the query {entry.name} are still being read",
+                code="materialising",
+                hint="Reset the time once they are ready.",
+            )
+    made = [(entry, *lifecycle.made_anew(entry)) for entry in readers]
+    turns = parts.turns
+    turns.require_writable()
+    with turns.lock:
+        for each in streams:
+            forget_time(each)
+            parts.acceptor.note(each, None, turns.clock.now_ms(), members={"time_reset": True})
+    for entry, prepared, evaluator in made:
+        paused = entry.state == "paused"
+        start = None if paused else NEVER
+        lifecycle.run(entry, prepared, evaluator, paused=paused, reset=True, replay_from=start)
+    turns.wait_durable(turns.order)
+    return TimeReset([each.iri for each in streams], [entry.name for entry in readers])
+
+
+def _followers(parts: EngineParts, stream: StreamState) -> tuple[list[StreamState], list[Entry]]:
+    """The stream and those that follow from it; the running and paused queries that read one of them."""
+    streams, readers, place = [stream], list[Entry](), 0
+    while place < len(streams):
+        iri, place = streams[place].iri, place + 1
+        for entry in parts.catalogue.entries():
+            if entry in readers or iri not in _read_by(entry):
+                continue
+            readers.append(entry)
+            made = entry.running.prepared.made_stream if entry.running is not None else None
+            output = None if made is None else parts.streams.find(made)
+            if output is not None and output not in streams:
+                streams.append(output)
+    return streams, readers
+
+
+def _read_by(entry: Entry) -> tuple[str, ...]:
+    """The streams that a query gets inputs of, or will get; none of a failed one."""
+    if entry.pending is not None:
+        return tuple(entry.pending.prepared.streams)
+    if entry.running is None or entry.running.state == "failed":
+        return ()
+    return tuple(entry.running.timeline.inputs.streams)
