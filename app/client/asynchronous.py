@@ -19,7 +19,31 @@ from .resuming import SILENCE_S, FeedPlace
 from .sync import lost, refused
 
 
-class AsyncClient:
+class _Sender:
+    """Sends requests to one server."""
+
+    url: str
+    _http: httpx.AsyncClient
+
+    async def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """Any other request, with the options of httpx."""
+        try:
+            answer = await self._http.request(method, self.url + path, **options)
+        except httpx.HTTPError as error:
+            raise lost(self.url, error) from error
+        if answer.is_error:
+            raise refused(answer)
+        return answer
+
+    async def _send(self, call: Call) -> httpx.Response:
+        return await self.request(call.method, call.path, **call.options())
+
+    async def _json(self, call: Call) -> dict[str, Any]:
+        answer = await self._send(call)
+        return dict(answer.json()) if answer.content else {}
+
+
+class AsyncClient(_Sender):
     """A connection to one server; used from one event loop.
 
     Methods raise QuadrillError when the server refuses or cannot be reached.
@@ -225,22 +249,3 @@ class AsyncClient:
                 if first or error.status not in (429, 502, 503, 504):
                     raise
             await asyncio.sleep(place.wait_s())
-
-    # --- requests -------------------------------------------------------------------------------
-
-    async def request(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """Any other request, with the options of httpx."""
-        try:
-            answer = await self._http.request(method, self.url + path, **options)
-        except httpx.HTTPError as error:
-            raise lost(self.url, error) from error
-        if answer.is_error:
-            raise refused(answer)
-        return answer
-
-    async def _send(self, call: Call) -> httpx.Response:
-        return await self.request(call.method, call.path, **call.options())
-
-    async def _json(self, call: Call) -> dict[str, Any]:
-        answer = await self._send(call)
-        return dict(answer.json()) if answer.content else {}

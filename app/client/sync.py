@@ -18,7 +18,31 @@ from .event_stream import events_of
 from .resuming import SILENCE_S, FeedPlace
 
 
-class Client:
+class _Sender:
+    """Sends requests to one server."""
+
+    url: str
+    _http: httpx.Client
+
+    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """Any other request, with the options of httpx."""
+        try:
+            answer = self._http.request(method, self.url + path, **options)
+        except httpx.HTTPError as error:
+            raise lost(self.url, error) from error
+        if answer.is_error:
+            raise refused(answer)
+        return answer
+
+    def _send(self, call: Call) -> httpx.Response:
+        return self.request(call.method, call.path, **call.options())
+
+    def _json(self, call: Call) -> dict[str, Any]:
+        answer = self._send(call)
+        return dict(answer.json()) if answer.content else {}
+
+
+class Client(_Sender):
     """A connection to one server; every method may be called from any thread.
 
     Methods raise QuadrillError when the server refuses or cannot be reached.
@@ -232,25 +256,6 @@ class Client:
                 if first or error.status not in (429, 502, 503, 504):
                     raise
             time.sleep(place.wait_s())
-
-    # --- requests -------------------------------------------------------------------------------
-
-    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """Any other request, with the options of httpx."""
-        try:
-            answer = self._http.request(method, self.url + path, **options)
-        except httpx.HTTPError as error:
-            raise lost(self.url, error) from error
-        if answer.is_error:
-            raise refused(answer)
-        return answer
-
-    def _send(self, call: Call) -> httpx.Response:
-        return self.request(call.method, call.path, **call.options())
-
-    def _json(self, call: Call) -> dict[str, Any]:
-        answer = self._send(call)
-        return dict(answer.json()) if answer.content else {}
 
 
 def lost(url: str, error: httpx.HTTPError) -> QuadrillError:
