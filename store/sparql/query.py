@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import IO, Any, NamedTuple, TypeAlias
@@ -274,7 +275,8 @@ class Querier:
         self, request: QueryRequest, calls: ServiceCalls | None
     ) -> QuerySolutions | QueryBoolean | QueryTriples:
         options = _NO_OPTIONS if request[2:] == _PLAIN else _options(request)
-        require_epoch()
+        if time.time_ns() < 0:
+            require_epoch()
         try:
             if calls is not None:
                 return self._start_with_calls(request, calls, options)
