@@ -7,7 +7,7 @@ from typing import Literal as OneOf
 
 from pyoxigraph import NamedNode
 
-from .nodes import Algebra, Expr, TermPattern, TriplePattern, Var
+from .nodes import Algebra, Expr, TermPattern, TriplePattern, TripleTerm, Var
 from .variables import Names, in_scope
 
 Dialect = OneOf["cqels", "rspql", "csparql", "sparql"]
@@ -114,6 +114,23 @@ class TemplateQuad:
 
     triple: TriplePattern
     graph: NamedNode | Var | None = None
+
+    @property
+    def terms(self) -> tuple[TermPattern | None, ...]:
+        """Subject, predicate, object and graph; None is the default graph."""
+        return self.triple.subject, self.triple.predicate, self.triple.object, self.graph
+
+    @property
+    def variables(self) -> frozenset[Var]:
+        """The variables in it, also those in triple terms."""
+        found, terms = set(), list(self.terms)
+        while terms:
+            match terms.pop():
+                case Var() as term:
+                    found.add(term)
+                case TripleTerm(subject, predicate, value):
+                    terms += (subject, predicate, value)
+        return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True)

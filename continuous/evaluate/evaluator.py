@@ -24,9 +24,11 @@ from ..algebra.static import (
     merged_background,
 )
 from ..expressions.construct import Template
+from ..expressions.quad_keys import QuadKeys
 from ..language.analysis import Analysis
 from ..output.current import Emission
 from ..output.emission import ChangedAnswer
+from ..output.quad_counts import QuadCounts
 from ..plan.plan_state import PlanState
 from ..plan.run_loop import Ran
 from ..rows import Budget, IdRow, Solution
@@ -60,6 +62,7 @@ class Evaluator(ABC):
         state: the plan at work that keeps the answer by changes; None where it is computed anew.
         content_of: gives a window what it holds its content in; None for quads.
         kept: the rows that a checkpoint must hold, where the answer does not follow from the windows.
+        quads: the counts of the quads in the answer of a CONSTRUCT, for an output that deletes quads.
     """
 
     engine: str
@@ -122,6 +125,10 @@ class Evaluator(ABC):
         self.statics = StaticInputs(
             options, parts, background, self.terms, tables, whole=self.is_whole, earlier=known
         )
+        self.quads: QuadCounts | None = None
+        if query.form == "construct":
+            keys = QuadKeys(self._template, self.columns, self.terms.dictionary)
+            self.quads = QuadCounts(keys, self.terms.dictionary)
         # Also an evaluator that was only made to check a query lets go of its terms.
         release = self.terms.dictionary.hold(weakly(self._held_rows))
         self._finalizer = weakref.finalize(self, let_go, release, self.statics.abandon)
@@ -191,6 +198,13 @@ class Evaluator(ABC):
     def _held_rows(self) -> Iterator[IdRow]:
         """The rows of ids that it needs, in the order in which they are made from others (`store.sweep`)."""
         yield from self.statics.steps.waiting()
+        yield from self._answer_rows()
+        if self.quads is not None:
+            yield from self.quads.held()
+
+    def _answer_rows(self) -> Iterator[IdRow]:
+        """Those of them that the answer is made from, and its own."""
+        yield from ()
 
 
 class CommonSeat(Protocol):

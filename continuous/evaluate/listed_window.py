@@ -62,6 +62,9 @@ class ListedAnswer:
         bound = {name: column for name, column in zip(self.names, self.columns, strict=True) if column}
         return self.number, f"{{{columns_text([*bound], [*bound.values()])}}}" if bound else ""
 
+    def coded(self, *, whole: bool = False) -> None:
+        """Rows are texts here."""
+
 
 @dataclass(frozen=True, slots=True)
 class WindowListing:

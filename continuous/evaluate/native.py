@@ -88,6 +88,10 @@ class AnswerChange:
         rows = [row for row, weight in weights.items() for _ in range(sign * weight)]
         return len(rows), f"{{{self._answer.listed(rows)}}}" if rows else ""
 
+    def coded(self, *, whole: bool = False) -> Delta:
+        """The change of the rows, or all of them at the newest step, as ids in the order of the columns."""
+        return self._answer.coded(self._answer.rows if whole else self.delta)
+
     def decode(self) -> tuple[list[Solution], list[Solution]]:
         """What went and what came, in terms, which are known from now on."""
         deleted: list[Solution] = []
@@ -103,7 +107,8 @@ class IncrementalAnswer:
 
     Attributes:
         rows: the plan's rows with their weights.
-        decode: gives a row's columns as terms; ``listed`` writes them (`TermTexts.listed`).
+        decode: gives a row's columns as terms; ``listed`` writes them (`TermTexts.listed`), ``coded`` gives
+            a change of rows in the order of the columns.
     """
 
     def __init__(
@@ -113,6 +118,7 @@ class IncrementalAnswer:
         self.rows: Delta = {}
         self._reading = threading.Lock()
         self.decode = state.decoder(names)
+        self.coded = state.coder_of(names)
         self._places = state.plan.schema.columns(names)
         self.listed = partial(state.terms.texts.listed, names, self._places)
         self._ask = ask
@@ -192,14 +198,9 @@ class IncrementalAnswer:
 
     def equals(self, other: IncrementalAnswer) -> bool:
         """True when both, perhaps of different plans, are the same answer."""
-        return bool(self.rows) == bool(other.rows) if self._ask else self._ids() == other._ids()
-
-    def _ids(self) -> Counter[IdRow]:
-        """The rows in ids and in the columns of the answer, with their weights."""
-        found: Counter[IdRow] = Counter()
-        for row, weight in self.rows.items():
-            found[tuple([row[place] if place >= 0 else 0 for place in self._places])] += weight
-        return found
+        if self._ask:
+            return bool(self.rows) == bool(other.rows)
+        return self.coded(self.rows) == other.coded(other.rows)
 
     def held(self) -> Iterator[IdRow]:
         """The rows of the answer and of changes that are not decoded yet."""
@@ -412,8 +413,7 @@ class NativeEvaluator(Evaluator):
         if self.state is not None:
             self.state.close()
 
-    def _held_rows(self) -> Iterator[IdRow]:
-        yield from super()._held_rows()
+    def _answer_rows(self) -> Iterator[IdRow]:
         if self.state is not None:
             yield from self.state.held()
             yield from self.answer.held()

@@ -76,6 +76,9 @@ class Answer:
     def listed(self, kind: str) -> None:
         """Rows of terms are written as such."""
 
+    def coded(self, *, whole: bool = False) -> None:
+        """Rows are terms here."""
+
 
 class ReferenceEvaluator(Evaluator):
     """Evaluates one continuous query; not thread-safe, used by one thread at a time."""

@@ -21,8 +21,8 @@ class Template:
     instant: their labels derive from (query name, instant, row, how many equal rows went before).
     """
 
-    def __init__(self, quads: Iterable[TemplateQuad], columns: Sequence[Var], name: str) -> None:
-        self._quads = tuple(quads)
+    def __init__(self, template: Iterable[TemplateQuad], columns: Sequence[Var], name: str) -> None:
+        self.template = tuple(template)
         self._index = {var.name: position for position, var in enumerate(columns)}
         self._name = name
 
@@ -32,11 +32,15 @@ class Template:
         result: dict[Quad, None] = {}
         for row in rows:
             seen[row] += 1
-            for each in self._quads:
+            for each in self.template:
                 quad = self._quad(each, row, f"{at_ms}\x00{seen[row]}")
                 if quad is not None:
                     result[quad] = None
         return list(result)
+
+    def triple_term(self, pattern: TripleTerm, row: Solution) -> Triple | None:
+        """A triple term of a template without blank nodes; None where a row does not make it."""
+        return self._triple(pattern, row, "")
 
     def _quad(self, template: TemplateQuad, row: Solution, place: str) -> Quad | None:
         triple = self._triple(template.triple, row, place)

@@ -21,6 +21,7 @@ from .emission import (
     SelectEmission,
 )
 from .once import OnceEmission
+from .quad_counts import QuadCounts
 
 Emission: TypeAlias = SelectEmission | AskEmission | ConstructEmission | OnceEmission
 """The relation-to-stream operator of one query; ``empty`` is its answer before the first evaluation."""
@@ -63,6 +64,7 @@ def emission_of(
     query: ContinuousQuery,
     output: Output,
     construct: Construct,
+    quads: QuadCounts | None,
     non_empty: bool,
     emit_element: EmitElement | None,
     columns: Sequence[Var],
@@ -78,7 +80,8 @@ def emission_of(
         case "ask":
             return AskEmission()
         case "construct":
-            inner = ConstructEmission(output, construct, ordered, non_empty, emit_element)
+            assert quads is not None
+            inner = ConstructEmission(output, construct, quads, ordered, non_empty, emit_element)
         case _:
             names = tuple(each.name for each in query.columns)
             inner = SelectEmission(output, names, ordered, non_empty)

@@ -21,7 +21,8 @@ from quadrill.store.results import in_fixed_order, one_line, quads_text, rows_te
 from ..algebra.query import Output
 from ..algebra.reports import Interval
 from ..errors import BudgetError
-from ..rows import Solution
+from ..rows import Delta, Solution
+from .quad_counts import QuadCounts
 
 T = TypeVar("T", bound=Hashable)
 _KINDS: Mapping[Output, Sequence[EventKind]] = {
@@ -52,6 +53,10 @@ class ChangedAnswer(Protocol):
 
     def listed(self, kind: EventKind) -> tuple[int, str] | None:
         """How many rows an event tells, and they as objects of JSON; None where they are made of terms."""
+        ...
+
+    def coded(self, *, whole: bool = False) -> Delta | None:
+        """The change of the rows, or all of them, as ids in the order of the columns; None for terms."""
         ...
 
 
@@ -202,54 +207,87 @@ class AskEmission:
 class ConstructEmission:
     """Quads of the template as N-Quads; also the elements of the stream that the query makes.
 
-    ISTREAM and RSTREAM instantiate the rows emitted; where quads can be deleted the sets of quads are
-    compared, so that one goes only when no solution yields it any more.
+    ISTREAM and RSTREAM instantiate the rows emitted; where quads can be deleted they are counted, so that one
+    goes only when no solution yields it any more. ``head`` is what stands between the moment and the quads.
     """
 
     output: Output
     construct: Construct
+    quads: QuadCounts
     ordered: bool
     non_empty: bool = False
     emit_element: EmitElement | None = None
-    told: Sequence[Quad] = ()
-    """The quads of the last evaluation, where sets are compared."""
     counts: EmissionCounts = field(default_factory=EmissionCounts)
     empty: dict[str, Any] = field(default_factory=lambda: {"quads": ""})
+    head: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of solutions."""
+        return self.quads.names
+
+    @property
+    def counts_quads(self) -> bool:
+        """True where quads can be deleted."""
+        return "delete" in _KINDS[self.output]
 
     def events(self, moment: Moment, answer: ChangedAnswer) -> list[Event]:
         """One event for each sign that has quads; RSTREAM tells an empty answer too."""
-        signs = self._signs(moment.at, answer)
-        events: list[Event] = []
-        for kind, quads in signs:
-            if quads or (kind == "answer" and not (moment.skipped or self.non_empty)):
-                self.counts.add(kind, len(quads))
-                events.append((kind, self._line(moment, quads)))
-        if self.emit_element is not None and not moment.skipped:
-            # What is new or all there is; of DSTREAM what went.
-            streamed = dict.fromkeys(signs[-1][1])
-            if streamed:
-                self.emit_element(moment.at, list(streamed), moment.repeats)
-        return events
+        at, skipped, repeats = moment.at, moment.skipped, moment.repeats
+        if self.counts_quads:
+            delta = answer.coded()
+            if delta is None:
+                delta = self.quads.coded(answer.deleted, answer.inserted)
+            return self.changed(at, moment.head(), delta, skipped=skipped, repeats=repeats)
+        kind: EventKind = "insert" if self.output == "istream" else "answer"
+        quads = self._quads(_rows_of(kind, answer), at)
+        return self._told(at, moment.head(), [(kind, quads)], skipped=skipped, repeats=repeats)
+
+    def changed(
+        self, at: int, head: str, delta: Delta, *, skipped: bool = False, repeats: bool = False
+    ) -> list[Event]:
+        """The events of a change of solutions as ids, where quads are counted; ``head`` is the moment's."""
+        deleted, inserted = self.quads.change(delta, ordered=self.ordered)
+        signs: list[tuple[EventKind, list[Quad]]] = [("delete", deleted)]
+        if self.output == "changes":
+            signs.append(("insert", inserted))
+        return self._told(at, head, signs, skipped=skipped, repeats=repeats)
 
     def current(self, moment: Moment, answer: ChangedAnswer) -> str:
         """The quads of all rows."""
-        return self._line(moment, self._quads(answer.rows, moment.at))
+        return self._line(moment.head(), self._quads(answer.rows, moment.at))
 
-    def _signs(self, at: int, answer: ChangedAnswer) -> list[tuple[EventKind, list[Quad]]]:
-        if self.output == "istream":
-            return [("insert", self._quads(answer.inserted, at))]
-        if self.output == "rstream":
-            return [("answer", self._quads(answer.rows, at))]
-        before, now = self.told, list(dict.fromkeys(self._quads(answer.rows, at)))
-        self.told = now
-        gone = difference(before, now)
-        if self.output == "dstream":
-            return [("delete", gone)]
-        return [("delete", gone), ("insert", difference(now, before))]
+    def go_on(self, answer: ChangedAnswer) -> None:
+        """Count the quads of an answer that was emitted before a restart."""
+        if self.counts_quads:
+            delta = answer.coded(whole=True)
+            self.quads.change(self.quads.coded((), answer.rows) if delta is None else delta, ordered=True)
+
+    def _told(
+        self,
+        at: int,
+        head: str,
+        signs: Sequence[tuple[EventKind, list[Quad]]],
+        *,
+        skipped: bool,
+        repeats: bool,
+    ) -> list[Event]:
+        """The events of some quads, which are also an element of the stream that the query makes."""
+        events: list[Event] = []
+        for kind, quads in signs:
+            if quads or (kind == "answer" and not (skipped or self.non_empty)):
+                self.counts.add(kind, len(quads))
+                events.append((kind, self._line(head, quads)))
+        if self.emit_element is not None and not skipped:
+            # What is new or all there is; of DSTREAM what went.
+            streamed = dict.fromkeys(signs[-1][1])
+            if streamed:
+                self.emit_element(at, list(streamed), repeats)
+        return events
 
     def _quads(self, rows: Sequence[Solution], at: int) -> list[Quad]:
         return self.construct(rows if self.ordered else in_fixed_order(rows), at)
 
     @staticmethod
-    def _line(moment: Moment, quads: Sequence[Quad]) -> str:
-        return f'{moment.head()},"quads":{one_line(quads_text(quads))}}}'
+    def _line(head: str, quads: Sequence[Quad]) -> str:
+        return f'{head},"quads":{one_line(quads_text(quads))}}}'

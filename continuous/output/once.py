@@ -39,6 +39,9 @@ class ToldAnswer:
     def listed(self, kind: EventKind) -> None:
         """Rows are terms here."""
 
+    def coded(self, *, whole: bool = False) -> None:
+        """Rows are terms here."""
+
 
 @dataclass(frozen=True, slots=True)
 class OnceSnapshot:
@@ -98,6 +101,8 @@ class OnceEmission:
     def restore(self, kept: OnceSnapshot) -> None:
         """Go on from a checkpoint."""
         self.told, self.standing = OrderedDict(kept.told), Counter(dict(kept.standing))
+        if isinstance(self.inner, ConstructEmission):
+            self.inner.go_on(ToldAnswer((), (), self.standing))
 
     def _is_news(self, row: Solution, at: int) -> bool:
         key = tuple(row[place] for place in self.places)

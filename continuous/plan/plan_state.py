@@ -21,7 +21,7 @@ from ..expressions.oxigraph import canonical
 from ..operators.join import Join
 from ..operators.matching import Match
 from ..operators.ordering import TopK
-from ..rows import Budget, Delta, IdRow, Pins, Solution, merge
+from ..rows import Budget, Delta, IdRow, Pins, Solution, add, merge
 from ..static.lookup import Lookup
 from ..static.shared_rows import SharedArrangement
 from ..static.static_evaluator import EvaluationOptions
@@ -274,6 +274,20 @@ class PlanState:
         return lambda row: tuple(
             [terms[row[place]] if place >= 0 and row[place] else None for place in places]
         )
+
+    def coder_of(self, names: Sequence[str]) -> Callable[[Delta], Delta]:
+        """A function that reduces a change of rows to some of their columns; 0 is an unbound one."""
+        places = self.plan.schema.columns(names)
+        if places == [*range(len(self.plan.schema.vars))]:
+            return lambda delta: delta
+
+        def coded(delta: Delta) -> Delta:
+            found: Delta = {}
+            for row, weight in delta.items():
+                add(found, tuple([row[place] if place >= 0 else 0 for place in places]), weight)
+            return found
+
+        return coded
 
 
 def _let_go(pins: Pins, coder: ElementCoder, wanted: Sequence[Predicates]) -> None:

@@ -31,7 +31,7 @@ from ..errors import BudgetError
 from ..expressions.compile import Emitter
 from ..operators.star import Star
 from ..output.current import Emission
-from ..output.emission import EmissionCounts, Event, SelectEmission
+from ..output.emission import ConstructEmission, EmissionCounts, Event, SelectEmission
 from ..rows import Delta
 from ..windows.counting import TriplesWindow
 from ..windows.encoded import EncodedContent
@@ -148,7 +148,8 @@ def run_loop(
     gets the change of the run so far and the one behind that.
     """
     if not isinstance(emission, SelectEmission):
-        return None
+        if not isinstance(emission, ConstructEmission) or label is not None or not emission.counts_quads:
+            return None
     whole = emission.ordered or emission.output == "rstream"
     if whole if state.top is None else label is not None:
         return None
@@ -184,7 +185,7 @@ class RunLoop:
     state: PlanState
     timeline: QueryTimeline
     windows: Sequence[LoopWindow]
-    emission: SelectEmission
+    emission: SelectEmission | ConstructEmission
     check: Callable[..., int]
     label: int | None = None
     head: str = "def run(given, steps, telling, rows):"

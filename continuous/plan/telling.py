@@ -1,6 +1,6 @@
 """Generated lines by which a loop tells the rows that a step has brought, as lines of JSON.
 
-`SelectEmission` and `quadrill.store.results` are the readable form of it.
+`SelectEmission`, `ConstructEmission` and `quadrill.store.results` are the readable form of it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from ..expressions.compile import Emitter
-from ..output.emission import SelectEmission, refuse
+from ..output.emission import ConstructEmission, Event, SelectEmission, refuse
+from ..rows import Delta
 from .plan_state import PlanState
 
 _INSERT, _DELETE = ("insert", "rows_inserted", 1), ("delete", "rows_deleted", -1)
@@ -24,7 +25,7 @@ class Telling:
     """Writes them for a query, or for the members of a plan, by the column with their ``label``."""
 
     state: PlanState
-    emission: SelectEmission
+    emission: SelectEmission | ConstructEmission
     label: int | None
     # Of rows that have an order: the revision of it that was written last, and what was written.
     _listed: list[Any] = field(default_factory=lambda: [-1, ""])
@@ -45,6 +46,9 @@ class Telling:
 
     def rows(self, out: Emitter, delta: str, events: str, counts: str, told: str) -> None:
         """The lines of a change, and what is to be done where there are any."""
+        if isinstance(self.emission, ConstructEmission):
+            self._quads(out, self.emission, delta, events, told)
+            return
         signs = _SIGNS[self.emission.output]
         for kind, _, _ in signs:
             out.line(f"{kind} = []")
@@ -71,6 +75,20 @@ class Telling:
             out.line(f"{events}.append(('{kind}', {kind}_line))")
             out.line(told)
             out.depth -= 1
+
+    def _quads(self, out: Emitter, emission: ConstructEmission, delta: str, events: str, told: str) -> None:
+        """The lines of the quads that come and go with a change, of a query that has the plan for itself."""
+        changed, coded = emission.changed, self.state.coder_of(emission.names)
+
+        def events_of(at: int, head: str, delta: Delta) -> list[Event]:
+            return changed(at, head, coded(delta))
+
+        out.line(f"lines = {out.name_of(events_of, 'events')}(due, f'{_BEGIN}', {delta})")
+        out.line("size = sum([len(line) for _, line in lines])")
+        out.line(f"if size > heavy: {out.name_of(refuse, 'refuse')}(size, heavy)")
+        out.line("if lines:")
+        out.line(f"    {events}.extend(lines)")
+        out.line(f"    {told}")
 
     def _refuse(self, out: Emitter, lines: Sequence[str]) -> None:
         """The lines of an instant are too long; other members are told theirs before a run ends by it."""

@@ -23,7 +23,15 @@ from ..errors import BudgetError, reason_of
 from ..evaluate.evaluator import CommonSeat, Evaluator, Windows
 from ..inputs import StreamInput
 from ..output.current import CurrentAnswer, Emission, emission_of
-from ..output.emission import ChangedAnswer, EmitElement, Event, Moment, SelectEmission, refuse
+from ..output.emission import (
+    ChangedAnswer,
+    ConstructEmission,
+    EmitElement,
+    Event,
+    Moment,
+    SelectEmission,
+    refuse,
+)
 from ..plan.plan_state import PlanState
 from ..rows import Solution
 from ..settings import EngineSettings
@@ -100,6 +108,7 @@ class RunningQuery:
             prepared.query,
             prepared.output,
             evaluator.construct,
+            evaluator.quads,
             prepared.non_empty,
             emit_element,
             prepared.analysis.columns,
@@ -142,7 +151,8 @@ class RunningQuery:
         memory, before = prepared.registration.memory, timeline.inputs.taken
         unlimited = memory is None and self.fate is None and self.view is None and prepared.sources is None
         # Otherwise something has to be looked at between two instants.
-        run = unlimited and self.state == "running" and not self.static.stale
+        again = self.repeats and isinstance(self.emission, ConstructEmission)
+        run = unlimited and self.state == "running" and not self.static.stale and not again
         while events:
             place, (given, ends) = 0, timeline.gather(events if run else events[:1])
             try:

@@ -22,7 +22,10 @@ from .running import RunningQuery, State, keep_view
 
 @dataclass(frozen=True, slots=True)
 class AnswerSnapshot:
-    """The last answer as far as the next one is compared with it, and the event that told it."""
+    """The last answer as far as the next one is compared with it, and the event that told it.
+
+    ``quads`` are those of a CONSTRUCT in checkpoints of earlier releases. They are counted from its rows.
+    """
 
     rows: list[Solution]
     quads: list[Quad]
@@ -97,7 +100,7 @@ def snapshot_of(running: RunningQuery, timelines: dict[QueryTimeline, TimelineSn
         timelines[running.timeline]._replace(taken=taken, late=late, behind=behind),
         AnswerSnapshot(
             list(running.evaluator.kept),
-            list(emission.told) if isinstance(emission, ConstructEmission) else [],
+            [],
             emission.told if isinstance(emission, AskEmission) else None,
             running.last_answer_id,
             once,
@@ -136,9 +139,7 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot, patience_ms: int = 0
         if answer.once is not None:
             emission.restore(answer.once)
         emission = emission.inner
-    if isinstance(emission, ConstructEmission):
-        emission.told = answer.quads
-    elif isinstance(emission, AskEmission):
+    if isinstance(emission, AskEmission):
         emission.told = answer.boolean
     emission.counts = snapshot.counts.emitted
     running.evaluations, static.refreshes = snapshot.counts.evaluations, snapshot.counts.refreshes
@@ -168,4 +169,6 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot, patience_ms: int = 0
             budget.limit(limits)
         if running.view is not None:
             keep_view(running, running.view, (), last.rows, at)
+        if isinstance(running.emission, ConstructEmission):
+            running.emission.go_on(last)
         running.answered_by(last)

@@ -58,6 +58,12 @@ QUERIES = {
     "WHERE { ?x :seen|:again ?v . ?x :seen ?w OPTIONAL { ?x :name ?n } }",
     "once": "SELECT ?x ?v { STREAM :s [RANGE 3s] { ?x :seen ?v } } ONCE PER ?x EVERY 7s",
     "onceever": "CONSTRUCT { ?x :first ?v } { STREAM :s [RANGE 3s] { ?x :seen ?v } } ONCE PER ?x ?v",
+    "quads": "CONSTRUCT { ?x :is ?n . :all :are ?n } { ?x :name ?n }",
+    "pairs": "CONSTRUCT { ?x :with ?y . :some :saw ?v . GRAPH ?x { ?y :at ?v } } "
+    "{ STREAM :s [RANGE 5s] { ?x :seen ?v . ?y :seen ?v } }",
+    "left": "CONSTRUCT { ?x :was ?v } { STREAM :s [RANGE 2s] { ?x :seen ?v } }",
+    "oncequads": "CONSTRUCT { ?x :first ?n } { STREAM :s [RANGE 3s] { ?x :seen ?v } ?x :name ?n } "
+    "ONCE PER ?x",
     "quiet": "SELECT ?x ?v { STREAM :s [RANGE 9s] { ?x :seen ?v } } AFTER 8s",
     "past": "SELECT ?x ?v { STREAM :s [RANGE 4s TO 1s] { ?x :seen ?v } }",
     "before": "SELECT ?x ?v { STREAM :s [RANGE 4s TO 2s SLIDE 1s] { ?x :seen ?v } }",
@@ -71,8 +77,10 @@ QUERIES = {
     "WITHIN 4s }",
     "any": "ASK { STREAM :s [RANGE 3s] { :a :seen ?v } }",
 }
-CHANGES = ("last", "named", "again", "times", "once", "onceever", "quiet")
-OPTIONS: dict[str, dict[str, Any]] = {name: {"output": "changes"} for name in CHANGES}
+CHANGES = ("last", "named", "again", "times", "once", "onceever", "quads", "pairs", "oncequads", "quiet")
+OPTIONS: dict[str, dict[str, Any]] = {name: {"output": "changes"} for name in CHANGES} | {
+    "left": {"output": "dstream"}
+}
 
 
 class Life:
