@@ -7,10 +7,12 @@ terms; ``"@v"`` is the greatest event time of the window triples that bind ?v in
 
 from __future__ import annotations
 
+import calendar
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
@@ -42,7 +44,12 @@ class Moment:
 def evaluate(root: Algebra, columns: Iterable[n.Var], moment: Moment) -> Counter[Row]:
     """The rows of a query's algebra, as the parser gives it, at an instant."""
     found = _Evaluation(moment).solutions(root, Place(_union(moment.background, default_only=True)))
-    return Counter(tuple(each.get(var.name) for var in columns) for each in found)
+    return Counter(tuple(_plain_text(each.get(var.name)) for var in columns) for each in found)
+
+
+def _plain_text(term: Any) -> Any:
+    """A language tag as the text that it is; other terms as they are."""
+    return Literal(str(term)) if isinstance(term, Tag) else term
 
 
 @dataclass(frozen=True)
@@ -200,6 +207,19 @@ class _Evaluation:
                     except FailedError:
                         continue
                 raise FailedError
+            case n.Call("LANG", (inner,)):
+                value = self._value(inner, row, place)
+                if isinstance(value, NamedNode):
+                    raise FailedError
+                return Tag(value.language.lower() if isinstance(value, Literal) and value.language else "")
+            case n.Call("IN" | "NOT IN" as name, (first, *others)):
+                equal = [n.Call("=", (first, each)) for each in others]
+                return self._logical(True, equal, row, place) != (name == "NOT IN")
+            case n.Call("STRSTARTS", args):
+                text, start = (self._value(each, row, place) for each in args)
+                if not isinstance(text, str) or not isinstance(start, str):
+                    raise FailedError
+                return text.lower().startswith(start.lower())
             case n.Call(name, args) if name in _OPERATORS:
                 return _operated(name, *(self._value(each, row, place) for each in args))
         raise NotImplementedError(expr)
@@ -304,9 +324,45 @@ def _compatible(left: Solution, right: Solution) -> bool:
     return all(left[key] == right[key] for key in left.keys() & right.keys() if key[0] != "@")
 
 
+class Tag(str):
+    """A language tag, which is compared without case."""
+
+
+@dataclass(frozen=True)
+class Duration:
+    """Months and seconds, as of xsd:duration."""
+
+    months: int
+    seconds: int
+
+
+_DURATION = re.compile(r"(-?)P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
+
+
+def _duration(text: str) -> Duration:
+    match = _DURATION.fullmatch(text)
+    assert match is not None
+    years, months, days, hours, minutes, seconds = (int(each or 0) for each in match.groups()[1:])
+    sign = -1 if match[1] else 1
+    seconds += 86_400 * days + 3_600 * hours + 60 * minutes
+    return Duration(sign * (12 * years + months), sign * seconds)
+
+
+def _moved(moment: datetime, by: Duration, sign: int) -> datetime:
+    """XPath and XQuery Functions and Operators 3.1, section 9.7.5: months first, then the seconds."""
+    count = moment.year * 12 + moment.month - 1 + sign * by.months
+    year, month = count // 12, count % 12 + 1
+    day = min(moment.day, calendar.monthrange(year, month)[1])
+    return moment.replace(year=year, month=month, day=day) + timedelta(seconds=sign * by.seconds)
+
+
 def _plain(term: Any) -> Any:
     if isinstance(term, Literal):
         match term.datatype.value.removeprefix(XSD):
+            case "string":
+                return term.value
+            case "duration" | "dayTimeDuration" | "yearMonthDuration":
+                return _duration(term.value)
             case "integer":
                 return int(term.value)
             case "boolean":
@@ -321,6 +377,8 @@ def _term(value: Any) -> Any:
         return Literal("true" if value else "false", datatype=NamedNode(XSD + "boolean"))
     if isinstance(value, int):
         return Literal(str(value), datatype=NamedNode(XSD + "integer"))
+    if isinstance(value, str) and not isinstance(value, Tag):
+        return Literal(value)
     if isinstance(value, datetime):
         text = value.isoformat().replace("+00:00", "Z")
         return Literal(text, datatype=NamedNode(XSD + "dateTime"))
@@ -346,9 +404,16 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _operated(name: str, left: Any, right: Any) -> Any:
+    moment, length = (left, right) if isinstance(left, datetime) else (right, left)
+    if isinstance(moment, datetime) and isinstance(length, Duration):
+        if name == "+" or (name == "-" and moment is left):
+            return _moved(moment, length, 1 if name == "+" else -1)
+    if Tag in (type(left), type(right)) and isinstance(left, str) and isinstance(right, str):
+        left, right = left.lower(), right.lower()
     kind = type(left)
     if kind is not type(right) or (kind not in (int, datetime) and name not in ("=", "!=")):
-        if name in ("=", "!=") and NamedNode in (kind, type(right)):
+        # A literal with a language equals no other one (docs/sparql.md).
+        if name in ("=", "!=") and {NamedNode, Literal} & {kind, type(right)}:
             return name == "!="
         raise FailedError
     return _OPERATORS[name](left, right)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from quadrill.continuous.algebra.nodes import MERGED
+from quadrill.continuous.analysis.corrections import corrected_text
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
@@ -176,6 +177,96 @@ versions = st.one_of(quads(["of"], NODES, GRAPHS[1:3]), quads(["from", "from", "
 @given(existing, histories(versions, versions, 6))
 def test_now_and_variables_of_the_tested_row_in_exists(text: str, history: History) -> None:
     assert_agree(text, history)
+
+
+# --- language tags, and moments with durations ------------------------------------------------------
+
+LABELS = [Literal("x", language=tag) for tag in ("en-US", "EN-us", "en", "de")] + [Literal("x"), Literal(1)]
+TAG_TESTS = [
+    "LANG(?l) = 'en-US'",
+    "'EN-US' != LANG(?l)",
+    "LANG(?l) IN ('EN-us', 'De')",
+    "LANG(?l) NOT IN ('EN')",
+    "STRSTARTS(LANG(?l), 'EN')",
+    "LANG(?l) = LANG(?m)",
+    "LANG(?l) = ?u",
+    "?l = 'x'@EN-US",
+    "COALESCE(LANG(?l), '') = 'En-Us'",
+    "?l = ?m",
+]
+LENGTHS = [
+    Literal(text, datatype=NamedNode(XSD + kind))
+    for text, kind in (
+        ("P1M", "yearMonthDuration"),
+        ("-P1Y1M", "yearMonthDuration"),
+        ("P1DT5S", "dayTimeDuration"),
+        ("-PT7S", "dayTimeDuration"),
+        ("P1M2DT3H", "duration"),
+        ("P1Y1M", "duration"),
+    )
+]
+ENDS = [
+    Literal(f"{day}T00:00:05Z", datatype=NamedNode(XSD + "dateTime")) for day in ("1970-01-01", "2024-01-31")
+]
+TIME_TESTS = [
+    "?t + ?d < ?e",
+    "?d + ?t >= ?e",
+    "?t - ?d = ?e - ?d",
+    "?t + ?d + ?d > NOW()",
+    "?t - ?d <= ?e + ?d",
+    "?t + ?d != ?d + ?t",
+]
+TAG_SOURCES = ("?x :label ?l . ?y :label ?m", "?x :label ?l OPTIONAL {{ ?x :label ?m }}")
+TIMED_ROW = "?x :time ?t ; :length ?d"
+TIME_SOURCES = (TIMED_ROW + " . ?y :time ?e", TIMED_ROW + " OPTIONAL {{ ?y :time ?e }}")
+BLOCKS = ("{0}", "STREAM :s [RANGE 10s] {{ {0} }}", "{{ {0} }} UNION {{ STREAM :s [RANGE 10s] {{ {0} }} }}")
+AROUND = [
+    "SELECT * {{ {0} FILTER({1}) }}",
+    "SELECT ?x ?r {{ {0} BIND({1} AS ?r) }}",
+    "SELECT ?x {{ ?x ?p ?o FILTER NOT EXISTS {{ {0} FILTER({1}) }} }}",
+    "SELECT ?x ?q {{ ?x ?p ?o OPTIONAL {{ {0} FILTER({1}) BIND(1 AS ?q) }} }}",
+    "SELECT ?x {{ ?x ?p ?o MINUS {{ {0} FILTER({1}) }} }}",
+    "SELECT ?x (COUNT(*) AS ?n) {{ {0} FILTER({1}) }} GROUP BY ?x",
+    "SELECT ?x ?z {{ {0} BIND(LANG(?l) AS ?u) FILTER({1}) BIND(?u = 'EN-us' AS ?z) }}",
+]
+
+
+def _around(form: str, block: str, source: str, test: str) -> str:
+    return form.format(block.format(source.format()), test)
+
+
+asked = st.one_of(
+    st.builds(_around, *map(st.sampled_from, (AROUND, BLOCKS, TAG_SOURCES, TAG_TESTS))),
+    st.builds(_around, *map(st.sampled_from, (AROUND[:6], BLOCKS, TIME_SOURCES, TIME_TESTS))),
+)
+facts = st.one_of(
+    quads(["label"], LABELS, GRAPHS[:1]),
+    quads(["time"], ENDS, GRAPHS[:1]),
+    quads(["length"], LENGTHS, GRAPHS[:1]),
+)
+
+
+@settings(max_examples=examples(300), **HEAVY)
+@given(asked, histories(facts, facts, 5))
+def test_language_tags_and_durations(text: str, history: History) -> None:
+    assert_agree(text, history)
+    if "STREAM" not in text and "NOW" not in text:
+        assert_query_agrees(text, history[-1][0])
+
+
+def assert_query_agrees(text: str, background: frozenset[Quad]) -> None:
+    """`/query` gives the rows of plain Python."""
+    query = parse(PREFIXES + text, dialect="cqels")
+    store = QuadStore.open(None)
+    store.apply(add=background)
+    found = corrected_text(PREFIXES + text, "http://localhost/")
+    written = PREFIXES + text if found is None else found.with_base
+    functions: Any = None if found is None else dict(found.functions)
+    names, rows = store.solutions(written, custom_functions=functions)
+    places = [list(names).index(var.name) for var in query.columns]
+    got = Counter(tuple(row[place] for place in places) for row in rows)
+    assert got == evaluate(query.root, query.columns, Moment(0, background, {}))
+    store.close()
 
 
 # --- timestamp() of the tested row in EXISTS ---------------------------------------------------------
