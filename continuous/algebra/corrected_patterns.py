@@ -30,12 +30,14 @@ class Corrections:
         is_node: tells which constants need no care, because the graph has them.
         calls: which calls in expressions are to be corrected.
         native: the native engine evaluates the pattern, too; it reads paths of length zero and GRAPH right.
+        in_lateral: the pattern is one of LATERAL.
         count_differs: a COUNT was met whose expression may fail; text.py counts a variable in its place.
     """
 
     is_node: IsNode
     calls: Calls
     native: bool = False
+    in_lateral: bool = False
     count_differs: bool = False
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
@@ -49,8 +51,13 @@ class Corrections:
                 if scoped is not node:
                     return self.rewrite(scoped, graph)
                 return with_children(node, [self.rewrite(node.input, name)])
-            case n.Service():
+            case n.Service(name, _) if name != n.LATERAL:
                 return node  # evaluated elsewhere
+            case n.Service():
+                before, self.in_lateral = self.in_lateral, True
+                node = with_children(node, [self.rewrite(node.input, graph)])
+                self.in_lateral = before
+                return node
             case n.Group():
                 node = self._group(node)
         changed = [
@@ -139,7 +146,8 @@ class Corrections:
         here: Algebra = UNIT if graph is None else n.Graph(graph, UNIT)  # type: ignore[arg-type]
         if _is_constant(free):
             return here if free == fixed else node
-        if not isinstance(free, Var):
+        # What LATERAL sees from outside must not be bound in it once more, not by VALUES either.
+        if not isinstance(free, Var) or self.in_lateral:
             return node
         same = Call("SAMETERM", (free, n.Constant(fixed)))  # type: ignore[arg-type]
         others = n.Filter(Call("!", (same,)), node)

@@ -47,7 +47,9 @@ class _Merged:
                 return _distinct(node) if counts and patterns else node
             case n.Path(_, n.NegatedSet(), _):
                 return _distinct(self._negated(node)) if counts else node
-            case n.Graph() | n.Service():
+            case n.Graph():
+                return node
+            case n.Service(name, _) if name != n.LATERAL:
                 return node
             case n.Slice():
                 counts = True

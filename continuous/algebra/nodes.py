@@ -262,6 +262,10 @@ class Window:
     stream: Var | None = None
 
 
+LATERAL = NamedNode("urn:quadrill:lateral")
+"""The name of a `Service` that stands for LATERAL, which has no node: see `analysis.corrections`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Service:
     """SERVICE [SILENT] name { input }; only in static parts.

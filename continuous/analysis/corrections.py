@@ -136,6 +136,8 @@ def _corrected(
     calls = {each.iri for each in parts_of(root) if isinstance(each, n.FunctionCall)} & CORRECTING
     base = query.base_iri if query.base_iri != base_iri and "base" in text.lower() else None
     written = SparqlText(root).query(query)
+    if _has_lateral(text):
+        written = written.replace(f"SERVICE {n.LATERAL}", "LATERAL")
     return Corrected(written, {iri: CORRECTING_FUNCTIONS[iri] for iri in calls}, base)
 
 
@@ -148,8 +150,24 @@ def _may_need(template: str) -> bool:
     return may_need(template)
 
 
+_LATERAL = re.compile(
+    r"""(\"{3}(?:[^"\\]|\\.|"(?!""))*+\"{3}|'{3}(?:[^'\\]|\\.|'(?!''))*+'{3}"""
+    r"""|<[^<>"{}|^`\x00-\x20]*+>|"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'|\#[^\n]*)"""
+    r"""|(?<![\w:?$.-])LATERAL(?=\s*\{)""",
+    re.IGNORECASE,
+)
+"""LATERAL before a group; strings, IRIs and comments come first."""
+
+
+def _has_lateral(text: str) -> bool:
+    return "lateral" in text.lower()
+
+
 @lru_cache(maxsize=256)
 def _parsed(text: str, base_iri: str) -> ContinuousQuery:
+    if _has_lateral(text):
+        # The grammar is that of SPARQL 1.1. A call of a service has the same scope and place.
+        text = _LATERAL.sub(lambda found: found[1] or f"SERVICE {n.LATERAL}", text)
     return parse(text, dialect="sparql", base_iri=base_iri, limits=_LIMITS)
 
 

@@ -27,9 +27,14 @@ DATA = "INSERT DATA { :a :p :b ; :q :b . GRAPH :g { :a :p :b } GRAPH :h { :a :p 
         ("SELECT (COUNT(*) AS ?x) FROM :g FROM :h { :a :p ?o }", ["2"], ["1"]),
         ("SELECT (COUNT(*) AS ?x) FROM :g FROM :g { :a :p ?o }", ["2"], ["1"]),
         ("SELECT (LANG('a'@en-US) = 'en-US' AS ?x) {}", ["false"], ["true"]),
+        (
+            "SELECT ?x { ?s :q ?k { ?s :p ?o OPTIONAL { ?t :q ?x OPTIONAL { VALUES ?s { :c } } } } }",
+            ["http://e/b"],
+            [None],
+        ),
     ],
 )
-def test_oxigraph_still_departs(text: str, today: list[str | None], right: list[str]) -> None:
+def test_oxigraph_still_departs(text: str, today: list[str | None], right: list[str | None]) -> None:
     store = Store()
     store.update(PREFIXES + DATA)
     found = store.query(PREFIXES + text)

@@ -81,6 +81,14 @@ TAGGED_VARIABLES = [
         ["$1x"],
     ),
 ]
+LATERALS = [
+    ("{ ?s :q ?z LATERAL { SELECT ?s (COUNT(?n + 1) AS ?x) { ?s :n ?n } GROUP BY ?s } }", ["2"]),
+    ("{ ?s :label ?t LATERAL { BIND(STR(?t) AS ?x) FILTER(LANG(?t) = 'EN-us') } }", ["x"]),
+    ("{ VALUES ?s { :a } lateral { ?s (:p|:q) ?x } }", ["b", "b"]),
+    ("{ VALUES ?x { 'LATERAL { }' } LATERAL { :a (:p|:q) :b } # LATERAL {\n }", ["LATERAL { }"] * 2),
+    ("{ :z :p* ?x LATERAL { ?s :q ?w } }", ["z"]),
+    ("{ ?s :day ?t LATERAL { ?e :month ?d BIND(?t + ?d AS ?x) } }", ["2024-02-29"]),
+]
 PATHS = [
     ("{ :a :p|:q ?x }", ["b", "b"]),
     ("{ ?s (:p|:q)/:p ?x }", ["c", "c"]),
@@ -200,6 +208,13 @@ def test_datatypes_of_language_strings(datatype: str, expected: str | None) -> N
 @pytest.mark.parametrize(("expression", "predicate", "expected"), EXPRESSIONS[10:])
 def test_language_tags(expression: str, predicate: str, expected: list[str]) -> None:
     _check(everywhere("SELECT ?x", f"{{ ?s {predicate} ?t BIND({expression} AS ?x) }}"), expected)
+
+
+@pytest.mark.parametrize(("group", "expected"), LATERALS)
+def test_lateral(group: str, expected: list[str]) -> None:
+    """No continuous query has LATERAL."""
+    assert corrected_text(f"{PREFIX}SELECT ?x {group}", "http://localhost/") is not None
+    assert [_short(each) for each in _one_shot(f"SELECT ?x {group}", DATA)] == sorted(expected)
 
 
 @pytest.mark.parametrize(("group", "expected"), TAGGED_VARIABLES)

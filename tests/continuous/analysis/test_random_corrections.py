@@ -77,7 +77,7 @@ def _pattern(chance: random.Random) -> str:
         elif kind == 3:
             part = f"MINUS {{ {part} }}"
         elif kind == 4:
-            part = f"OPTIONAL {{ ?b :q ?e OPTIONAL {{ {part} }} FILTER(?e != ?a || !BOUND(?c)) }}"
+            part = "OPTIONAL { ?b :q ?e OPTIONAL { ?e :n ?f } FILTER(?e != ?a || !BOUND(?c)) }"
         elif kind == 5:
             part = f"{part} BIND(STR(?b) AS ?t{chance.randrange(99)})"
         parts.append(part)
