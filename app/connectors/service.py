@@ -131,7 +131,7 @@ class Connectors:
 
     def all(self, role: ConnectorRole) -> list[dict[str, Any]]:
         """The descriptions of all sources or sinks, by name."""
-        return [self._describe(each) for key, each in sorted(self._all.items()) if key[0] == role]
+        return [_listed(self._describe, each) for key, each in sorted(self._all.items()) if key[0] == role]
 
     def get(self, role: ConnectorRole, name: str) -> dict[str, Any]:
         """The description of one; raises NotFoundError."""
@@ -343,6 +343,17 @@ class Connectors:
         if isinstance(part, Sink):
             figures["lag"] = _lag_of(self._engine, part)
         return description | {"position": part.context.position} | figures
+
+
+def _listed(describe: Callable[[_Connector], dict[str, Any]], made: _Connector) -> dict[str, Any]:
+    """The description of a connector for a list: one that cannot be described is listed with its error."""
+    try:
+        return describe(made)
+    except Exception as problem:
+        log.exception("The %s %s cannot be described", made.record.role, made.record.name)
+        known = {"name": made.record.name, "kind": made.record.members.get("kind"), "position": None}
+        text = f"it cannot be described: {type(problem).__name__}: {problem}"
+        return known | Figures().to_json() | {"state": "failed", "error": made.error or text}
 
 
 def _lag_of(engine: Engine, sink: Sink) -> int | None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.streams.accept import StreamState
 from quadrill.store.documents.times import LEAST_MS, show_duration
 from quadrill.store.errors import NotFoundError
+
+log = logging.getLogger("quadrill.app")
 
 
 def describe_stream(engine: Engine, name_or_iri: str) -> dict[str, Any]:
@@ -27,8 +31,35 @@ def describe_streams(engine: Engine) -> list[dict[str, Any]]:
     found = []
     for name in sorted(state.name for state in engine.stream_states()):
         with suppress(NotFoundError):  # dropped in the meantime
-            found.append(describe_stream(engine, name))
+            found.append(_listed(engine, name))
     return found
+
+
+def _listed(engine: Engine, name: str) -> dict[str, Any]:
+    """The description of a stream for a list: one that cannot be described is listed with its error."""
+    try:
+        return describe_stream(engine, name)
+    except NotFoundError:
+        raise
+    except Exception as problem:
+        log.exception("The stream %s cannot be described", name)
+        return engine.look_at_stream(name, partial(_broken, problem))
+
+
+def _broken(problem: Exception, stream: StreamState, readers: list[str]) -> dict[str, Any]:
+    return {
+        "name": stream.name,
+        "iri": stream.iri,
+        "derived_from": stream.derived_from,
+        "watermark": None,
+        "idle": False,
+        "silent_ms": None,
+        "accepted": stream.accepted,
+        "elements": stream.accepted,
+        "late_count": stream.late,
+        "readers": readers,
+        "error": f"the stream cannot be described: {type(problem).__name__}: {problem}",
+    }
 
 
 def known_time(instant: int | None) -> int | None:

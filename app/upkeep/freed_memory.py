@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import threading
 from typing import NamedTuple
+
+from .periodic import Periodic
 
 CHECK_SECONDS = 60.0
 LEAST_FREE_BYTES = 4 << 20
@@ -65,22 +66,13 @@ class FreedMemory:
 
     def __init__(self, seconds: float = CHECK_SECONDS) -> None:
         """Begin with `start`; ``seconds`` between two checks."""
-        self._seconds = seconds
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = Periodic("quadrill-freed", return_freed, lambda: seconds)
 
     def start(self) -> None:
         """Begin, where the C library can."""
         if _MALLINFO is not None and _TRIM is not None:
-            self._thread = threading.Thread(target=self._run, name="quadrill-freed", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
         """End the thread."""
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopping.wait(self._seconds):
-            return_freed()
+        self._thread.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from array import array
 from collections.abc import Callable, Iterable
@@ -15,9 +14,8 @@ from quadrill.continuous.streams.accept import StreamState
 from ..describing.queries import describe
 from ..describing.streams import describe_stream
 from .load import QueryLoad, loads_of
+from .periodic import Periodic
 from .rings import EXACT, POINTS, UNKNOWN, Rings, code_of
-
-log = logging.getLogger("quadrill.app")
 
 EVERY_MS = 10_000
 MOST_RINGS = 23_000
@@ -69,28 +67,19 @@ class History:
         self._queries: dict[str, _QueryHistory] = {}
         self._streams: dict[str, _StreamHistory] = {}
         self._lock = threading.Lock()
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = Periodic("quadrill-history", self.take, self._until_next)
 
     def start(self) -> None:
         """Begin to take points."""
-        self._thread = threading.Thread(target=self._run, name="quadrill-history", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Take no more."""
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._thread.stop()
 
-    def _run(self) -> None:
-        wait = 0.0
-        while not self._stopping.wait(wait):
-            try:
-                self.take()
-            except Exception:
-                log.exception("a point of the history was not taken")
-            wait = (self.every_ms - self._now_ms() % self.every_ms) / 1000
+    def _until_next(self) -> float:
+        """Seconds until the point of now ends; none before the first one."""
+        return 0.0 if self._newest is None else (self.every_ms - self._now_ms() % self.every_ms) / 1000
 
     def take(self) -> None:
         """Take the point that ends now; nothing where it was taken already."""

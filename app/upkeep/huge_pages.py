@@ -14,10 +14,11 @@ import ctypes
 import errno
 import os
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from .periodic import Periodic
 
 LEAST_BYTES = 256 << 20
 """A process that is smaller fits into what the processor remembers: nothing was gained."""
@@ -46,20 +47,16 @@ class HugePages:
         self._wanted = wanted
         self._least = least
         self._rests = rests
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = Periodic("quadrill-pages", self.look, lambda: LOOK_SECONDS)
 
     def start(self) -> None:
         """Begin, where there are such pages."""
         if self._wanted and available():
-            self._thread = threading.Thread(target=self._run, name="quadrill-pages", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
         """Look no more; what is together stays so."""
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._thread.stop()
 
     def look(self) -> int:
         """Put together what is in use; the bytes that are in huge pages then."""
@@ -73,15 +70,11 @@ class HugePages:
                 held += 0 if fault else _PAGE
                 spent += time.monotonic() - began
                 if spent > _SPENT_SECONDS:
-                    if self._stopping.wait(spent * self._rests):
+                    if self._thread.rest(spent * self._rests):
                         break
                     spent = 0.0
         self.held = held
         return held
-
-    def _run(self) -> None:
-        while not self._stopping.wait(LOOK_SECONDS):
-            self.look()
 
 
 def available() -> bool:

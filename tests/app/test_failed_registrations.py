@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from quadrill.app import running
+from quadrill.app.cli import main
 from quadrill.app.config import Settings
 from quadrill.app.describing import queries as describing
+from quadrill.app.describing import streams
 from quadrill.continuous.queries.running import RunningQuery
 from quadrill.continuous.scheduler.router import Router
 
@@ -106,3 +108,51 @@ def test_an_entry_that_never_began_is_described_as_failed(start_server: Start) -
         assert live.client.get("/").status_code == 200
     finally:
         entry.running = query
+
+
+def test_one_broken_stream_does_not_break_the_listing(
+    start_server: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = start_server()
+    for name in ("a", "broken", "c"):
+        assert live.client.put(f"/streams/{name}", json={"iri": f"urn:{name}"}).status_code == 201
+    document = streams._document
+
+    def faulty(stream: Any, readers: list[str], now_ms: int) -> dict[str, Any]:
+        if stream.name == "broken":
+            raise KeyError("mapping")
+        return document(stream, readers, now_ms)
+
+    monkeypatch.setattr(streams, "_document", faulty)
+    listed = live.client.get("/streams").json()["streams"]
+    assert [each["name"] for each in listed] == ["a", "broken", "c"]
+    assert "KeyError" in listed[1]["error"] and "error" not in listed[0]
+    assert main(["streams", "--server", live.url]) == 0
+    assert live.client.delete("/streams/broken").status_code == 204
+
+
+@pytest.mark.parametrize("role", ["sources", "sinks"])
+def test_one_broken_connector_does_not_break_the_listing(
+    start_server: Start, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    live = start_server(remote_hosts=("127.0.0.1",))
+    assert _registered(live, "q", PLAIN).status_code == 201
+    for name in ("a", "broken"):
+        given = {"kind": "webhook", "stream": "urn:t", "format": "application/n-triples"}
+        if role == "sinks":
+            given = {"kind": "webhook", "query": "q", "url": "http://127.0.0.1:1/"}
+        answer = live.client.put(f"/{role}/{name}", json=given)
+        assert answer.status_code == 201, answer.text
+    connectors = live.services.connectors
+    describe = type(connectors)._describe
+
+    def faulty(self: Any, made: Any) -> dict[str, Any]:
+        if made.record.name == "broken":
+            raise ValueError("no place")
+        return describe(self, made)
+
+    monkeypatch.setattr(type(connectors), "_describe", faulty)
+    listed = live.client.get(f"/{role}").json()[role]
+    assert [(each["name"], each["state"] == "failed") for each in listed] == [("a", False), ("broken", True)]
+    assert "no place" in listed[1]["error"]
+    assert main([role, "--server", live.url]) == 0

@@ -108,8 +108,8 @@ def test_nothing_begins_where_there_are_none(monkeypatch: pytest.MonkeyPatch, tm
     assert not available()
     pages = HugePages()
     pages.start()
+    assert not pages._thread.lives
     pages.stop()
-    assert pages._thread is None
 
 
 @needed
@@ -125,8 +125,8 @@ def test_a_server_looks_now_and_then_unless_it_is_told_not_to(monkeypatch: pytes
     monkeypatch.setattr(HugePages, "look", look)
     services = open_services(Settings(data=MEMORY, huge_pages=False))
     services.start()
+    assert not services.pages._thread.lives
     services.close()
-    assert services.pages._thread is None
     services = open_services(Settings(data=MEMORY))
     services.start()
     try:
