@@ -215,6 +215,29 @@ class Settings:
         "duration",
         "Longest evaluation of a continuous query before it fails (`max_time`); `0ms` for no limit.",
     )
+    max_rows_per_minute: int = _setting(
+        1_000_000_000,
+        "rows",
+        "Rows that a continuous query may make for the input of a minute before it fails (the member of the "
+        "same name); 0 for no limit.",
+    )
+    max_cpu_per_minute: str = _setting(
+        "10m",
+        "duration",
+        "CPU time that a continuous query may take for the input of a minute before it fails (the member of "
+        "the same name); `0ms` for no limit.",
+    )
+    max_bytes_per_minute: int = _setting(
+        64 << 30,
+        "bytes",
+        "Bytes that a continuous query may emit for the input of a minute before it fails (the member of the "
+        "same name); 0 for no limit.",
+    )
+    max_backlog_elements: int = _setting(
+        1_000_000,
+        "elements",
+        "Elements that may wait for one continuous query that is slower than its input before it fails.",
+    )
     max_answer_rows: int = _setting(
         5_000_000, "rows", "Most rows of the answer that a continuous query keeps; 0 for no limit."
     )

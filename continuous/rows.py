@@ -21,6 +21,7 @@ from quadrill.store.dictionary import TermDictionary
 
 from .algebra.nodes import Term
 from .errors import BudgetError
+from .slices import SLICE, give_way
 
 Solution: TypeAlias = tuple[Term | None, ...]
 """One solution, in the order of the answer's variables; None is unbound."""
@@ -101,6 +102,7 @@ class Limits:
 
     ``rows`` and ``ms`` are those of one evaluation, ``kept`` the rows of the answer that is kept, ``bytes``
     what one evaluation tells, and what its expressions put together, each value at most ``text`` characters.
+    ``minute_rows``, ``minute_ms`` (of CPU time) and ``minute_bytes`` are sums over a sliding minute.
     """
 
     rows: int = 0
@@ -108,6 +110,9 @@ class Limits:
     kept: int = 0
     bytes: int = 0
     text: int = 1 << 20
+    minute_rows: int = 0
+    minute_ms: int = 0
+    minute_bytes: int = 0
 
 
 class Budget:
@@ -119,12 +124,14 @@ class Budget:
         stop: why the evaluation is to end, once it is.
         grace: the time is longer by this factor; a replay must not fail at what was in time before.
         text: the characters that expressions have made, and in the evaluation since when.
+        rows: rows of intermediate results that operators have counted here since the query began.
     """
 
-    __slots__ = ("grace", "limits", "look", "since", "stop", "text")
+    __slots__ = ("_made", "grace", "limits", "look", "rows", "since", "stop", "text")
 
     def __init__(self, limits: Limits) -> None:
         self.since, self.grace, self.stop = 0.0, 1.0, ""
+        self.rows = self._made = 0
         self.text = (0, 0.0)
         self.limit(limits)
 
@@ -141,7 +148,13 @@ class Budget:
         """
         if not self.since:
             return sys.maxsize
-        limits, took_ms = self.limits, (time.monotonic() - self.since) * 1000
+        now = time.monotonic()
+        if now > SLICE.until:
+            now = self._give_way(now)
+        # The counter of an operator begins anew with each evaluation.
+        self.rows += made - self._made if made > self._made else made
+        self._made = made
+        limits, took_ms = self.limits, (now - self.since) * 1000
         if self.stop:
             raise BudgetError(self.stop, where=where, again=False, code="cancelled")
         if limits.rows and made > limits.rows:
@@ -159,6 +172,16 @@ class Budget:
                 limit=limits.ms,
             )
         return min(limits.rows or sys.maxsize, made + LOOK_EVERY)
+
+    def _give_way(self, now: float) -> float:
+        """Let other queries go on; the time now, while the evaluation's own does not count theirs."""
+        give_way(now, inside=True)
+        later = time.monotonic()
+        since, (characters, counted) = self.since, self.text
+        self.since = since + later - now
+        if counted == since:
+            self.text = characters, self.since
+        return later
 
 
 UNLIMITED = Budget(Limits())

@@ -38,6 +38,8 @@ class EngineSettings:
     max_future_ms: int = DAY_MS  # how far ahead of clock and watermark an event time may be
     max_empty_windows: int = 1_000  # a longer run of empty reports becomes one progress event
     auto_declare: bool = True  # streams named by a query or a push are declared by themselves
+    slice_ms: int = 50  # a query may work so long before others go on; 0: it is suspended wherever it can be
+    backlog_elements: int = 1_000_000  # elements that may wait for one query that is slow before it fails
     queue_elements: int = 200_000  # elements that may wait for the engine before pushes get 429
     push_elements: int = 100_000  # elements of one push at most
     feed_history: int = 10_000  # events kept per feed
@@ -54,7 +56,15 @@ class EngineSettings:
     stop_wait_ms: int = 3_000  # a stop waits so long for turns in line and static parts being read, together
     waiting_elements: int = 1_000_000  # elements kept at most for a query whose static parts are being read
     # what one continuous query may cost, where its registration does not say it
-    limits: Limits = Limits(rows=1_000_000, ms=10_000, kept=5_000_000, bytes=256 << 20)
+    limits: Limits = Limits(
+        rows=1_000_000,
+        ms=10_000,
+        kept=5_000_000,
+        bytes=256 << 20,
+        minute_rows=1_000_000_000,
+        minute_ms=600_000,
+        minute_bytes=64 << 30,
+    )
     paused: tuple[str, ...] = ()  # names of queries that a start pauses without evaluating them; ``all``
     records: RecordLimits = RECORD_LIMITS  # what one record of a mapped stream may cost
     tick_ms: int = 1_000  # how often, at least, clock-driven streams are moved

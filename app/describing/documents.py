@@ -45,6 +45,7 @@ _NOT_RUNNING: dict[str, Any] = {
     "counters": {},
     "rates": {},
     "last_result": None,
+    "backlog": None,
 }
 
 

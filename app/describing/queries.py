@@ -39,7 +39,9 @@ def describe(engine: Engine, name: str) -> dict[str, Any]:
             return describe_pending(query, entry.created_ms), None
         if query is None:
             return describe_failed(entry, starting=engine.parts.starting.active), None
-        return describe_running(query, engine.find_stream, now_ms), query.prepared
+        document = describe_running(query, engine.find_stream, now_ms)
+        document["backlog"] = engine.parts.router.shares.figures(query)
+        return document, query.prepared
 
     document, prepared = engine.look_at_query(name, look)
     if engine.parts.starting.active:

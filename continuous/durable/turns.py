@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from quadrill.store.documents.one_subject import OneSubject
 from quadrill.store.errors import StoreUnwritableError
@@ -51,6 +51,15 @@ def weight_of(elements: Sequence[Element]) -> int:
     return kibibytes if kibibytes > number else number
 
 
+class Unfinished(Protocol):
+    """Work that readers have yet to do."""
+
+    @property
+    def left(self) -> int:
+        """How much is left; 0 when all of it is done."""
+        ...
+
+
 class Turn:
     """Something that moves queries, at its place in the order; this one only has a place."""
 
@@ -61,6 +70,7 @@ class Turn:
     since: float = 0.0  # when it came, by the performance counter
     done: bool = False  # it was worked off, and what it caused is durable and shown
     waiter: threading.Event | None = None  # set then, for the one who waits for it
+    place: Unfinished | None = None  # where some of its work is left to do
     result: Any = None  # what working it off gave
     error: BaseException | None = None  # what it raised
 
@@ -94,6 +104,7 @@ class TurnQueue:
         processed: the record up to which everything is worked off.
         needed: the record up to which inputs must be durable before results are shown.
         trouble: why results cannot be written now.
+        lag: while some query is behind: how many elements of a stream all its readers have still to take.
     """
 
     def __init__(self, clock: Clock, journal: Journal | None, told: Subscribers) -> None:
@@ -110,6 +121,7 @@ class TurnQueue:
         self.processed = 0 if journal is None else journal.log.last
         self.needed = 0
         self.trouble: str | None = None
+        self.lag: Callable[[str], int] | None = None
         # In a replay: the versions that refreshes of static parts read in the inputs in line, by query.
         self.seen: Mapping[str, int] | None = None
         self.waiting: SimpleQueue[Turn] = SimpleQueue()
@@ -191,6 +203,15 @@ class TurnQueue:
         weight = self.weight
         if weight and weight + number > most:
             raise BackPressureError(f"{weight} elements wait for the engine, the limit is {most}")
+
+    def require_pace(self, stream: str, number: int, most: int) -> None:
+        """Raise BackPressureError when all who read a stream are so many elements behind it."""
+        lag = self.lag
+        weight = 0 if lag is None else lag(stream)
+        if weight and weight + number > most:
+            raise BackPressureError(
+                f"{weight} elements of {stream} wait for its readers, the limit is {most}"
+            )
 
     def wait_durable(self, number: int) -> None:
         """Return when the journal has everything up to a record.

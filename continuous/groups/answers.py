@@ -129,7 +129,7 @@ class Telling(dict[int, Member]):
                     continue
                 mine.publish(before, number - 1, first, change, now_ms)
                 if number > first:
-                    record = Record(number - 1, before, mine.steps.turn.version, number - 1)
+                    record = Record(number - 1, before, mine.steps.own.version, number - 1)
                 mine.follow(record, number)
                 mine.running.tell(last, answers.change(label, ran.refused[label]), now_ms)
             except Exception as error:

@@ -128,7 +128,7 @@ class CommonPlan:
         """
         self.template = template
         self._sample = sample = native_of(members[0])
-        self.record = self.shown = Record(0, members[0].last_step, sample.statics.steps.turn.version)
+        self.record = self.shown = Record(0, members[0].last_step, sample.statics.steps.own.version)
         self.seats: dict[int, Seat] = {}
         self._count = count(1)
         self._whole_answers = members[0].prepared.output == "rstream"
@@ -336,7 +336,7 @@ class CommonPlan:
     def _note(self, number: int, step: Evaluation) -> None:
         """Evaluations up to a number have been worked off."""
         corrected = self.record.told if step.revises else number
-        self.record = Record(number, step, self._sample.statics.steps.turn.version, corrected)
+        self.record = Record(number, step, self._sample.statics.steps.own.version, corrected)
         if not self._announced:
             self._announced = True
             self._outbox.when_shown(self._show)

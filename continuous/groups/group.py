@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeAlias
@@ -13,14 +14,19 @@ from quadrill.store.feeds.feed import Outbox
 from ..algebra.reports import Evaluation, Silent, Skipped, Step
 from ..inputs import StreamInput
 from ..queries.running import RunningQuery, is_silent
-from ..rows import Delta, IdRow
+from ..rows import IdRow
+from ..slices import SLICE, give_way
 from ..windows.encoded import EncodedContent
 from ..windows.query_streams import Transaction
 from ..windows.taken import NOTHING, Taken, WindowKey
 from .common_plan import CommonPlan, Seat
 from .members import Failures, in_common, native_of, template_of
+from .steps import MemberWork, Shares, SlowStep, count_silent, tell_skipped, windows_once
 
 log = logging.getLogger("quadrill.continuous")
+
+_RUN = 256
+"""Transactions of a generated loop between two points at which other queries may go on."""
 
 
 class Group:
@@ -33,16 +39,27 @@ class Group:
         inputs: counts the elements taken.
         evaluated_at: the instant of the last evaluation; None before the first.
         members: who is in it, in the order of joining, with the seats of those that have one.
+        spent: seconds of the engine's time that it has taken.
+        leaving: members that have ended while it was suspended: they leave at the next step.
     """
 
     level = 1
 
-    def __init__(self, lead: RunningQuery, outbox: Outbox, failures: Failures, *, common_plans: bool) -> None:
+    def __init__(
+        self,
+        lead: RunningQuery,
+        outbox: Outbox,
+        failures: Failures,
+        shares: Shares | None,
+        *,
+        common_plans: bool,
+    ) -> None:
         """A group with one member, whose timeline it takes over.
 
         ``failures`` takes the members that fail, which are none any more; with ``common_plans`` members that
-        differ in constants alone have one plan.
+        differ in constants alone have one plan. ``shares`` lets the others go on while one is slow.
         """
+        self._work = MemberWork(shares, self._fail)
         self._outbox = outbox
         self._failures = failures
         self._common_plans = common_plans
@@ -50,6 +67,9 @@ class Group:
         self.timeline.windows.detach()
         self.inputs = lead.inputs
         self.evaluated_at = lead.evaluated_at
+        self.spent = 0.0
+        self.leaving: list[RunningQuery] = []
+        self._input: StreamInput | None = None
         self._windows: list[tuple[WindowKey, EncodedContent]] = self.timeline.windows.contents
         # What is being evaluated: the changes of the windows, taken once for all plans.
         self._taken: Sequence[Taken] = [NOTHING] * len(self._windows)
@@ -105,11 +125,8 @@ class Group:
         if running.prepared.repeats:
             self._repeating[running] = None
         if seat is None:
-            self._is_alone(running)
+            self._alone[running] = template_of(running) if self._common_plans else None
         running.enter_group(self.members, self.timeline, self.inputs)
-
-    def _is_alone(self, running: RunningQuery) -> None:
-        self._alone[running] = template_of(running) if self._common_plans else None
 
     def _unite(self) -> None:
         """Members of a template get into common plans, those that can just now."""
@@ -131,7 +148,7 @@ class Group:
     def _seat(self, template: Hashable, members: Iterable[RunningQuery], plans: Iterable[CommonPlan]) -> None:
         """Those of a template that have plans of their own get into common ones, of which there are some."""
         # Whose end is known already comes to it by itself.
-        ready = [each for each in members if each.static.settled and each.fate is None]
+        ready = [each for each in members if each.static.settled and each.fate is None and not each.apart]
         for plan in plans:
             fitting = [running for running in ready if plan in self._plans and plan.fits(running)]
             if fitting:
@@ -144,7 +161,9 @@ class Group:
             if len(members) == 1 or template in self._banned:
                 continue
             try:
-                plan = CommonPlan(template, members, self._contents(), self._outbox, self._failures)
+                plan = CommonPlan(
+                    template, members, windows_once(self._windows, self._taken), self._outbox, self._failures
+                )
             except Exception as error:
                 if not isinstance(error, QuadrillError):
                     log.exception("queries that differ in constants stay alone")
@@ -155,7 +174,7 @@ class Group:
 
     def _join(self, plan: CommonPlan, joining: Sequence[RunningQuery]) -> None:
         try:
-            seats = plan.add(joining, self._contents())
+            seats = plan.add(joining, windows_once(self._windows, self._taken))
         except Exception:
             log.exception("queries that differ in constants stay alone")
             seats = ()
@@ -210,7 +229,7 @@ class Group:
 
     def _wake(self, running: RunningQuery) -> None:
         """Evaluate a member by its own plan again, from the last evaluation."""
-        self._is_alone(running)
+        self._alone[running] = template_of(running) if self._common_plans else None
         self._alone_does(running, self._go_on)
 
     def _go_on(self, running: RunningQuery) -> None:
@@ -218,7 +237,7 @@ class Group:
         running.seat = None
         native.wake()
         if last is not None:
-            running.answered_by(native.go_on(last.at, self._contents()))
+            running.answered_by(native.go_on(last.at, windows_once(self._windows, self._taken)))
         if isinstance(seat, Seat) and seat.unseen:
             seat.unseen.clear()
             running.static.catch_up(held=False)
@@ -229,37 +248,50 @@ class Group:
             try:
                 work(running)
             except Exception as error:
-                self._failures.append((running, error))
-                self.remove(running)
+                self._fail(running, error)
 
     # --- inputs -----------------------------------------------------------------------------------
 
     def handle(self, events: Sequence[StreamInput], now_ms: int) -> None:
         """Take inputs of the stream that are in line, for all members; when that fails, all do."""
-        before = self.timeline.inputs.taken
+        before, last = self.timeline.inputs.taken, events[-1]
         try:
             while events:
+                self._input = events[0]
                 place, (given, ends) = 0, self.timeline.gather(events)
                 for step in () if ends else self.timeline.handle(events[0], self._is_silent):
                     self._evaluate(step, now_ms)
                 _failed_at(events[0], self._failures)
                 while place < len(given):
-                    done, entering = self._run(given[place:], now_ms)
+                    done, entering = self._run(given[place : place + _RUN], now_ms)
+                    self._stand()
                     place += done
                     # At an instant before elements enter, those that wait are not among the ones done.
                     failed = min(place - entering, len(given) - 1)
                     _failed_at(events[bisect_right(ends, failed)], self._failures)
                     # What a run stops at is worked off by itself.
-                    for step in self.timeline.slide(given[place : place + 1]):
+                    for step in self.timeline.slide(given[place : place + 1]) if done < _RUN else ():
                         self._evaluate(step, now_ms)
-                    place += 1
+                    place += done < _RUN
                     _failed_at(events[bisect_left(ends, min(place, len(given)))], self._failures)
                 events = events[len(ends) or 1 :]
+            if self.inputs.second != now_ms // 1000:
+                self._work.check_costs(self.members, self.spent, now_ms)
+                _failed_at(last, self._failures)
             self.inputs.add(now_ms, self.timeline.inputs.taken - before)
         except Exception as error:
             log.exception("%d queries with the same windows failed together", len(self.members))
             self._failures += [(running, error) for running in self.members]
             _failed_at(events[0], self._failures)
+
+    def _stand(self) -> None:
+        """Between two steps: others may go on, and members that have ended leave."""
+        if (now := time.monotonic()) > SLICE.until:
+            give_way(now)
+        while self.leaving:
+            running = self.leaving.pop()
+            if running in self.members:
+                self.remove(running, ended=True)
 
     def _run(self, given: Sequence[Transaction], now_ms: int) -> tuple[int, bool]:
         """Work off the first of some transactions at once, where one plan is for all.
@@ -282,27 +314,26 @@ class Group:
         return ran.done, ran.entering
 
     def _evaluate(self, step: Step, now_ms: int) -> None:
+        self._stand()
         if isinstance(step, Skipped):
-            for running in self.members:
-                running.tell_skipped(step)
+            self._work.each(self.members, tell_skipped, step)
             return
         if isinstance(step, Silent):
             for plan in self._plans:
                 plan.count_silent(step.number)
-            for running in self._alone:
-                running.evaluations += step.number
+            self._work.each(self._alone, count_silent, step)
             return
         self._taken = [content.take() for _, content in self._windows]
         for plan in list(self._plans):
             before = len(self._failures)
             try:
-                plan.evaluate(step, now_ms, self._contents())
+                plan.evaluate(step, now_ms, windows_once(self._windows, self._taken))
             except Exception as error:
                 self._fails(plan, error)
             else:
                 self._remove_since(before)
-        for running in list(self._alone):
-            self._alone_does(running, lambda each: each.evaluate(step, now_ms, self._contents()))
+        given = SlowStep(step, self._windows, self._taken, self._input)
+        self._work.evaluate(list(self._alone), given, now_ms, others=len(self._plans))
         self._taken = [NOTHING] * len(self._windows)
         self.evaluated_at = step.at
         if any(template is not None for template in self._alone.values()):
@@ -311,19 +342,21 @@ class Group:
 
     def _is_silent(self) -> bool:
         """True when one more evaluation over the same contents would emit nothing for any member."""
-        return not self._repeating or all(map(is_silent, self._repeating))
+        behind = self._work.behind
+        return not self._repeating or not any(
+            each in behind or not is_silent(each) for each in self._repeating
+        )
+
+    def _fail(self, running: RunningQuery, error: Exception) -> None:
+        """A query that is a member, or was one when it took its last step, fails."""
+        self._failures.append((running, error))
+        if running in self.members:
+            self.remove(running)
 
     def _remove_since(self, before: int) -> None:
         """The members that failed since there were so many failures are none any more."""
         for running, _ in self._failures[before:]:
             self.remove(running)
-
-    def _contents(self) -> list[tuple[WindowKey, _Once]]:
-        """The windows for one plan, as they were at the last evaluation and with what has changed since."""
-        return [
-            (key, _Once(content, taken))
-            for (key, content), taken in zip(self._windows, self._taken, strict=True)
-        ]
 
     # --- static parts -----------------------------------------------------------------------------
 
@@ -371,26 +404,6 @@ class Group:
 
 Cohort: TypeAlias = RunningQuery | Group
 """Those that one timeline is for."""
-
-
-class _Once:
-    """A window whose change has been taken from it, for one plan."""
-
-    def __init__(self, content: EncodedContent, taken: Taken) -> None:
-        self._content = content
-        self._taken = taken
-
-    def take(self) -> Taken:
-        """See `HeldWindow.take`."""
-        taken, self._taken = self._taken, NOTHING
-        return taken
-
-    def before(self, taken: Delta | None = None) -> list[IdRow]:
-        """See `HeldWindow.before`."""
-        if taken is None:
-            # Between two evaluations what has changed has not been taken from the window.
-            taken = self._taken.keys or self._content.changes
-        return self._content.before(taken)
 
 
 def _failed_at(event: StreamInput, failures: Failures) -> None:

@@ -20,6 +20,7 @@ from ..inputs import NEVER
 from ..queries.running import RunningQuery
 from .group import Cohort, Group
 from .members import Failures
+from .steps import Shares
 
 
 class Joined(NamedTuple):
@@ -39,7 +40,11 @@ class GroupRegistry:
     """
 
     def __init__(self, outbox: Outbox, *, common_plans: bool = True) -> None:
-        """Make an empty registry; without ``common_plans`` every query has a plan of its own."""
+        """Make an empty registry; without ``common_plans`` every query has a plan of its own.
+
+        ``shares``, once somebody sets it, lets members go on while one is slow.
+        """
+        self.shares: Shares | None = None
         self._outbox = outbox
         self._common_plans = common_plans
         # By the shape of their windows, in the order of their beginnings; all but the first wait for it.
@@ -59,6 +64,8 @@ class GroupRegistry:
                 continue
             cohorts = self._cohorts.setdefault(shape, {})
             found = [next(iter(cohorts)), next(reversed(cohorts))] if cohorts else []
+            behind = () if self.shares is None else self.shares.behind
+            found = [each for each in found if each not in behind]
             same = next((each for each in found if _joins_at(running, each, 0) == 0), None)
             if same is not None:
                 joining.setdefault((shape, same), []).append(running)
@@ -91,20 +98,20 @@ class GroupRegistry:
 
     def set_apart(self, running: RunningQuery) -> None:
         """A query gets a plan of its own, for something that is not for others."""
-        group = self._group_of(running)
+        group = self.group_of(running)
         if group is not None:
             group.set_apart(running)
 
-    def take_steps(self, moved: Sequence[RunningQuery], now_ms: int) -> list[RunningQuery]:
-        """Static parts have moved on: members of common plans take their steps; gives the other queries."""
+    def seated(
+        self, moved: Sequence[RunningQuery]
+    ) -> tuple[dict[Group, list[RunningQuery]], list[RunningQuery]]:
+        """The members of common plans among some queries, by group, and the other queries."""
         alone: list[RunningQuery] = []
         members: dict[Group, list[RunningQuery]] = {}
         for running in moved:
-            group = None if running.seat is None else self._group_of(running)
+            group = None if running.seat is None else self.group_of(running)
             (alone if group is None else members.setdefault(group, [])).append(running)
-        for group, theirs in members.items():
-            group.take_steps(theirs, now_ms)
-        return alone
+        return members, alone
 
     def join(self, stream: str, mark: int) -> list[Joined]:
         """Behind an input that moved a stream's watermark: the groups that others have joined."""
@@ -116,7 +123,10 @@ class GroupRegistry:
             cohorts = self._cohorts.get(shape, {})
             if cohort not in cohorts or cohort is next(iter(cohorts)):
                 continue
-            at = _joins_at(cohort, next(iter(cohorts)), mark)
+            first = next(iter(cohorts))
+            behind = () if self.shares is None else self.shares.behind
+            # One that is behind is not where its timeline is.
+            at = mark + 1 if cohort in behind or first in behind else _joins_at(cohort, first, mark)
             if at == mark:
                 joining.setdefault(shape, []).append(cohort)
             elif at is not None:
@@ -126,7 +136,8 @@ class GroupRegistry:
         firsts = {shape: next(iter(self._cohorts[shape])) for shape in joining}
         return [self._gather(shape, firsts[shape], each) for shape, each in joining.items()]
 
-    def _group_of(self, running: RunningQuery) -> Group | None:
+    def group_of(self, running: RunningQuery) -> Group | None:
+        """The group of a query; None for one that takes inputs by itself."""
         _, cohort = self._places.get(running, (None, None))
         return cohort if isinstance(cohort, Group) else None
 
@@ -137,7 +148,7 @@ class GroupRegistry:
     def _gather(self, shape: Hashable, into: Cohort, joining: Sequence[Cohort]) -> Joined:
         cohorts, instead_of = self._cohorts[shape], list(joining)
         if isinstance(into, RunningQuery):
-            group = Group(into, self._outbox, self.failures, common_plans=self._common_plans)
+            group = Group(into, self._outbox, self.failures, self.shares, common_plans=self._common_plans)
             instead_of.append(into)
             # It stands where its first member stood.
             self._cohorts[shape] = cohorts = {group if each is into else each: None for each in cohorts}
@@ -178,6 +189,8 @@ def _shape(running: RunningQuery) -> Hashable | None:
     if (
         not isinstance(running.evaluator, NativeEvaluator)
         or running.state != "running"
+        or running.apart
+        or prepared.registration.limits_minutes
         or prepared.registration.memory is not None
         or prepared.made_stream is not None
     ):

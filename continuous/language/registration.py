@@ -76,6 +76,7 @@ class Registration:
     ``start`` is ``now``, an event time, or ``when-ready``, which begins
     with what arrives when the static parts have been read; ``memory`` the quads that windows may hold before
     the query fails, ``max_rows`` the rows that one evaluation may make, ``max_time`` how long it may take;
+    the members ``..._per_minute`` limit rows, CPU time and emitted bytes over a sliding minute;
     ``static_engine`` who evaluates static parts, against the rule; ``static_tables``
     whether they are held in memory or looked up in the store; ``uncertain_filters`` where conditions with
     uncertainty functions are evaluated, before or behind the joins of their group.
@@ -99,6 +100,9 @@ class Registration:
     memory: int | None = _member(_positive)
     max_rows: int | None = _member(_positive)
     max_time: int | None = _member(_period)
+    max_rows_per_minute: int | None = _member(_positive)
+    max_cpu_per_minute: int | None = _member(_period)
+    max_bytes_per_minute: int | None = _member(_positive)
     strict_dataset: bool = _member(flag, default=False)
     window_default_graph: OneOf["union", "default"] = _member(one_of("union", "default"), default="union")
     result_iri: str | None = _member(lambda value, _: check_iri(value))
@@ -140,6 +144,11 @@ class Registration:
             InputError: an option is none any more.
         """
         return cls.from_json({"query": text, "dialect": dialect, **options}, name=name)
+
+    @property
+    def limits_minutes(self) -> bool:
+        """True with a budget of a minute, which is then looked at behind each input."""
+        return any((self.max_rows_per_minute, self.max_cpu_per_minute, self.max_bytes_per_minute))
 
     @property
     def start_from(self) -> int | None:

@@ -94,7 +94,15 @@ class EngineParts:
         self.streams = StreamRegistry(registry, clock, settings, self.turns.lock)
         self.acceptor = Acceptor(self.turns, settings, self.streams.stamp)
         self.catalogue = QueryCatalogue(registry, clock, settings)
-        self.router = Router(self.turns, self.acceptor, self.streams, self.catalogue, settings, self.outbox)
+        self.router = Router(
+            self.turns,
+            self.acceptor,
+            self.streams,
+            self.catalogue,
+            settings,
+            self.outbox,
+            self.statics.turn,
+        )
         self.attachments = Attachments(
             store,
             self.turns,

@@ -233,7 +233,9 @@ class QueryService:
         if self.parts.starting.active and self.parts.starting.patch(name, changes):
             call_off(self.parts.catalogue.find(name), 0.0)
             return
-        stopped = changes == {"state": "paused"} and call_off(self.parts.catalogue.find(name), _LONG_S)
+        is_behind = self.parts.router.laggards.is_behind
+        found = self.parts.catalogue.find(name)
+        stopped = changes == {"state": "paused"} and call_off(found, _LONG_S, is_behind)
         with self.parts.admin:
             entry = self._begun(name)
             if stopped and entry.running is not None:
@@ -259,7 +261,7 @@ class QueryService:
     def _lay_aside(self, entry: Entry, running: RunningQuery) -> None:
         """A query whose evaluation was called off is paused without its windows: it begins anew later."""
         with suppress(TimeoutError):
-            self.parts.sequencer.wait_for_all(PATIENCE_S)
+            self.parts.sequencer.call(int, PATIENCE_S)
         self.parts.sequencer.perform(StateTurn(running, "paused"), "state", name=entry.name, state="paused")
         if running.state == "failed":
             entry.running = None
@@ -293,7 +295,7 @@ class QueryService:
         with self.parts.admin:
             entry = self._begun(name)
             turn = self.lifecycle.begin_anew(entry, NEVER if from_ms is None else from_ms)
-        elements, running = self.parts.sequencer.finish(turn) or 0, turn.running
+        elements, running = sum(self.parts.sequencer.finish(turn) or ()), turn.running
         with self.parts.turns.lock:
             found = map(self.parts.streams.find, running.timeline.inputs.streams)
             oldest = [each.oldest_retained for each in found if each is not None]

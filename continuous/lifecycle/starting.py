@@ -18,6 +18,7 @@ from quadrill.store.registry.records import QueryState
 from ..errors import EngineStoppedError, StartingError
 from ..language.registration import Registration
 from ..queries.catalogue import Entry, QueryCatalogue, unknown_query
+from ..queries.running import RunningQuery
 
 
 @dataclass(slots=True)
@@ -128,7 +129,9 @@ class Starting:
         return {"records": self.records, "replayed": self.done, "seconds": round(self.seconds, 1)}
 
 
-def call_off(entry: Entry | None, after_s: float) -> bool:
-    """End the evaluation of a query that has been at work for so long; True when there is one."""
+def call_off(
+    entry: Entry | None, after_s: float, is_behind: Callable[[RunningQuery], bool] = lambda _: False
+) -> bool:
+    """End the evaluation of a query that has been at work for so long; True where it was, or is behind."""
     running = None if entry is None else entry.running
-    return running is not None and running.call_off(after_s)
+    return running is not None and (running.call_off(after_s) or is_behind(running))

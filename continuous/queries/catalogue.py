@@ -318,7 +318,9 @@ class QueryCatalogue:
         Raises:
             InputError: a member that cannot change while the query runs, or a wrong value.
         """
-        changeable = ("state", "refresh", "memory", "max_rows", "max_time")
+        limits = ("memory", "max_rows", "max_time")
+        sums = ("max_rows_per_minute", "max_cpu_per_minute", "max_bytes_per_minute")
+        changeable = ("state", "refresh", *limits, *sums)
         unknown = sorted(set(changes) - set(changeable))
         if unknown:
             raise InputError(

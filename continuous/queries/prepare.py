@@ -147,7 +147,14 @@ class PreparedQuery:
         rows, ms, given = self.registration.max_rows, self.registration.max_time, self.default_limits
         if rows is not None:
             given = replace(given, rows=rows, kept=min(rows, given.kept or rows))
-        return given if ms is None else replace(given, ms=ms)
+        asked = self.registration
+        return replace(
+            given,
+            ms=given.ms if ms is None else ms,
+            minute_rows=asked.max_rows_per_minute or given.minute_rows,
+            minute_ms=asked.max_cpu_per_minute or given.minute_ms,
+            minute_bytes=asked.max_bytes_per_minute or given.minute_bytes,
+        )
 
 
 # --- from text and options -------------------------------------------------------------------------

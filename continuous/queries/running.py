@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 from typing import Literal as OneOf
 
 from quadrill.store.changes.commit import Commit
@@ -33,15 +33,19 @@ from ..output.emission import (
     refuse,
 )
 from ..plan.plan_state import PlanState
-from ..rows import Solution
 from ..settings import EngineSettings
+from ..slices import SLICE, give_way
 from ..static.static_inputs import StaticInputs
 from ..windows.query_streams import Transaction
 from ..windows.timeline import QueryTimeline
+from .costs import MinuteCosts, check_costs, too_large
+from .kept_view import keep_view
 from .prepare import PreparedQuery
 from .static_state import StaticState
 
 State = OneOf["running", "paused", "failed"]
+_RUN = 256
+"""Transactions of a generated loop between two points at which other queries may go on."""
 
 
 @dataclass(eq=False, repr=False)
@@ -66,6 +70,8 @@ class RunningQuery:
         last_answer_id: the id of the last event that it gave, None where it gave none.
         fate: in a replay: after how many evaluations it failed before, and why.
         failed_at: the input at which it failed; None where that was none of a stream.
+        spent: seconds of the engine's time that it has taken; ``costs`` are those of the last minute.
+        apart: it stays out of groups, because it has taken longer than a slice.
     """
 
     name: str
@@ -97,11 +103,15 @@ class RunningQuery:
     failed_at: StreamInput | None = None
     inputs: Meter = field(default_factory=Meter)
     results: Meter = field(default_factory=Meter)
+    spent: float = 0.0
+    costs: MinuteCosts = field(default_factory=MinuteCosts)
+    apart: bool = False
 
     def __post_init__(
         self, settings: EngineSettings, emit_element: EmitElement | None, turns: TurnQueue | None
     ) -> None:
         prepared, evaluator = self.prepared, self.evaluator
+        self.costs.always = self.costs.due = prepared.registration.limits_minutes
         self.static = StaticState(self.name, evaluator, turns)
         self.statics = self.static.statics
         self.emission = emission_of(
@@ -148,11 +158,14 @@ class RunningQuery:
     def handle(self, events: Sequence[StreamInput], now_ms: int) -> None:
         """Take inputs of streams that are in line, as many at once as can be."""
         timeline, prepared, inputs = self.timeline, self.prepared, self.inputs
-        memory, before = prepared.registration.memory, timeline.inputs.taken
+        memory, before, last = prepared.registration.memory, timeline.inputs.taken, events[-1]
         unlimited = memory is None and self.fate is None and self.view is None and prepared.sources is None
         # Otherwise something has to be looked at between two instants.
         again = self.repeats and isinstance(self.emission, ConstructEmission)
         run = unlimited and self.state == "running" and not self.static.stale and not again
+        if self.fate is not None and self.evaluations >= self.fate[0]:
+            self.failed_at = events[0]
+            raise self.fate[1]
         while events:
             place, (given, ends) = 0, timeline.gather(events if run else events[:1])
             try:
@@ -161,16 +174,18 @@ class RunningQuery:
                 elif not run:
                     _work_off(self, timeline.slide(given), now_ms)
                 while run and place < len(given):
-                    done, error = _run(self, given[place:], now_ms)
+                    done, error = _run(self, given[place : place + _RUN], now_ms)
                     place += done
                     if error is not None:
                         raise error
-                    if place < len(given):
+                    if time.monotonic() > SLICE.until:
+                        give_way(time.monotonic())
+                    if done < _RUN and place < len(given):
                         # What a run stops at is worked off by itself.
                         _work_off(self, timeline.slide(given[place : place + 1]), now_ms)
                         place += 1
                 if memory is not None and (size := timeline.state_size()) > memory:
-                    _too_large(self.name, memory, size)
+                    too_large(self.name, memory, size)
             except Exception:
                 self.failed_at = events[bisect_right(ends, place)] if place < len(given) else events[0]
                 raise
@@ -178,6 +193,14 @@ class RunningQuery:
         if inputs.second != (second := now_ms // 1000):
             inputs.second = second
             inputs.marks.append((second, inputs.total))
+            self.costs.due = self.spent > 0 or self.costs.always
+        if self.fate is not None and self.evaluations >= self.fate[0]:
+            self.failed_at = last
+            raise self.fate[1]
+        if self.costs.due:
+            self.failed_at = last
+            check_costs(self, now_ms)
+            self.failed_at = None
         inputs.total += timeline.inputs.taken - before
 
     def commit(self, commit: Commit, now_ms: int) -> None:
@@ -269,7 +292,8 @@ class RunningQuery:
         """Bring its figures, and what others go on from, to the newest evaluation."""
         if self.seat is not None:
             self.seat.settle()
-        elif self.last_step is not None:
+        elif self.last_step is not None and not self.evaluator.budget.since:
+            # Not in the middle of an evaluation, in which it may be suspended.
             self.evaluator.catch_up(self.last_step.at, self.timeline.windows.contents)
 
     def counts(self) -> tuple[int, int, int]:
@@ -307,7 +331,11 @@ class RunningQuery:
         if self.static.stale:
             self._refresh(now_ms, "trigger")
         evaluator = self.evaluator
-        evaluator.budget.since = time.monotonic()
+        now = time.monotonic()
+        if now > SLICE.until:
+            give_way(now)
+            now = time.monotonic()
+        evaluator.budget.since = now
         last = self.last_step
         if last is not None and (same := evaluator.replans(last.at, windows)) is not None:
             self.answered_by(same)
@@ -329,7 +357,7 @@ class RunningQuery:
         if 0 < most < size:
             refuse(size, most)
         if self.view is not None:
-            keep_view(self, self.view, answer.deleted, answer.inserted, step.at)
+            keep_view(self.evaluator.construct, self.view, answer.deleted, answer.inserted, step.at)
         self.publish(step, version, events, answer, now_ms, step.at)
 
     def publish(
@@ -373,15 +401,6 @@ class RunningQuery:
         self.feed.publish([("progress", one_line(document))])
 
 
-def keep_view(
-    running: RunningQuery, view: View, deleted: Sequence[Solution], inserted: Sequence[Solution], at: int
-) -> None:
-    """The graph that is kept equal to the answer follows the rows that went and came."""
-    construct = running.evaluator.construct
-    gone, come = ([quad for row in rows for quad in construct([row], at)] for rows in (deleted, inserted))
-    view.take(gone, come)
-
-
 def version_of(running: RunningQuery) -> int:
     """The version of the dataset that an evaluation now reflects."""
     return running.static.version if running.statics is None else running.statics.steps.frontier.version
@@ -412,6 +431,8 @@ def _work_off(running: RunningQuery, steps: Iterator[Step], now_ms: int) -> None
     windows, memory = running.timeline.windows, running.prepared.registration.memory
     for step in steps:
         if running.state == "paused":
+            if time.monotonic() > SLICE.until:
+                give_way(time.monotonic())
             continue
         if isinstance(step, Skipped):
             running.tell_skipped(step)
@@ -422,7 +443,7 @@ def _work_off(running: RunningQuery, steps: Iterator[Step], now_ms: int) -> None
         running.evaluate(step, now_ms, windows.contents)
         # One push may carry many times: the windows are looked at after each of them.
         if memory is not None and (size := windows.size()) > memory:
-            _too_large(running.name, memory, size)
+            too_large(running.name, memory, size)
 
 
 def _run(running: RunningQuery, given: Sequence[Transaction], now_ms: int) -> tuple[int, Exception | None]:
@@ -440,11 +461,3 @@ def _run(running: RunningQuery, given: Sequence[Transaction], now_ms: int) -> tu
         if not told.last:
             running.last_answer_id = None
     return ran.done, ran.error
-
-
-def _too_large(name: str, memory: int, size: int) -> NoReturn:
-    raise BudgetError(
-        f"the windows of {name} hold {size} quads, its limit (memory) is {memory}; "
-        "make a window smaller or the limit greater",
-        limit=memory,
-    )

@@ -17,7 +17,8 @@ from ..rows import Solution
 from ..windows.query_streams import RECORDS as TIMELINE_RECORDS
 from ..windows.query_streams import TimelineSnapshot
 from ..windows.timeline import QueryTimeline
-from .running import RunningQuery, State, keep_view
+from .kept_view import keep_view
+from .running import RunningQuery, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot, patience_ms: int = 0
             budget.since = 0.0
             budget.limit(limits)
         if running.view is not None:
-            keep_view(running, running.view, (), last.rows, at)
+            keep_view(running.evaluator.construct, running.view, (), last.rows, at)
         if isinstance(running.emission, ConstructEmission):
             running.emission.go_on(last)
         running.answered_by(last)

@@ -113,8 +113,9 @@ class Checkpointer:
 
     def when_due(self) -> None:
         """Write the state when it is time and something happened."""
-        turns = self._parts.turns
-        if time.monotonic() >= self._next_s and turns.trouble is None and self._journal.log.failure is None:
+        turns, shares = self._parts.turns, self._parts.router.shares
+        due = time.monotonic() >= self._next_s and not shares.behind
+        if due and turns.trouble is None and self._journal.log.failure is None:
             self.write_news()
 
     def checkpoint(self, *, at_end: bool = False) -> None:
@@ -189,12 +190,15 @@ class Checkpointer:
     def _write(self, *, beside: bool) -> None:
         """Write the state after the last turn; ``beside``: by a copy of the process where that is worth it.
 
-        Not while rows of static parts are read anew, or inputs are kept for queries that wait for them: the
-        journal has what leads there.
+        Not while rows of static parts are read anew, or inputs are kept for queries that wait for them, or
+        queries are behind: the journal has what leads there.
         """
         parts = self._parts
         if parts.statics.is_behind or parts.router.pending:
             log.info("no checkpoint while rows of static parts are read")
+            return
+        if parts.router.shares.behind:
+            log.info("no checkpoint while queries are behind")
             return
         large = parts.catalogue.state_size() >= self._journal.copy_from
         beside = beside and large and COPIES and parts.threads.beside

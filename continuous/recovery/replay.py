@@ -161,6 +161,8 @@ class Replay:
         self.seen.update(self._seen.get(number, {}))
         turn.number, turn.at = number, at
         self._parts.sequencer.run(turn)
+        starting = self._parts.starting
+        self._parts.sequencer.catch_up(lambda: [name for name, _ in list(starting.stopped)])
         if turn.error is not None:
             raise turn.error
 

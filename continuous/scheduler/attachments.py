@@ -45,7 +45,7 @@ class Attachments:
 
     # --- beginning ------------------------------------------------------------------------------
 
-    def attach(self, turn: AttachTurn) -> int:
+    def attach(self, turn: AttachTurn) -> list[int]:
         """A query begins, or waits on for its static parts; how many retained elements came first.
 
         A query that cannot begin has failed: nobody may wait for the turn any more. One whose replay
@@ -59,10 +59,10 @@ class Attachments:
             self.end_waiting(turn.running.name)
             self._router.fail(turn.running, error)
             if self._turns.seen is not None:
-                return 0  # in a replay, where the record of its end follows
+                return []  # in a replay, where the record of its end follows
             raise
 
-    def _attach(self, turn: AttachTurn) -> int:
+    def _attach(self, turn: AttachTurn) -> list[int]:
         running, replay_from = turn.running, turn.replay_from
         self._router.forget_name(running.name)
         if running.view is not None or running.name in self._views.by_name:
@@ -88,7 +88,7 @@ class Attachments:
         entry = self._catalogue.find(running.name)
         if entry is not None:
             entry.pending = pending
-        return 0
+        return []
 
     def begin_ready(self) -> None:
         """Static parts were read: queries that waited for them only begin."""
@@ -100,19 +100,18 @@ class Attachments:
                 self.end_waiting(running.name)
                 self._begin(running, pending)
 
-    def _begin(self, running: RunningQuery, pending: Pending) -> int:
+    def _begin(self, running: RunningQuery, pending: Pending) -> list[int]:
         """First comes what its streams retain and what was kept for it while it had to wait."""
+        kept = list[int]()
         if pending.problem is not None:
-            self._router.attach(running, ())
+            self._router.attach(running, (), kept)
             self._router.fail(running, pending.problem)
-            return 0
-        if pending.start is None:
-            return self._router.attach(running, pending.inputs)
-        running.repeats = pending.repeats
-        try:
-            return self._router.attach(running, self._kept(running, pending, pending.start))
-        finally:
-            running.repeats = False
+        elif pending.start is None:
+            self._router.attach(running, pending.inputs, kept)
+        else:
+            running.repeats = pending.repeats
+            self._router.attach(running, self._kept(running, pending, pending.start), kept)
+        return kept
 
     def _kept(self, running: RunningQuery, pending: Pending, start: int) -> Iterator[StreamInput]:
         yield from self._streams.retained(running.timeline.inputs.streams, start, pending.kept)

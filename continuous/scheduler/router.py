@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
 from itertools import count
+from time import monotonic
 from typing import TypeAlias
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import LimitError, QuadrillError
 from quadrill.store.feeds.feed import Outbox
 from quadrill.store.registry.records import QueryState
@@ -19,84 +19,26 @@ from ..durable.turns import TurnQueue
 from ..errors import BudgetError
 from ..groups.group import Group
 from ..groups.registry import GroupRegistry, Joined
-from ..inputs import NEVER, Arrival, StreamInput
+from ..inputs import Arrival, StreamInput
 from ..queries.catalogue import Pending, QueryCatalogue
 from ..queries.prepare import PreparedQuery
 from ..queries.running import RunningQuery
 from ..settings import EngineSettings
+from ..slices import SLICE, give_way
+from ..static.table import Turn as Frontier
 from ..streams.accept import Acceptor, StreamState
 from ..streams.dead_letters import Reason
-from ..streams.movements import idle_in, tick, ticks_at
 from ..streams.registry import StreamRegistry
-from .turn_kinds import RefreshTurn
+from .backlog import Reader
+from .laggards import Laggards
+from .moves import Moves
+from .shares import FairShares
+from .timetable import Timetable
 
 log = logging.getLogger("quadrill.continuous")
 
 Readers: TypeAlias = dict[str, dict[RunningQuery | Group, None]]
 """Who takes the inputs of a stream, in the order of registration."""
-
-
-@dataclass(slots=True, eq=False)
-class Timetable:
-    """When streams and refreshes are due. Everything is called in the loop.
-
-    Attributes:
-        _readers: who takes the inputs of a stream.
-        _timers: queries whose static parts are refreshed by timer: when next, and how often.
-        _due: when something is due for a stream, as of the last look.
-    """
-
-    _turns: TurnQueue
-    _acceptor: Acceptor
-    _streams: StreamRegistry
-    _readers: Mapping[str, Iterable[RunningQuery | Group]]
-    _timers: dict[str, tuple[int, int]] = field(default_factory=dict)
-    _due: dict[str, int] = field(default_factory=dict)
-
-    def set(self, running: RunningQuery) -> None:
-        """Begin to wait for a query's next refresh, where its static parts are refreshed every so often."""
-        refresh = running.prepared.refresh
-        if isinstance(refresh, int) and running.state != "failed":
-            self._timers[running.name] = self._turns.clock.steady_ms() + refresh, refresh
-        else:
-            self.cancel(running.name)
-
-    def cancel(self, name: str) -> None:
-        """Refresh the query of this name no more."""
-        self._timers.pop(name, None)
-
-    def look(self, every_ms: int = 0) -> None:
-        """Move arrival-stamped streams, mark silent ones idle, refresh what is due.
-
-        A stream is moved when something is due for one of its readers, and every ``every_ms`` in any case:
-        each movement is a record of the journal and a turn.
-        """
-        now, steady = self._turns.clock.now_ms(), self._turns.clock.steady_ms()
-        for state in self._streams:
-            due, looked = self._due.get(state.iri), state.looked_steady
-            if (due is not None and due <= now) or looked is None or steady - looked >= every_ms:
-                state.looked_steady = steady
-                tick(self._acceptor, self._turns, state, now)
-        for name, (at, every) in list(self._timers.items()):
-            if at <= steady:
-                self._timers[name] = self._turns.clock.steady_ms() + every, every
-                self._turns.submit(RefreshTurn(name, "timer"), "refresh", name=name, cause="timer")
-
-    def wait_ms(self, at_most: int) -> int:
-        """Milliseconds until something is due."""
-        now = self._turns.clock.now_ms()
-        steady = self._turns.clock.steady_ms()
-        due = [now + at_most, *(now + at - steady for at, _ in self._timers.values())]
-        self._due.clear()
-        for state in self._streams:
-            if ticks_at(state, NEVER) is not None:
-                instants = [reader.timeline.next_due() for reader in self._readers.get(state.iri, ())]
-                found = [ticks_at(state, instant) for instant in instants if instant is not None]
-                if due_at := [at for at in found if at is not None]:
-                    self._due[state.iri] = min(due_at)
-            elif (left := idle_in(state, self._turns.clock)) is not None:
-                self._due[state.iri] = now + left
-        return max(1, min([*due, *self._due.values()]) - now)
 
 
 @dataclass(eq=False)
@@ -107,6 +49,7 @@ class Router:
         pending: the queries that cannot begin yet, as their static parts are still being read, by name.
         timetable: what is due by the clock.
         unfollowing: the queries that have to be told of every commit.
+        shares: runs the work of readers in slices.
     """
 
     _turns: TurnQueue
@@ -115,6 +58,7 @@ class Router:
     _catalogue: QueryCatalogue
     settings: InitVar[EngineSettings]
     outbox: InitVar[Outbox]
+    frontier: InitVar[Frontier]
     pending: dict[str, Pending] = field(default_factory=dict)
     unfollowing: set[RunningQuery] = field(default_factory=set)
     # In the order of registration.
@@ -123,13 +67,27 @@ class Router:
     _count: Iterator[int] = field(default_factory=count)
     # Queries with windows on variable streams, which may read every stream there is.
     _unbound: dict[RunningQuery, None] = field(default_factory=dict)
-    # The streams that queries make.
+    # The streams that queries make, and who makes them.
     _outputs: dict[RunningQuery, StreamState] = field(default_factory=dict)
+    _producers: dict[str, RunningQuery] = field(default_factory=dict)
     # Those that take inputs by themselves, and groups that do for their members.
     _readers: Readers = field(default_factory=dict)
 
-    def __post_init__(self, settings: EngineSettings, outbox: Outbox) -> None:
+    def __post_init__(self, settings: EngineSettings, outbox: Outbox, frontier: Frontier) -> None:
         self._groups = GroupRegistry(outbox, common_plans=settings.templates)
+        sliced = settings.threaded or not settings.slice_ms
+        self.shares = FairShares(
+            self._turns,
+            frontier,
+            settings.slice_ms / 1000 if sliced else None,
+            self._producers,
+            self._readers,
+            self._groups.group_of,
+        )
+        self.moves = Moves(self, self._turns, self._groups, self._attached, self._places)
+        self._groups.shares = self.shares if sliced else None
+        most = settings.backlog_elements
+        self.laggards = Laggards(self, self.shares, self._groups, self._turns, most)
         self.timetable = Timetable(self._turns, self._acceptor, self._streams, self._readers)
 
     def readers(self, iri: str) -> list[str]:
@@ -141,39 +99,51 @@ class Router:
 
     # --- queries --------------------------------------------------------------------------------
 
-    def attach(self, running: RunningQuery, replay: Iterable[StreamInput]) -> int:
+    def attach(self, running: RunningQuery, replay: Iterable[StreamInput], kept: list[int]) -> None:
         """From now on the query gets inputs; those of ``replay``, what its streams retain, come first.
 
-        Returns:
-            How many elements ``replay`` gave.
+        ``kept`` gets how many elements ``replay`` gave, once these are processed.
         """
-        now = self._turns.at
         self._enter(running)
-        self._move([running], lambda running: running.begin(now))
+        if self.shares.slice_s is None:
+            self._begin(running, (replay, kept), self._turns.at)
+        else:
+            self.shares.do(self._begin, [(running, (replay, kept))], self._turns.at)
+        self.deliver_derived()
+
+    def _begin(self, running: RunningQuery, given: tuple[Iterable[StreamInput], list[int]], now: int) -> None:
+        """The first job of a query."""
+        replay, kept = given
+        self.move_one(running, RunningQuery.begin, now)
         replayed = 0
-        for event in replay:
-            replayed += len(event.elements) if isinstance(event, Arrival) else 0
-            if running.state != "failed":
-                try:
-                    running.handle((event,), now)
-                except Exception as error:
-                    self.fail(running, error)
+        try:
+            for event in replay:
+                replayed += len(event.elements) if isinstance(event, Arrival) else 0
+                if running.state != "failed":
+                    try:
+                        running.handle((event,), now)
+                    except Exception as error:
+                        self.fail(running, error)
+                    if (moment := monotonic()) > SLICE.until:
+                        give_way(moment)
+        finally:
+            running.repeats = False
         # What it was given is not what others were.
         running.timeline.inputs.first = None
         running.timeline.inputs.missed.clear()
-        if running.state != "failed":
+        if running.state != "failed" and running not in self.shares.behind:
             self._take_places(self._groups.enter([running]))
         _derive_time(self._acceptor, running, self._outputs.get(running))
-        self.timetable.set(running)
-        self.deliver_derived()
-        return replayed
+        if isinstance(running.prepared.refresh, int):
+            self.timetable.set(running)
+        kept.append(replayed)
 
     def adopt(self, queries: Iterable[RunningQuery]) -> None:
         """Queries go on where they were before a restart."""
         going_on = [running for running in queries if running.state != "failed"]
         for running in going_on:
             self._enter(running)
-            self._index(running)
+            self.index(running)
             self.timetable.set(running)
         self._take_places(self._groups.enter(going_on))
 
@@ -191,6 +161,7 @@ class Router:
         output = None if iri is None else self._streams.find(iri)
         if output is not None:
             self._outputs[running] = output
+            self._producers[output.iri] = running
         _wait_for_disorder(self._streams, running.prepared, running.name)
 
     def reserve(self, pending: Pending) -> None:
@@ -199,8 +170,9 @@ class Router:
         _wait_for_disorder(self._streams, pending.prepared, pending.name)
 
     def forget(self, running: RunningQuery) -> None:
-        """The query gets no more inputs."""
+        """The query gets no more inputs, and what it has not done is not done any more."""
         if self._attached.get(running.name) is running:
+            self.laggards.stop(running)
             del self._attached[running.name]
             self._leave_group(running)
             del self._places[running.name]
@@ -209,7 +181,10 @@ class Router:
             if running.statics is not None:
                 running.statics.stop()
             self.timetable.cancel(running.name)
-            if output := self._outputs.pop(running, None):  # nothing comes until another query makes it
+            output = self._outputs.pop(running, None)
+            if output is not None and self._producers.get(output.iri) is running:
+                del self._producers[output.iri]
+            if output is not None:  # nothing comes until another query makes it
                 self._acceptor.derive_time(output, None, idle=True)
         for readers in self._readers.values():
             readers.pop(running, None)
@@ -221,29 +196,43 @@ class Router:
             self.forget(running)
 
     def set_state(self, running: RunningQuery, state: QueryState) -> None:
-        """Pause or resume a query, which may have failed since that was asked for."""
+        """Pause or resume a query, which may have failed since that was asked for.
+
+        One that is behind when it is paused has lost its place: it begins anew when it is resumed.
+        """
         if running.state == "failed":
             return
         running.evaluator.budget.stop = ""
+        if state == "paused" and self.shares.lane(running) in self.shares.behind:
+            message = f"the query {running.name} was paused while it was behind"
+            self.fail(running, BudgetError(message, again=False, code="cancelled"))
+            return
+        self.shares.do(self._set_state, [(running, state)], self._turns.at)
+        self.deliver_derived()
+
+    def _set_state(self, running: RunningQuery, state: QueryState, now: int) -> None:
         self.part(running)
         self._leave_group(running)
         running.settle()
         running.state = state
         if state == "running":
-            self._move([running], lambda running: running.evaluate_now(self._turns.at, self._turns.at))
+            self.move_one(running, lambda running, now: running.evaluate_now(now, now), now)
             self._take_places(self._groups.enter([running]))
-            self.deliver_derived()
 
     def part(self, running: RunningQuery) -> None:
         """Set a query apart from its common plan: what comes next is for it alone."""
         self._groups.set_apart(running)
-        self._fail_members()
+        self.fail_members()
 
     def change(self, running: RunningQuery, prepared: PreparedQuery) -> None:
         """Let a query have other settings, which may make it fit for a group or not any more."""
+        self.shares.do(self._change, [(running, prepared)], self._turns.at)
+
+    def _change(self, running: RunningQuery, prepared: PreparedQuery, _: int) -> None:
         self.part(running)
         self._leave_group(running)
         running.prepared = prepared
+        running.costs.always = running.costs.due = prepared.registration.limits_minutes
         running.evaluator.budget.limit(prepared.limits)
         if self._attached.get(running.name) is running:
             self._take_places(self._groups.enter([running]))
@@ -256,8 +245,8 @@ class Router:
         left = self._groups.leave(running, ended=not attached and running.state != "failed")
         if left is not None:
             del self._readers[left.stream][left]
-        self._index(running)
-        self._fail_members()
+        self.index(running)
+        self.fail_members()
 
     def _take_places(self, joined: Iterable[Joined]) -> None:
         """Groups get inputs in the place of others."""
@@ -266,9 +255,9 @@ class Router:
             for each in instead_of:
                 readers.pop(each, None)
             readers[group] = None
-        self._fail_members()
+        self.fail_members()
 
-    def _fail_members(self) -> None:
+    def fail_members(self) -> None:
         """What failed in a group stops alone."""
         failures = self._groups.failures.copy()
         self._groups.failures.clear()
@@ -296,18 +285,17 @@ class Router:
             for pending in self.pending.values():
                 for event in events:
                     pending.take(event)
-            for reader, inputs in given.items():
-                if isinstance(reader, Group):
-                    reader.handle(inputs, now)
-                    self._fail_members()
+            sliced = self.shares.slice_s is not None
+            if sliced:
+                self.shares.do(self._handle, given.items(), now)
+            for reader, inputs in () if sliced else given.items():
+                if isinstance(reader, Group) or reader.state == "failed" or reader in self._outputs:
+                    self._handle(reader, inputs, now)
                     continue
-                if reader.state != "failed":
-                    try:
-                        reader.handle(inputs, now)
-                    except Exception as error:
-                        self.fail(reader, error)
-                if self._outputs and reader in self._outputs:
-                    _derive_time(self._acceptor, reader, self._outputs[reader])
+                try:
+                    reader.handle(inputs, now)
+                except Exception as error:
+                    self.fail(reader, error)
             for event in events:
                 if type(event) is Arrival and event.admit_late:
                     of_readers = readers.get(event.stream, ())
@@ -320,63 +308,39 @@ class Router:
                 return
             events = (derived.popleft(),)
 
-    def commit(self, commit: Commit, moved: Sequence[str]) -> None:
-        """A new version of the store is an input: of the queries, by name, whose tables it ``moved``."""
-        if moved or self.unfollowing:
-            told = self._alone(moved, self.unfollowing)
-            self._move(told, lambda running: running.commit(commit, self._turns.at))
-            self.deliver_derived()
-
-    def sources_changed(self, key: str) -> None:
-        """What was fetched from elsewhere is another content: an input of the queries that read it."""
-        specs_of = {running: running.prepared.source_specs for running in self._attached.values()}
-        read = [running for running, specs in specs_of.items() if any(spec.key == key for spec in specs)]
-        self._move(read, lambda running: running.sources_changed(self._turns.at))
-        self.deliver_derived()
-
-    def step(self, moved: Iterable[str]) -> None:
-        """Tables have moved on without a commit taking its turn."""
-        self._move(self._alone(moved, ()), lambda running: running.take_steps(self._turns.at))
-        self.deliver_derived()
-
-    def _alone(self, names: Iterable[str], others: Iterable[RunningQuery]) -> list[RunningQuery]:
-        """The queries of these names and the others, in the order of registration.
-
-        Groups take the steps of members of common plans: these are not among them.
-        """
-        named = (self._attached.get(name) for name in names)
-        moved = list({*others, *(running for running in named if running is not None)})
-        if len(moved) > 1:
-            moved.sort(key=lambda running: self._places[running.name])
-        alone = self._groups.take_steps(moved, self._turns.at)
-        self._fail_members()
-        return alone
-
-    def refresh(self, name: str, cause: str) -> None:
-        """Refresh a query's static parts and tell what follows; nothing once it has ended."""
-        running = self._attached.get(name)
-        if running is None:
+    def _handle(self, reader: Reader, inputs: Sequence[StreamInput], now: int) -> None:
+        """One reader takes its inputs."""
+        if isinstance(reader, Group):
+            reader.handle(inputs, now)
+            self.fail_members()
+            for running in [each for each in self.shares.behind if each in reader.members]:
+                # The others need not wait for it any more.
+                self._leave_group(running)
             return
-        self.part(running)
-        now = self._turns.at
-        self._move([running], lambda running: running.refresh(now, cause, now))
-        self.deliver_derived()
+        if reader.state != "failed":
+            try:
+                reader.handle(inputs, now)
+            except Exception as error:
+                self.fail(reader, error)
+        if self._outputs and reader in self._outputs:
+            _derive_time(self._acceptor, reader, self._outputs[reader])
 
     def new_stream(self) -> None:
         """A stream was declared: windows on unbound variables read every stream there is."""
         for running in list(self._unbound):
             if running.timeline.windows.reads_every_stream:
-                self._index(running)
+                self.index(running, everywhere=running in self.shares.behind)
 
-    def _move(self, queries: Iterable[RunningQuery], work: Callable[[RunningQuery], object]) -> None:
-        """Something moves queries, which may bind stream variables; one that fails stops alone."""
-        for running in queries:
-            try:
-                work(running)
-            except Exception as error:
-                self.fail(running, error)
-            self._index(running)
-            _derive_time(self._acceptor, running, self._outputs.get(running))
+    def move_one(self, running: RunningQuery, work: Callable[[RunningQuery, int], object], now: int) -> None:
+        """Something moves a query, which may bind stream variables; one that fails stops alone."""
+        if running.state == "failed":
+            return
+        try:
+            work(running, now)
+        except Exception as error:
+            self.fail(running, error)
+        self.index(running)
+        _derive_time(self._acceptor, running, self._outputs.get(running))
 
     def fail(self, running: RunningQuery, error: Exception) -> None:
         """A query stops alone; the elements at which it did are kept as dead letters."""
@@ -394,19 +358,33 @@ class Router:
         self.forget(running)
         self._catalogue.note_failed(running.name, running.error)
 
-    def _index(self, running: RunningQuery) -> None:
-        """Enter a query as a reader of its streams, those of variables as static data binds them now."""
+    def index(self, running: RunningQuery, *, everywhere: bool = False) -> None:
+        """Enter a query as a reader of its streams, those of variables as static data binds them now.
+
+        ``everywhere``: or as it may bind them by when the query gets to its inputs.
+        """
         attached = self._attached.get(running.name) is running
         if not attached or running.state == "failed" or running.companions is not None:
             return
-        if running.timeline.windows.reads_every_stream:
+        unbound = everywhere and running in self._unbound
+        if running.timeline.windows.reads_every_stream and not everywhere:
             for state in self._streams:
                 running.timeline.add_stream(state.iri)
-        for iri in running.timeline.inputs.streams:
+        for iri in [each.iri for each in self._streams] if unbound else running.timeline.inputs.streams:
             self._readers.setdefault(iri, {})[running] = None
 
+    def leave_out(self, running: RunningQuery) -> None:
+        """A query is no reader of streams that it has no window on."""
+        if running in self._unbound:
+            self.index(running)
+            for iri, readers in self._readers.items():
+                if iri not in running.timeline.inputs.views:
+                    readers.pop(running, None)
+
+    # --- streams --------------------------------------------------------------------------------
+
     def deliver_derived(self) -> None:
-        """Give what queries derived in this turn to its readers."""
+        """Give what queries derived to its readers."""
         derived = self._acceptor.derived
         if derived:
             self.dispatch((derived.popleft(),), self._turns.at)

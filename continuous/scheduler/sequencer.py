@@ -14,7 +14,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -65,6 +65,8 @@ class Sequencer:
     # Nothing is worked off while somebody holds it to look at a settled state.
     paused: threading.RLock = field(default_factory=threading.RLock)
     _worker: int | None = None  # the thread that works turns off
+    # Done but for the work of readers that are behind.
+    _open: list[Turn] = field(default_factory=list)
     _missed: float = 0.0
     _pace: float = 0.0  # seconds that each of the turns worked off last took
 
@@ -78,11 +80,34 @@ class Sequencer:
     def work(self, seconds: float) -> bool:
         """In the engine's thread: wait for turns and work some off; False when none will come any more."""
         self._worker = threading.get_ident()
-        self._work_off(self.turns.take(seconds))
-        if self.turns.closed and self.turns.waiting.empty():
+        turns, shares = self.turns, self._router.shares
+        self._work_off(turns.take(0.0 if shares.behind else seconds))
+        if shares.behind:
+            self._serve()
+        if turns.closed and turns.waiting.empty() and (not shares.behind or time.monotonic() > turns.until):
             self._worker = None
+            self._leave_rest()
             return False
         return True
+
+    def _serve(self) -> None:
+        """Give a slice to a reader that is behind."""
+        with self.paused:
+            self._router.shares.serve()
+        self._settle([])
+
+    def _leave_rest(self) -> None:
+        """What readers have not done is left to the next start, which finds it in the journal."""
+        self._router.shares.abandon()
+        self._settle([], EngineStoppedError("the engine is stopped"))
+
+    def catch_up(self, stopped: Callable[[], Collection[str]]) -> None:
+        """Let all readers do everything, but for the queries that somebody has ``stopped`` meanwhile."""
+        shares = self._router.shares
+        while shares.behind:
+            for name in stopped() if self.threads.beside else ():
+                self._router.laggards.call_off(name)
+            shares.serve()
 
     def drain(self) -> None:
         """Without a thread of its own: work off everything that waits; with one nothing is to be done."""
@@ -93,8 +118,11 @@ class Sequencer:
                 return
             self._worker = threading.get_ident()
             try:
-                while not self.turns.waiting.empty():
-                    self._work_off(self.turns.take())
+                while not self.turns.waiting.empty() or self._router.shares.behind:
+                    if not self.turns.waiting.empty():
+                        self._work_off(self.turns.take())
+                    if self._router.shares.behind:
+                        self._serve()
             finally:
                 self._worker = None
 
@@ -197,6 +225,10 @@ class Sequencer:
                 events.append(turn.event)
         # What is noted of inputs in line bears the number of the first: no other turn comes between them.
         turns.number, turns.at = first.number, last.at
+        shares = self._router.shares
+        # A task begins: its place is made when somebody falls behind there.
+        shares.frontier.place += 1
+        shares.place = None
         if turns.journal is not None and turns.journal.told is not None:
             turns.journal.told("before-apply")
         try:
@@ -208,6 +240,8 @@ class Sequencer:
             for turn in run:
                 turn.error = error
         finally:
+            if shares.behind:
+                self._keep_open(run)
             turns.number = 0
             turns.processed = max(turns.processed, last.number)
             turns.needed = max(turns.needed, last.number)
@@ -217,6 +251,12 @@ class Sequencer:
             if len(stages.process.noted) >= _NOTED:
                 stages.count_noted()
 
+    def _keep_open(self, run: Sequence[Turn]) -> None:
+        """Tasks with work that is left to readers are done when that is."""
+        shares = self._router.shares
+        for turn in run:
+            turn.place = shares.barrier() if type(turn) is Turn else shares.place
+
     def _do(self, turn: Turn) -> Any:
         """Do what a turn that is no input says."""
         router, attachments, statics = self._router, self._attachments, self._statics
@@ -224,17 +264,20 @@ class Sequencer:
             case kinds.CommitTurn(commit=commit):
                 self.turns.version = max(self.turns.version, commit.version)
                 self._views.committed(commit)
+                if router.shares.behind and commit.version in statics.commits.due:
+                    router.shares.leave_evaluations()
                 statics.advance(commit.version)
-                router.commit(commit, statics.take_moved())
+                router.moves.commit(commit, statics.take_moved())
             case Swap():
+                router.shares.leave_evaluations()
                 statics.swap(turn)
-                router.step(statics.take_moved())
+                router.moves.step(statics.take_moved())
                 attachments.begin_ready()
             case SourceTurn():
                 if turn.put():
-                    router.sources_changed(turn.source.spec.key)
+                    router.moves.sources_changed(turn.source.spec.key)
             case kinds.RefreshTurn():
-                router.refresh(turn.name, turn.cause)
+                router.moves.refresh(turn.name, turn.cause)
             case kinds.StateTurn():
                 router.set_state(turn.running, turn.state)
             case kinds.ChangeTurn():
@@ -256,7 +299,12 @@ class Sequencer:
         except Exception as error:
             failure = error
             log.warning("what was worked off could not be settled: %s", error)
+        if self._open:
+            done, self._open = [*self._open, *done], []
         for turn in done:
+            if turn.place is not None and turn.place.left and failure is None:
+                self._open.append(turn)
+                continue
             turn.error = turn.error or failure
             turn.done = True
             if turn.waiter is not None:

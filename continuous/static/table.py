@@ -244,9 +244,13 @@ class Frontier:
 
 @dataclass(slots=True)
 class Turn(Frontier):
-    """The newest version whose turn has come, and the names of the queries whose tables it has ``moved``."""
+    """The newest version whose turn has come, and the names of the queries whose tables it has ``moved``.
+
+    ``place`` is the number of the task at work in the one order of everything.
+    """
 
     moved: dict[str, None] = field(default_factory=dict)
+    place: int = 0
 
 
 @dataclass(slots=True)
@@ -254,7 +258,8 @@ class StaticStep:
     """The static parts of a query move to a version, all together, by the changes since ``before``.
 
     ``before`` is a version with the rows as they were; ``at_ms`` the wall clock time of the commit. While the
-    step waits, ``caught_up`` are the tables whose rows were not known at some version in between.
+    step waits, ``caught_up`` are the tables whose rows were not known at some version in between. ``place``
+    is the number of the task that completed it.
     """
 
     version: int
@@ -262,6 +267,7 @@ class StaticStep:
     at_ms: int
     changes: dict[int, TableChange] = field(default_factory=dict)
     caught_up: list[Table] = field(default_factory=list)
+    place: int = 0
 
     def add(self, changes: Changes) -> None:
         """Add later changes; nobody changes those that tables gave."""
@@ -279,6 +285,7 @@ class Steps:
     Attributes:
         tables: those of the query ``name``, by the places of its static parts.
         frontier: the version that its rows reflect: that of the turn while nothing waits.
+        turn: the engine's; ``own`` is the query's, which is another one while its backlog is not empty.
         held: steps are taken only when it is told to: refreshed by hand or by a timer.
         ahead: the steps that wait, by version.
         unknown: from which version on the rows of a table are not known.
@@ -287,7 +294,7 @@ class Steps:
     def __init__(self, name: str, turn: Turn) -> None:
         self.name = name
         self.tables: list[Table] = []
-        self.turn = turn
+        self.turn = self.own = turn
         self.frontier: Frontier = turn
         self.held = False
         self.ahead: dict[int, StaticStep] = {}
@@ -295,12 +302,20 @@ class Steps:
 
     def begin(self) -> None:
         """The query begins at the present turn."""
-        self.frontier = Frontier(self.turn.version) if self.held else self.turn
+        self.frontier = Frontier(self.own.version) if self.held else self.own
+
+    def move(self, turn: Turn) -> None:
+        """The query is at this turn: its own one, which moves on by itself, or the engine's again."""
+        quiet, self.own = self.is_quiet, turn
+        if quiet:
+            self.frontier = turn
+        elif not self.held:
+            self._rest()
 
     @property
     def is_quiet(self) -> bool:
         """True when nothing waits or is being taken, and all rows are known."""
-        return self.frontier is self.turn
+        return self.frontier is self.own
 
     def version_at(self, turn: int) -> int:
         """The version of the rows at an earlier turn, behind which no step was taken."""
@@ -318,6 +333,7 @@ class Steps:
             step = self._gathered(start, step)
             step.caught_up.append(table)
         step.add({place: change for place, each in enumerate(self.tables) if each is table})
+        step.place = self.turn.place
         self.ahead[version] = step
 
     def fell_behind(self, table: Table, version: int) -> None:
@@ -328,7 +344,7 @@ class Steps:
     def _part(self, version: int) -> None:
         """From before a version on the query is not where the turn is."""
         if self.is_quiet:
-            self.frontier = Frontier(min(self.turn.version, version - 1))
+            self.frontier = Frontier(min(self.own.version, version - 1))
 
     def _gathered(self, start: int, last: StaticStep) -> StaticStep:
         """The steps from a version on as one with the last."""
@@ -381,7 +397,7 @@ class Steps:
         end = min(self.unknown.values(), default=None)
         try:
             for version in sorted(self.ahead):
-                if end is not None and version >= end:
+                if (end is not None and version >= end) or self.ahead[version].place > self.own.place:
                     break
                 step = self.ahead.pop(version)
                 step.caught_up = []
@@ -398,8 +414,8 @@ class Steps:
     def _rest(self) -> None:
         """No step can be taken now: the rows are those of all versions before the next."""
         if not (self.held or self.ahead or self.unknown):
-            self.frontier = self.turn
+            self.frontier = self.own
         elif not self.is_quiet:
             known = [version - 1 for version in self.unknown.values()]
             known += [step.before for step in self.ahead.values()]
-            self.frontier.version = max(self.frontier.version, min([self.turn.version, *known]))
+            self.frontier.version = max(self.frontier.version, min([self.own.version, *known]))

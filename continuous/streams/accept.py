@@ -283,6 +283,8 @@ class Acceptor:
             raise LimitError(f"a push of {number} elements is over the limit of {most}", limit=most)
         if not self._turns.waiting.empty():
             self._turns.require_room(number, settings.queue_elements)
+        if self._turns.lag is not None:
+            self._turns.require_pace(stream.iri, number, settings.queue_elements)
         now, watermark, ahead = self._clock.wall_ns() // 1_000_000, stream.watermark, settings.max_future_ms
         before = _made(StreamTime, (stream.seen, stream.floor, record.lateness_ms))
         times: list[Any] = [*map(_time_of, elements)]

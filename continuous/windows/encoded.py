@@ -25,6 +25,7 @@ from ..algebra.reify import REIFIES
 from ..expressions.values import OrderKeys, ValueTable
 from ..inputs import Element
 from ..rows import EMPTY, Delta, IdRow, add
+from ..slices import SLICE
 from .live import ContentSnapshot
 from .taken import NOTHING, ColumnKeys, Columns, Keys, Predicates, Taken
 
@@ -205,8 +206,11 @@ class EngineTerms:
         self.planning = threading.Lock()
 
     def tidy(self) -> None:
-        """A slice of forgetting terms that nothing holds, when it is due; called between transactions."""
-        if self.dictionary.due and self.planning.acquire(blocking=False):
+        """A slice of forgetting terms that nothing holds, when it is due; called between transactions.
+
+        Not while an evaluation is suspended, whose ids may be in local variables alone.
+        """
+        if self.dictionary.due and not SLICE.inside and self.planning.acquire(blocking=False):
             try:
                 if not self.dictionary.sweeping:
                     # From here on ids must be asked for to be marked.

@@ -39,6 +39,7 @@ class Feed:
         last_id: the newest id that was shown, 0 before the first.
         epoch_id: the last id before the query began anew; 0 when it never did.
         written: events by place that were written before a crash and are computed again by the replay.
+        characters: of the events that were shown so far.
         incomplete: events that should be kept were not in the result log; who resumes there gets a reset.
     """
 
@@ -80,6 +81,7 @@ class Feed:
         self._forgotten = 0
         self.epoch_id = 0
         self.incomplete = False
+        self.characters = 0
         # What is shown, guarded by the lock; ids up to the last one are not kept any more.
         self._lock = threading.Lock()
         self._limit, self._most_bytes, self._bytes = history, history_bytes, 0
@@ -206,16 +208,19 @@ class Feed:
     def _keep(self, events: Sequence[FeedEvent]) -> None:
         """Keep events for those who resume; the oldest go, and all before a reset."""
         history, size = self._history, self._bytes
+        self.characters -= size
         for event in events:
             number, kind, data = event
             if kind == "reset":
                 history.clear()
+                self.characters += size
                 size, self.last_id, self._dropped_to = 0, self.epoch_id, self.epoch_id
                 continue
             history.append(event)
             size += len(data)
             if number is not None:
                 self.last_id = number
+        self.characters += size
         while (kept := len(history)) > self._limit or (size > self._most_bytes and kept > 1):
             dropped, _, data = history.popleft()
             size -= len(data)

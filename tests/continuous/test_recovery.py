@@ -241,12 +241,12 @@ def take(life: Life, step: tuple[Any, ...]) -> None:
         pass
 
 
-def run(folder: Path, seed: int, length: int, crashes: int) -> tuple[Any, Any, Any]:
+def run(folder: Path, seed: int, length: int, crashes: int, **settings: Any) -> tuple[Any, Any, Any]:
     steps = scenario(seed, length)
     chance = random.Random(seed + 1)
     at = set(chance.sample(range(len(steps)), crashes))
     clock = ManualClock(10_000)
-    life = Life(folder, clock, idle_timeout_ms=0)
+    life = Life(folder, clock, idle_timeout_ms=0, **settings)
     for place, step in enumerate(steps):
         take(life, step)
         if place in at:

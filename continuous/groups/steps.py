@@ -1,0 +1,169 @@
+"""One step of a group, for members with plans of their own: each takes the same changes of the windows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from ..algebra.reports import Evaluation, Silent, Skipped, Step
+from ..errors import BudgetError
+from ..inputs import StreamInput
+from ..queries.costs import check_costs
+from ..queries.running import RunningQuery
+from ..rows import Delta, IdRow
+from ..slices import SLICE, give_way
+from ..windows.encoded import EncodedContent
+from ..windows.taken import NOTHING, Taken, WindowKey
+from .members import native_of
+
+
+class Shares(Protocol):
+    """Does work for members in slices, see `scheduler/shares.py`."""
+
+    @property
+    def behind(self) -> Mapping[Any, Any]:
+        """The readers with a backlog."""
+        ...
+
+    def do_apart(
+        self, work: Callable[[Any, Any, int], None], given: Sequence[tuple[Any, Any]], now: int
+    ) -> None:
+        """Do some work for each member; one that is slow goes on from a backlog of its own."""
+        ...
+
+
+class SlowStep:
+    """A step with the changes of the windows, for members that may take it later.
+
+    Until then the terms of keys that have left a window are kept (`Keeper`).
+    """
+
+    level = 1
+
+    def __init__(
+        self,
+        step: Evaluation,
+        windows: Sequence[tuple[WindowKey, EncodedContent]],
+        taken: Sequence[Taken],
+        event: StreamInput | None,
+    ) -> None:
+        self.step = step
+        self.input = event
+        self._windows = windows
+        self._taken = taken
+
+    def contents(self) -> list[tuple[WindowKey, WindowOnce]]:
+        """The windows for one plan."""
+        return windows_once(self._windows, self._taken)
+
+    def held(self) -> Iterable[IdRow]:
+        """The keys that entered or left."""
+        return [key for taken in self._taken for key in taken.keys]
+
+
+def windows_once(
+    windows: Sequence[tuple[WindowKey, EncodedContent]], taken: Sequence[Taken]
+) -> list[tuple[WindowKey, WindowOnce]]:
+    """The windows with the changes that were taken from them, for one plan."""
+    return [(key, WindowOnce(content, each)) for (key, content), each in zip(windows, taken, strict=True)]
+
+
+_TOGETHER = 8
+"""Members that are evaluated between two points at which the group gives way."""
+_CHECKED = 256
+"""Members whose costs are compared with their limits in one second, roughly."""
+
+
+class MemberWork:
+    """What is done for members one by one; one that is slow does it later, from its backlog."""
+
+    def __init__(self, shares: Shares | None, fail: Callable[[RunningQuery, Exception], None]) -> None:
+        self._shares = shares
+        self._fail = fail
+        self._counted = 0.0
+
+    @property
+    def behind(self) -> Mapping[Any, Any]:
+        """The queries with a backlog."""
+        return {} if self._shares is None else self._shares.behind
+
+    def each(
+        self, members: Iterable[RunningQuery], work: Callable[[RunningQuery, Any, int], None], step: Step
+    ) -> None:
+        """Do something for members, for one that is behind after what it has not done."""
+        behind = self.behind
+        late = [(each, step) for each in members if each in behind]
+        if late and self._shares is not None:
+            self._shares.do_apart(work, late, 0)
+        for running in members:
+            if running not in behind:
+                work(running, step, 0)
+
+    def evaluate(self, alone: Sequence[RunningQuery], given: SlowStep, now_ms: int, *, others: int) -> None:
+        """Evaluate the members with plans of their own, next to so many other plans of the group."""
+        shares = self._shares
+        if shares is None or len(alone) + others < 2 or native_of(alone[0]).terms.coder.met_reifier:
+            for running in alone:
+                self._evaluate_one(running, given, now_ms)
+            return
+        for start in range(0, len(alone), _TOGETHER):
+            some = [(each, given) for each in alone[start : start + _TOGETHER]]
+            shares.do_apart(self._evaluate_one, some, now_ms)
+            if (now := time.monotonic()) > SLICE.until:
+                give_way(now)
+        if shares.behind and alone:
+            native_of(alone[0]).terms.coder.keep(given)
+
+    def _evaluate_one(self, running: RunningQuery, given: SlowStep, now_ms: int) -> None:
+        """One member takes a step, of this group or, when it was slow, of the group that it was in."""
+        if running.state == "failed":
+            return
+        try:
+            running.evaluate(given.step, now_ms, given.contents())
+        except Exception as error:
+            running.failed_at = given.input
+            self._fail(running, error)
+
+    def check_costs(self, members: Iterable[RunningQuery], spent: float, now_ms: int) -> None:
+        """Compare the costs of members, which share the time, with their limits; one over them fails."""
+        found = list(members)
+        portions = 1 + len(found) // _CHECKED
+        share, self._counted = (spent - self._counted) / max(1, len(found)), spent
+        for running in found:
+            running.spent += share
+        for running in found[now_ms // 1000 % portions :: portions]:
+            try:
+                check_costs(running, now_ms)
+            except BudgetError as error:
+                self._fail(running, error)
+
+
+def tell_skipped(running: RunningQuery, step: Skipped, _: int) -> None:
+    """A member tells of a run of empty reports."""
+    running.tell_skipped(step)
+
+
+def count_silent(running: RunningQuery, step: Silent, _: int) -> None:
+    """A member counts evaluations that would have emitted nothing."""
+    running.evaluations += step.number
+
+
+class WindowOnce:
+    """A window whose change has been taken from it, for one plan."""
+
+    def __init__(self, content: EncodedContent, taken: Taken) -> None:
+        self._content = content
+        self._taken = taken
+
+    def take(self) -> Taken:
+        """See `HeldWindow.take`."""
+        taken, self._taken = self._taken, NOTHING
+        return taken
+
+    def before(self, taken: Delta | None = None) -> list[IdRow]:
+        """See `HeldWindow.before`."""
+        if taken is None:
+            # Between two evaluations what has changed has not been taken from the window.
+            taken = self._taken.keys or self._content.changes
+        return self._content.before(taken)

@@ -1,0 +1,23 @@
+"""The graph of the store that is kept equal to the answer of a CONSTRUCT query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyoxigraph import Quad
+
+from quadrill.store.quads.views import View
+
+from ..rows import Solution
+
+
+def keep_view(
+    construct: Callable[[Sequence[Solution], int], Sequence[Quad]],
+    view: View,
+    deleted: Sequence[Solution],
+    inserted: Sequence[Solution],
+    at: int,
+) -> None:
+    """Let the graph follow the rows that were deleted and inserted."""
+    gone, come = ([quad for row in rows for quad in construct([row], at)] for rows in (deleted, inserted))
+    view.take(gone, come)

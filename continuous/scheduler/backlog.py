@@ -1,0 +1,145 @@
+"""What a reader has not done yet, in the order of tasks."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from ..errors import BudgetError
+from ..groups.group import Group
+from ..inputs import Advance, Arrival, Idle, StreamInput
+from ..queries.running import RunningQuery
+from ..slices import Fiber
+from ..static.table import Turn as Frontier
+
+Reader: TypeAlias = RunningQuery | Group
+Work: TypeAlias = Callable[[Any, Any, int], None]
+"""What is done for a reader: called with it, with what it is given, and with the time of the task."""
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """The place of a task in the order of all tasks, and what holds for everything that is done there.
+
+    ``left`` counts its jobs that are not done.
+    """
+
+    serial: int
+    number: int
+    at: int
+    version: int
+    left: int = 0
+
+
+class Job(NamedTuple):
+    """Work of one reader at one place."""
+
+    place: Place
+    work: Work
+    reader: Reader
+    given: Any
+    now: int
+    weight: int
+
+
+@dataclass(slots=True, eq=False)
+class Backlog:
+    """What a reader has not done yet; the first job is the one at work while there is a fiber.
+
+    Attributes:
+        turn: the version and place that its static parts may have reached.
+        weight: of the elements in its jobs.
+        given: what the job that was done last was given.
+    """
+
+    reader: Reader
+    turn: Frontier
+    jobs: list[Job] = field(default_factory=list)
+    fiber: Fiber | None = None
+    weight: int = 0
+    given: Any = None
+
+    @property
+    def is_current(self) -> bool:
+        """True between two jobs."""
+        return self.fiber is None
+
+    @property
+    def first_input(self) -> StreamInput | None:
+        """The last input of the first job, or of the one that was done last; None where it has none."""
+        given = self.jobs[0].given if self.jobs else self.given
+        found = given[-1] if isinstance(given, (tuple, list)) and given else None
+        return found if isinstance(found, (Arrival, Advance, Idle)) else None
+
+    def describe(self) -> dict[str, int]:
+        """How far the reader is behind: tasks, elements, and event time in milliseconds."""
+        jobs = list(self.jobs)
+        times = (
+            [
+                event.after.newest
+                for job in (jobs[0], jobs[-1])
+                if isinstance(job.given, (tuple, list))
+                for event in job.given
+                if isinstance(event, (Arrival, Advance, Idle))
+            ]
+            if jobs
+            else []
+        )
+        behind = max(times) - min(times) if times else 0
+        return {"tasks": len(jobs), "elements": self.weight, "ms": behind}
+
+    def check(self, most: int) -> None:
+        """Raise BudgetError when the elements weigh too much."""
+        if self.weight > most:
+            raise BudgetError(
+                f"{self.weight} elements wait for the query, which is too slow for them, "
+                f"the limit (max_backlog_elements) is {most}",
+                again=False,
+                limit=most,
+            )
+
+    def add(self, job: Job) -> None:
+        """Add a job behind those of its place and of earlier ones."""
+        at = bisect_right(self.jobs, job.place.serial, key=_serial_of)
+        self.jobs.insert(at, job)
+        self.weight += job.weight
+        job.place.left += 1
+
+    def done(self) -> None:
+        """The first job is done."""
+        if self.jobs:
+            job = self.jobs.pop(0)
+            self.given = job.given
+            self.weight -= job.weight
+            job.place.left -= 1
+
+
+class Barrier:
+    """The end of everything up to a place, as `Place` has it."""
+
+    def __init__(self, behind: Mapping[Reader, Backlog], serial: int) -> None:
+        self._behind = behind
+        self._serial = serial
+
+    @property
+    def left(self) -> int:
+        """How many readers have jobs of this or an earlier place."""
+        return sum(each.jobs[0].place.serial <= self._serial for each in self._behind.values() if each.jobs)
+
+
+def _serial_of(job: Job) -> int:
+    return job.place.serial
+
+
+def members_of(reader: Reader) -> Iterable[RunningQuery]:
+    """The queries of a reader."""
+    return reader.members if isinstance(reader, Group) else (reader,)
+
+
+def weight_of(inputs: Any) -> int:
+    """The elements in what a reader is given, 1 for anything without."""
+    if type(inputs) not in (tuple, list):
+        return 1
+    return sum(len(each.elements) if type(each) is Arrival else 1 for each in inputs) or 1

@@ -1,0 +1,117 @@
+"""Readers that are behind: what they cost, how they fail, and where the streams are that they read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..durable.turns import TurnQueue
+from ..errors import BudgetError
+from ..groups.registry import GroupRegistry
+from ..queries.costs import check_costs
+from ..queries.running import RunningQuery
+from .backlog import Backlog, Reader, members_of
+from .shares import FairShares
+
+
+class Reading(Protocol):
+    """What the router does for these."""
+
+    def index(self, running: RunningQuery, *, everywhere: bool = False) -> None:
+        """Enter a query as a reader of its streams, or of all."""
+        ...
+
+    def leave_out(self, running: RunningQuery) -> None:
+        """A query is no reader of streams that it has no window on."""
+        ...
+
+    def fail(self, running: RunningQuery, error: Exception) -> None:
+        """A query stops alone."""
+        ...
+
+    def fail_members(self) -> None:
+        """What failed in a group stops alone."""
+        ...
+
+    def deliver_derived(self) -> None:
+        """Give what queries derived to its readers."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Laggards:
+    """What is done for readers that are behind. Everything but `is_behind` is called in the loop."""
+
+    _router: Reading
+    _shares: FairShares
+    _groups: GroupRegistry
+    _turns: TurnQueue
+    _most: int
+
+    def __post_init__(self) -> None:
+        shares = self._shares
+        shares.after, shares.fell, shares.caught = self._after_slice, self._fell_behind, self._caught_up
+        shares.broke = self._broke
+
+    def is_behind(self, running: RunningQuery) -> bool:
+        """True while a query, or its group, has not done everything. May be called from any thread."""
+        behind = self._shares.behind
+        return bool(behind) and self._shares.lane(running) in behind
+
+    def _fell_behind(self, reader: Reader) -> None:
+        """A reader keeps its later inputs: also those of streams that its static parts may yet bind."""
+        if isinstance(reader, RunningQuery):
+            reader.apart = self._shares.slice_s != 0
+            self._router.index(reader, everywhere=True)
+
+    def _after_slice(self, reader: Reader) -> None:
+        """A reader has had a slice: what it derived goes on, and it fails if it cost too much."""
+        self._router.fail_members()
+        self._router.deliver_derived()
+        backlog = self._shares.behind.get(reader)
+        if backlog is None:
+            return
+        for running in list(members_of(reader)):
+            try:
+                check_costs(running, self._turns.at)
+                backlog.check(self._most)
+            except BudgetError as error:
+                self._end(running, backlog, error)
+
+    def _end(self, running: RunningQuery, backlog: Backlog, error: BudgetError) -> None:
+        """A query that is behind fails."""
+        event = backlog.first_input
+        if backlog.reader is not running or not self._shares.end(running, error):
+            self.stop(running)
+        if running.state != "failed":
+            running.failed_at = running.failed_at or event
+            self._router.fail(running, error)
+
+    def _broke(self, reader: Reader, error: Exception) -> None:
+        """The work of a reader has raised an error that it did not expect."""
+        for running in list(members_of(reader)):
+            if running.state != "failed":
+                self._router.fail(running, error)
+
+    def _caught_up(self, reader: Reader) -> None:
+        """A reader has no backlog any more."""
+        if isinstance(reader, RunningQuery):
+            self._router.leave_out(reader)
+
+    def call_off(self, name: str) -> None:
+        """In a replay: a query that is behind was paused or dropped."""
+        for running in [each for reader in self._shares.behind for each in members_of(reader)]:
+            if running.name == name and running.state != "failed":
+                message = f"the query {name} was paused or dropped while it was behind"
+                self._router.fail(running, BudgetError(message, again=False, code="cancelled"))
+
+    def stop(self, running: RunningQuery) -> None:
+        """A query that is behind stops: where it is, or after the step that its group is in the middle of."""
+        shares, group = self._shares, self._groups.group_of(running)
+        shares.discard(running)
+        backlog = None if group is None else shares.behind.get(group)
+        if group is None or backlog is None or backlog.is_current or running not in group.members:
+            return
+        group.leaving.append(running)
+        while backlog.fiber is not None and running in group.members and shares.behind.get(group) is backlog:
+            shares.serve_one(backlog, hurry=False)

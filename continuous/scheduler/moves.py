@@ -1,0 +1,100 @@
+"""What moves queries besides inputs of streams: commits, steps of static parts, refreshes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from quadrill.store.changes.commit import Commit
+
+from ..durable.turns import TurnQueue
+from ..groups.group import Group
+from ..groups.registry import GroupRegistry
+from ..queries.running import RunningQuery
+from .shares import FairShares
+
+
+class Movable(Protocol):
+    """What the router does for these."""
+
+    shares: FairShares
+    unfollowing: set[RunningQuery]
+
+    def part(self, running: RunningQuery) -> None:
+        """Set a query apart from its common plan."""
+        ...
+
+    def fail_members(self) -> None:
+        """What failed in a group stops alone."""
+        ...
+
+    def move_one(self, running: RunningQuery, work: Callable[[RunningQuery, int], object], now: int) -> None:
+        """Something moves a query."""
+        ...
+
+    def deliver_derived(self) -> None:
+        """Give what queries derived to its readers."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Moves:
+    """Moves queries. Everything is called in the loop, in a task."""
+
+    _router: Movable
+    _turns: TurnQueue
+    _groups: GroupRegistry
+    _attached: Mapping[str, RunningQuery]
+    _places: Mapping[str, int]
+
+    def commit(self, commit: Commit, moved: Sequence[str]) -> None:
+        """A new version of the store is an input: of the queries, by name, whose tables it ``moved``."""
+        if moved or self._router.unfollowing:
+            told = self._alone(moved, self._router.unfollowing)
+            self._move(told, lambda running, now: running.commit(commit, now))
+
+    def sources_changed(self, key: str) -> None:
+        """What was fetched from elsewhere is another content: an input of the queries that read it."""
+        specs_of = {running: running.prepared.source_specs for running in self._attached.values()}
+        read = [running for running, specs in specs_of.items() if any(spec.key == key for spec in specs)]
+        self._move(read, RunningQuery.sources_changed)
+
+    def step(self, moved: Iterable[str]) -> None:
+        """Tables have moved on without a commit taking its turn."""
+        self._move(self._alone(moved, ()), RunningQuery.take_steps)
+
+    def _alone(self, names: Iterable[str], others: Iterable[RunningQuery]) -> list[RunningQuery]:
+        """The queries of these names and the others, in the order of registration.
+
+        Groups take the steps of members of common plans: these are not among them.
+        """
+        named = (self._attached.get(name) for name in names)
+        moved = list({*others, *(running for running in named if running is not None)})
+        if len(moved) > 1:
+            moved.sort(key=lambda running: self._places[running.name])
+        seated, alone = self._groups.seated(moved)
+        if seated:
+            self._router.shares.do(self._take_steps, seated.items(), self._turns.at)
+        return alone
+
+    def _take_steps(self, group: Group, members: Sequence[RunningQuery], now: int) -> None:
+        group.take_steps(members, now)
+        self._router.fail_members()
+
+    def refresh(self, name: str, cause: str) -> None:
+        """Refresh a query's static parts and tell what follows; nothing once it has ended."""
+        running = self._attached.get(name)
+        if running is not None:
+            self._move([running], lambda running, now: self._refresh(running, now, cause))
+
+    def _refresh(self, running: RunningQuery, now: int, cause: str) -> None:
+        self._router.part(running)
+        running.refresh(now, cause, now)
+
+    def _move(self, queries: Iterable[RunningQuery], work: Callable[[RunningQuery, int], object]) -> None:
+        """Something moves queries, and what they derive their readers."""
+        self._router.shares.do(
+            self._router.move_one, [(running, work) for running in queries], self._turns.at
+        )
+        self._router.deliver_derived()

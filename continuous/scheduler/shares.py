@@ -1,0 +1,326 @@
+"""Fair shares: readers whose work takes longer than a slice go on later, each from a backlog of its own.
+
+    do    -> a reader is done within its slice                         (nothing is kept)
+          -> it is suspended in a fiber, its later jobs queue behind   -> serve, a slice each, in turn
+
+A job belongs to a task, and the jobs of one reader are done in the order of tasks, with the number, time and
+version of theirs. A reader of a derived stream does no job of a task before the stream's query has done its
+jobs of all earlier tasks. So what a query emits does not depend on how the time was shared.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from greenlet import GreenletExit, getcurrent
+
+from ..durable.turns import TurnQueue
+from ..groups.group import Group
+from ..queries.running import RunningQuery
+from ..slices import SLICE, Fiber
+from ..static.table import Turn as Frontier
+from .backlog import Backlog, Barrier, Job, Place, Reader, Work, members_of, weight_of
+
+
+@dataclass(eq=False)
+class FairShares:
+    """Runs the work of readers in slices. Everything is called in the engine's thread.
+
+    Attributes:
+        frontier: the engine's: version and place of the task at work.
+        place: where the task at work is; made by `here`.
+        slice_s: the seconds of a slice; 0 suspends at every point where that can be; None: without slices.
+        producers: by stream, the query that derives it; ``readers`` those who take its inputs.
+        behind: the readers with a backlog, the one that is served next first.
+        after: called behind each slice, at its place; ``fell`` when a reader has begun to have a backlog,
+            ``caught`` when it has none any more, ``broke`` when its work raised an error.
+    """
+
+    _turns: TurnQueue
+    frontier: Frontier
+    slice_s: float | None
+    producers: Mapping[str, RunningQuery]
+    readers: Mapping[str, Mapping[Reader, None]]
+    group_of: Callable[[RunningQuery], Group | None]
+    behind: dict[Reader, Backlog] = field(default_factory=dict)
+    after: Callable[[Reader], None] = lambda _: None
+    fell: Callable[[Reader], None] = lambda _: None
+    caught: Callable[[Reader], None] = lambda _: None
+    broke: Callable[[Reader, Exception], None] = lambda *_: None
+    place: Place | None = None
+    _spare: Fiber | None = None
+    # Another one for members of the group at work.
+    _inner: Fiber | None = None
+
+    # --- tasks ----------------------------------------------------------------------------------
+
+    def here(self) -> Place:
+        """The place of the task at work."""
+        if self.place is None:
+            turns = self._turns
+            self.place = Place(self.frontier.place, turns.number, turns.at, turns.version)
+        return self.place
+
+    def figures(self, running: RunningQuery) -> dict[str, int] | None:
+        """How far a query, or its group, is behind; None when it is not. Called in any thread."""
+        backlog = self.behind.get(self.lane(running))
+        return None if backlog is None else backlog.describe()
+
+    def lag(self, iri: str) -> int:
+        """The weight of elements that all readers of a stream have still to take; called in any thread."""
+        lanes = [self.behind.get(self.lane(each)) for each in list(self.readers.get(iri, ()))]
+        return min([0 if each is None else each.weight for each in lanes], default=0)
+
+    def barrier(self) -> Barrier:
+        """The end of everything up to the task at work."""
+        return Barrier(self.behind, self.frontier.place)
+
+    def lane(self, reader: Reader) -> Reader:
+        """Whose backlog the work of a reader goes to: its group's while that has one."""
+        if not self.behind or reader in self.behind or isinstance(reader, Group):
+            return reader
+        group = self.group_of(reader)
+        return reader if group is None or group not in self.behind else group
+
+    def do(self, work: Work, given: Iterable[tuple[Reader, Any]], now: int) -> None:
+        """Do some work for each reader, behind what it has not done yet."""
+        if self.slice_s is None:
+            for reader, inputs in given:
+                began = time.monotonic()
+                work(reader, inputs, now)
+                reader.spent += time.monotonic() - began
+            return
+        if self.behind:
+            given = self._undelayed(work, given, now)
+        jobs = iter(given)
+        here = getcurrent()
+        while True:
+            fiber, self._spare = self._spare or Fiber(self._run), None
+            fiber.parent = here
+            try:
+                suspended = fiber.switch(work, jobs, now)
+            finally:
+                SLICE.until = inf
+            if suspended is None:
+                self._spare = fiber
+                return
+            self._fall_behind(fiber, work, now)
+
+    def do_apart(self, work: Work, given: Sequence[tuple[RunningQuery, Any]], now: int) -> None:
+        """Do some work for members of the group at work, each in a slice and with a backlog of its own."""
+        here = getcurrent()
+        if not isinstance(here, Fiber):
+            for running, inputs in given:
+                work(running, inputs, now)
+            return
+        behind, free = self.behind, given
+        if behind:
+            free = [each for each in given if each[0] not in behind]
+            for running, inputs in given:
+                if running in behind:
+                    behind[running].add(Job(self.here(), work, running, inputs, now, 1))
+        jobs, before = iter(free), here.until
+        while True:
+            fiber, self._inner = self._inner or Fiber(self._run), None
+            fiber.parent = here
+            suspended = fiber.switch(work, jobs, now)
+            if suspended is None:
+                self._inner = fiber
+                break
+            self._fall_behind(fiber, work, now, own=True)
+            # The time was that of another one.
+            before = here.until = time.monotonic() + (self.slice_s or 0.0)
+        SLICE.until = here.hurry_from if here.waiting is not None else before
+
+    def _run(self, work: Work, jobs: Iterator[tuple[Reader, Any]], now: int) -> None:
+        """In a fiber: do jobs until one of them has been suspended, which is then the fiber's last."""
+        me, clock, slice_s = getcurrent(), time.monotonic, self.slice_s
+        assert isinstance(me, Fiber) and slice_s is not None
+        while True:
+            began = clock()
+            for reader, inputs in jobs:
+                me.reader = reader, inputs
+                me.until = SLICE.until = began + slice_s
+                work(reader, inputs, now)
+                if me.suspended:
+                    return
+                ended = clock()
+                reader.spent += ended - began
+                began = ended
+            assert me.parent is not None
+            work, jobs, now = me.parent.switch(None)
+
+    def _fall_behind(self, fiber: Fiber, work: Work, now: int, *, own: bool = False) -> None:
+        """The slice of a reader is over before its work is."""
+        reader, inputs = fiber.reader
+        assert self.slice_s is not None
+        fiber.suspended = True
+        reader.spent += self.slice_s
+        backlog = self._open(reader if own else self.lane(reader))
+        backlog.add(Job(self.here(), work, reader, inputs, now, weight_of(inputs)))
+        backlog.fiber = fiber
+        self.fell(reader)
+
+    def _open(self, reader: Reader) -> Backlog:
+        found = self.behind.get(reader)
+        if found is None:
+            here = self.here()
+            found = self.behind[reader] = Backlog(reader, Frontier(here.version, place=here.serial))
+            self._move(found, found.turn)
+            self._turns.lag = self.lag
+            self.fell(reader)
+        return found
+
+    def _undelayed(
+        self, work: Work, given: Iterable[tuple[Reader, Any]], now: int
+    ) -> list[tuple[Reader, Any]]:
+        """The readers that may do this now; the others get a job."""
+        free, here = list[tuple[Reader, Any]](), self.here()
+        for reader, inputs in given:
+            lane = self.lane(reader)
+            if lane in self.behind or self.waits(lane, here.serial):
+                self._open(lane).add(Job(here, work, reader, inputs, now, weight_of(inputs)))
+            else:
+                free.append((reader, inputs))
+        return free
+
+    def waits(self, reader: Reader, serial: int) -> bool:
+        """True while others have jobs of tasks before a place: its group, or who derives what it reads."""
+        group = None if isinstance(reader, Group) else self.group_of(reader)
+        found = None if group is None else self.behind.get(group)
+        if found is not None and found.jobs and found.jobs[0].place.serial < serial:
+            return True
+        for iri in reader.timeline.inputs.views if self.producers else ():
+            producer = self.producers.get(iri)
+            if producer is not None and producer is not reader:
+                backlog = self.behind.get(self.lane(producer))
+                if backlog is not None and backlog.jobs and backlog.jobs[0].place.serial < serial:
+                    return True
+                if self.waits(producer, serial):
+                    return True
+        return False
+
+    # --- backlogs -------------------------------------------------------------------------------
+
+    def serve(self) -> None:
+        """Give a slice to the next reader that is behind and need not wait for others."""
+        for reader, backlog in list(self.behind.items()):
+            if backlog.fiber is not None or not self.waits(reader, backlog.jobs[0].place.serial):
+                del self.behind[reader]
+                self.behind[reader] = backlog
+                self.serve_one(backlog)
+                return
+
+    def serve_one(self, backlog: Backlog, *, hurry: bool = True) -> None:
+        """Give a slice to a reader that is behind; in a ``hurry`` it is short while tasks wait."""
+        turns, reader, seconds = self._turns, backlog.reader, self.slice_s or 0.0
+        before, place = (turns.number, turns.at, turns.version), self.place
+        serial, waiting = self.frontier.place, turns.waiting if hurry and self.slice_s else None
+        until = time.monotonic() + seconds
+        try:
+            while backlog.jobs and self.behind.get(reader) is backlog:
+                job, fiber = backlog.jobs[0], backlog.fiber
+                if fiber is None and self.waits(reader, job.place.serial):
+                    break
+                self.place = job.place
+                turns.number, turns.at, turns.version = job.place.number, job.place.at, job.place.version
+                over = self._resume(backlog, job, until - time.monotonic(), waiting)
+                self.after(reader)
+                if not over or time.monotonic() >= until or (waiting is not None and not waiting.empty()):
+                    break
+        finally:
+            (turns.number, turns.at, turns.version), self.place = before, place
+            assert self.frontier.place == serial
+            if not backlog.jobs and self.behind.get(reader) is backlog:
+                self._catch_up(backlog)
+
+    def _resume(self, backlog: Backlog, job: Job, seconds: float, waiting: Any) -> bool:
+        """Go on with the first job of a backlog for some seconds; True when it is done."""
+        turn, fiber = backlog.turn, backlog.fiber
+        if fiber is None:
+            if (turn.version, turn.place) != (job.place.version, job.place.serial):
+                turn.version, turn.place = job.place.version, job.place.serial
+                self._move(backlog, turn)
+            fiber = backlog.fiber = Fiber(job.work)
+            arguments: Sequence[Any] = (job.reader, job.given, job.now)
+        else:
+            arguments = ()
+        fiber.parent = getcurrent()
+        began = time.monotonic()
+        fiber.begin(max(seconds, 0.0) if self.slice_s else 0.0, waiting)
+        try:
+            fiber.switch(*arguments)
+        except Exception as error:
+            self.broke(job.reader, error)
+        finally:
+            SLICE.until = inf
+            backlog.reader.spent += time.monotonic() - began
+            over = bool(fiber.dead)
+            if over and backlog.fiber is fiber:
+                backlog.fiber = None
+                backlog.done()
+        return over
+
+    def leave_evaluations(self) -> None:
+        """Let go on what is suspended in an evaluation over static parts, to its end: these change now."""
+        for backlog in list(self.behind.values()):
+            reads = any(each.statics is not None for each in members_of(backlog.reader))
+            while reads and backlog.fiber is not None and backlog.fiber.inside:
+                self.serve_one(backlog, hurry=False)
+
+    def _catch_up(self, backlog: Backlog) -> None:
+        """A reader has done everything."""
+        del self.behind[backlog.reader]
+        if not self.behind:
+            self._turns.lag = None
+        self._move(backlog, self.frontier)
+        self.caught(backlog.reader)
+
+    @staticmethod
+    def _move(backlog: Backlog, turn: Frontier) -> None:
+        for running in members_of(backlog.reader):
+            if running.statics is not None:
+                running.statics.steps.move(turn)
+
+    # --- the end of a reader --------------------------------------------------------------------
+
+    def discard(self, reader: Reader) -> None:
+        """A reader has ended: what it has not done is not done any more."""
+        backlog = self.behind.pop(reader, None)
+        if backlog is None:
+            return
+        if not self.behind:
+            self._turns.lag = None
+        fiber, backlog.fiber = backlog.fiber, None
+        if fiber is not None and not fiber.dead and fiber is not getcurrent():
+            fiber.parent = getcurrent()
+            fiber.throw(GreenletExit)
+        while backlog.jobs:
+            backlog.done()
+        self._move(backlog, self.frontier)
+
+    def end(self, reader: Reader, error: Exception) -> bool:
+        """Have the work of a reader raise an error where it is suspended; False where none is."""
+        backlog = self.behind.get(reader)
+        fiber = None if backlog is None else backlog.fiber
+        if backlog is None or fiber is None:
+            return False
+        turns, job = self._turns, backlog.jobs[0]
+        before, place = (turns.number, turns.at, turns.version), self.place
+        self.place = job.place
+        turns.number, turns.at, turns.version = job.place.number, job.place.at, job.place.version
+        fiber.parent = getcurrent()
+        try:
+            fiber.throw(error)
+        finally:
+            (turns.number, turns.at, turns.version), self.place = before, place
+        return True
+
+    def abandon(self) -> None:
+        """The engine stops: what is not done is in the journal."""
+        for reader in list(self.behind):
+            self.discard(reader)

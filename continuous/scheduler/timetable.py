@@ -1,0 +1,78 @@
+"""When streams and refreshes are due by the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ..durable.turns import TurnQueue
+from ..groups.group import Group
+from ..inputs import NEVER
+from ..queries.running import RunningQuery
+from ..streams.accept import Acceptor
+from ..streams.movements import idle_in, tick, ticks_at
+from ..streams.registry import StreamRegistry
+from .turn_kinds import RefreshTurn
+
+
+@dataclass(slots=True, eq=False)
+class Timetable:
+    """When streams and refreshes are due. Everything is called in the loop.
+
+    Attributes:
+        _readers: who takes the inputs of a stream.
+        _timers: queries whose static parts are refreshed by timer: when next, and how often.
+        _due: when something is due for a stream, as of the last look.
+    """
+
+    _turns: TurnQueue
+    _acceptor: Acceptor
+    _streams: StreamRegistry
+    _readers: Mapping[str, Iterable[RunningQuery | Group]]
+    _timers: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _due: dict[str, int] = field(default_factory=dict)
+
+    def set(self, running: RunningQuery) -> None:
+        """Begin to wait for a query's next refresh, where its static parts are refreshed every so often."""
+        refresh = running.prepared.refresh
+        if isinstance(refresh, int) and running.state != "failed":
+            self._timers[running.name] = self._turns.clock.steady_ms() + refresh, refresh
+        else:
+            self.cancel(running.name)
+
+    def cancel(self, name: str) -> None:
+        """Refresh the query of this name no more."""
+        self._timers.pop(name, None)
+
+    def look(self, every_ms: int = 0) -> None:
+        """Move arrival-stamped streams, mark silent ones idle, refresh what is due.
+
+        A stream is moved when something is due for one of its readers, and every ``every_ms`` in any case:
+        each movement is a record of the journal and a turn.
+        """
+        now, steady = self._turns.clock.now_ms(), self._turns.clock.steady_ms()
+        for state in self._streams:
+            due, looked = self._due.get(state.iri), state.looked_steady
+            if (due is not None and due <= now) or looked is None or steady - looked >= every_ms:
+                state.looked_steady = steady
+                tick(self._acceptor, self._turns, state, now)
+        for name, (at, every) in list(self._timers.items()):
+            if at <= steady:
+                self._timers[name] = self._turns.clock.steady_ms() + every, every
+                self._turns.submit(RefreshTurn(name, "timer"), "refresh", name=name, cause="timer")
+
+    def wait_ms(self, at_most: int) -> int:
+        """Milliseconds until something is due."""
+        now = self._turns.clock.now_ms()
+        steady = self._turns.clock.steady_ms()
+        due = [now + at_most, *(now + at - steady for at, _ in self._timers.values())]
+        self._due.clear()
+        for state in self._streams:
+            if ticks_at(state, NEVER) is not None:
+                instants = [reader.timeline.next_due() for reader in self._readers.get(state.iri, ())]
+                found = [ticks_at(state, instant) for instant in instants if instant is not None]
+                if due_at := [at for at in found if at is not None]:
+                    self._due[state.iri] = min(due_at)
+            elif (left := idle_in(state, self._turns.clock)) is not None:
+                self._due[state.iri] = now + left
+        return max(1, min([*due, *self._due.values()]) - now)

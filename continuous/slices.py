@@ -1,0 +1,93 @@
+"""Slices of the engine's time: work that may be suspended where it says so, and resumed later.
+
+The engine's thread runs the work of readers in fibers (greenlets). Work calls `give_way` at points where it
+may stand still: between two evaluations, and inside one where operators look at the budget. There a fiber
+whose slice is over returns control to the engine, which resumes it later.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from math import inf
+from queue import SimpleQueue
+from typing import Any
+
+from greenlet import getcurrent, greenlet
+
+_LEAST_S = 0.005
+"""Seconds that a resumed fiber may use although tasks wait: less would cost more than it gives."""
+
+
+class Slice:
+    """The slice of the fiber at work.
+
+    Attributes:
+        until: when it is over, by the monotonic clock; infinite outside of fibers.
+        inside: how many fibers are suspended in the middle of an evaluation.
+    """
+
+    __slots__ = ("inside", "until")
+
+    def __init__(self) -> None:
+        self.until = inf
+        self.inside = 0
+
+
+SLICE = Slice()
+"""The slice at work. Several engines in one process only shorten each other's slices."""
+
+
+class Fiber(greenlet):
+    """Work that can be suspended.
+
+    Attributes:
+        inside: it is suspended in the middle of an evaluation.
+        waiting: the engine's queue: the slice of a resumed fiber ends early when a task waits there.
+        hurry_from: from when on it does, by the monotonic clock.
+        until: the end of its slice, by the monotonic clock.
+        reader: for whom it works, with what that was given.
+        suspended: it was suspended once: what it works for has a backlog.
+    """
+
+    def __init__(self, run: Callable[..., Any]) -> None:
+        super().__init__(run)
+        self.inside = False
+        self.waiting: SimpleQueue[Any] | None = None
+        self.hurry_from = inf
+        self.until = inf
+        self.reader: Any = None
+        self.suspended = False
+
+    def begin(self, seconds: float, waiting: SimpleQueue[Any] | None = None) -> None:
+        """Begin a slice; with ``waiting`` it ends early when something waits there."""
+        now = time.monotonic()
+        self.until = now + seconds if seconds else -inf
+        self.waiting = waiting
+        self.hurry_from = min(now + _LEAST_S, self.until) if waiting is not None else self.until
+        SLICE.until = self.hurry_from
+
+
+def give_way(now: float, *, inside: bool = False) -> None:
+    """Let others go on if the slice of this fiber is over at ``now``; nothing outside of a fiber.
+
+    ``inside``: in the middle of an evaluation, whose ids are in local variables alone.
+
+    Raises:
+        GreenletExit: the work is abandoned.
+        Exception: what the engine has decided to end it with.
+    """
+    fiber = getcurrent()
+    if not isinstance(fiber, Fiber):
+        return
+    if now < fiber.until and (fiber.waiting is None or fiber.waiting.empty()):
+        return
+    parent = fiber.parent
+    assert parent is not None
+    fiber.inside = inside
+    SLICE.inside += inside
+    try:
+        parent.switch(fiber)
+    finally:
+        fiber.inside = False
+        SLICE.inside -= inside
