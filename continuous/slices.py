@@ -8,12 +8,15 @@ whose slice is over returns control to the engine, which resumes it later.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from math import inf
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 from greenlet import getcurrent, greenlet
+
+T = TypeVar("T")
 
 _LEAST_S = 0.005
 """Seconds that a resumed fiber may use although tasks wait: less would cost more than it gives."""
@@ -36,6 +39,8 @@ class Slice:
 
 SLICE = Slice()
 """The slice at work. Several engines in one process only shorten each other's slices."""
+CHUNK = 64
+"""Items of a loop that are worked off between two calls of `pause`."""
 
 
 class Fiber(greenlet):
@@ -91,3 +96,21 @@ def give_way(now: float, *, inside: bool = False) -> None:
     finally:
         fiber.inside = False
         SLICE.inside -= inside
+
+
+def pause(*, inside: bool = False) -> None:
+    """Let others go on if the slice is over, as `give_way` does."""
+    if (now := time.monotonic()) > SLICE.until:
+        give_way(now, inside=inside)
+
+
+def chunks(items: Sequence[T], *, inside: bool = False) -> Iterator[Sequence[T]]:
+    """The items in chunks, with a `pause` before each but the first."""
+    for start in range(0, len(items), CHUNK):
+        if start:
+            pause(inside=inside)
+        yield items[start : start + CHUNK]
+
+
+PAUSE = partial(pause, inside=True)
+"""A pause in the middle of an evaluation."""

@@ -7,10 +7,12 @@ Source: SPARQL 1.2 Query Results JSON Format (https://www.w3.org/TR/sparql12-res
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from heapq import merge
+from itertools import chain
 from json.encoder import encode_basestring as _quoted
-from typing import Any
+from typing import Any, TypeVar
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, serialize
 
@@ -20,6 +22,9 @@ from .terms import Solution, Term
 
 one_line = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """A JSON document, or a value in one, on one line (JSON escapes every line break inside strings)."""
+T = TypeVar("T")
+_CHUNK = 4096
+"""Rows or quads that are written between two pauses."""
 
 
 def term_json(term: Term) -> dict[str, Any]:
@@ -93,10 +98,14 @@ def inline_written(term_id: int) -> str:
 
 
 class TermTexts(dict[int, str]):
-    """`term_text` by id, as long as the dictionary has the term; literals inside ids are not made terms."""
+    """`term_text` by id, as long as the dictionary has the term; literals inside ids are not made terms.
 
-    def __init__(self, dictionary: TermDictionary) -> None:
+    ``pause`` is called between chunks of long lists of rows.
+    """
+
+    def __init__(self, dictionary: TermDictionary, pause: Callable[[], None] = lambda: None) -> None:
         super().__init__()
+        self._pause = pause
         self._terms, self._texts, self._met = dictionary.terms, dictionary.text_of, dictionary.met_inline
         dictionary.forget_with(self)
 
@@ -127,6 +136,21 @@ class TermTexts(dict[int, str]):
         rows stay in their order.
         """
         columns = [each for each in zip(names, places, strict=True) if each[1] >= 0]
+        if len(rows) <= _CHUNK:
+            lines = self._lines(columns, rows, ordered=ordered)
+            return "},{".join([line for *_, line in (lines if ordered else sorted(lines))])
+        runs = []
+        for start in range(0, len(rows), _CHUNK):
+            run = self._lines(columns, rows[start : start + _CHUNK], ordered=ordered)
+            runs.append(run if ordered else sorted(run))
+            self._pause()
+        merged = chain.from_iterable(runs) if ordered else merge_runs(runs, self._pause)
+        return "},{".join([line for *_, line in merged])
+
+    def _lines(
+        self, columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[int]], *, ordered: bool
+    ) -> list[tuple[str, ...]]:
+        """The texts of rows, each behind its terms as N-Quads writes them where they are not ``ordered``."""
         keys = [f"{_quoted(name)}:" for name, _ in columns]
         ids = [[row[place] for row in rows] for _, place in columns]
         written = []
@@ -148,9 +172,15 @@ class TermTexts(dict[int, str]):
             lines = [",".join(filter(None, each)) for each in zip(*cells, strict=True)]
         else:
             lines = _lines(keys, [[self[each] for each in column] for column in ids])
-        if not ordered:
-            lines = [line for *_, line in sorted(zip(*written, lines, strict=True))]
-        return "},{".join(lines)
+        return list(zip(*written, lines, strict=True))
+
+
+def merge_runs(runs: list[list[T]], pause: Callable[[], None]) -> Iterator[T]:
+    """The items of sorted runs in order; ``pause`` is called between chunks of them."""
+    for place, item in enumerate(merge(*runs)):
+        if not place % _CHUNK:
+            pause()
+        yield item
 
 
 def _lines(keys: Sequence[str], columns: Iterable[Iterable[str]]) -> list[str]:
@@ -187,17 +217,32 @@ def solutions(variables: Sequence[str], rows: Iterable[Solution]) -> dict[str, A
     return {"head": {"vars": list(variables)}, "results": {"bindings": bindings}}
 
 
-def in_fixed_order(rows: Sequence[Solution]) -> Sequence[Solution]:
+def in_fixed_order(rows: Sequence[Solution], pause: Callable[[], None] = lambda: None) -> Sequence[Solution]:
     """Rows without an order of their own, always in the same one: by their terms as N-Triples.
 
-    A replay then gives the same bytes, whichever route its joins take.
+    A replay then gives the same bytes, whichever route its joins take. ``pause`` is called between chunks.
     """
     if len(rows) < 2:
         return rows
-    return sorted(rows, key=lambda row: ["" if term is None else str(term) for term in row])
+    if len(rows) <= _CHUNK:
+        return sorted(rows, key=_terms_written)
+    runs = []
+    for start in range(0, len(rows), _CHUNK):
+        some = rows[start : start + _CHUNK]
+        runs.append(sorted([(_terms_written(row), start + at) for at, row in enumerate(some)]))
+        pause()
+    return [rows[place] for _, place in merge_runs(runs, pause)]
 
 
-def quads_text(quads: Iterable[Quad]) -> str:
-    """Quads as N-Quads, each once, in order."""
-    data = serialize(list(dict.fromkeys(quads)), format=RdfFormat.N_QUADS)
-    return (data or b"").decode()
+def _terms_written(row: Solution) -> list[str]:
+    return ["" if term is None else str(term) for term in row]
+
+
+def quads_text(quads: Iterable[Quad], pause: Callable[[], None] = lambda: None) -> str:
+    """Quads as N-Quads, each once, in order; ``pause`` is called between chunks."""
+    distinct, written = list(dict.fromkeys(quads)), []
+    for start in range(0, len(distinct), _CHUNK):
+        data = serialize(distinct[start : start + _CHUNK], format=RdfFormat.N_QUADS)
+        written.append((data or b"").decode())
+        pause()
+    return "".join(written)

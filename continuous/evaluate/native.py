@@ -29,6 +29,7 @@ from ..output.current import Emission
 from ..plan.plan_state import Encoded, PlanState
 from ..plan.run_loop import Ran, RunLoop, run_loop
 from ..rows import Budget, Delta, IdRow, Solution, merge
+from ..slices import chunks
 from ..static.static_evaluator import EvaluationOptions
 from ..static.table import Changes
 from ..static.table_registry import TableRegistry
@@ -96,8 +97,9 @@ class AnswerChange:
         """What went and what came, in terms, which are known from now on."""
         deleted: list[Solution] = []
         inserted: list[Solution] = []
-        for row, weight in self.delta.items():
-            (inserted if weight > 0 else deleted).extend([self._answer.decode(row)] * abs(weight))
+        for some in chunks(list(self.delta.items()), inside=True):
+            for row, weight in some:
+                (inserted if weight > 0 else deleted).extend([self._answer.decode(row)] * abs(weight))
         self._rows = deleted, inserted
         return self._rows
 

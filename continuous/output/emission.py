@@ -22,6 +22,7 @@ from ..algebra.query import Output
 from ..algebra.reports import Interval
 from ..errors import BudgetError
 from ..rows import Delta, Solution
+from ..slices import PAUSE
 from .quad_counts import QuadCounts
 
 T = TypeVar("T", bound=Hashable)
@@ -173,7 +174,7 @@ class SelectEmission:
 
     def _of_terms(self, rows: Sequence[Solution]) -> tuple[int, str]:
         if not self.ordered:
-            rows = in_fixed_order(rows)
+            rows = in_fixed_order(rows, PAUSE)
         elif self._told[0] == rows:
             return len(rows), self._told[1]
         listed = rows_text(self.names, rows)
@@ -286,8 +287,8 @@ class ConstructEmission:
         return events
 
     def _quads(self, rows: Sequence[Solution], at: int) -> list[Quad]:
-        return self.construct(rows if self.ordered else in_fixed_order(rows), at)
+        return self.construct(rows if self.ordered else in_fixed_order(rows, PAUSE), at)
 
     @staticmethod
     def _line(head: str, quads: Sequence[Quad]) -> str:
-        return f'{head},"quads":{one_line(quads_text(quads))}}}'
+        return f'{head},"quads":{one_line(quads_text(quads, PAUSE))}}}'

@@ -25,7 +25,7 @@ from ..algebra.reify import REIFIES
 from ..expressions.values import OrderKeys, ValueTable
 from ..inputs import Element
 from ..rows import EMPTY, Delta, IdRow, add
-from ..slices import SLICE
+from ..slices import PAUSE, SLICE
 from .live import ContentSnapshot
 from .taken import NOTHING, ColumnKeys, Columns, Keys, Predicates, Taken
 
@@ -198,7 +198,7 @@ class EngineTerms:
     def __init__(self, pace: SweepPace | None = None) -> None:
         self.dictionary = TermDictionary(pace)
         self.values = ValueTable(self.dictionary)
-        self.texts = TermTexts(self.dictionary)
+        self.texts = TermTexts(self.dictionary, PAUSE)
         self.keys = OrderKeys(self.values)
         self.coder = ElementCoder(self.dictionary)
         self.dictionary.hold(self.coder.held)

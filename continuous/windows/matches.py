@@ -21,6 +21,7 @@ from ..algebra.text import SparqlText
 from ..errors import BudgetError
 from ..expressions.choices import Functions, instant_literal
 from ..inputs import Element
+from ..slices import CHUNK, chunks, pause
 from ..uncertainty import custom_functions
 
 Order = tuple[int, int, int]
@@ -157,12 +158,8 @@ class Matches:
         step = slots[number if self.waits else -1 - number]
         for place, solution in enumerate(held.solutions[step]):
             self._looked += 1
-            if self._looked > self._most:
-                raise BudgetError(
-                    f"SEQ looked at {self._most} partial matches at one instant; make WITHIN shorter, or let "
-                    "its steps share variables",
-                    limit=self._most,
-                )
+            if not self._looked % CHUNK:
+                self._look()
             merged = _merged(bindings, solution)
             if merged is None:
                 continue
@@ -174,6 +171,16 @@ class Matches:
                 continue
             for other in self._neighbours(held, chain[0][0], len(chain)):
                 yield from self._extended(other, merged, chain)
+
+    def _look(self) -> None:
+        """Compare the partial matches with the limit, and let others go on."""
+        if self._looked > self._most:
+            raise BudgetError(
+                f"SEQ looked at {self._most} partial matches at one instant; make WITHIN shorter, or let "
+                "its steps share variables",
+                limit=self._most,
+            )
+        pause()
 
     def _neighbours(self, held: Held, begin: Held, number: int) -> list[Held]:
         """The elements that may stand next to one, of the step of a slot, near enough to where it began."""
@@ -191,7 +198,9 @@ class Matches:
         """Those that the conditions of positive steps let through."""
         for number, step in enumerate(self.sequence.steps):
             if step.conditions and not step.negated:
-                seen = [self._until(number, match, chosen) for match, _, chosen in found]
+                seen = [
+                    self._until(number, match, chosen) for some in chunks(found) for match, _, chosen in some
+                ]
                 found = [found[place] for place in sorted(self._true(number, seen))]
         return found
 
@@ -219,6 +228,9 @@ class Matches:
                 begin = bisect_right(entries, chosen[before - 1].order, key=_ORDER)
                 for held in entries[begin : bisect_left(entries, until, key=_ORDER)]:
                     for solution in held.solutions[number]:
+                        self._looked += 1
+                        if not self._looked % CHUNK:
+                            self._look()
                         if (merged := _merged(bindings, solution)) is not None:
                             asked.append((place, merged))
             dead = {asked[place][0] for place in self._true(number, [merged for _, merged in asked])}
@@ -230,15 +242,17 @@ class Matches:
         conditions = self.sequence.steps[number].conditions
         if not rows or not conditions:
             return set(range(len(rows)))
-        names = self._seen[number]
-        listed = tuple(
-            (Literal(place), *(_named(row.get(name)) for name in names)) for place, row in enumerate(rows)
-        )
-        passing: Algebra = n.Values((_NUMBER, *map(Var, names)), listed)
-        for condition in conditions:
-            passing = n.Filter(condition, passing)
-        text = self._text(passing).select([_NUMBER.name])
-        return {int(row[0].value) for row in self._query(text, 1)}  # type: ignore[union-attr]
+        names, true = self._seen[number], set[int]()
+        for some in chunks(list(enumerate(rows))):
+            listed = tuple(
+                (Literal(place), *(_named(row.get(name)) for name in names)) for place, row in some
+            )
+            passing: Algebra = n.Values((_NUMBER, *map(Var, names)), listed)
+            for condition in conditions:
+                passing = n.Filter(condition, passing)
+            text = self._text(passing).select([_NUMBER.name])
+            true |= {int(row[0].value) for row in self._query(text, 1)}  # type: ignore[union-attr]
+        return true
 
 
 def _merged(left: Bindings, right: Bindings) -> Bindings | None:

@@ -9,6 +9,7 @@ SEQ { A ; B ; NOT N }                    content: the match at 1 + d, unless an 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from quadrill.store.terms import Term
 from ..algebra.query import MATCH
 from ..algebra.query import Sequence as SequenceOf
 from ..inputs import NEVER, Element
+from ..slices import chunks
 from .matches import Bindings, Match, Matches, Order
 from .operator import WindowOperator, WindowState
 
@@ -119,18 +121,24 @@ class SequenceWindow(WindowOperator):
         state.now, state.before = instant, dict(state.taken)
         self._found, self._shown = {}, {}
         self._matches.forget_before(oldest)
-        self.live.remove(*left)
+        self._remove(left)
         return bool(left)
 
     def _show(self) -> bool:
         """Let the content be what is found; True when it is another."""
         chosen, shown = self._chosen(), self._shown
-        new = {match: self._element(match, chosen[match]) for match in chosen if match not in shown}
+        new = {match: chosen[match] for match in chosen if match not in shown}
         gone = [shown.pop(match) for match in list(shown) if match not in chosen]
-        shown |= new
-        self.live.remove(*gone)
-        self.live.add(*new.values())
+        self._remove(gone)
+        for some in chunks(list(new)):
+            made = {match: self._element(match, new[match]) for match in some}
+            shown |= made
+            self.live.add(*made.values())
         return bool(new or gone)
+
+    def _remove(self, elements: Sequence[Element]) -> None:
+        for some in chunks(elements):
+            self.live.remove(*some)
 
     def _chosen(self) -> dict[Match, Bindings]:
         if not self._matches.sequence.skip:
