@@ -51,6 +51,7 @@ class Fiber(greenlet):
         waiting: the engine's queue: the slice of a resumed fiber ends early when a task waits there.
         hurry_from: from when on it does, by the monotonic clock.
         until: the end of its slice, by the monotonic clock.
+        began: the CPU time of the thread when it began the job at work, in seconds.
         reader: for whom it works, with what that was given.
         suspended: it was suspended once: what it works for has a backlog.
     """
@@ -61,6 +62,7 @@ class Fiber(greenlet):
         self.waiting: SimpleQueue[Any] | None = None
         self.hurry_from = inf
         self.until = inf
+        self.began = 0.0
         self.reader: Any = None
         self.suspended = False
 

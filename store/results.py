@@ -22,7 +22,7 @@ from .terms import Solution, Term
 
 one_line = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """A JSON document, or a value in one, on one line (JSON escapes every line break inside strings)."""
-T = TypeVar("T")
+T = TypeVar("T", bound=tuple[Any, ...])
 _CHUNK = 4096
 """Rows or quads that are written between two pauses."""
 

@@ -87,7 +87,7 @@ def check_costs(running: Costly, now_ms: int) -> None:
     emitted = counts.rows_inserted + counts.rows_deleted + counts.answers
     cost = Cost(max(budget.rows, emitted), int(running.spent * 1000), running.feed.characters)
     # In a replay a query must not fail earlier than it did.
-    limits = budget.limits if budget.grace == 1 else replace(budget.limits, minute_ms=0)
+    limits = replace(budget.limits, minute_ms=int(budget.limits.minute_ms * budget.grace))
     running.costs.check(now_ms, cost, limits)
 
 

@@ -90,9 +90,9 @@ class FairShares:
         """Do some work for each reader, behind what it has not done yet."""
         if self.slice_s is None:
             for reader, inputs in given:
-                began = time.monotonic()
+                began = time.thread_time()
                 work(reader, inputs, now)
-                reader.spent += time.monotonic() - began
+                reader.spent += time.thread_time() - began
             return
         if self.behind:
             given = self._undelayed(work, given, now)
@@ -138,19 +138,19 @@ class FairShares:
 
     def _run(self, work: Work, jobs: Iterator[tuple[Reader, Any]], now: int) -> None:
         """In a fiber: do jobs until one of them has been suspended, which is then the fiber's last."""
-        me, clock, slice_s = getcurrent(), time.monotonic, self.slice_s
+        me, clock, cpu_clock, slice_s = getcurrent(), time.monotonic, time.thread_time, self.slice_s
         assert isinstance(me, Fiber) and slice_s is not None
         while True:
-            began = clock()
+            me.began = cpu_clock()
             for reader, inputs in jobs:
                 me.reader = reader, inputs
-                me.until = SLICE.until = began + slice_s
+                me.until = SLICE.until = clock() + slice_s
                 work(reader, inputs, now)
                 if me.suspended:
                     return
-                ended = clock()
-                reader.spent += ended - began
-                began = ended
+                ended = cpu_clock()
+                reader.spent += ended - me.began
+                me.began = ended
             assert me.parent is not None
             work, jobs, now = me.parent.switch(None)
 
@@ -159,7 +159,7 @@ class FairShares:
         reader, inputs = fiber.reader
         assert self.slice_s is not None
         fiber.suspended = True
-        reader.spent += self.slice_s
+        reader.spent += time.thread_time() - fiber.began
         backlog = self._open(reader if own else self.lane(reader))
         backlog.add(Job(self.here(), work, reader, inputs, now, weight_of(inputs)))
         backlog.fiber = fiber
@@ -250,7 +250,7 @@ class FairShares:
         else:
             arguments = ()
         fiber.parent = getcurrent()
-        began = time.monotonic()
+        began = time.thread_time()
         fiber.begin(max(seconds, 0.0) if self.slice_s else 0.0, waiting)
         try:
             fiber.switch(*arguments)
@@ -258,7 +258,7 @@ class FairShares:
             self.broke(job.reader, error)
         finally:
             SLICE.until = inf
-            backlog.reader.spent += time.monotonic() - began
+            backlog.reader.spent += time.thread_time() - began
             over = bool(fiber.dead)
             if over and backlog.fiber is fiber:
                 backlog.fiber = None
