@@ -207,7 +207,7 @@ def main() -> None:
             print(dict(zip(COLUMNS, line, strict=True)), flush=True)
             table.append(line)
     if given.case is None:
-        keep("fairness", {"columns": COLUMNS, "rows": table})
+        keep("fairness", {"columns": COLUMNS, "lines": table})
 
 
 if __name__ == "__main__":

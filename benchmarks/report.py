@@ -254,6 +254,13 @@ def tunnel(found: dict[str, Any]) -> str:
     return f"{first}\n\n{table(head, binds)}\n\n![Queries of the tunnel](plots/tunnel.svg)"
 
 
+def fairness(found: dict[str, Any]) -> str:
+    """The latency of a query alone and beside slow ones."""
+    head = ("slow query", "p50 alone, ms", "p99 alone, ms", "p50 beside, ms", "p99 beside, ms", "longest, ms",
+            "ratio of p99", "still busy at the end")  # fmt: skip
+    return table(head, found["figures"]["lines"])
+
+
 def pauses(found: dict[str, Any]) -> str:
     """The longest pauses, by who decides what a collection of garbage looks at."""
     head = ("static rows", "collections by", "pushes", "median ms", "p99 ms", "longest ms",
@@ -327,6 +334,7 @@ PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "uncertainty": uncertainty,
     "lazy_variables": lazy_variables,
     "tunnel": tunnel,
+    "fairness": fairness,
     "pauses": pauses,
     "experiments": experiments,
     "instances": instances,

@@ -264,12 +264,12 @@ class Sequencer:
             case kinds.CommitTurn(commit=commit):
                 self.turns.version = max(self.turns.version, commit.version)
                 self._views.committed(commit)
-                if router.shares.behind and commit.version in statics.commits.due:
-                    router.shares.leave_evaluations()
+                if router.shares.behind:
+                    router.shares.leave_evaluations(statics.commits.due.get(commit.version, ()))
                 statics.advance(commit.version)
                 router.moves.commit(commit, statics.take_moved())
             case Swap():
-                router.shares.leave_evaluations()
+                router.shares.leave_evaluations([each.table for each in turn.fresh])
                 statics.swap(turn)
                 router.moves.step(statics.take_moved())
                 attachments.begin_ready()

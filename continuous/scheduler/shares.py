@@ -22,6 +22,7 @@ from ..durable.turns import TurnQueue
 from ..groups.group import Group
 from ..queries.running import RunningQuery
 from ..slices import SLICE, Fiber
+from ..static.table import Table
 from ..static.table import Turn as Frontier
 from .backlog import Backlog, Barrier, Job, Place, Reader, Work, members_of, weight_of
 
@@ -265,10 +266,11 @@ class FairShares:
                 backlog.done()
         return over
 
-    def leave_evaluations(self) -> None:
-        """Let go on what is suspended in an evaluation over static parts, to its end: these change now."""
+    def leave_evaluations(self, tables: Sequence[Table]) -> None:
+        """Let evaluations that are suspended over some tables go on to their end: these change now."""
         for backlog in list(self.behind.values()):
-            reads = any(each.statics is not None for each in members_of(backlog.reader))
+            statics = [each.statics for each in members_of(backlog.reader) if each.statics is not None]
+            reads = any(each.steps in table.readers for each in statics for table in tables)
             while reads and backlog.fiber is not None and backlog.fiber.inside:
                 self.serve_one(backlog, hurry=False)
 
