@@ -287,8 +287,8 @@ class _Timestamps:
     def replace_calls(self, node: Algebra, row: Names = NO_NAMES) -> Algebra:
         """Each call becomes the greatest of the times in scope where it stands.
 
-        ``row`` are the times of the rows for which an EXISTS around the pattern is tested: they are read for
-        the variables that have none in the pattern.
+        ``row`` are the times of the row for which an EXISTS around the pattern is tested. What the row binds is
+        a constant in the pattern (SPARQL 1.1, 18.6): its time is the row's.
         """
         scopes = children(node)
         times = NO_NAMES.union(*map(in_scope, scopes))
@@ -298,15 +298,16 @@ class _Timestamps:
             if not isinstance(expr, Call) or expr.name != "TIMESTAMP" or not isinstance(expr.args[0], Var):
                 return None
             variable = expr.args[0].name
-            names = _times_of(variable, times) or _times_of(variable, row)
-            if not names and any(_has_time(each, variable) for each in scopes):
+            found = [_times_of(variable, each) for each in (row, times)]
+            if not any(found) and any(_has_time(each, variable) for each in scopes):
                 raise UnsupportedError(
                     f"timestamp(?{variable})",
                     f"timestamp(?{variable}) can not be told of a variable that comes"
                     " from a sub-query with GROUP BY or DISTINCT",
                     hint="call timestamp() inside the sub-query",
                 )
-            return greatest_of([Var(each) for each in names])
+            own = [greatest_of(each) for each in found if each]
+            return own[0] if len(own) == 1 else Call("COALESCE", tuple(own))
 
         node = with_expressions(node, [map_expression(each, change) for each in expressions(node)])
         # A sub-query has variables of its own.
@@ -315,8 +316,8 @@ class _Timestamps:
         return with_operands(node, [*changed, *(self.replace_calls(each, passed) for each in scopes)])
 
 
-def _times_of(variable: str, names: Names) -> list[str]:
-    return sorted(each for each in names if each.startswith(f"{_PREFIX}{variable}."))
+def _times_of(variable: str, names: Names) -> list[Var]:
+    return [Var(each) for each in sorted(names) if each.startswith(f"{_PREFIX}{variable}.")]
 
 
 _PREFIX = "_:time."

@@ -10,6 +10,7 @@ Their feeds keep what had been published. Elements of the streams that they make
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import suppress
 
 from quadrill.store.errors import QuadrillError
@@ -25,8 +26,9 @@ from ..queries.prepare import PreparedQuery
 log = logging.getLogger("quadrill.continuous")
 
 PATIENCE_S = 5.0
-"""Seconds of a replay after which queries that end it paused or failed are not evaluated any more: nobody
-waits for their answers, and an evaluation of theirs may be what makes the start long."""
+"""Seconds of CPU time of a replay after which queries that end it paused or failed are not evaluated any
+more: nobody waits for their answers, and an evaluation of theirs may be what makes the start long. What other
+processes of a busy machine take does not count."""
 _LAID_ASIDE = "it was paused; its windows were not kept over the restart"
 
 
@@ -41,6 +43,7 @@ class Unreplayed:
         # The streams that queries make which are not evaluated.
         self._streams: set[str] = set()
         self._is_late = False
+        self._began = time.thread_time()
 
     def read_registry(self) -> None:
         """Take note of what is registered, and of what is paused and failed."""
@@ -96,7 +99,7 @@ class Unreplayed:
                 if state is not None:
                     # An evaluation that was called off has left the query as failed.
                     catalogue.set_state(entry, state, _LAID_ASIDE)
-        if not self._is_late and starting.seconds > PATIENCE_S:
+        if not self._is_late and time.thread_time() - self._began > PATIENCE_S:
             self._is_late = True
             for entry in catalogue.entries():
                 if self._ends_stopped(entry):

@@ -43,8 +43,12 @@ def push(server: LiveServer, at: int, stream: str = "r") -> dict[str, Any]:
 
 
 def reasons(server: LiveServer, name: str = "q") -> list[tuple[Any, ...]]:
-    found = server.client.get(f"/queries/{name}").json()["waiting_for"]
-    (listed,) = (each for each in server.client.get("/queries").json()["queries"] if each["name"] == name)
+    found, again = [], None
+    while again != found:  # a stream may have become idle between two requests
+        found = server.client.get(f"/queries/{name}").json()["waiting_for"]
+        listing = server.client.get("/queries").json()["queries"]
+        again = server.client.get(f"/queries/{name}").json()["waiting_for"]
+    (listed,) = (each for each in listing if each["name"] == name)
     assert [each["reason"] for each in listed["waiting_for"]] == [each["reason"] for each in found]
     assert all(set(each) == {"reason", "stream", "count", "text"} and each["text"] for each in found)
     return [(each["reason"], each["stream"], each["count"]) for each in found]

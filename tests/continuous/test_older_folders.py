@@ -161,7 +161,9 @@ def go_on(life: Life) -> dict[str, Any]:
     return json.loads(json.dumps(found))  # type: ignore[no-any-return]
 
 
-UNTOLD = [("mapping", None), ("clock", "event")]
+UNTOLD = [("mapping", None), ("clock", "event"), ("partitions", None)]
+CORRECTED = ("times",)
+"""Queries that answer otherwise since these releases: `p|q` gives a pair once for each of both that matches."""
 
 
 def state(life: Life) -> dict[str, Any]:
@@ -171,7 +173,7 @@ def state(life: Life) -> dict[str, Any]:
         "answers": life.answers(),
         "counters": {name: describe(life.engine, name)["counters"] for name in sorted(life.told())},
         "streams": [
-            # Earlier releases told no mappings and clocks, and had none.
+            # Earlier releases told no mappings, clocks and partitions, and had none.
             {
                 member: value
                 for member, value in stream.items()
@@ -222,7 +224,13 @@ def test_a_folder_of_an_earlier_release_goes_on_as_there(archive: Path, kind: st
     assert life.engine.recovery is not None and life.engine.recovery.report["problem"] is None
     told = go_on(life)
     life.stop()
-    assert told == json.loads((tmp_path / f"{kind}.json").read_text())
+    expected = json.loads((tmp_path / f"{kind}.json").read_text())
+    assert [told[each]["told"].keys() for each in told] == [expected[each]["told"].keys() for each in told]
+    for moment in (*told.values(), *expected.values()):
+        for part in ("told", "answers", "counters"):
+            for name in CORRECTED:
+                moment[part].pop(name, None)
+    assert told == expected
 
 
 if __name__ == "__main__":
