@@ -287,8 +287,8 @@ class _Timestamps:
     def replace_calls(self, node: Algebra, row: Names = NO_NAMES) -> Algebra:
         """Each call becomes the greatest of the times in scope where it stands.
 
-        ``row`` are the times of the row for which an EXISTS around the pattern is tested. What the row binds is
-        a constant in the pattern (SPARQL 1.1, 18.6): its time is the row's.
+        ``row`` are the times of the row for which an EXISTS around the pattern is tested. What the row binds
+        is a constant in the pattern (SPARQL 1.1, 18.6): its time is the row's.
         """
         scopes = children(node)
         times = NO_NAMES.union(*map(in_scope, scopes))

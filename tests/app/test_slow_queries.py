@@ -1,4 +1,4 @@
-"""A slow query on a real server: others get their events, it is paused and dropped at once, also in a start."""
+"""A slow query on a real server: others get their events, and it is paused and dropped at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tests.app.test_starts import Server, eventually
 __all__ = ["processes"]
 pytestmark = pytest.mark.process
 S = "STREAM <http://localhost/s>"
-MATCHES = f"SEQ {{ {S} {{ ?a <urn:k> <urn:v> }} ; {S} {{ ?b <urn:k> <urn:v> }} ; {S} {{ ?c <urn:k> <urn:v> }} }} WITHIN 1h"
+STEPS = " ; ".join(f"{S} {{ ?{name} <urn:k> <urn:v> }}" for name in "abc")
+MATCHES = f"SEQ {{ {STEPS} }} WITHIN 1h"
 SLOW = f"SELECT ?a ?b ?c WHERE {{ {MATCHES} }}"
 SAME = f"SELECT ?a WHERE {{ {S} [NOW] {{ ?a <urn:probe> ?n }} }}"
 OTHER = "SELECT ?a WHERE { STREAM <http://localhost/t> [NOW] { ?a <urn:probe> ?n } }"

@@ -163,7 +163,7 @@ def go_on(life: Life) -> dict[str, Any]:
 
 UNTOLD = [("mapping", None), ("clock", "event"), ("partitions", None)]
 CORRECTED = ("times",)
-"""Queries that answer otherwise since these releases: `p|q` gives a pair once for each of both that matches."""
+"""Queries that answer otherwise since these releases: `p|q` gives a pair for each of both that matches."""
 
 
 def state(life: Life) -> dict[str, Any]:
