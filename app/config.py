@@ -125,7 +125,10 @@ class Settings:
         "Processes for heavy queries and updates, which can be killed; 0: such queries in the server.",
     )
     worker_memory_bytes: int = _setting(
-        1 << 32, "bytes", "Memory that one such process may take; 0 for no limit."
+        1 << 32,
+        "bytes",
+        "Memory that one such process may take, and a child process that recomputes the answer of a "
+        "continuous query above what the server has; 0 for no limit.",
     )
     query_timeout: float = _setting(
         60.0, "seconds", "Longest evaluation of a one-shot query; `timeout` in a request may only shorten it."

@@ -254,6 +254,7 @@ def engine_settings(settings: Settings, engines: StaticEngines, *, threaded: boo
             minute_bytes=settings.max_bytes_per_minute,
             bytes=settings.max_evaluation_bytes,
             text=settings.max_text_length,
+            process=settings.worker_memory_bytes,
         ),
         records=RecordLimits(
             seconds=duration_ms(settings.max_record_time, "the setting max_record_time", positive=True)

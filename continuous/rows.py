@@ -103,6 +103,7 @@ class Limits:
     ``rows`` and ``ms`` are those of one evaluation, ``kept`` the rows of the answer that is kept, ``bytes``
     what one evaluation tells, and what its expressions put together, each value at most ``text`` characters.
     ``minute_rows``, ``minute_ms`` (of CPU time) and ``minute_bytes`` are sums over a sliding minute.
+    ``process`` is the memory, in bytes, that a child process of an evaluation may take.
     """
 
     rows: int = 0
@@ -113,6 +114,7 @@ class Limits:
     minute_rows: int = 0
     minute_ms: int = 0
     minute_bytes: int = 0
+    process: int = 0
 
 
 class Budget:
@@ -125,13 +127,15 @@ class Budget:
         grace: the time is longer by this factor; a replay must not fail at what was in time before.
         text: the characters that expressions have made, and in the evaluation since when.
         rows: rows of intermediate results that operators have counted here since the query began.
+        elsewhere: seconds of CPU time that child processes have used for it since then.
     """
 
-    __slots__ = ("_made", "grace", "limits", "look", "rows", "since", "stop", "text")
+    __slots__ = ("_made", "elsewhere", "grace", "limits", "look", "rows", "since", "stop", "text")
 
     def __init__(self, limits: Limits) -> None:
         self.since, self.grace, self.stop = 0.0, 1.0, ""
         self.rows = self._made = 0
+        self.elsewhere = 0.0
         self.text = (0, 0.0)
         self.limit(limits)
 
@@ -155,8 +159,7 @@ class Budget:
         self.rows += made - self._made if made > self._made else made
         self._made = made
         limits, took_ms = self.limits, (now - self.since) * 1000
-        if self.stop:
-            raise BudgetError(self.stop, where=where, again=False, code="cancelled")
+        self.check_stop(where)
         if limits.rows and made > limits.rows:
             raise BudgetError(
                 f"one evaluation makes {made} rows or more, its limit (max_rows) is {limits.rows}",
@@ -164,14 +167,23 @@ class Budget:
                 limit=limits.rows,
             )
         if limits.ms and took_ms > limits.ms * self.grace:
-            raise BudgetError(
-                f"one evaluation took {took_ms:.0f} ms and had made {made} rows, its limit (max_time) is "
-                f"{limits.ms} ms",
-                where=where,
-                again=False,
-                limit=limits.ms,
-            )
+            raise self.too_slow(took_ms, made, where)
         return min(limits.rows or sys.maxsize, made + LOOK_EVERY)
+
+    def check_stop(self, where: Any) -> None:
+        """Raise BudgetError when somebody has called the evaluation off."""
+        if self.stop:
+            raise BudgetError(self.stop, where=where, again=False, code="cancelled")
+
+    def too_slow(self, took_ms: float, made: int, where: Any) -> BudgetError:
+        """The error of an evaluation that takes longer than it may."""
+        return BudgetError(
+            f"one evaluation took {took_ms:.0f} ms and had made {made} rows, its limit (max_time) is "
+            f"{self.limits.ms} ms",
+            where=where,
+            again=False,
+            limit=self.limits.ms,
+        )
 
     def _give_way(self, now: float) -> float:
         """Let other queries go on; the time now, while the evaluation's own does not count theirs."""

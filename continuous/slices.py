@@ -21,6 +21,9 @@ T = TypeVar("T")
 _LEAST_S = 0.005
 """Seconds that a resumed fiber may use although tasks wait: less would cost more than it gives."""
 
+_WAIT_S, _WAIT_OUTSIDE_S = 0.002, 0.05
+"""Seconds that a fiber waits for another process before the engine looks for tasks; outside of fibers."""
+
 
 class Slice:
     """The slice of the fiber at work.
@@ -54,6 +57,7 @@ class Fiber(greenlet):
         began: the CPU time of the thread when it began the job at work, in seconds.
         reader: for whom it works, with what that was given.
         suspended: it was suspended once: what it works for has a backlog.
+        ready: where it waits for another process: gives True when it can go on.
     """
 
     def __init__(self, run: Callable[..., Any]) -> None:
@@ -65,6 +69,7 @@ class Fiber(greenlet):
         self.began = 0.0
         self.reader: Any = None
         self.suspended = False
+        self.ready: Callable[[], bool] | None = None
 
     def begin(self, seconds: float, waiting: SimpleQueue[Any] | None = None) -> None:
         """Begin a slice; with ``waiting`` it ends early when something waits there."""
@@ -98,6 +103,33 @@ def give_way(now: float, *, inside: bool = False) -> None:
     finally:
         fiber.inside = False
         SLICE.inside -= inside
+
+
+def wait_for(ready: Callable[[float], bool]) -> None:
+    """Let others go on until a process has something to say, or for a moment; outside of a fiber it waits.
+
+    The caller repeats this until ``ready``, which waits for at most so many seconds.
+
+    Raises:
+        GreenletExit, Exception: as `give_way`.
+    """
+    fiber = getcurrent()
+    if not isinstance(fiber, Fiber):
+        ready(_WAIT_OUTSIDE_S)
+        return
+    if fiber.waiting is None and not fiber.suspended:
+        # Most answers come within the slice.
+        if ready(max(fiber.until - time.monotonic(), 0.0)):
+            return
+    elif ready(0.0 if fiber.waiting is not None and not fiber.waiting.empty() else _WAIT_S):
+        return
+    parent = fiber.parent
+    assert parent is not None
+    fiber.ready = partial(ready, 0.0)
+    try:
+        parent.switch(fiber)
+    finally:
+        fiber.ready = None
 
 
 def pause(*, inside: bool = False) -> None:

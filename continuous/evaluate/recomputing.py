@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import islice
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
+from quadrill.store.logs.process_copy import COPIES
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.window_graphs import LoadedTable, WindowGraphs
 from quadrill.store.sparql.workspace import Workspace
@@ -28,6 +30,7 @@ from ..algebra.static import MERGED_PART
 from ..algebra.text import SparqlText
 from ..algebra.volatile import uses_timestamps
 from ..algebra.windows_as_graphs import WindowsAsGraphs
+from ..algebra.work_bound import WorkBound
 from ..expressions.choices import Functions
 from ..inputs import WindowContent
 from ..language.analysis import Analysis
@@ -42,6 +45,7 @@ from ..windows.kinds import kind_of
 from ..windows.live import LiveQuads
 from ..windows.taken import WindowKey
 from .evaluator import Evaluator
+from .in_child import evaluate_in_child
 
 _TEXTS_KEPT = 16
 _MERGED_KEY: WindowKey = (MERGED, None)
@@ -84,6 +88,9 @@ class ReferenceEvaluator(Evaluator):
     """Evaluates one continuous query; not thread-safe, used by one thread at a time."""
 
     engine = "reference"
+    most_in_process = 10_000
+    """Rows that an evaluation may enumerate in this process: it cannot be stopped. With the worst text and
+    data that was tried (columns of 8 patterns, or a function of ours for each row) they take 0.5 s."""
 
     def __init__(
         self,
@@ -166,14 +173,43 @@ class ReferenceEvaluator(Evaluator):
             }
             given.update(contents)
             self._functions.begin(at, self._load(given))
-            functions, text = self._functions, self._text(list(given))
-            found = self._workspace.query(text, len(self.columns), functions.functions, functions.aggregates)
-            functions.limited.check()
-        # Oxigraph cannot be stopped, so this is found out behind it.
+            found = self._evaluate(self._text(list(given)))
         self.budget.check(1 if isinstance(found, bool) else len(found), self)
         if isinstance(found, bool):
             return Answer((), boolean=found)
         return Answer(self.vars, found, self.ordered, before=self.kept)
+
+    def _evaluate(self, text: str) -> list[Solution] | bool:
+        """Evaluate over the workspace, in a child where it may take long: Oxigraph cannot be stopped."""
+        functions, budget, width = self._functions, self.budget, len(self.columns)
+        begin = partial(self._workspace.stream, text, width, functions.functions, functions.aggregates)
+        check = functions.limited.check
+        # A row more than allowed is enough to fail.
+        most = budget.limits.rows + 1 if budget.limits.rows and budget.since else 0
+        if COPIES and (budget.since or budget.limits.ms) and self._work() > self.most_in_process:
+            answer = evaluate_in_child(begin, check, most, budget, self)
+            if answer is not None:
+                return answer
+        found = begin()
+        try:
+            rows = found if isinstance(found, bool) else list(islice(found, most or None))
+        finally:
+            if not isinstance(found, bool):
+                found.close()
+        check()
+        return rows
+
+    def _work(self) -> int:
+        """Rows that an evaluation over the workspace enumerates at most."""
+        sizes: Counter[NamedNode] = Counter()
+        for (name, _), window in self._windows.items():
+            sizes[name] += window.size
+        whole = self._workspace.size
+        bound = WorkBound(
+            lambda name: whole if isinstance(name, Var) or name == MERGED else sizes[name],
+            lambda name: self._tables[name].size,
+        )
+        return bound.of(self.rest, whole)
 
     def advance(self, at: int, windows: Iterable[tuple[WindowKey, LiveQuads]]) -> Answer:
         """The answer over what the windows hold now, beside the one of the last call."""

@@ -85,7 +85,9 @@ def check_costs(running: Costly, now_ms: int) -> None:
     """Raise BudgetError when a query has cost more in the last minute than it may."""
     counts, budget = running.emission.counts, running.evaluator.budget
     emitted = counts.rows_inserted + counts.rows_deleted + counts.answers
-    cost = Cost(max(budget.rows, emitted), int(running.spent * 1000), running.feed.characters)
+    cost = Cost(
+        max(budget.rows, emitted), int((running.spent + budget.elsewhere) * 1000), running.feed.characters
+    )
     # In a replay a query must not fail earlier than it did.
     limits = replace(budget.limits, minute_ms=int(budget.limits.minute_ms * budget.grace))
     running.costs.check(now_ms, cost, limits)

@@ -209,12 +209,21 @@ class FairShares:
 
     def serve(self) -> None:
         """Give a slice to the next reader that is behind and need not wait for others."""
+        waiting: Backlog | None = None
         for reader, backlog in list(self.behind.items()):
-            if backlog.fiber is not None or not self.waits(reader, backlog.jobs[0].place.serial):
-                del self.behind[reader]
-                self.behind[reader] = backlog
-                self.serve_one(backlog)
+            fiber = backlog.fiber
+            if fiber is None and self.waits(reader, backlog.jobs[0].place.serial):
+                continue
+            if fiber is None or fiber.ready is None or fiber.ready():
+                break
+            waiting = waiting or backlog
+        else:
+            if waiting is None:
                 return
+            backlog = waiting
+        del self.behind[backlog.reader]
+        self.behind[backlog.reader] = backlog
+        self.serve_one(backlog)
 
     def serve_one(self, backlog: Backlog, *, hurry: bool = True) -> None:
         """Give a slice to a reader that is behind; in a ``hurry`` it is short while tasks wait."""

@@ -50,6 +50,11 @@ class WindowGraphs:
         if stream is not None:
             workspace.add({Quad(self.graph, STREAM_NAME, stream, self.names): 1})
 
+    @property
+    def size(self) -> int:
+        """How many quads the window holds."""
+        return len(self._held)
+
     def graph_of(self, name: GraphName) -> NamedNode:
         """The graph that holds the quads of one graph name in the window."""
         if name not in self._graphs:

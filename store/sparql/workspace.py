@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyoxigraph import NamedNode, Quad, QueryBoolean, Store
@@ -30,6 +31,11 @@ class Workspace:
         self._counts: Counter[Quad] = Counter()
         self._removed = 0
         self._alive = 0
+
+    @property
+    def size(self) -> int:
+        """How many quads there are."""
+        return self._alive
 
     def declare(self, graph: NamedNode) -> None:
         """A graph that exists even while it is empty: a window without elements still is a dataset."""
@@ -70,21 +76,39 @@ class Workspace:
     def query(
         self, text: str, width: int, functions: Mapping[NamedNode, Any], aggregates: Mapping[NamedNode, Any]
     ) -> list[Solution] | bool:
+        """All that `stream` gives."""
+        found = self.stream(text, width, functions, aggregates)
+        return found if isinstance(found, bool) else list(found)
+
+    def stream(
+        self, text: str, width: int, functions: Mapping[NamedNode, Any], aggregates: Mapping[NamedNode, Any]
+    ) -> Generator[Solution, None, None] | bool:
         """The rows of a SELECT query in its order, without columns behind ``width``; the value of ASK.
 
-        ``functions`` and ``aggregates`` are the custom ones that the text calls.
+        The generator is read and closed in this thread. ``functions`` and ``aggregates`` are the custom ones
+        that the text calls.
         """
         require_epoch()
-        try:
+        with _errors_as_ours():
             found: Any = self._store.query(
                 text, custom_functions=dict(functions), custom_aggregate_functions=dict(aggregates)
             )
-            if isinstance(found, QueryBoolean):
-                return bool(found)
-            return [tuple(solution[column] for column in range(width)) for solution in found]
-        except SyntaxError as error:
-            raise UnsupportedError(
-                "this combination of patterns", f"the query can not be evaluated: {error.msg}"
-            ) from error
-        except RuntimeError as error:
-            raise evaluation_error(error) from error
+            return bool(found) if isinstance(found, QueryBoolean) else _rows(found, width)
+
+
+def _rows(found: Any, width: int) -> Generator[Solution, None, None]:
+    with _errors_as_ours():
+        for solution in found:
+            yield tuple([solution[column] for column in range(width)])
+
+
+@contextlib.contextmanager
+def _errors_as_ours() -> Iterator[None]:
+    try:
+        yield
+    except SyntaxError as error:
+        raise UnsupportedError(
+            "this combination of patterns", f"the query can not be evaluated: {error.msg}"
+        ) from error
+    except RuntimeError as error:
+        raise evaluation_error(error) from error

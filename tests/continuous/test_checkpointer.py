@@ -168,7 +168,7 @@ def test_a_copy_that_dies_leaves_the_old_checkpoint_and_the_next_succeeds(
     made = server.checkpoints.made
     server.begin()
     assert server.checkpoints._copy is not None
-    os.kill(server.checkpoints._copy._pid, signal.SIGKILL)
+    os.kill(server.checkpoints._copy._child.pid, signal.SIGKILL)
     with caplog.at_level(logging.WARNING):
         server.points["during-checkpoint"].set()
         server.written(made)

@@ -1,0 +1,223 @@
+"""Evaluations by Oxigraph in a child process, because they cannot be stopped in this one.
+
+The child is a copy of this process (store/logs/process_copy.py) at the moment before the evaluation. It sends
+the rows in batches through a pipe; whoever waits for it lets other queries go on, and kills it when the
+evaluation takes too long or is called off. docs/decisions/0353-evaluations-in-children.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import signal
+import time
+from array import array
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from itertools import repeat
+from math import inf
+from multiprocessing.connection import Connection
+from typing import Any, TypeAlias
+
+from quadrill.store.logs.process_copy import ChildLimits, ChildProcess
+from quadrill.store.terms import Solution, Term
+
+from ..errors import BudgetError
+from ..rows import Budget
+from ..slices import pause, wait_for
+
+log = logging.getLogger("quadrill.continuous")
+
+Found: TypeAlias = "Generator[Solution, None, None] | bool"
+"""What an evaluation gives: rows one by one, or the value of ASK."""
+
+_BATCH_TERMS, _BATCH_CHARACTERS = 4_096, 1 << 18
+"""References to terms, and characters of new terms, after which the child sends a batch."""
+
+_BRIEF_S = 0.1
+"""Seconds of CPU time after which a child gives way to this process."""
+
+
+def evaluate_in_child(
+    evaluate: Callable[[], Found], finish: Callable[[], None], most: int, budget: Budget, where: Any
+) -> list[Solution] | bool | None:
+    """Evaluate in a child process; the first ``most`` rows, or all where that is 0.
+
+    None where the system has no room for another process.
+
+    Args:
+        evaluate: begins the evaluation; called in the child.
+        finish: called there behind the last row; raises what is wrong with them.
+        most: rows after which the child stops.
+        budget: limits the time, and takes the CPU time that the child used.
+        where: the operator that errors name.
+
+    Raises:
+        BudgetError: it took too long or too much memory, or was called off.
+        QuadrillError: the evaluation failed.
+    """
+    began, limits = budget.since or time.monotonic(), budget.limits
+    until = began + limits.ms * budget.grace / 1000 if limits.ms else inf
+    seconds = max(until - time.monotonic(), 0.001) if limits.ms else 0.0
+    try:
+        child = ChildProcess(
+            lambda pipe: _answer(pipe, evaluate, finish, most), ChildLimits(seconds, limits.process)
+        )
+    except OSError as error:
+        log.warning("No process can be made for an evaluation, which can therefore not be stopped: %s", error)
+        return None
+    answer = _Answer(child, budget)
+    try:
+        while not answer.is_complete:
+            wait_for(answer.ready)
+            answer.note_cpu()
+            budget.check_stop(where)
+            if answer.ready(0.0):
+                try:
+                    answer.take(child.pipe.recv())
+                except (EOFError, OSError):
+                    raise answer.early_end(began, until, where) from None
+                pause()
+            elif time.monotonic() > until:
+                raise budget.too_slow((time.monotonic() - began) * 1000, len(answer.rows), where)
+    finally:
+        child.kill()
+        child.end()
+        answer.note_cpu()
+    if answer.error is not None:
+        raise answer.error
+    if budget.since:
+        # The child was done then; what others did meanwhile does not count.
+        budget.since += time.monotonic() - answer.ended
+    return answer.rows if answer.boolean is None else answer.boolean
+
+
+class _Answer:
+    """What a child has sent so far.
+
+    Attributes:
+        rows: the rows of a SELECT; ``boolean`` is the value of ASK.
+        error: why the evaluation failed.
+        ended: when the child was done, by the monotonic clock.
+    """
+
+    def __init__(self, child: ChildProcess, budget: Budget) -> None:
+        self.child = child
+        self.rows: list[Solution] = []
+        self.boolean: bool | None = None
+        self.error: Exception | None = None
+        self.ended = 0.0
+        self._budget = budget
+        self._before = budget.elsewhere
+        self._is_long = False
+        self._terms: list[Term | None] = [None]
+
+    @property
+    def is_complete(self) -> bool:
+        """Nothing more will come."""
+        return self.ended > 0
+
+    def ready(self, seconds: float) -> bool:
+        """Wait for at most so many seconds; True when there is something to take."""
+        return self.child.pipe.poll(seconds)
+
+    def note_cpu(self) -> None:
+        """Add what the child has used so far to the costs of the query; one that takes long gives way."""
+        cpu = self.child.cpu()
+        self._budget.elsewhere = self._before + cpu
+        if cpu > _BRIEF_S and not self._is_long:
+            self._is_long = True
+            self.child.step_back()
+
+    def early_end(self, began: float, until: float, where: Any) -> BudgetError:
+        """The error of an evaluation whose process was ended before its answer was complete."""
+        now, budget = time.monotonic(), self._budget
+        status = self.child.end()
+        ended_by = status & 0x7F
+        if ended_by == signal.SIGALRM or now > until:
+            return budget.too_slow((now - began) * 1000, len(self.rows), where)
+        name = signal.Signals(ended_by).name if ended_by else f"status {status >> 8}"
+        limit = budget.limits.process
+        return BudgetError(
+            f"the process of one evaluation ended early ({name}); most likely it needs more memory than it "
+            f"may have (worker_memory_bytes, {limit} bytes)",
+            where=where,
+            again=False,
+            limit=limit,
+        )
+
+    def take(self, message: Any) -> None:
+        """Take one message of the child."""
+        match message:
+            case int(width), int(count), list(new), array() as numbers:
+                self._terms += new
+                values = map(self._terms.__getitem__, numbers)
+                self.rows += zip(*repeat(values, width), strict=True) if width else repeat((), count)
+            case float(ended), found:
+                self.ended = ended
+                self.boolean = found if isinstance(found, bool) else None
+                self.error = found if isinstance(found, Exception) else None
+
+
+# --- in the child ----------------------------------------------------------------------------------
+
+
+def _answer(pipe: Connection, evaluate: Callable[[], Found], finish: Callable[[], None], most: int) -> None:
+    """Evaluate, and send the answer."""
+    found: Any = None
+    try:
+        given = evaluate()
+        if isinstance(given, bool):
+            found = given
+        else:
+            for message in _batches(given, most):
+                pipe.send(message)
+        finish()
+    except MemoryError:
+        return  # as where Oxigraph gets no memory: the process ends without an answer
+    except Exception as error:
+        found = _sendable(error)
+    pipe.send((time.monotonic(), found))
+
+
+def _batches(rows: Iterator[Solution], most: int) -> Iterator[tuple[int, int, list[Term], array[int]]]:
+    """The rows in messages: width, number of rows, terms that are new, numbers of the terms of all rows."""
+    known: dict[Term | None, int] = {None: 0}
+    new, numbers, count, size, width = list[Term](), array("I"), 0, 0, 0
+    sent = 0
+    for row in rows:
+        width = len(row)
+        for term in row:
+            number = known.get(term)
+            if number is None:
+                number = known[term] = len(known)
+                assert term is not None
+                new.append(term)
+                size += len(str(term))
+            numbers.append(number)
+        count += 1
+        if (
+            sent + count == most
+            or count >= _BATCH_TERMS
+            or len(numbers) >= _BATCH_TERMS
+            or size > _BATCH_CHARACTERS
+        ):
+            yield width, count, new, numbers
+            sent += count
+            new, numbers, count, size = [], array("I"), 0, 0
+            if sent == most:
+                return
+    if count:
+        yield width, count, new, numbers
+
+
+def _sendable(error: Exception) -> Exception:
+    """An error as it can be sent to another process."""
+    error.__cause__ = error.__context__ = None
+    with suppress(Exception):
+        pickle.loads(pickle.dumps(error))
+        return error
+    if isinstance(error, BudgetError):
+        error.where = None
+        return error
+    return RuntimeError(f"{type(error).__name__}: {error}")
