@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from threading import get_ident
 from typing import Any
 
 from greenlet import GreenletExit, getcurrent
@@ -54,6 +55,7 @@ class FairShares:
     broke: Callable[[Reader, Exception], None] = lambda *_: None
     place: Place | None = None
     _spare: Fiber | None = None
+    _thread: int = 0  # of the spare fibers: a start works in another one
     # Another one for members of the group at work.
     _inner: Fiber | None = None
 
@@ -97,6 +99,8 @@ class FairShares:
             return
         if self.behind:
             given = self._undelayed(work, given, now)
+        if self._thread != (thread := get_ident()):
+            self._spare, self._inner, self._thread = None, None, thread
         jobs = iter(given)
         here = getcurrent()
         while True:
