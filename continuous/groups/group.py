@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeAlias
@@ -15,7 +14,7 @@ from ..algebra.reports import Evaluation, Silent, Skipped, Step
 from ..inputs import StreamInput
 from ..queries.running import RunningQuery, is_silent
 from ..rows import IdRow
-from ..slices import SLICE, give_way
+from ..slices import pause
 from ..windows.encoded import EncodedContent
 from ..windows.query_streams import Transaction
 from ..windows.taken import NOTHING, Taken, WindowKey
@@ -286,8 +285,7 @@ class Group:
 
     def _stand(self) -> None:
         """Between two steps: others may go on, and members that have ended leave."""
-        if (now := time.monotonic()) > SLICE.until:
-            give_way(now)
+        pause()
         while self.leaving:
             running = self.leaving.pop()
             if running in self.members:

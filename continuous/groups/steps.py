@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -12,7 +11,7 @@ from ..inputs import StreamInput
 from ..queries.costs import check_costs
 from ..queries.running import RunningQuery
 from ..rows import Delta, IdRow
-from ..slices import SLICE, give_way
+from ..slices import pause
 from ..windows.encoded import EncodedContent
 from ..windows.taken import NOTHING, Taken, WindowKey
 from .members import native_of
@@ -110,8 +109,7 @@ class MemberWork:
         for start in range(0, len(alone), _TOGETHER):
             some = [(each, given) for each in alone[start : start + _TOGETHER]]
             shares.do_apart(self._evaluate_one, some, now_ms)
-            if (now := time.monotonic()) > SLICE.until:
-                give_way(now)
+            pause()
         if shares.behind and alone:
             native_of(alone[0]).terms.coder.keep(given)
 

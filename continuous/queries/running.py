@@ -34,7 +34,7 @@ from ..output.emission import (
 )
 from ..plan.plan_state import PlanState
 from ..settings import EngineSettings
-from ..slices import SLICE, give_way
+from ..slices import pause
 from ..static.static_inputs import StaticInputs
 from ..windows.query_streams import Transaction
 from ..windows.timeline import QueryTimeline
@@ -178,8 +178,7 @@ class RunningQuery:
                     place += done
                     if error is not None:
                         raise error
-                    if time.monotonic() > SLICE.until:
-                        give_way(time.monotonic())
+                    pause()
                     if done < _RUN and place < len(given):
                         # What a run stops at is worked off by itself.
                         _work_off(self, timeline.slide(given[place : place + 1]), now_ms)
@@ -331,11 +330,8 @@ class RunningQuery:
         if self.static.stale:
             self._refresh(now_ms, "trigger")
         evaluator = self.evaluator
-        now = time.monotonic()
-        if now > SLICE.until:
-            give_way(now)
-            now = time.monotonic()
-        evaluator.budget.since = now
+        pause()
+        evaluator.budget.since = time.monotonic()
         last = self.last_step
         if last is not None and (same := evaluator.replans(last.at, windows)) is not None:
             self.answered_by(same)
@@ -431,8 +427,7 @@ def _work_off(running: RunningQuery, steps: Iterator[Step], now_ms: int) -> None
     windows, memory = running.timeline.windows, running.prepared.registration.memory
     for step in steps:
         if running.state == "paused":
-            if time.monotonic() > SLICE.until:
-                give_way(time.monotonic())
+            pause()
             continue
         if isinstance(step, Skipped):
             running.tell_skipped(step)
