@@ -8,7 +8,7 @@ whose slice is over returns control to the engine, which resumes it later.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from math import inf
 from queue import SimpleQueue
@@ -138,12 +138,20 @@ def pause(*, inside: bool = False) -> None:
         give_way(now, inside=inside)
 
 
-def chunks(items: Sequence[T], *, inside: bool = False) -> Iterator[Sequence[T]]:
+def chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """The items in chunks, with a `pause` before each but the first."""
     for start in range(0, len(items), CHUNK):
         if start:
-            pause(inside=inside)
+            pause()
         yield items[start : start + CHUNK]
+
+
+def pausing(items: Iterable[T]) -> Iterator[T]:
+    """The items, with a pause in the middle of an evaluation behind each `CHUNK` of them."""
+    for place, item in enumerate(items, 1):
+        yield item
+        if not place % CHUNK:
+            pause(inside=True)
 
 
 PAUSE = partial(pause, inside=True)

@@ -23,6 +23,7 @@ from .terms import Solution, Term
 one_line = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """A JSON document, or a value in one, on one line (JSON escapes every line break inside strings)."""
 T = TypeVar("T", bound=tuple[Any, ...])
+Row = TypeVar("Row")
 _CHUNK = 4096
 """Rows or quads that are written between two pauses."""
 
@@ -222,14 +223,17 @@ def in_fixed_order(rows: Sequence[Solution], pause: Callable[[], None] = lambda:
 
     A replay then gives the same bytes, whichever route its joins take. ``pause`` is called between chunks.
     """
-    if len(rows) < 2:
-        return rows
+    return rows if len(rows) < 2 else sort_rows(rows, _terms_written, pause)
+
+
+def sort_rows(rows: Sequence[Row], key: Callable[[Row], list[str]], pause: Callable[[], None]) -> list[Row]:
+    """The rows by a key; ``pause`` is called between chunks of long lists."""
     if len(rows) <= _CHUNK:
-        return sorted(rows, key=_terms_written)
+        return sorted(rows, key=key)
     runs = []
     for start in range(0, len(rows), _CHUNK):
         some = rows[start : start + _CHUNK]
-        runs.append(sorted([(_terms_written(row), start + at) for at, row in enumerate(some)]))
+        runs.append(sorted([(key(row), start + at) for at, row in enumerate(some)]))
         pause()
     return [rows[place] for _, place in merge_runs(runs, pause)]
 

@@ -29,7 +29,7 @@ from ..output.current import Emission
 from ..plan.plan_state import Encoded, PlanState
 from ..plan.run_loop import Ran, RunLoop, run_loop
 from ..rows import Budget, Delta, IdRow, Solution, merge
-from ..slices import chunks
+from ..slices import pausing
 from ..static.static_evaluator import EvaluationOptions
 from ..static.table import Changes
 from ..static.table_registry import TableRegistry
@@ -95,11 +95,9 @@ class AnswerChange:
 
     def decode(self) -> tuple[list[Solution], list[Solution]]:
         """What went and what came, in terms, which are known from now on."""
-        deleted: list[Solution] = []
-        inserted: list[Solution] = []
-        for some in chunks(list(self.delta.items()), inside=True):
-            for row, weight in some:
-                (inserted if weight > 0 else deleted).extend([self._answer.decode(row)] * abs(weight))
+        deleted, inserted = list[Solution](), list[Solution]()
+        for row, weight in pausing(self.delta.items()):
+            (inserted if weight > 0 else deleted).extend([self._answer.decode(row)] * abs(weight))
         self._rows = deleted, inserted
         return self._rows
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Triple
 
 from ..algebra.nodes import Term, TermPattern, TriplePattern, TripleTerm, Var
 from ..algebra.query import TemplateQuad
 from ..rows import Solution
-from ..slices import chunks
+from ..slices import pausing
 
 
 class Template:
@@ -32,7 +31,7 @@ class Template:
         """The distinct quads of the rows, in order."""
         seen: Counter[Solution] = Counter()
         result: dict[Quad, None] = {}
-        for row in chain.from_iterable(chunks(rows, inside=True)):
+        for row in pausing(rows):
             seen[row] += 1
             for each in self.template:
                 quad = self._quad(each, row, f"{at_ms}\x00{seen[row]}")

@@ -12,9 +12,11 @@ from collections.abc import Iterable, Iterator
 from pyoxigraph import Quad
 
 from quadrill.store.dictionary import TermDictionary
+from quadrill.store.results import sort_rows
 
 from ..expressions.quad_keys import QuadKeys
 from ..rows import Delta, IdRow, Solution, add
+from ..slices import PAUSE, pausing
 
 
 class QuadCounts:
@@ -42,7 +44,7 @@ class QuadCounts:
         """
         counts, quad = self._counts, self._keys.quad
         before: dict[IdRow, int] = {}
-        for row in self._arranged(delta, ordered=ordered):
+        for row in pausing(self._arranged(delta, ordered=ordered)):
             weight = delta[row]
             for key in self._keys.of(row):
                 count = counts.get(key, 0)
@@ -51,8 +53,12 @@ class QuadCounts:
                     counts[key] = count + weight
                 else:
                     del counts[key]
-        deleted = [quad(key) for key, count in before.items() if count and key not in counts]
-        inserted = [quad(key) for key, count in before.items() if not count and key in counts]
+        deleted, inserted = list[Quad](), list[Quad]()
+        for key, count in pausing(before.items()):
+            if count and key not in counts:
+                deleted.append(quad(key))
+            elif not count and key in counts:
+                inserted.append(quad(key))
         return deleted, inserted
 
     def coded(self, deleted: Iterable[Solution], inserted: Iterable[Solution]) -> Delta:
@@ -75,7 +81,7 @@ class QuadCounts:
         inserted = [row for row, weight in delta.items() if weight > 0]
         for rows in () if ordered else (deleted, inserted):
             if len(rows) > 1:
-                rows.sort(key=self._texts)
+                rows[:] = sort_rows(rows, self._texts, PAUSE)
         return deleted + inserted
 
     def _texts(self, row: IdRow) -> list[str]:

@@ -23,15 +23,7 @@ from ..errors import BudgetError, reason_of
 from ..evaluate.evaluator import CommonSeat, Evaluator, Windows
 from ..inputs import StreamInput
 from ..output.current import CurrentAnswer, Emission, emission_of
-from ..output.emission import (
-    ChangedAnswer,
-    ConstructEmission,
-    EmitElement,
-    Event,
-    Moment,
-    SelectEmission,
-    refuse,
-)
+from ..output.emission import ChangedAnswer, EmitElement, Event, Moment, SelectEmission, refuse
 from ..plan.plan_state import PlanState
 from ..settings import EngineSettings
 from ..slices import pause
@@ -161,7 +153,7 @@ class RunningQuery:
         memory, before, last = prepared.registration.memory, timeline.inputs.taken, events[-1]
         unlimited = memory is None and self.fate is None and self.view is None and prepared.sources is None
         # Otherwise something has to be looked at between two instants.
-        again = self.repeats and isinstance(self.emission, ConstructEmission)
+        again = self.repeats and prepared.query.form == "construct"
         run = unlimited and self.state == "running" and not self.static.stale and not again
         if self.fate is not None and self.evaluations >= self.fate[0]:
             self.failed_at = events[0]
