@@ -42,6 +42,8 @@ class Slice:
 
 SLICE = Slice()
 """The slice at work. Several engines in one process only shorten each other's slices."""
+RUN = 256
+"""Transactions that a generated loop takes between two pauses."""
 CHUNK = 64
 """Items of a loop that are worked off between two calls of `pause`."""
 

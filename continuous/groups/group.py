@@ -14,7 +14,7 @@ from ..algebra.reports import Evaluation, Silent, Skipped, Step
 from ..inputs import StreamInput
 from ..queries.running import RunningQuery, is_silent
 from ..rows import IdRow
-from ..slices import pause
+from ..slices import RUN, pause
 from ..windows.encoded import EncodedContent
 from ..windows.query_streams import Transaction
 from ..windows.taken import NOTHING, Taken, WindowKey
@@ -23,9 +23,6 @@ from .members import Failures, in_common, native_of, template_of
 from .steps import MemberWork, Shares, SlowStep, count_silent, tell_skipped, windows_once
 
 log = logging.getLogger("quadrill.continuous")
-
-_RUN = 256
-"""Transactions of a generated loop between two points at which other queries may go on."""
 
 
 class Group:
@@ -262,16 +259,16 @@ class Group:
                     self._evaluate(step, now_ms)
                 _failed_at(events[0], self._failures)
                 while place < len(given):
-                    done, entering = self._run(given[place : place + _RUN], now_ms)
+                    done, entering = self._run(given[place : place + RUN], now_ms)
                     self._stand()
                     place += done
                     # At an instant before elements enter, those that wait are not among the ones done.
                     failed = min(place - entering, len(given) - 1)
                     _failed_at(events[bisect_right(ends, failed)], self._failures)
                     # What a run stops at is worked off by itself.
-                    for step in self.timeline.slide(given[place : place + 1]) if done < _RUN else ():
+                    for step in self.timeline.slide(given[place : place + 1]) if done < RUN else ():
                         self._evaluate(step, now_ms)
-                    place += done < _RUN
+                    place += done < RUN
                     _failed_at(events[bisect_left(ends, min(place, len(given)))], self._failures)
                 events = events[len(ends) or 1 :]
             if self.inputs.second != now_ms // 1000:

@@ -26,7 +26,7 @@ from ..output.current import CurrentAnswer, Emission, emission_of
 from ..output.emission import ChangedAnswer, EmitElement, Event, Moment, SelectEmission, refuse
 from ..plan.plan_state import PlanState
 from ..settings import EngineSettings
-from ..slices import pause
+from ..slices import RUN, pause
 from ..static.static_inputs import StaticInputs
 from ..windows.query_streams import Transaction
 from ..windows.timeline import QueryTimeline
@@ -36,8 +36,6 @@ from .prepare import PreparedQuery
 from .static_state import StaticState
 
 State = OneOf["running", "paused", "failed"]
-_RUN = 256
-"""Transactions of a generated loop between two points at which other queries may go on."""
 
 
 @dataclass(eq=False, repr=False)
@@ -166,12 +164,13 @@ class RunningQuery:
                 elif not run:
                     _work_off(self, timeline.slide(given), now_ms)
                 while run and place < len(given):
-                    done, error = _run(self, given[place : place + _RUN], now_ms)
+                    done, error = _run(self, given[place : place + RUN], now_ms)
                     place += done
                     if error is not None:
                         raise error
-                    pause()
-                    if done < _RUN and place < len(given):
+                    if place < len(given):
+                        pause()
+                    if done < RUN and place < len(given):
                         # What a run stops at is worked off by itself.
                         _work_off(self, timeline.slide(given[place : place + 1]), now_ms)
                         place += 1
@@ -239,7 +238,7 @@ class RunningQuery:
 
     def fail(self, error: Exception) -> None:
         """Stop alone: the state says why, the feed gets an error event."""
-        self.state = "failed"
+        self.state, self.evaluator.budget.since = "failed", 0.0
         self.error, code = reason_of(error)
         document = {"at": self.timeline.instant, "error": self.error, "code": code}
         publish_error(self.feed, one_line(document))

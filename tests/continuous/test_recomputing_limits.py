@@ -56,13 +56,21 @@ HEAVY = {
 LIGHT = "SELECT ?a ?r WHERE { STREAM :s [RANGE 1h] { ?a :k ?x . ?b :k ?x } BIND(RAND() < 0 AS ?r) }"
 
 
+_others = set[int]()
+"""Child processes that other tests have started."""
+
+
 def children() -> list[int]:
-    """The child processes of this one, zombies included."""
-    return [
-        int(number)
-        for file in Path("/proc/self/task").glob("*/children")
-        for number in file.read_text().split()
-    ]
+    """The child processes of this one that the test has started, zombies included."""
+    files = Path("/proc/self/task").glob("*/children")
+    found = [int(number) for file in files for number in file.read_text().split()]
+    return [number for number in found if number not in _others]
+
+
+@pytest.fixture(autouse=True)
+def others() -> None:
+    _others.clear()
+    _others.update(children())
 
 
 def until(holds: Callable[[], bool], seconds: float) -> float:
