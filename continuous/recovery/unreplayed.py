@@ -18,7 +18,7 @@ from quadrill.store.feeds.replayed import keep_written
 from quadrill.store.registry.records import QueryRecord
 
 from ..errors import BudgetError
-from ..inputs import Arrival, StreamInput
+from ..inputs import Arrival, Idle, StreamInput
 from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import Entry
 from ..queries.prepare import PreparedQuery
@@ -123,6 +123,7 @@ class Unreplayed:
                 state.next_seq = max(state.next_seq, element.seq + 1)
         elif (mark := event.after.watermark()) is not None:
             state.guarantee(mark)
+        state.idle = isinstance(event, Idle)
         state.retain(number, event)
         return True
 

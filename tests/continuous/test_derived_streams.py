@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from quadrill.app.describing.queries import describe
 from quadrill.app.describing.waiting import waiting_for
+from quadrill.continuous.clock import ManualClock
 from quadrill.store.errors import ConflictError
 
 from .engines import Bench, E, bench, tick
+from .test_recovery import Life
 
 S, T, D, F = E + "s", E + "t", E + "d", E + "f"
 MADE = "CONSTRUCT { ?x :seen ?v } WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } }"
@@ -36,7 +39,7 @@ def _reasons(b: Bench, name: str) -> list[tuple[str, Any]]:
     return [(each.word, each.stream) for each in waiting_for(describe(b.engine, name))]
 
 
-def _idle(b: Bench, iri: str) -> bool:
+def _idle(b: Bench | Life, iri: str) -> bool:
     state = b.engine.find_stream(iri)
     assert state is not None
     return state.idle
@@ -103,3 +106,46 @@ def test_no_idle_timeout_can_be_declared_for_it() -> None:
             b.engine.declare_stream(D, idle_timeout="1s")
         assert caught.value.code == "derived-stream"
         b.engine.declare_stream(D, retention="2h")
+
+
+@pytest.mark.parametrize("end", ["", "drop", "pause"])
+@pytest.mark.parametrize("place", ["none", "before", "between", "after"])
+def test_a_replay_finds_the_same_idleness(tmp_path: Path, place: str, end: str) -> None:
+    """Marks of idleness are in the journal: feeds and watermarks are the same after a crash."""
+    life = Life(tmp_path / "d", ManualClock(0))
+    life.engine.declare_stream(S, idle_timeout="1s")
+    life.engine.declare_stream(T, idle_timeout="1h")
+    life.register("a", MADE, result_iri=D)
+    life.register("b", NEXT, result_iri=F)
+    life.register("reader", READER % "f")
+    if place == "before":
+        life.checkpoint()
+    life.push(10_000, "x")
+    for at in (10_000, 12_000):
+        life.engine.push(T, f'<{E}y> <{E}seen> "{at}" .'.encode(), "application/n-triples", at=at)
+    life.clock.advance(2000)
+    tick(life.engine)
+    if place == "between":
+        life.checkpoint()
+    life.push(13_000, "z")
+    life.clock.advance(2000)
+    tick(life.engine)
+    if end == "drop":
+        life.engine.drop("a")
+    elif end == "pause":
+        life.engine.patch("a", {"state": "paused"})
+    life.engine.push(T, f'<{E}y> <{E}seen> "last" .'.encode(), "application/n-triples", at=15_000)
+    if place == "after":
+        life.checkpoint()
+    found = _told_of(life)
+    assert found["reader"][0] == 15_000
+    life = life.crash()
+    assert _told_of(life) == found
+    life.stop()
+
+
+def _told_of(life: Life) -> dict[str, Any]:
+    told = life.told()
+    return {name: (describe(life.engine, name)["watermark"], told[name]) for name in ("b", "reader")} | {
+        iri: _idle(life, iri) for iri in (S, D, F)
+    }
