@@ -70,7 +70,7 @@ def test_objects_arrays_and_lines_are_records(fresh: LiveServer) -> None:
     assert answer.status_code == 200, answer.text
     assert answer.json() == {
         "stream": IRI, "first_seq": 1, "last_seq": 1, "accepted": 1, "late": 0, "durable": False,
-        "dropped": 0, "skipped": 0,
+        "dropped": 0, "skipped": 0, "waited": True,
     }  # fmt: skip
     answer = push(fresh, [record("b", 21), {"sensor": "none", "ts": 1}, record("c", 21.0)])
     assert (answer.json()["accepted"], answer.json()["skipped"]) == (2, 1)
