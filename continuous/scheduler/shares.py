@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from threading import get_ident
@@ -231,23 +232,20 @@ class FairShares:
 
     def serve_one(self, backlog: Backlog, *, hurry: bool = True) -> None:
         """Give a slice to a reader that is behind; in a ``hurry`` it is short while tasks wait."""
-        turns, reader, seconds = self._turns, backlog.reader, self.slice_s or 0.0
-        before, place = (turns.number, turns.at, turns.version), self.place
-        serial, waiting = self.frontier.place, turns.waiting if hurry and self.slice_s else None
+        reader, seconds, serial = backlog.reader, self.slice_s or 0.0, self.frontier.place
+        waiting = self._turns.waiting if hurry and self.slice_s else None
         until = time.monotonic() + seconds
         try:
             while backlog.jobs and self.behind.get(reader) is backlog:
                 job, fiber = backlog.jobs[0], backlog.fiber
                 if fiber is None and self.waits(reader, job.place.serial):
                     break
-                self.place = job.place
-                turns.number, turns.at, turns.version = job.place.number, job.place.at, job.place.version
-                over = self._resume(backlog, job, until - time.monotonic(), waiting)
-                self.after(reader)
+                with self._at(job.place):
+                    over = self._resume(backlog, job, until - time.monotonic(), waiting)
+                    self.after(reader)
                 if not over or time.monotonic() >= until or (waiting is not None and not waiting.empty()):
                     break
         finally:
-            (turns.number, turns.at, turns.version), self.place = before, place
             assert self.frontier.place == serial
             if not backlog.jobs and self.behind.get(reader) is backlog:
                 self._catch_up(backlog)
@@ -289,11 +287,28 @@ class FairShares:
 
     def _catch_up(self, backlog: Backlog) -> None:
         """A reader has done everything."""
-        del self.behind[backlog.reader]
-        if not self.behind:
-            self._turns.lag = None
+        self._close(backlog.reader)
         self._move(backlog, self.frontier)
         self.caught(backlog.reader)
+
+    def _close(self, reader: Reader) -> Backlog | None:
+        """A reader has no backlog any more; the one that it had."""
+        backlog = self.behind.pop(reader, None)
+        if not self.behind:
+            self._turns.lag = None
+        return backlog
+
+    @contextmanager
+    def _at(self, place: Place) -> Iterator[None]:
+        """Do something at the place of an earlier task: its number, time and version are the present ones."""
+        turns, before = self._turns, self.place
+        of_task = turns.number, turns.at, turns.version
+        self.place = place
+        turns.number, turns.at, turns.version = place.number, place.at, place.version
+        try:
+            yield
+        finally:
+            (turns.number, turns.at, turns.version), self.place = of_task, before
 
     @staticmethod
     def _move(backlog: Backlog, turn: Frontier) -> None:
@@ -305,11 +320,9 @@ class FairShares:
 
     def discard(self, reader: Reader) -> None:
         """A reader has ended: what it has not done is not done any more."""
-        backlog = self.behind.pop(reader, None)
+        backlog = self._close(reader)
         if backlog is None:
             return
-        if not self.behind:
-            self._turns.lag = None
         fiber, backlog.fiber = backlog.fiber, None
         if fiber is not None and not fiber.dead and fiber is not getcurrent():
             fiber.parent = getcurrent()
@@ -324,15 +337,9 @@ class FairShares:
         fiber = None if backlog is None else backlog.fiber
         if backlog is None or fiber is None:
             return False
-        turns, job = self._turns, backlog.jobs[0]
-        before, place = (turns.number, turns.at, turns.version), self.place
-        self.place = job.place
-        turns.number, turns.at, turns.version = job.place.number, job.place.at, job.place.version
         fiber.parent = getcurrent()
-        try:
+        with self._at(backlog.jobs[0].place):
             fiber.throw(error)
-        finally:
-            (turns.number, turns.at, turns.version), self.place = before, place
         return True
 
     def abandon(self) -> None:
