@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from heapq import merge
 from math import inf
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -46,6 +47,8 @@ RUN = 256
 """Transactions that a generated loop takes between two pauses."""
 CHUNK = 64
 """Items of a loop that are worked off between two calls of `pause`."""
+_SORTED = 1024
+"""Items that are sorted between two pauses: some milliseconds where keys are compared by Python."""
 
 
 class Fiber(greenlet):
@@ -148,12 +151,25 @@ def chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
         yield items[start : start + CHUNK]
 
 
-def pausing(items: Iterable[T]) -> Iterator[T]:
-    """The items, with a pause in the middle of an evaluation behind each `CHUNK` of them."""
+def pausing(items: Iterable[T], chunk: int = CHUNK) -> Iterator[T]:
+    """The items, with a pause in the middle of an evaluation behind each ``chunk`` of them."""
     for place, item in enumerate(items, 1):
         yield item
-        if not place % CHUNK:
+        if not place % chunk:
             pause(inside=True)
+
+
+def sorted_in_slices(items: Iterable[T], key: Callable[[T], Any]) -> list[T]:
+    """The items as `sorted` orders them, with pauses in the middle of an evaluation.
+
+    Runs of `_SORTED` items are sorted each, and merged where there are several.
+    """
+    found = list(items)
+    runs = [
+        sorted(run, key=key)
+        for run in pausing((found[start : start + _SORTED] for start in range(0, len(found), _SORTED)), 1)
+    ]
+    return runs[0] if len(runs) == 1 else list(pausing(merge(*runs, key=key)))
 
 
 PAUSE = partial(pause, inside=True)

@@ -9,6 +9,7 @@ from heapq import nsmallest
 from typing import Any
 
 from ..rows import EMPTY, Delta, IdRow, Schema, add
+from ..slices import CHUNK, pausing, sorted_in_slices
 from .linear import Operator
 
 SortKey = tuple[Any, ...]
@@ -82,7 +83,8 @@ class TopK(Operator):
         told: dict[IdRow, SortKey] = {}
         touched: dict[IdRow, _Group] = {}
         by, groups, shows_all = self.by, self._groups, self._shows_all
-        for row, weight in changes[0].items():
+        rows = changes[0].items()
+        for row, weight in rows if len(rows) < CHUNK else pausing(rows):
             place = _cells(row, by) if by else ()
             group = groups.get(place)
             if group is None:
@@ -121,7 +123,7 @@ class TopK(Operator):
 
     def in_order(self, change: Delta) -> Delta:
         """The last change, its rows in order."""
-        return {row: change[row] for row in sorted(change, key=self._key_of.__getitem__)}
+        return {row: change[row] for row in sorted_in_slices(change, self._key_of.__getitem__)}
 
     def _enter(self, group: _Group, row: IdRow, weight: int) -> SortKey:
         """Enter one changed row; its key, or () for one that is behind the floor."""
