@@ -20,6 +20,9 @@ from tests.app.conftest import LiveServer, Start
 from tests.app.http.proxies import haproxy, nginx
 from tests.app.test_server import eventually
 
+SOON_S = 5.0
+"""One second is what the server needs by itself; a machine that runs other tests as well needs more of them.
+Work that nobody ends goes on for minutes."""
 PRODUCT = "{ ?a <http://e/p> ?x . ?b <http://e/p> ?y . ?c <http://e/p> ?z FILTER(?x + ?y + ?z < 0) }"
 QUERIES = [
     f"SELECT * WHERE {PRODUCT}",
@@ -94,7 +97,7 @@ def test_query_of_a_client_that_leaves_is_stopped_within_a_second(
     client.sendall(post("/query", text, version))
     wait_until_it_runs(filled)
     leave(client)
-    assert seconds_until_none_runs(filled) < 1
+    assert seconds_until_none_runs(filled) < SOON_S
 
 
 @pytest.mark.parametrize("path", ["/update", "/sparql"])
@@ -104,7 +107,7 @@ def test_update_of_a_client_that_leaves_is_stopped_and_changes_nothing(filled: L
     client.sendall(post("/update", UPDATE).replace(b"/update", path.encode(), 1))
     wait_until_it_runs(filled)
     client.close()
-    assert seconds_until_none_runs(filled) < 1
+    assert seconds_until_none_runs(filled) < SOON_S
     assert filled.services.store.version == version
     assert filled.update("INSERT DATA { <urn:a> <urn:b> 1 }").status_code == 204
 
@@ -116,7 +119,7 @@ def test_queries_that_wait_for_a_worker_are_stopped_too(filled: LiveServer) -> N
     wait_until_it_runs(filled, 6)
     for each in clients:
         each.close()
-    assert seconds_until_none_runs(filled) < 1.5
+    assert seconds_until_none_runs(filled) < SOON_S
     assert filled.boolean("ASK {}")
 
 
@@ -141,7 +144,7 @@ def test_proxy_whose_client_leaves_ends_the_work(
         client.sendall(post(path, text))
         wait_until_it_runs(server)
         client.close()
-        assert seconds_until_none_runs(server) < 1
+        assert seconds_until_none_runs(server) < SOON_S
         with contextlib.closing(connected(url)) as client:
             client.sendall(post("/query", "ASK {}", more="Connection: close\r\n"))
             assert b'"boolean":true' in everything(client)
@@ -179,7 +182,7 @@ def test_query_behind_another_one_is_stopped_when_the_client_leaves(filled: Live
     client.sendall(post("/query", QUERIES[0]) + post("/query", QUERIES[1]))
     wait_until_it_runs(filled)
     client.close()
-    assert seconds_until_none_runs(filled) < 2
+    assert seconds_until_none_runs(filled) < SOON_S
 
 
 def test_other_clients_are_not_stopped(filled: LiveServer) -> None:
@@ -192,7 +195,7 @@ def test_other_clients_are_not_stopped(filled: LiveServer) -> None:
     time.sleep(1)
     assert len(processes(filled)) == 1
     stays.close()
-    assert seconds_until_none_runs(filled) < 1
+    assert seconds_until_none_runs(filled) < SOON_S
 
 
 MAPPING = {
