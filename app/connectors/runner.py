@@ -129,7 +129,6 @@ def run_sink(sink: Sink, feed_of: Callable[[str], Feed], save: Callable[[int], N
             raise ConnectorError(f"the query {sink.given['query']} is not registered") from error
         context.query_ms = feed.created_ms
         sink.open()
-        context.connected()
         # At place 0 a feed begins with the oldest event that it keeps; what was missed is told.
         missed = context.place_of is not None and context.position == 0 and feed.earliest_id > 1
         if context.place_of in (None, feed.created_ms) and not missed:
@@ -139,6 +138,8 @@ def run_sink(sink: Sink, feed_of: Callable[[str], Feed], save: Callable[[int], N
             subscription = feed.subscribe(_NOWHERE)
         news = threading.Event()
         subscription.listen(news.set)
+        # Only now: whoever sees that it runs may count on the next event.
+        context.connected()
         while not context.stopping.is_set():
             news.clear()
             events = subscription.take()

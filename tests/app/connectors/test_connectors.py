@@ -13,7 +13,8 @@ from quadrill.app.connectors.dead_letters import DeadLetterFile
 from quadrill.app.connectors.errors import ConnectorError
 from quadrill.app.connectors.runner import Runner, run_sink
 from quadrill.app.connectors.sink import Sink, SinkContext
-from quadrill.store.feeds.subscription import FeedEvent
+from quadrill.store.feeds.feed import Feed
+from quadrill.store.feeds.subscription import FeedEvent, Subscription
 from quadrill.store.hosts import AllowedHosts
 from tests.app.conftest import LiveServer, Start, problem_of
 from tests.app.test_feed_streams import until
@@ -153,6 +154,22 @@ def test_a_sink_goes_on_behind_what_it_has_delivered(start_server: Start) -> Non
     assert runner.stop()
     assert sink.ids == [1, 2, 3, 4, 5, 6, 7]
     assert sink.faults == 0 and saved[-1] == 7 and context.figures.state == "stopped"
+
+
+def test_a_sink_runs_only_when_it_follows_the_feed() -> None:
+    context = SinkContext("s", AllowedHosts(), None, DeadLetterFile(None), None)
+    states: list[str] = []
+
+    class Watched(Feed):
+        def subscribe(
+            self, after_id: int | None = None, snapshot: bool = False, empty: str | None = None
+        ) -> Subscription:
+            states.append(context.figures.state)
+            context.stopping.set()
+            return super().subscribe(after_id, snapshot, empty)
+
+    run_sink(_Collecting(context, faults=0), lambda _query: Watched("q"), lambda _position: None)
+    assert len(states) == 1 and states != ["running"]
 
 
 def test_dead_letters_are_bounded_and_kept(tmp_path: Path) -> None:
