@@ -197,7 +197,7 @@ class Checkpointer:
         if parts.statics.is_behind or parts.router.pending:
             log.info("no checkpoint while rows of static parts are read")
             return
-        if parts.router.shares.behind:
+        if parts.router.shares.behind or parts.router.shares.abandoned:
             log.info("no checkpoint while queries are behind")
             return
         large = parts.catalogue.state_size() >= self._journal.copy_from

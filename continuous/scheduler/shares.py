@@ -36,6 +36,7 @@ class FairShares:
     Attributes:
         frontier: the engine's: version and place of the task at work.
         place: where the task at work is; made by `here`.
+        abandoned: readers had jobs left when the engine stopped: memory lacks what those would have done.
         slice_s: the seconds of a slice; 0 suspends at every point where that can be; None: without slices.
         producers: by stream, the query that derives it; ``readers`` those who take its inputs.
         behind: the readers with a backlog, the one that is served next first.
@@ -55,6 +56,7 @@ class FairShares:
     caught: Callable[[Reader], None] = lambda _: None
     broke: Callable[[Reader, Exception], None] = lambda *_: None
     place: Place | None = None
+    abandoned: bool = False
     _spare: Fiber | None = None
     _thread: int = 0  # of the spare fibers: a start works in another one
     # Another one for members of the group at work.
@@ -343,6 +345,7 @@ class FairShares:
         return True
 
     def abandon(self) -> None:
-        """The engine stops: what is not done is in the journal."""
+        """The engine stops: what is not done is in the journal, and no checkpoint may be written any more."""
+        self.abandoned = bool(self.behind)
         for reader in list(self.behind):
             self.discard(reader)

@@ -20,7 +20,7 @@ SLOW = "SELECT ?a ?b ?c WHERE { STREAM :s [RANGE 1m] { ?a :seen ?x . ?b :seen ?y
 
 def pushes(life: Life, number: int) -> None:
     """All of them bear the time of their push, so each is one evaluation."""
-    names = [f"a{each}" for each in range(20)]
+    names = [f"a{each}" for each in range(16)]
     for at in range(1, number + 1):
         life.push(at * 61_000, *names)
 
@@ -45,6 +45,34 @@ def test_a_stop_leaves_a_long_backlog_to_the_next_start(tmp_path: Path) -> None:
     assert comparable(after.told()) == comparable(straight.told())
     after.stop()
     straight.stop()
+
+
+@pytest.mark.parametrize("later", [0, 1, 3])
+def test_a_stop_while_a_query_is_behind_loses_nothing(tmp_path: Path, later: int) -> None:
+    """Tasks behind the one that it is suspended in are done for all others, for it by the next start."""
+    found = []
+    for wait_ms in (0, 60_000):
+        folder = tmp_path / str(wait_ms)
+        folder.mkdir()
+        life = Life(
+            folder / "data", ManualClock(0), threaded=True, stop_wait_ms=wait_ms, max_future_ms=10**12
+        )
+        life.register("slow", SLOW)
+        life.register("seen")
+        life.push(61_000, *[f"a{each}" for each in range(30)])
+        while not wait_ms and not life.engine.parts.router.shares.behind:
+            time.sleep(0.001)
+        for number in range(later):
+            life.push((number + 2) * 61_000, "a")
+        while life.engine.feed("seen").last_id < 1 + later:
+            time.sleep(0.001)
+        assert wait_ms or life.engine.parts.router.shares.behind
+        life.stop()
+        after = Life(folder / "data", ManualClock(0), max_future_ms=10**12)
+        found.append(comparable(after.told()))
+        after.stop()
+    assert len(found[0]["slow"]) == 1 + later
+    assert found[0] == found[1]
 
 
 def test_who_waits_for_a_turn_that_is_left_is_told(tmp_path: Path) -> None:

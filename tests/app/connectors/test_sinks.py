@@ -86,7 +86,7 @@ def push(server: LiveServer, *numbers: int) -> None:
     for number in numbers:
         answer = server.client.post(
             "/streams",
-            params={"iri": "http://e/s", "at": str(1_000 * number)},
+            params={"iri": "http://e/s", "at": str(1_000 * number), "wait": "true"},
             content=f"<urn:{number}> <urn:p> <urn:o> .",
             headers={"Content-Type": "application/n-triples"},
         )
