@@ -53,6 +53,10 @@ class FetchTimeoutError(FetchError):
     status = 504
 
 
+class FetchEndedError(FetchError):
+    """The caller was stopped before the other side had answered."""
+
+
 class FetchRefusedError(FetchError):
     """The other side answered with a status that is not 200; ``answered`` is that status."""
 
@@ -99,6 +103,10 @@ class RemoteClient:
         self._ended = ended
         self._timeout_s = hosts.seconds if timeout_s is None else timeout_s
         self._max_bytes = max_bytes
+
+    def until(self, ended: Callable[[], bool]) -> RemoteClient:
+        """Return a client with the same limits whose calls end when ``ended`` is True."""
+        return RemoteClient(self.hosts, timeout_s=self._timeout_s, max_bytes=self._max_bytes, ended=ended)
 
     def get(
         self,
@@ -179,7 +187,7 @@ class RemoteClient:
         except BodyTooLongError as error:
             raise LimitError(f"<{target}> is longer than the limit of {self._max_bytes:,} bytes") from error
         except EndedError as error:
-            raise FetchError(f"<{target}> is not waited for any more") from error
+            raise FetchEndedError(f"<{target}> is not waited for any more") from error
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise FetchError(f"<{target}> could not be fetched: {error or type(error).__name__}") from error
         raise FetchError(f"<{iri}> redirects more than {_REDIRECTS} times")
@@ -294,15 +302,37 @@ def _rows(document: Fetched, columns: tuple[str, ...], most: int) -> list[Soluti
     ]
 
 
-def http_fetcher(
-    hosts: AllowedHosts, *, timeout_s: float | None = None, max_bytes: int = 256 * 1024 * 1024
-) -> Fetcher:
+class HttpFetcher:
     """A fetcher for LOAD that reaches allowed hosts only."""
-    client = RemoteClient(hosts, timeout_s=timeout_s, max_bytes=max_bytes)
 
-    def fetch(iri: str) -> Fetched:
-        document = client.get(iri)
+    def __init__(self, client: RemoteClient) -> None:
+        self._client = client
+
+    def __call__(self, iri: str) -> Fetched:
+        """Fetch a document; raises as `RemoteClient.get`."""
+        document = self._client.get(iri)
         assert document is not None  # only a conditional request may be told that nothing changed
         return document
 
-    return fetch
+    def until(self, ended: Callable[[], bool]) -> HttpFetcher:
+        """Return a fetcher whose calls end when ``ended`` is True."""
+        return HttpFetcher(self._client.until(ended))
+
+
+def without_secrets(iri: str) -> str:
+    """An IRI without its query and its user, in which passwords and tokens stand."""
+    scheme, slashes, rest = iri.partition("?")[0].partition("#")[0].partition("://")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}{slashes}{authority.rpartition('@')[2]}{slash}{path}"
+
+
+def ending(fetcher: Fetcher, ended: Callable[[], bool]) -> Fetcher:
+    """Return a fetcher whose calls over HTTP end when ``ended`` is True."""
+    return fetcher.until(ended) if isinstance(fetcher, HttpFetcher) else fetcher
+
+
+def http_fetcher(
+    hosts: AllowedHosts, *, timeout_s: float | None = None, max_bytes: int = 256 * 1024 * 1024
+) -> HttpFetcher:
+    """Make a fetcher that reaches allowed hosts only."""
+    return HttpFetcher(RemoteClient(hosts, timeout_s=timeout_s, max_bytes=max_bytes))

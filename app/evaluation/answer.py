@@ -267,7 +267,7 @@ class AnswerSink:
         """The end of the answer: its last bytes."""
         if self.stopped is not None:
             raise self.stopped
-        if self._is_over():
+        if self.is_over():
             raise self._refusal()
         if self._send is None:
             answer, body = self._answer, self._joined()
@@ -304,7 +304,7 @@ class AnswerSink:
         if not self._placed:
             if self._answer.turn is not None:
                 self._answer.turn.give_back()
-            self._placed = large_answers.enter(self._written, self._is_over)
+            self._placed = large_answers.enter(self._written, self.is_over)
             if not self._placed:
                 raise self._refusal()
         elif self._paused or large_answers.paused_until <= now:
@@ -314,7 +314,13 @@ class AnswerSink:
             time.sleep(large_answers.paused_until - now)
         self.resumed = time.monotonic()
 
-    def _is_over(self) -> bool:
+    def note_end(self) -> None:
+        """Note what has ended an evaluation that was stopped or has taken too long, as its cause."""
+        if self.is_over():
+            self._refusal()
+
+    def is_over(self) -> bool:
+        """Return True once the evaluation was stopped or has taken too long; from any thread."""
         return self.process.error is not None or time.monotonic() > self._deadline
 
     def _pass_on(self) -> None:

@@ -14,6 +14,7 @@ from pyoxigraph import NamedNode
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import QueryTextError
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.remote import FetchEndedError
 from quadrill.store.sparql.codepoints import without_escapes
 from quadrill.store.sparql.query import QueryRequest, QueryResult
 from quadrill.store.sparql.query_worker import WorkerRequest
@@ -348,6 +349,8 @@ class _InlineAnswer(HttpAnswer):
         """Evaluate, and remember when it took long."""
         endpoint, text = self.endpoint, self.asked.text
         request = self._request()
+        if "service" in request.text.lower():
+            request = request._replace(ended=sink.is_over)
         try:
             try:
                 result = endpoint.store.answer(request)
@@ -358,6 +361,9 @@ class _InlineAnswer(HttpAnswer):
             except BaseException:
                 result.close()
                 raise
+        except FetchEndedError:
+            sink.note_end()
+            raise
         finally:
             # From one block to the next nothing can stop it; sending does not count.
             endpoint.slow_texts.ended(text, max(sink.stalled_seconds, time.monotonic() - sink.resumed))

@@ -46,7 +46,8 @@ class Process:
     def check(self) -> None:
         """Raise CancelledError once somebody has stopped the process."""
         if self.error is not None:
-            raise self.error
+            # A new one: `error` would keep the frames and iterators of an evaluation beyond its thread.
+            raise CancelledError(self.error.message)
 
     def interrupt(self, reason: str) -> None:
         """Stop: a worker at once, an inline evaluation at its next block."""

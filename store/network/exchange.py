@@ -1,30 +1,33 @@
 """Outbound HTTP exchanges that a hostile peer cannot prolong or inflate.
 
-Every read and write of a connection ends at the deadline of the whole exchange, however the bytes are spread
-over time, and when the caller is to stop. Bodies are unpacked here, within a limit of bytes: httpx would
-unpack each received block as a whole.
+The look-up of a name, the connection, TLS, every read and every write end at the deadline of the whole
+exchange, however the bytes are spread over time, and when the caller is to stop. Bodies are unpacked here,
+within a limit of bytes: httpx would unpack each received block as a whole.
 """
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import httpcore
 import httpx
 
+from .connections import LOOK_S, connect, wait_ready
 from .unpacking import Unpacker
 
-_LOOK_S = 0.25
-"""Seconds of silence between two checks whether the caller is to stop."""
+T = TypeVar("T")
+
 _SHORTEST_S = 0.001
 _PIECE = 4 << 10
-"""Bytes that are unpacked or sent at once: packed ones may stand for a thousand times as many."""
+"""Bytes that are unpacked at once: they may stand for a thousand times as many."""
 
 
 class EndedError(Exception):
@@ -173,7 +176,6 @@ class _Backend(httpcore.NetworkBackend):
 
     def __init__(self, bounds: _Bounds) -> None:
         self._bounds = bounds
-        self._inner = httpcore.SyncBackend()
 
     def connect_tcp(
         self,
@@ -183,40 +185,45 @@ class _Backend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        left = max(_SHORTEST_S, self._bounds.until() - time.monotonic())
-        options = [*(socket_options or ()), (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
-        stream = self._inner.connect_tcp(host, port, left, local_address, options)
-        return _Stream(stream, self._bounds)
+        with _as_errors(httpcore.ConnectTimeout, httpcore.ConnectError):
+            sock = connect(host, port, self._bounds.until(), self._bounds.until)
+            for option in (*(socket_options or ()), (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)):
+                sock.setsockopt(*option)
+        return _Stream(sock, self._bounds)
 
 
 class _Stream(httpcore.NetworkStream):
     """A connection whose reads and writes end at the bounds of the exchange."""
 
-    def __init__(self, inner: httpcore.NetworkStream, bounds: _Bounds) -> None:
-        self._inner = inner
+    def __init__(self, sock: socket.socket, bounds: _Bounds) -> None:
+        self._sock = sock
         self._bounds = bounds
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        with _as_errors(httpcore.ReadTimeout, httpcore.ReadError):
+            return self._retried(partial(self._sock.recv, max_bytes))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        with _as_errors(httpcore.WriteTimeout, httpcore.WriteError):
+            rest = memoryview(buffer)
+            while rest:
+                rest = rest[self._retried(partial(self._sock.send, rest)) :]
+
+    def _retried(self, call: Callable[[], T]) -> T:
+        """Call a socket again while it has nothing, until the exchange ends."""
         until = self._bounds.until()
         while True:
             left = until - time.monotonic()
+            self._sock.settimeout(min(LOOK_S, max(_SHORTEST_S, left)))
             try:
-                return self._inner.read(max_bytes, min(_LOOK_S, max(_SHORTEST_S, left)))
-            except httpcore.ReadTimeout:
-                if left <= _LOOK_S:
+                return call()
+            except TimeoutError:
+                if left <= LOOK_S:
                     raise
                 self._bounds.until()
 
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        # In pieces: the time-out of one call begins anew with each part of it that is sent.
-        until = self._bounds.until()
-        for start in range(0, len(buffer), _PIECE):
-            piece = buffer[start : start + _PIECE]
-            self._inner.write(piece, max(_SHORTEST_S, until - time.monotonic()))
-            self._bounds.until()
-
     def close(self) -> None:
-        self._inner.close()
+        self._sock.close()
 
     def start_tls(
         self,
@@ -224,8 +231,53 @@ class _Stream(httpcore.NetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,
     ) -> httpcore.NetworkStream:
-        left = max(_SHORTEST_S, self._bounds.until() - time.monotonic())
-        return _Stream(self._inner.start_tls(ssl_context, server_hostname, left), self._bounds)
+        with _as_errors(httpcore.ConnectTimeout, httpcore.ConnectError):
+            until, check = self._bounds.until(), self._bounds.until
+            sock = ssl_context.wrap_socket(
+                self._sock, server_hostname=server_hostname, do_handshake_on_connect=False
+            )
+            try:
+                sock.setblocking(False)
+                while True:
+                    try:
+                        sock.do_handshake()
+                        break
+                    except ssl.SSLWantReadError:
+                        wait_ready(sock, select.POLLIN, until, check)
+                    except ssl.SSLWantWriteError:
+                        wait_ready(sock, select.POLLOUT, until, check)
+            except BaseException:
+                sock.close()
+                raise
+        return _Stream(sock, self._bounds)
 
     def get_extra_info(self, info: str) -> Any:
-        return self._inner.get_extra_info(info)
+        match info:
+            case "ssl_object":
+                return self._sock if isinstance(self._sock, ssl.SSLSocket) else None
+            case "client_addr":
+                return self._sock.getsockname()
+            case "server_addr":
+                return self._sock.getpeername()
+            case "socket":
+                return self._sock
+            case "is_readable":
+                return self._sock.fileno() < 0 or _has_input(self._sock)
+        return None
+
+
+def _has_input(sock: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+@contextmanager
+def _as_errors(timed_out: type[Exception], failed: type[Exception]) -> Iterator[None]:
+    """Raise errors of sockets as those of httpcore."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise timed_out(str(error)) from error
+    except OSError as error:
+        raise failed(str(error)) from error

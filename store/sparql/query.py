@@ -68,6 +68,7 @@ class QueryRequest(NamedTuple):
         custom_aggregates: extension aggregates: factories of objects with ``accumulate`` and ``finish``.
         judged: what the guard says of the text, where that is known (`alike`).
         check: called behind each row and at the end; raises what a custom function had to refuse.
+        ended: tells whether the evaluation was stopped, called in other threads: SERVICE calls end then.
     """
 
     text: str
@@ -80,6 +81,7 @@ class QueryRequest(NamedTuple):
     custom_aggregates: Mapping[NamedNode, Callable[[], Any]] | None = None
     judged: TextFacts | None = None
     check: Callable[[], None] | None = None
+    ended: Callable[[], bool] | None = None
 
 
 class QueryResult:
@@ -255,7 +257,8 @@ class Querier:
                 return self._iri(token, prologue, request)
 
             check_services(facts, self._hosts, resolve)
-            calls = ServiceCalls(request.text, facts.calls, resolve, self._hosts)
+            ended = request.ended or (lambda: False)
+            calls = ServiceCalls(request.text, facts.calls, resolve, self._hosts, ended)
         if facts.height <= self._limits.inline_height:
             return QueryResult(self._start(request, calls), version, request.check, calls)
         kind, data = with_big_stack(lambda: self._drained(request, calls))

@@ -22,7 +22,7 @@ from pyoxigraph import BlankNode, Triple
 
 from ..errors import QuadrillError
 from ..hosts import AllowedHosts
-from ..remote import Fetched, FetchError, RemoteClient, solutions_of
+from ..remote import Fetched, FetchEndedError, FetchError, RemoteClient, solutions_of
 from ..results import term_json
 from ..terms import Term
 from .guard import ServiceCall
@@ -39,7 +39,12 @@ class ServiceCalls:
     """
 
     def __init__(
-        self, text: str, calls: Sequence[ServiceCall], resolve: Callable[[str], str], hosts: AllowedHosts
+        self,
+        text: str,
+        calls: Sequence[ServiceCall],
+        resolve: Callable[[str], str],
+        hosts: AllowedHosts,
+        ended: Callable[[], bool] = lambda: False,
     ) -> None:
         """Replace the endpoints of a text.
 
@@ -48,9 +53,11 @@ class ServiceCalls:
             calls: its SERVICE calls; those within another one are left to its endpoint.
             resolve: gives the absolute IRI of a token.
             hosts: those that may be reached.
+            ended: tells whether the evaluation was stopped; calls end then, SILENT ones by an error too.
+                It is called in threads of the relay.
         """
         self._failure: QuadrillError | None = None
-        self._client = RemoteClient(hosts, max_bytes=hosts.max_bytes)
+        self._client = RemoteClient(hosts, max_bytes=hosts.max_bytes, ended=ended)
         self._calls = [(resolve(each.token), each.silent) for each in calls if not each.nested]
         self._answers: dict[tuple[int, str], bytes | None] = {}
         self._lock = threading.Lock()
@@ -97,7 +104,7 @@ class ServiceCalls:
         try:
             return with_own_blank_nodes(self._client.query(endpoint, query))
         except QuadrillError as error:
-            if not silent:
+            if not silent or isinstance(error, FetchEndedError):
                 self.fail(error)
             return None
 

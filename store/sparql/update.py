@@ -24,7 +24,7 @@ from ..changes.pending import PendingChanges, quads_in_graph
 from ..documents.parsing import is_untagged
 from ..documents.wall_clock import require_epoch
 from ..errors import QuadrillError, QueryTextError, UnsupportedError, UpdateError
-from ..remote import Fetcher, fetch_rdf
+from ..remote import FetchEndedError, Fetcher, ending, fetch_rdf, without_secrets
 from ..terms import Solution, Term
 from .guard import inspect_text
 from .query import evaluation_error
@@ -74,8 +74,12 @@ def derive_update(plan: UpdatePlan, store: Store, pending: PendingChanges, fetch
             derivation.run()
         except SyntaxError as error:
             raise engine.syntax_error(operation, error) from error
+        except FetchEndedError:
+            plan.request.check()  # raises the error that has stopped the update
+            raise
         except (RuntimeError, OSError, ValueError) as error:
             if derivation.calls is not None:
+                plan.request.check()
                 derivation.calls.require_success()
             failure = evaluation_error(error)
             if isinstance(failure, UnsupportedError):
@@ -269,7 +273,7 @@ class _Derivation:
         if not calls:
             return text
         resolve = partial(self._engine.iri_text, self._prologue)
-        self.calls = ServiceCalls(text, calls, resolve, plan.hosts)
+        self.calls = ServiceCalls(text, calls, resolve, plan.hosts, self._engine.request.is_stopped)
         return self.calls.text
 
     def _recorded_solutions(self, action: Modify, variables: tuple[str, ...]) -> list[Solution]:
@@ -353,12 +357,13 @@ class _Derivation:
         source = self._iri(action.source).value
         name: GraphName = self._iri(action.target) if action.target else DefaultGraph()
         try:
-            quads = _triples_for(name, fetch_rdf(self._fetcher, source), source)
+            fetcher = ending(self._fetcher, self._engine.request.is_stopped)
+            quads = _triples_for(name, fetch_rdf(fetcher, source), source)
         except QuadrillError as error:
-            if not action.silent:
+            if not action.silent or isinstance(error, FetchEndedError):
                 raise
             # SPARQL 1.1 Update 3.1.4: the request succeeds; the operator is told what it did not do.
-            log.warning("LOAD SILENT of <%s> loaded nothing: %s", _without_secrets(source), error.code)
+            log.warning("LOAD SILENT of <%s> loaded nothing: %s", without_secrets(source), error.code)
             return
         for quad in quads:
             self._pending.add(quad)
@@ -435,15 +440,8 @@ def _triples_for(name: GraphName, quads: list[Quad], source: str) -> list[Quad]:
         other = next((quad.graph_name for quad in moved if quad.graph_name != name), None)
         if other is not None:
             raise UpdateError(
-                f"LOAD INTO GRAPH {name}: <{_without_secrets(source)}> has quads of the graph {other}",
+                f"LOAD INTO GRAPH {name}: <{without_secrets(source)}> has quads of the graph {other}",
                 code="wrong-graph",
                 hint="Write LOAD without INTO GRAPH to load a dataset into its own graphs.",
             )
     return moved
-
-
-def _without_secrets(iri: str) -> str:
-    """An IRI without its query and its user, in which passwords and tokens stand."""
-    scheme, slashes, rest = iri.partition("?")[0].partition("#")[0].partition("://")
-    authority, slash, path = rest.partition("/")
-    return f"{scheme}{slashes}{authority.rpartition('@')[2]}{slash}{path}"

@@ -85,6 +85,14 @@ class UpdateRequest(NamedTuple):
     look_up: LookUp | None = None
     correct: Correct | None = None
 
+    def is_stopped(self) -> bool:
+        """Return True when the update is to end by an error; called in threads of fetches too."""
+        try:
+            self.check()
+        except Exception:
+            return True
+        return False
+
 
 class UpdatePlan(NamedTuple):
     """A checked update, ready to be derived: its operations and the height of its text."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -16,6 +19,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from quadrill.store.errors import InputError
 from quadrill.store.hosts import AllowedHosts
+from quadrill.store.network.connections import connect
 
 from ..declaration import Member, Reading, number, one_of, text
 from ..errors import ConnectorError, ConnectorFailedError
@@ -96,6 +100,16 @@ def check_broker(given: Mapping[str, Any], hosts: AllowedHosts) -> None:
         raise InputError("ca is for mqtts:// only", code="member")
 
 
+class _Client(Client):
+    """paho's client, whose look-up of a name and connection end in time and when its owner stops."""
+
+    sleep: Sleep = staticmethod(time.sleep)
+
+    def _create_socket_connection(self) -> socket.socket:
+        until = time.monotonic() + _TIMEOUT_S
+        return connect(self._host, self._port, until, partial(self.sleep, 0))
+
+
 class MqttConnection:
     """A client of paho, whose network thread ends with the connection: nothing is repeated behind our back.
 
@@ -123,7 +137,7 @@ class MqttConnection:
         self._refused: ReasonCode | None = None
         self._lost: ReasonCode | None = None
         self.session_present = False
-        self.client = client = Client(
+        self.client = client = _Client(
             CallbackAPIVersion.VERSION2,
             self._client_id,
             clean_session=None if self.is_v5 else not session_s,
@@ -157,6 +171,7 @@ class MqttConnection:
             options = {"clean_start": not self._session_s, "properties": properties}
         try:
             assert parts.hostname is not None
+            self.client.sleep = sleep
             self.client.connect(parts.hostname, parts.port or PORTS[parts.scheme], _KEEPALIVE_S, **options)
         except ssl.SSLCertVerificationError as error:
             raise ConnectorFailedError(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import socket
+import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,6 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from websockets.sync.client import ClientConnection, connect
 
 from quadrill.store.hosts import AllowedHosts
+from quadrill.store.network.connections import connect as connect_by
 
 from ..declaration import Member, list_of, number, text
 from ..errors import ConnectorError, ConnectorFailedError
@@ -63,17 +65,18 @@ class WebSocketSource(Source):
         address = urlsplit(url)
         try:
             # With a socket of our own no redirect leads to another host.
-            sock = socket.create_connection(
-                (address.hostname, address.port or PORTS[address.scheme]), timeout
+            assert address.hostname is not None
+            until = time.monotonic() + timeout
+            sock = connect_by(
+                address.hostname, address.port or PORTS[address.scheme], until, partial(self.context.sleep, 0)
             )
-            sock.settimeout(None)
             with connect(
                 url,
                 sock=sock,
                 additional_headers=headers,
                 user_agent_header=agent,
                 subprotocols=None if subprotocol is None else [subprotocol],
-                open_timeout=timeout,
+                open_timeout=max(0.1, until - time.monotonic()),
                 max_size=given["max_bytes"],
                 max_queue=_MOST_RECEIVED,
                 proxy=None,

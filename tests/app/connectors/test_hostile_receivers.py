@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import resource
+import socket
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from quadrill.app.connectors.source import SourceContext
+from quadrill.store.network import connections
 from tests.app.conftest import LiveServer, Start
 from tests.app.test_feed_streams import until
 from tests.hostile_peers import Answer, bomb, bytewise, endless, peer, silent, slow_body
@@ -143,3 +146,60 @@ def test_long_messages_of_a_websocket_are_bounded_by_their_bytes(start_server: S
             assert server.client.delete("/sources/it").status_code == 204
         there.shutdown()
     assert max(batches) <= (5 << 20) + 1_000
+
+
+SOURCES = {
+    "poll": "http://slow.example/",
+    "sse": "https://slow.example/",
+    "websocket": "ws://slow.example/",
+    "mqtt": "mqtt://slow.example",
+}
+
+
+@pytest.fixture
+def silent_resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The names that a resolver was asked for that does not answer for ``slow.example``."""
+    asked: list[str] = []
+    go_on, resolve = threading.Event(), socket.getaddrinfo
+
+    def getaddrinfo(host: str, *arguments: Any, **named: Any) -> Any:
+        if host != "slow.example":
+            return resolve(host, *arguments, **named)
+        asked.append(host)
+        assert go_on.wait(60)
+        raise socket.gaierror("nobody knows it")
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(connections, "_LOOKUPS", connections._Lookups())
+    yield asked
+    go_on.set()
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_delete_ends_a_source_whose_name_server_is_silent(
+    start_server: Start, silent_resolver: list[str], kind: str
+) -> None:
+    server = start_server(remote_hosts=("slow.example",))
+    given = {"kind": kind, "url": SOURCES[kind], "stream": "http://e/s", "format": "application/n-triples"}
+    if kind == "mqtt":
+        given["topic"] = "t"
+    assert server.client.put("/sources/it", json=given).status_code == 201
+    until(lambda: silent_resolver, 20)
+    began = time.monotonic()
+    assert server.client.delete("/sources/it").status_code == 204
+    assert time.monotonic() - began < 5
+
+
+def test_a_sink_whose_name_server_is_silent_waits_and_can_be_deleted(
+    start_server: Start, silent_resolver: list[str]
+) -> None:
+    server = start_server(remote_hosts=("slow.example",))
+    assert server.client.post("/queries", json={"query": TEXT, "name": "q"}).status_code == 201
+    given = {"query": "q", "kind": "webhook", "url": "http://slow.example/", "from": 0, "timeout": "500ms"}
+    assert server.client.put("/sinks/it", json=given).status_code == 201
+    push = {"params": {"iri": "http://e/s", "at": "1"}, "headers": {"Content-Type": "application/n-triples"}}
+    assert server.client.post("/streams", content='<urn:a> <urn:p> "1" .', **push).status_code == 200
+    until(lambda: state(server)["state"] == "waiting", 20)
+    began = time.monotonic()
+    assert server.client.delete("/sinks/it").status_code == 204
+    assert time.monotonic() - began < 5

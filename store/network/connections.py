@@ -1,0 +1,189 @@
+"""TCP connections to hosts by name that end at a deadline, the look-up of the name included.
+
+The system's resolver takes no time-out and cannot be interrupted, so it is called in daemon threads. A caller
+leaves at its deadline or when it has to stop; the thread ends when the resolver returns.
+"""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+LOOK_S = 0.25
+"""Seconds between two checks whether the caller has to stop."""
+_MOST_LOOKUPS = 32
+"""Threads that call the resolver at the same time; further look-ups wait."""
+_MOST_LOOKUPS_OF_A_HOST = 2
+"""Threads of one host: a host whose name server is silent leaves the other threads to other hosts."""
+_SHARED_S = 5.0
+"""Age in seconds from which a look-up without an answer is repeated for new callers."""
+
+Check: TypeAlias = Callable[[], object]
+"""Raises an error when the caller has to stop; called several times a second, also by other threads."""
+Address: TypeAlias = tuple[int, int, int, str, Any]
+"""An item of what ``socket.getaddrinfo`` returns."""
+
+
+def connect(host: str, port: int, until: float, check: Check) -> socket.socket:
+    """Open a TCP connection; its addresses are tried in order, and share the time that is left.
+
+    Args:
+        host: a name or an address.
+        port: of the other side.
+        until: the deadline, on the monotonic clock.
+        check: see `Check`.
+
+    Raises:
+        TimeoutError: the deadline has passed.
+        OSError: the name is not known, or nobody answers.
+    """
+    found = addresses(host, port, until, check)
+    failure: OSError = OSError(f"{host} has no address")
+    for number, address in enumerate(found):
+        left = until - time.monotonic()
+        try:
+            return _connected(address, time.monotonic() + left / (len(found) - number), check)
+        except OSError as error:
+            failure = error
+    raise failure
+
+
+def addresses(host: str, port: int, until: float, check: Check) -> list[Address]:
+    """Look up the addresses of a host; parameters and errors as of `connect`."""
+    literal = _literal(host, port)
+    if literal is not None:
+        return [literal]
+    lookup = _LOOKUPS.join(host, port)
+    while lookup is None:
+        check()
+        if time.monotonic() >= until:
+            raise TimeoutError(f"{host} was not looked up in time: too many look-ups have no answer")
+        _LOOKUPS.wait(min(LOOK_S, max(0.0, until - time.monotonic())))
+        lookup = _LOOKUPS.join(host, port)
+    while not lookup.done.wait(min(LOOK_S, max(0.0, until - time.monotonic()))):
+        check()
+        if time.monotonic() >= until:
+            raise TimeoutError(f"the name {host} was not looked up in time")
+    check()
+    return lookup.result()
+
+
+def wait_ready(sock: socket.socket, event: int, until: float, check: Check) -> None:
+    """Wait until ``event`` (of ``select.poll``) is there; raises TimeoutError at the deadline."""
+    poll = select.poll()
+    poll.register(sock, event)
+    while True:
+        left = max(0.0, until - time.monotonic())
+        if poll.poll(min(LOOK_S, left) * 1000):
+            return
+        check()
+        if left <= LOOK_S:
+            raise TimeoutError("timed out")
+
+
+def _literal(host: str, port: int) -> Address | None:
+    """The address that a host is written as, None for a name."""
+    try:
+        version = ipaddress.ip_address(host).version
+    except ValueError:
+        return None
+    if "%" in host:
+        return None  # the resolver knows the numbers of interfaces
+    if version == 4:
+        return socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port)
+    return socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port, 0, 0)
+
+
+def _connected(address: Address, until: float, check: Check) -> socket.socket:
+    family, kind, protocol, _, place = address
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setblocking(False)
+        code = sock.connect_ex(place)
+        if code == errno.EINPROGRESS:
+            wait_ready(sock, select.POLLOUT, until, check)
+            code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            raise OSError(code, os.strerror(code))
+        sock.setblocking(True)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+class _Lookup:
+    """One call of the resolver, for all callers that ask for the same host meanwhile."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+        self.began = time.monotonic()
+        self.done = threading.Event()
+        self._found: list[Address] = []
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        """Call the resolver."""
+        try:
+            self._found = list(socket.getaddrinfo(self.host, self.port, 0, socket.SOCK_STREAM))
+        except Exception as error:
+            self._error = error.with_traceback(None)
+
+    def result(self) -> list[Address]:
+        """Return the addresses, or raise the error of the resolver."""
+        error = self._error
+        if error is not None:
+            raise type(error)(*error.args)
+        return self._found
+
+
+class _Lookups:
+    """The look-ups that run now; safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._running: dict[tuple[str, int], list[_Lookup]] = {}
+
+    def join(self, host: str, port: int) -> _Lookup | None:
+        """Return a look-up of a host, begun unless a recent one runs; None while there is no room."""
+        with self._changed:
+            running = self._running.get((host, port), [])
+            of_host = sum(len(each) for (name, _), each in self._running.items() if name == host)
+            if running and (
+                time.monotonic() < running[-1].began + _SHARED_S or of_host >= _MOST_LOOKUPS_OF_A_HOST
+            ):
+                return running[-1]
+            if sum(map(len, self._running.values())) >= _MOST_LOOKUPS or of_host >= _MOST_LOOKUPS_OF_A_HOST:
+                return None
+            lookup = _Lookup(host, port)
+            self._running[host, port] = [*running, lookup]
+        threading.Thread(target=self._run, args=(lookup,), name="quadrill-resolver", daemon=True).start()
+        return lookup
+
+    def wait(self, seconds: float) -> None:
+        """Wait until a look-up ends."""
+        with self._changed:
+            self._changed.wait(seconds)
+
+    def _run(self, lookup: _Lookup) -> None:
+        lookup.run()
+        with self._changed:
+            key = lookup.host, lookup.port
+            others = [each for each in self._running[key] if each is not lookup]
+            if others:
+                self._running[key] = others
+            else:
+                del self._running[key]
+            self._changed.notify_all()
+        lookup.done.set()
+
+
+_LOOKUPS = _Lookups()
