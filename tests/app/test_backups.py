@@ -298,10 +298,10 @@ def test_a_backup_that_is_killed_is_none(tmp_path: Path) -> None:
     began = time.monotonic()
     subprocess.run([*command, "backup", "--data", str(data), str(tmp_path / "whole")], check=True, timeout=60)
     took = time.monotonic() - began
-    for number in range(6):
+    for number in range(4):
         target = tmp_path / f"backup{number}"
         child = subprocess.Popen([*command, "backup", "--data", str(data), str(target)])
-        time.sleep(took * (0.7 + number * 0.06))
+        time.sleep(took * (0.7 + number * 0.09))
         child.send_signal(signal.SIGKILL)
         child.wait()
         restored = main(["restore", "--data", str(tmp_path / f"new{number}"), str(target)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -25,8 +26,8 @@ GOOD = f"SELECT ?a {{ STREAM {STREAM} [RANGE 1h] {{ ?a <urn:k> ?x }} }}"
 PRODUCT = "?a <urn:k> ?x . ?b <urn:k> ?x . ?c <urn:k> ?x"
 SLOW = f"SELECT (COUNT(*) AS ?n) {{ STREAM {STREAM} [RANGE 1h] {{ {PRODUCT} }} }}"
 BAD = f"SELECT ?n WHERE {{ STREAM {STREAM} [RANGE 1000d SLIDE 1ms] {{ ?a <urn:k> ?n }} }}"
-NUMBER = 250
-"""Elements whose evaluation takes the slow query many seconds."""
+NUMBER, BATCH = 250, 10
+"""Elements, pushed so many in a request, whose evaluation takes the slow query many seconds."""
 
 
 class Server:
@@ -103,10 +104,20 @@ def killed(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> Path:
     server.ready()
     for name, query in (("good", {"query": GOOD}), ("slow", {"query": SLOW})):
         assert server.ask("POST", "/queries", json={"name": name, **query}).status_code == 201
-    for number in range(NUMBER):
-        assert server.push(1000 + number, f'<urn:s{number}> <urn:k> "x" .\n').status_code == 200
+    for first in range(0, NUMBER, BATCH):
+        push_lines(server, first)
     server.kill()
     return tmp_path
+
+
+def push_lines(server: Server, first: int) -> None:
+    """Push some elements in one request, one a millisecond."""
+    lines = [
+        json.dumps({"at": 1000 + number, "data": f'<urn:s{number}> <urn:k> "x" .\n'})
+        for number in range(first, first + BATCH)
+    ]
+    headers = {"Content-Type": "application/x-ndjson"}
+    assert server.ask("POST", "/streams/s", content="\n".join(lines), headers=headers).status_code == 200
 
 
 def test_a_server_that_replays_lives_and_drops_a_query(

@@ -31,7 +31,7 @@ QUERIES = [
     f"SELECT (COUNT(*) AS ?n) WHERE {PRODUCT}",
 ]
 UPDATE = f"INSERT {{ ?a <http://e/q> ?y }} WHERE {PRODUCT}"
-BRIEF = f"SELECT (COUNT(*) AS ?n) WHERE {PRODUCT.replace('< 0', '< 0 && ?x < 3')}"
+BRIEF = f"SELECT (COUNT(*) AS ?n) WHERE {PRODUCT.replace('< 0', '< 0 && ?x < 1')}"
 Proxy = Callable[..., AbstractContextManager[str]]
 
 

@@ -114,6 +114,7 @@ def test_commits_that_undo_each_other_only_move_the_version_of_a_mirror(tmp_path
     assert compacted.predicates["urn:p"].rows == 1
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @needs_spark
 @pytest.mark.timeout(600)
