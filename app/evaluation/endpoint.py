@@ -384,7 +384,9 @@ class _InlineAnswer(HttpAnswer):
                 custom_functions=extension.functions, custom_aggregates=extension.aggregates
             )
         if grows or extension is not None:
-            counted = limited(written, settings.max_text_length, settings.max_evaluation_bytes)
+            counted = limited(
+                written, settings.max_text_length, settings.max_evaluation_bytes, corrected=True
+            )
             if counted is not None:
                 functions = {**(request.custom_functions or {}), **counted.functions}
                 request = request._replace(text=counted.text, custom_functions=functions, check=counted.check)

@@ -17,7 +17,7 @@ from typing import Any
 from pyoxigraph import NamedNode
 
 from quadrill.continuous.expressions.choices import MUCH, LimitedCalls
-from quadrill.continuous.expressions.growing import concat, encode_for_uri, plain_replace
+from quadrill.continuous.expressions.growing import concat, corrected_replace, encode_for_uri, written_replace
 from quadrill.continuous.expressions.values import Maybe
 from quadrill.continuous.rows import Budget, Limits
 from quadrill.store.errors import LimitError
@@ -29,7 +29,7 @@ _WORDS = ("concat", "replace", "encode_for_uri")
 _CALL_NAME = re.compile(rf"(?:{'|'.join(_WORDS)})(?=\s*+[#(])", re.IGNORECASE)
 _FUNCTIONS: dict[str, Callable[..., Maybe]] = {
     "CONCAT": concat,
-    "REPLACE": plain_replace,
+    "REPLACE": written_replace,
     "ENCODE_FOR_URI": encode_for_uri,
 }
 _ENDS = tuple(_FUNCTIONS)
@@ -74,7 +74,14 @@ def _judged(text: str) -> _Reading | None:
     return _read(text, _no_check)
 
 
-def limited(text: str, longest: int, together: int, check: Callable[[], None] = _no_check) -> Limited | None:
+def limited(
+    text: str,
+    longest: int,
+    together: int,
+    check: Callable[[], None] = _no_check,
+    *,
+    corrected: bool = False,
+) -> Limited | None:
     """The text with its calls limited where it `grows`; else None.
 
     Args:
@@ -82,6 +89,7 @@ def limited(text: str, longest: int, together: int, check: Callable[[], None] = 
         longest: characters of one value at most; 0 for no limit.
         together: of all values at most; 0 for no limit.
         check: called now and then while the text is read, ends that by an error.
+        corrected: replacements of REPLACE are already written as Oxigraph reads them.
 
     Raises:
         LimitError: it grows, and may hide a call: a '<' in it can be read in two ways.
@@ -101,6 +109,8 @@ def limited(text: str, longest: int, together: int, check: Callable[[], None] = 
         end = token.end
     calls = LimitedCalls(Budget(Limits(text=longest, bytes=together)))
     functions = {_NAMES[name]: calls.of(function) for name, function in _FUNCTIONS.items()}
+    if corrected:
+        functions[_NAMES["REPLACE"]] = calls.of(corrected_replace)
     return Limited("".join([*pieces, text[end:]]), functions, calls.begun())
 
 

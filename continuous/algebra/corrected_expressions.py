@@ -158,8 +158,9 @@ def _with_pattern(
     if replacement is not None:
         put = _constant(replacement)
         if mode is not None and found is not None and put is not None:
-            new_replacement = _literal(replacement, replacement_text(put, found, mode))
-        elif put is None or "$" in put:
+            text_of = replacement_text(put, found, mode)
+            new_replacement = _error(replacement) if text_of is None else _literal(replacement, text_of)
+        elif put is None or "$" in put or "\\" in put:
             new_replacement = FunctionCall(REPLACEMENT, (replacement, pattern, *flags))
     if new_pattern is pattern and new_replacement is replacement:
         return None
@@ -217,15 +218,27 @@ def _lower(expr: Expr) -> Expr:
     return Call("COALESCE", (Call("LCASE", (expr,)), expr))
 
 
+def lower_text(term: n.Term | None) -> n.Term | None:
+    """A string without a language in lower case; any other term as it is."""
+    if not isinstance(term, Literal) or term.datatype.value != XSD + "string":
+        return term
+    return Literal(term.value.lower())
+
+
 # --- datatypes of language strings: RDF 1.2 Concepts 3.4, no literal without a tag has one
 
 
 def _typed(text: Expr, datatype: Expr) -> Expr | None:
     """STRDT as an error for a datatype that needs a language tag."""
-    error = Call("STRDT", (text, Constant(Literal(""))))
+    error = _error(text)
     if isinstance(datatype, Constant):
         return error if datatype in _TAGGED else None
     return Call("IF", (Call("IN", (datatype, *_TAGGED)), error, Call("STRDT", (text, datatype))))
+
+
+def _error(text: Expr) -> Expr:
+    """An expression that always fails: a datatype is no string."""
+    return Call("STRDT", (text, Constant(Literal(""))))
 
 
 def rewritten(expr: Expr, calls: Calls, pattern: Callable[[n.Algebra], n.Algebra]) -> Expr:

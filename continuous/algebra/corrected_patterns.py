@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import count
 
 from pyoxigraph import BlankNode, Literal
@@ -14,7 +15,7 @@ from pyoxigraph import BlankNode, Literal
 from . import nodes as n
 from .build import UNIT, all_nodes, children, expressions, join, with_children, with_expressions
 from .canonical import rename
-from .corrected_expressions import Calls, is_language, rewritten
+from .corrected_expressions import Calls, is_language, lower_text, rewritten
 from .nodes import Algebra, Call, Expr, TermPattern, Var
 from .variables import certain, in_scope, mentioned
 
@@ -60,6 +61,12 @@ class Corrections:
                 return node
             case n.Group():
                 node = self._group(node)
+            case n.Join():
+                node = _with_lower_tags(node)
+            case n.Minus() if isinstance(graph, Var) and not self.native:
+                parted = self._minus(node)
+                if parted is not node:
+                    return self.rewrite(parted, graph)
         changed = [
             rewritten(each, self.calls, lambda below: self.rewrite(below, graph))
             for each in expressions(node)
@@ -98,6 +105,31 @@ class Corrections:
         found = n.Filter(same, n.Graph(graph, inside))
         columns = tuple(Var(each) for each in sorted(in_scope(node)))
         return n.Project(n.Extend(found, name, graph), columns)
+
+    def _minus(self, node: n.Minus) -> Algebra:
+        """MINUS in the block of GRAPH ?g: Oxigraph takes ?g for a variable that both sides share.
+
+        SPARQL removes only solutions that share another bound variable with the right side.
+        """
+        left, right = node.left, node.right
+        shared = in_scope(left) & in_scope(right)
+        if not shared:
+            return left
+        if shared & certain(left) & certain(right) or any(
+            isinstance(each, n.Table) for each in all_nodes(right)
+        ):
+            return node
+        hidden = {name: self.hidden() for name in sorted(mentioned(right))}
+        pairs = [(Var(name), hidden[name]) for name in sorted(shared)]
+        both = [Call("&&", (Call("BOUND", (a,)), Call("BOUND", (b,)))) for a, b in pairs]
+        alike = [
+            Call("||", (Call("!", (bound,)), Call("SAMETERM", pair)))
+            for bound, pair in zip(both, pairs, strict=True)
+        ]
+        condition = reduce(lambda a, b: Call("||", (a, b)), both)
+        condition = reduce(lambda a, b: Call("&&", (a, b)), alike, condition)
+        renamed = rename(right, {name: var.name for name, var in hidden.items()})
+        return n.Filter(n.Exists(n.Filter(condition, renamed), True), left)
 
     # --- set functions (18.5.1)
 
@@ -184,6 +216,28 @@ def languages_of(root: Algebra) -> frozenset[str]:
         if more == tags:
             return tags
         tags = more
+
+
+def _with_lower_tags(node: n.Join) -> n.Join:
+    """The join with the texts of VALUES in lower case where the other side gives language tags."""
+    left = _lower_values(node.left, node.right)
+    right = _lower_values(node.right, node.left)
+    return node if left is node.left and right is node.right else n.Join(left, right)
+
+
+def _lower_values(node: Algebra, other: Algebra) -> Algebra:
+    if isinstance(node, n.Join):
+        below = [_lower_values(each, other) for each in (node.left, node.right)]
+        return node if below[0] is node.left and below[1] is node.right else n.Join(*below)
+    if not isinstance(node, n.Values) or not (tags := languages_of(other) & in_scope(node)):
+        return node
+    rows = tuple(
+        tuple(
+            lower_text(term) if var.name in tags else term for var, term in zip(node.vars, row, strict=True)
+        )
+        for row in node.rows
+    )
+    return node if rows == node.rows else replace(node, rows=rows)
 
 
 def _binds_plainly(inner: Algebra, name: str) -> bool:

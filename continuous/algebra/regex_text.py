@@ -7,6 +7,7 @@ are those of XML Schema Part 2, appendix G (start and characters of an XML name)
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 BACK_REFERENCE = "a back-reference in a regular expression"
 """What is refused: it needs a matcher that goes back, and Oxigraph's does not."""
@@ -19,7 +20,8 @@ _CLASSES = {"i": f"[{_START}]", "I": f"[^{_START}]", "c": f"[{_NAME}]", "C": f"[
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _NO_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]", re.DOTALL)
 _GROUP = re.compile(r"\((?!\?)")
-_REFERENCE = re.compile(r"\$([0-9]{1,6})")
+_REPLACEMENT = re.compile(r"(?:[^\\$]|\\[\\$]|\$[0-9])*+")
+_REFERENCE = re.compile(r"\\([\\$])|\$([0-9]{1,6})")
 
 
 def has_back_reference(pattern: str, flags: str = "") -> bool:
@@ -54,18 +56,49 @@ def digits_of_group(digits: str, groups: int) -> str:
     return digits
 
 
-def replacement_text(replacement: str, pattern: str, flags: str = "") -> str:
-    """The replacement with the numbers of its groups in braces, so that no text behind them belongs to them.
+class Replacement(NamedTuple):
+    """A replacement as Oxigraph reads it, with the number of its ``fixed`` characters and ``groups``."""
 
-    >>> replacement_text("$10", "(a)"), replacement_text("$2T$1", "(a)(b)")
-    ('${1}0', '${2}T${1}')
+    text: str
+    fixed: int
+    groups: int
+
+
+def read_replacement(replacement: str, pattern: str, flags: str = "") -> Replacement | None:
+    r"""Read a replacement of XPath; None where it is an error.
+
+    A ``\`` or ``$`` that escapes nothing and names no group is an error. With the flag ``q`` the replacement
+    stands for itself. Groups are written in braces, so that no text after them belongs to their number.
     """
-    if "$" not in replacement or "q" in flags:
-        return replacement
+    if "q" in flags:
+        return Replacement(replacement.replace("$", "$$"), len(replacement), 0)
+    if "$" not in replacement and "\\" not in replacement:
+        return Replacement(replacement, len(replacement), 0)
+    if not _REPLACEMENT.fullmatch(replacement):
+        return None
     groups = groups_of(pattern)
+    named, fixed = 0, len(replacement)
 
     def written(match: re.Match[str]) -> str:
-        digits = digits_of_group(match[1], groups)
-        return f"${{{digits}}}{match[1][len(digits) :]}"
+        nonlocal named, fixed
+        escaped, digits = match.groups()
+        if escaped is not None:
+            fixed -= 1
+            return "$$" if escaped == "$" else escaped
+        digits = digits_of_group(digits, groups)
+        named += 1
+        fixed -= 1 + len(digits)
+        return f"${{{digits}}}{match[2][len(digits) :]}"
 
-    return _REFERENCE.sub(written, replacement)
+    text = _REFERENCE.sub(written, replacement)
+    return Replacement(text, fixed, named)
+
+
+def replacement_text(replacement: str, pattern: str, flags: str = "") -> str | None:
+    r"""The text of a replacement as Oxigraph reads it; None where it is an error.
+
+    >>> replacement_text("$10", "(a)"), replacement_text("$2T$1", "(a)(b)"), replacement_text("\\$1", "a")
+    ('${1}0', '${2}T${1}', '$$1')
+    """
+    found = read_replacement(replacement, pattern, flags)
+    return None if found is None else found.text

@@ -32,11 +32,12 @@ def _pattern(pattern: Term, flags: Term | None = None) -> Term | None:
 
 
 def _replacement(replacement: Term, pattern: Term, flags: Term | None = None) -> Term | None:
-    """What REPLACE puts in, with its groups as Oxigraph reads them."""
+    """The replacement of REPLACE as Oxigraph reads it; an error where XPath has one."""
     text, of, mode = _string(replacement), _string(pattern), "" if flags is None else _string(flags)
     if text is None or of is None or mode is None:
         return None
-    return Literal(replacement_text(text, of, mode))
+    found = replacement_text(text, of, mode)
+    return None if found is None else Literal(found)
 
 
 def _string(term: Term) -> str | None:

@@ -6,19 +6,11 @@ are told to the budget of the evaluation before they are kept, those of REPLACE 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
 from urllib.parse import quote
 
-from ..algebra.regex_text import (
-    digits_of_group,
-    groups_of,
-    has_back_reference,
-    pattern_text,
-    replacement_text,
-)
+from ..algebra.regex_text import Replacement, has_back_reference, pattern_text, read_replacement
 from ..errors import BudgetError
 from ..rows import Budget
 from .functions import Tag, string_and_tag, tagged
@@ -84,14 +76,23 @@ def encode_for_uri(budget: Budget, value: Value) -> Maybe:
     return text
 
 
-def plain_replace(
+def written_replace(
     budget: Budget, value: Value, pattern: Value, replacement: Value, flags: Value = ""
 ) -> Maybe:
-    """REPLACE as Oxigraph has it, with XPath's numbers of groups and names of classes."""
+    """REPLACE of a text as it was sent: by XPath, but for patterns that match the empty string."""
     if type(replacement) is not str or type(pattern) is not str or type(flags) is not str:
         return None
-    replacement = replacement_text(replacement, pattern, flags)
-    put = _Put(replacement, len(replacement), replacement.count("$"))
+    put = read_replacement(replacement, pattern, flags)
+    return None if put is None else _replaced(budget, value, pattern, put, flags)
+
+
+def corrected_replace(
+    budget: Budget, value: Value, pattern: Value, replacement: Value, flags: Value = ""
+) -> Maybe:
+    """REPLACE of a corrected text, whose replacements are written as Oxigraph reads them."""
+    if type(replacement) is not str:
+        return None
+    put = Replacement(replacement, len(replacement), replacement.count("$"))
     return _replaced(budget, value, pattern, put, flags)
 
 
@@ -108,7 +109,7 @@ def replace(budget: Budget, value: Value, pattern: Value, replacement: Value, fl
     return None if put is None else _replaced(budget, value, pattern, put, flags)
 
 
-def _replaced(budget: Budget, value: Value, pattern: Value, put: _Put, flags: Value) -> Maybe:
+def _replaced(budget: Budget, value: Value, pattern: Value, put: Replacement, flags: Value) -> Maybe:
     if type(pattern) is str and type(flags) is str:
         if has_back_reference(pattern, flags):
             return None
@@ -131,43 +132,12 @@ def _length(value: Maybe) -> int:
     return 0 if found is None else len(found[0])
 
 
-class _Put(NamedTuple):
-    """A replacement as Oxigraph reads it; its ``fixed`` characters, and how many ``groups`` it names."""
-
-    text: str
-    fixed: int
-    groups: int
-
-
 @lru_cache(maxsize=64)
-def _put(replacement: str, pattern: str, flags: str) -> _Put | None:
+def _put(replacement: str, pattern: str, flags: str) -> Replacement | None:
     """A replacement with groups in braces and dollars doubled; None for an error."""
     if ask("REGEX", "", pattern_text(pattern, flags), flags) is not False:
         return None
-    if "q" in flags:
-        return _Put(replacement.replace("$", "$$"), len(replacement), 0)
-    if not _REPLACEMENT.fullmatch(replacement):
-        return None
-    groups = groups_of(pattern)
-    named, fixed = 0, len(replacement)
-
-    def written(match: re.Match[str]) -> str:
-        nonlocal named, fixed
-        escaped, digits = match.groups()
-        if escaped is not None:
-            fixed -= 1
-            return "$$" if escaped == "$" else escaped
-        digits = digits_of_group(digits, groups)
-        named += 1
-        fixed -= 1 + len(digits)
-        return f"${{{digits}}}{match[2][len(digits) :]}"
-
-    text = _REFERENCE.sub(written, replacement)
-    return _Put(text, fixed, named)
-
-
-_REPLACEMENT = re.compile(r"(?:[^\\$]|\\[\\$]|\$[0-9])*+")
-_REFERENCE = re.compile(r"\\([\\$])|\$([0-9]{1,6})")
+    return read_replacement(replacement, pattern, flags)
 
 
 GROWING: dict[str, tuple[Callable[..., Maybe], range]] = {

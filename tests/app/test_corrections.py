@@ -213,6 +213,7 @@ def test_an_update_stores_the_sum_over_a_set(
 
 UPDATED = [
     (r'{ BIND(REPLACE("abc", "(a)", "$1x") AS ?v) }', ["axbc"]),
+    (r'{ BIND(REPLACE("abc", "b", "\\$1") AS ?v) }', ["a$1c"]),
     ("{ SELECT (GROUP_CONCAT(?o) AS ?v) { VALUES ?o { 1 2 } } }", ["1 2"]),
     ("{ SELECT (COUNT(?o + 1) AS ?v) { VALUES ?o { 1 'x' 2 } } }", ["2"]),
     ('{ BIND("2024-01-15"^^xsd:date + "P1M"^^xsd:yearMonthDuration AS ?v) }', ["2024-02-15"]),

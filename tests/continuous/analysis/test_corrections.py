@@ -57,6 +57,13 @@ EXPRESSIONS = [
     (r'REPLACE("a", ?t, "b")', ":pattern", ["b", "b"]),
     (r'REGEX("a", ?t)', ":pattern", ["true", "true"]),
     (r'REPLACE("ab", "(a)", ?t)', ":put", ["a0b", "axb"]),
+    (r'REPLACE(?t, "(a)", "\\$1")', ":text", ["$1bc$1b"]),
+    (r'REPLACE(?t, "a", "\\\\")', ":text", [r"\bc\b"]),
+    ('REPLACE(?t, "a", "$x")', ":text", [None]),
+    (r'REPLACE(?t, "a", "\\x")', ":text", [None]),
+    ('REPLACE(?t, "a", "$1", "q")', ":text", ["$1bc$1b"]),
+    (r'REPLACE("ab", "(a)", CONCAT("\\", ?t))', ":put", ["$10b", "$1xb"]),
+    ('REPLACE("ab", "a", ?t, SUBSTR("q", 1))', ":put", ["$10b", "$1xb"]),
     ("LANG(?t) = 'en-US'", ":label", ["false", "false", "true"]),
     ("LANG(?t) IN ('EN', 'En-Us')", ":label", ["false", "true", "true"]),
     ("LANG(?t) NOT IN ('EN', 'En-Us')", ":label", ["false", "false", "true"]),
@@ -74,6 +81,9 @@ EXPRESSIONS = [
 ]
 TAGGED_VARIABLES = [
     ("{ ?x :label ?t BIND(LANG(?t) AS ?u) BIND(?u AS ?v) FILTER(?v = 'EN-us') }", ["c"]),
+    ("{ ?x :label ?t BIND(LANG(?t) AS ?u) VALUES ?u { 'EN-us' } }", ["c"]),
+    ("{ VALUES ?u { 'EN-us' } { SELECT ?x (LANG(?t) AS ?u) { ?x :label ?t } } }", ["c"]),
+    ("{ VALUES ?u { 'EN-us' } ?x :label ?u }", []),
     # A variable that holds other texts too is compared as it is.
     ("{ { ?s :label ?t BIND(LANG(?t) AS ?x) } UNION { VALUES ?x { 'Bob' } } FILTER(?x = 'Bob') }", ["Bob"]),
     (
@@ -182,7 +192,7 @@ def test_moments_and_durations(
     _check(everywhere("SELECT ?x", group), expected)
 
 
-@pytest.mark.parametrize(("expression", "predicate", "expected"), EXPRESSIONS[:10])
+@pytest.mark.parametrize(("expression", "predicate", "expected"), EXPRESSIONS[:17])
 def test_regular_expressions(expression: str, predicate: str, expected: list[str]) -> None:
     _check(everywhere("SELECT ?x", f"{{ ?s {predicate} ?t BIND({expression} AS ?x) }}"), expected)
 
@@ -205,7 +215,7 @@ def test_datatypes_of_language_strings(datatype: str, expected: str | None) -> N
     _check(everywhere("SELECT ?x", group), [expected])
 
 
-@pytest.mark.parametrize(("expression", "predicate", "expected"), EXPRESSIONS[10:])
+@pytest.mark.parametrize(("expression", "predicate", "expected"), EXPRESSIONS[17:])
 def test_language_tags(expression: str, predicate: str, expected: list[str]) -> None:
     _check(everywhere("SELECT ?x", f"{{ ?s {predicate} ?t BIND({expression} AS ?x) }}"), expected)
 
@@ -250,6 +260,19 @@ SCOPES = [
     ),
     ("SELECT (?g AS ?x)", "{ GRAPH ?g { { ?s :cap 3 FILTER(!BOUND(?g)) } } }", ["g2"]),
     ("SELECT (COUNT(*) AS ?x)", "{ GRAPH ?g { ?s :cap 2 FILTER(!BOUND(?g)) } }", ["2"]),
+    ("SELECT (?g AS ?x)", "{ GRAPH ?g { ?s :cap ?o MINUS { ?g :in ?n } } }", ["g1", "g2", "g2"]),
+    ("SELECT (?g AS ?x)", "{ GRAPH ?g { ?s :cap ?o MINUS { :r2 :in ?n } } }", ["g1", "g2", "g2"]),
+    ("SELECT (?o AS ?x)", "{ GRAPH ?g { ?s :cap ?o MINUS { ?s :in ?g } } }", ["2", "2"]),
+    (
+        "SELECT (?o AS ?x)",
+        "{ GRAPH ?g { ?s :cap ?o OPTIONAL { ?s :in ?n } MINUS { ?k :in ?n FILTER(!BOUND(?s)) } } }",
+        ["2", "2"],
+    ),
+    (
+        "SELECT (?g AS ?x)",
+        "{ GRAPH ?g { :k :p ?o FILTER EXISTS { ?s :cap 3 MINUS { ?t :cap 2 } } } }",
+        ["g2"],
+    ),
 ]
 
 
