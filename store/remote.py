@@ -17,13 +17,14 @@ from typing import TypeAlias
 from urllib.parse import urljoin
 
 import httpx
-from pyoxigraph import Quad, QueryResultsFormat, QuerySolutions, parse_query_results
+from pyoxigraph import Literal, Quad, QueryResultsFormat, QuerySolutions, Triple, parse_query_results
 
+from .documents.parsing import is_untagged
 from .errors import LimitError, StoreError
 from .formats import RdfType, guess_rdf_format, parse_rdf, rdf_format, split_media_type
 from .hosts import AllowedHosts
 from .network.exchange import BodyTooLongError, EndedError, Exchanges, blocks
-from .terms import Solution
+from .terms import Solution, Term
 
 ACCEPT = (
     "text/turtle, application/n-triples, application/rdf+xml;q=0.9, application/trig;q=0.8, "
@@ -297,9 +298,23 @@ def _rows(document: Fetched, columns: tuple[str, ...], most: int) -> list[Soluti
     names = [variable.value for variable in found.variables]
     places = [names.index(column) if column in names else None for column in columns]
     return [
-        tuple(None if place is None else solution[place] for place in places)
+        tuple(None if place is None else checked_term(solution[place]) for place in places)
         for solution in islice(found, most)
     ]
+
+
+def checked_term(term: Term | None) -> Term | None:
+    """A term of an answer.
+
+    Raises:
+        SyntaxError: it is a literal that lacks the language tag which its datatype requires.
+    """
+    if type(term) in _MAY_BE_UNTAGGED and is_untagged(term):
+        raise SyntaxError(f"the literal {term} has no language tag, which its datatype requires")
+    return term
+
+
+_MAY_BE_UNTAGGED = frozenset((Literal, Triple))
 
 
 class HttpFetcher:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from itertools import chain
 from typing import Any, get_args
 from typing import Literal as OneOf
 
 from quadrill.store.documents.members import Read, check_iri, check_name, flag, one_of
+from quadrill.store.documents.parsing import is_untagged
 from quadrill.store.documents.times import duration_ms, instant_ms
 from quadrill.store.errors import InputError, UnsupportedError
 
 from ..algebra.columnar import ENGINES
+from ..algebra.nodes import Values
+from ..algebra.print_triples import parts_of
 from ..algebra.query import ContinuousQuery, Dialect, Output
 
 Profile = OneOf["cqels", "rspql", "csparql"]
@@ -205,6 +209,20 @@ def check_after(registration: Registration, query: ContinuousQuery) -> None:
         )
     if (asked or said) and not query.windows:
         raise InputError("AFTER counts from the first instant of streams, the query has no window")
+
+
+def check_constants(query: ContinuousQuery) -> None:
+    """Refuse a CONSTRUCT query with a literal that no document can hold, as updates do."""
+    if query.form != "construct":
+        return
+    for each in parts_of((query.template, query.root)):
+        terms = chain.from_iterable(each.rows) if isinstance(each, Values) else (each,)
+        fault = next(filter(is_untagged, terms), None)
+        if fault is not None:
+            raise InputError(
+                f"the literal {fault} has no language tag, which its datatype requires",
+                hint='Write "text"@en, or give the literal another datatype.',
+            )
 
 
 def check_view(registration: Registration, query: ContinuousQuery) -> None:

@@ -18,7 +18,7 @@ from quadrill.store.registry.records import QueryRecord
 
 from ..errors import EngineStoppedError, reason_of
 from ..evaluate.evaluator import Evaluator
-from ..language.registration import Registration
+from ..language.registration import Registration, check_constants
 from ..queries.catalogue import Entry, Making, Pending
 from ..queries.prepare import PreparedQuery, prepare
 from ..queries.running import RunningQuery
@@ -64,6 +64,8 @@ class QueryLifecycle:
         prepared = prepare(registration, self.parts.settings, self.parts.texts)
         if name is not None:
             prepared = prepared.under_name(name)
+        else:
+            check_constants(prepared.query)
         query, store = prepared.query, self.parts.store
         if specs is None:
             timed, allows = isinstance(prepared.refresh, int), store.allowed_hosts.allows

@@ -22,7 +22,7 @@ from pyoxigraph import BlankNode, Triple
 
 from ..errors import QuadrillError
 from ..hosts import AllowedHosts
-from ..remote import Fetched, FetchEndedError, FetchError, RemoteClient, solutions_of
+from ..remote import Fetched, FetchEndedError, FetchError, RemoteClient, checked_term, solutions_of
 from ..results import term_json
 from ..terms import Term
 from .guard import ServiceCall
@@ -129,7 +129,7 @@ def _renamed(document: Fetched) -> bytes:
     nodes: dict[str, BlankNode] = {}
     rows = [
         {
-            name: term_json(_own(term, nodes))
+            name: term_json(_own(checked_term(term), nodes))  # type: ignore[arg-type]
             for name, term in zip(names, solution, strict=True)
             if term is not None
         }

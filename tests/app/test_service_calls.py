@@ -18,6 +18,9 @@ NAMES = {"/a": "Alice", "/b": "Bob", "/c": "Carol"}
 ROWS = "application/sparql-results+json"
 
 
+RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+
+
 class Endpoint:
     """Endpoints that answer with one row about the blank node b0 each, and odd ones."""
 
@@ -32,6 +35,7 @@ class Endpoint:
             "/other": (303, {"Location": "/a"}, b""),
             "/away": (307, {"Location": "http://example.org/"}, b""),
             "/loop": (302, {"Location": "/loop"}, b""),
+            "/tag": (200, {"Content-Type": ROWS}, self._without_tag()),
             "/triple": (200, {"Content-Type": ROWS}, self._triple()),
         }
         self.url = ""
@@ -44,6 +48,10 @@ class Endpoint:
         again = {"x": {"type": "bnode", "value": "b0"}, "y": {"type": "bnode", "value": "b0"}}
         document = {"head": {"vars": ["x", "y"]}, "results": {"bindings": [row, again]}}
         return 200, {"Content-Type": ROWS}, json.dumps(document).encode()
+
+    def _without_tag(self) -> bytes:
+        value = {"type": "literal", "value": "v", "datatype": f"{RDF}langString"}
+        return json.dumps({"head": {"vars": ["y"]}, "results": {"bindings": [{"y": value}]}}).encode()
 
     def _triple(self) -> bytes:
         blank, iri = {"type": "bnode", "value": "b0"}, {"type": "uri", "value": "urn:p"}
@@ -147,7 +155,7 @@ def test_a_block_is_fetched_once_for_each_evaluation(near: LiveServer, far: Endp
     assert far.asked == ["/a"]
 
 
-@pytest.mark.parametrize("path", ["/fail", "/html", "/cut", "/ask", "/loop"])
+@pytest.mark.parametrize("path", ["/fail", "/html", "/cut", "/ask", "/loop", "/tag"])
 @pytest.mark.parametrize("where", ["{}", "FILTER NOT EXISTS {{ {} }}", "OPTIONAL {{ {} }}"])
 def test_a_failure_is_502(near: LiveServer, far: Endpoint, path: str, where: str) -> None:
     part = where.format(call(far, path))

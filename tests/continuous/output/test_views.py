@@ -146,6 +146,26 @@ def test_numbers_that_are_computed_stand_there_in_the_form_of_the_store(bench: B
     assert held(bench.store) == ["b n 7"]
 
 
+LANG_STRING = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#langString>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'CONSTRUCT {{ ?x :now "v"^^{LANG_STRING} }} INTO GRAPH :view WHERE {{ ?x :in ?r }}',
+        f'CONSTRUCT {{ ?x :n ?v }} WHERE {{ STREAM :s [NOW] {{ ?x :in 1 }} BIND("v"^^{LANG_STRING} AS ?v) }}',
+        f'CONSTRUCT {{ ?x :n ?v }} INTO GRAPH :view WHERE {{ ?x :i 1 VALUES ?v {{ 1 "v"^^{LANG_STRING} }} }}',
+    ],
+)
+def test_a_literal_without_its_language_tag_is_refused(bench: Bench, text: str) -> None:
+    with pytest.raises(InputError, match="has no language tag"):
+        bench.register("v", text)
+    with pytest.raises(InputError, match="has no language tag"):
+        bench.engine.validate(Registration(f"PREFIX : <{E}> {text}"))
+    select = text.replace("INTO GRAPH :view ", "").replace(text[: text.index("}") + 1], "SELECT ?x")
+    bench.register("s", select)
+
+
 def test_the_registration_may_name_the_graph(bench: Bench) -> None:
     text = VIEW.replace("INTO GRAPH :view ", "")
     bench.register("v", text, into_graph=E + "view")

@@ -27,6 +27,10 @@ def register(bench: Bench, far: Endpoint, name: str = "q", **options: object) ->
     bench.register(name, QUERY.format(url=far.url), **options)
 
 
+NO_TAG = b"""{"head":{"vars":["x","l"]},"results":{"bindings":[{"l":{"type":"literal","value":"v",
+    "datatype":"http://www.w3.org/1999/02/22-rdf-syntax-ns#langString"}}]}}"""
+
+
 def trouble(far: Endpoint, kind: str) -> Handle:
     many = b",".join(b'{"x":{"type":"uri","value":"http://e/%d"}}' % number for number in range(200))
     return {
@@ -34,6 +38,7 @@ def trouble(far: Endpoint, kind: str) -> Handle:
         "garbage": far.always(200, b"}{ no results", Content_Type=JSON_RESULTS),
         "a cut answer": far.always(200, b'{"head":{"vars":["x"]},"results":{"bi', Content_Type=JSON_RESULTS),
         "a boolean": far.always(200, b'{"head":{},"boolean":true}', Content_Type=JSON_RESULTS),
+        "no tag": far.always(200, NO_TAG, Content_Type=JSON_RESULTS),
         "another type": far.always(200, b"<html>log in</html>", Content_Type="text/html"),
         "no type": far.always(200, b"{}"),
         "too many rows": far.always(
@@ -52,6 +57,7 @@ def trouble(far: Endpoint, kind: str) -> Handle:
         ("an error", "status 500"),
         ("garbage", "malformed SPARQL result"),
         ("a cut answer", "malformed SPARQL result"),
+        ("no tag", "has no language tag"),
         ("a boolean", "a boolean where solutions were asked for"),
         ("another type", "the media type text/html, which is no SPARQL result"),
         ("no type", "the media type none"),
