@@ -2,6 +2,14 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN ?= $(VENV)/bin
+# Tests of every run that belong to `make chaos` as well: what one query, record, client, peer or file does to the others.
+CHAOS_TESTS = tests/app/test_starts.py tests/continuous/test_unreplayed.py \
+  tests/app/test_budgets.py tests/app/test_slow_queries.py tests/continuous/test_fair_shares.py tests/continuous/test_runs_of_closes.py \
+  tests/app/test_failed_registrations.py tests/continuous/test_derived_streams.py tests/app/test_whole_outputs.py \
+  tests/continuous/language/mapping/test_limits.py tests/app/test_public_bodies.py tests/app/test_revoked_tokens.py \
+  tests/app/connectors/test_hostile_receivers.py tests/app/connectors/test_rotations.py tests/app/connectors/test_kills.py \
+  tests/app/connectors/test_broker_records.py tests/app/connectors/test_kafka_broker.py tests/app/test_wall_clock.py \
+  tests/app/http/test_departed_clients.py tests/app/test_behind_a_proxy.py
 CLIENTS = $(or $(TEST_QUADRILL_CLIENTS),$(HOME)/.cache/quadrill/clients)
 
 .PHONY: help dev check types imports test test-fast test-all kafka clients bench bench-peers targets chaos soak links vendor lock
@@ -51,9 +59,9 @@ clients: ## YASGUI and Comunica for their tests, into ~/.cache/quadrill/clients;
 	mkdir -p $(CLIENTS) && cp .ci/clients/package*.json $(CLIENTS)
 	cd $(CLIENTS) && npm ci --no-audit --no-fund --ignore-scripts
 
-chaos: ## 320 kills, damage of every file, hostile clients beside a probe; half an hour
+chaos: ## 320 kills, damage of every file, hostile clients, peers and queries beside a probe; an hour
 	$(BIN)/python -m pytest -m chaos tests
-	$(BIN)/python -m pytest tests/app/test_starts.py tests/continuous/test_unreplayed.py
+	$(BIN)/python -m pytest $(CHAOS_TESTS)
 
 soak: ## half an hour of steady load on a real server; MINUTES=3 for a short one, HOURS=4 with default settings
 	$(BIN)/python -m benchmarks.soak $(if $(HOURS),--hours $(HOURS),--minutes $(or $(MINUTES),30))
