@@ -52,12 +52,14 @@ class Element:
 class StreamTime(NamedTuple):
     """What is known of a stream's time, in milliseconds.
 
-    ``seen`` is the greatest event time, ``floor`` what heartbeats, ticks and idle marks guarantee.
+    ``seen`` is the greatest event time, of a stream with partitions the least of theirs; ``ahead`` is then
+    the greatest of all. ``floor`` is what heartbeats, ticks and idle marks guarantee.
     """
 
     seen: int | None = None
     floor: int | None = None
     lateness: int = 0
+    ahead: int | None = None
 
     def watermark(self, lateness: int = 0) -> int | None:
         """The watermark for a reader that waits ``lateness`` at least; None before any time is known."""
@@ -69,7 +71,8 @@ class StreamTime(NamedTuple):
     @property
     def newest(self) -> int:
         """The greatest event time accepted or guaranteed so far."""
-        return max(NEVER if self.seen is None else self.seen, NEVER if self.floor is None else self.floor)
+        known = (self.seen, self.floor, self.ahead)
+        return max((each for each in known if each is not None), default=NEVER)
 
 
 class Arrival(NamedTuple):

@@ -47,9 +47,12 @@ def note_input(
     head: dict[str, Any] = {"kind": kind}
     if event is not None:
         head["stream"], head["event"] = event.stream, _WORDS[type(event)]
-        head["after"] = [*event.after]
+        # Few streams have partitions, and thus the fourth value.
+        head["after"] = event.after[:3] if event.after[3] is None else [*event.after]
         if type(event) is Arrival:
-            head["before"], head["admit"] = [*event.before], event.admit_late
+            before = event.before
+            head["before"] = before[:3] if before[3] is None else [*before]
+            head["admit"] = event.admit_late
             if elements is None:
                 elements = event.elements
     elements = elements or ()

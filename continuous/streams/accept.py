@@ -99,7 +99,8 @@ class StreamState:
     @property
     def time(self) -> StreamTime:
         """What is known of its time now."""
-        return StreamTime(self.seen, self.floor, self.record.lateness_ms)
+        ahead = None if self.partitions is None else self.partitions.newest
+        return StreamTime(self.seen, self.floor, self.record.lateness_ms, ahead)
 
     @property
     def lost(self) -> int:
@@ -286,7 +287,8 @@ class Acceptor:
         if self._turns.lag is not None:
             self._turns.require_pace(stream.iri, number, settings.queue_elements)
         now, watermark, ahead = self._clock.wall_ns() // 1_000_000, stream.watermark, settings.max_future_ms
-        before = _made(StreamTime, (stream.seen, stream.floor, record.lateness_ms))
+        newest = None if stream.partitions is None else stream.partitions.newest
+        before = _made(StreamTime, (stream.seen, stream.floor, record.lateness_ms, newest))
         times: list[Any] = [*map(_time_of, elements)]
         bad: list[BadElement] = decoded.bad
         if (
@@ -326,7 +328,8 @@ class Acceptor:
                 self._stamp(stream, "arrival" if elements[0].at is None else "event")
         if entering:
             stream.idle = False
-            after = _made(StreamTime, (stream.seen, stream.floor, record.lateness_ms))
+            newest = None if stream.partitions is None else stream.partitions.newest
+            after = _made(StreamTime, (stream.seen, stream.floor, record.lateness_ms, newest))
             event = _made(Arrival, (iri, tuple(entering), before, after, record.late == "admit"))
         begin, end = (first, stream.next_seq - 1) if made else (None, None)
         durable, listed = self._journal is not None, tuple(bad) if partial else None

@@ -13,7 +13,7 @@ from quadrill.app.describing.queries import describe
 from quadrill.continuous.groups.registry import GroupRegistry
 from quadrill.continuous.queries.running import RunningQuery
 
-from .engines import Bench, E, bench, sweep_always
+from .engines import Bench, E, S, bench, sweep_always
 
 TEXTS = (
     "SELECT ?x WHERE { STREAM :s [RANGE 7ms] { ?x :seen ?v } }",
@@ -134,6 +134,31 @@ def test_a_new_query_joins_when_nothing_older_than_itself_is_left_in_the_window(
         b.push(9, "d")
         assert describe(b.engine, "new")["sharing_group"] == ["new", "old"]
         assert describe(b.engine, "old")["sharing_group"] == ["new", "old"]
+
+
+@pytest.mark.parametrize("later", [(2, 3), (101, 150), (10, 20, 30), (20, 60, 95, 98)])
+def test_a_new_query_of_partitions_that_catch_up_tells_what_it_tells_alone(later: tuple[int, ...]) -> None:
+    """Elements of one partition wait for another; a query that comes then has not been given them."""
+
+    def told(*, apart: bool) -> list[Any]:
+        with pytest.MonkeyPatch.context() as patched, bench() as b:
+            if apart:
+                patched.setattr(GroupRegistry, "enter", lambda self, running: [])
+            b.engine.declare_partitions(S, "k", {"0": True, "1": True})
+            b.register("old", TEXTS[0])
+            b.push(1, "z", partition="k/1")
+            b.push(100, "a", partition="k/0")
+            b.register("new", TEXTS[1])
+            for at in later:
+                b.push(at, f"b{at}", partition="k/1")
+                b.push(100 + at, f"c{at}", partition="k/0")
+            b.push(1_000, "d", partition="k/0")
+            b.push(1_000, "e", partition="k/1")
+            return [
+                [each.data for each in b.engine.feed(name).subscribe(0).take()] for name in ("old", "new")
+            ]
+
+    assert told(apart=False) == told(apart=True)
 
 
 def test_the_content_of_a_shared_window_is_there_once() -> None:
