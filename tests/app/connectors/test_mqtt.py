@@ -98,6 +98,34 @@ def test_lines_of_elements_are_pushed_as_they_are(start_server: Start, broker: B
     assert [each.event_time for each in elements] == [6_000, 5_000]
 
 
+def test_topics_of_a_wildcard_have_a_time_each(start_server: Start, broker: Broker) -> None:
+    """One topic after the other, each in order: none of the second is late behind the first."""
+    server = start_server(remote_hosts=(HOST,))
+    put(server, kind="mqtt", url=broker.url, topic="t/#", format="application/x-ndjson")
+    server.client.put("/streams", params={"iri": S}, json={"retention": "1h", "idle_timeout": "1h"})
+    until(lambda: running(server))
+
+    def send(topic: str, *times: int) -> None:
+        broker.publish(topic, *(json.dumps({"at": at, "data": line(at)}) for at in times))
+
+    def stream() -> dict[str, Any]:
+        return dict(server.client.get("/streams", params={"iri": S}).json())
+
+    send("t/a", 1_000)
+    until(lambda: accepted(server) == 1)
+    send("t/b", 1_000)
+    until(lambda: accepted(server) == 2)
+    send("t/a", *range(2_000, 50_000, 1_000))
+    until(lambda: accepted(server) == 50)
+    send("t/b", *range(2_000, 40_000, 1_000))
+    until(lambda: accepted(server) == 88)
+    described = stream()
+    assert described["late_counts"] == {"late": 0, "dropped": 0, "refused": 0}
+    assert (described["watermark"], described["newest"]) == (39_000, 49_000)
+    newest = {each["partition"]: each["newest"] for each in described["partitions"]}
+    assert newest["it/t/a"] == 49_000 and newest["it/t/b"] == 39_000
+
+
 def test_a_retained_message_is_taken_once(start_server: Start, broker: Broker) -> None:
     server = start_server(remote_hosts=(HOST,))
     keep(server)
