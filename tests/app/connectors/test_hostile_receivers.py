@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import socket
 import threading
@@ -31,6 +32,17 @@ def sink(start_server: Start, url: str, **members: Any) -> LiveServer:
     assert server.client.post("/streams", content="<urn:a> <urn:p> 1 .", **push).status_code in (200, 400)
     assert server.client.post("/streams", content='<urn:a> <urn:p> "1" .', **push).status_code == 200
     return server
+
+
+def test_lag_of_a_sink_counts_all_events_that_wait(start_server: Start) -> None:
+    server = sink(start_server, "http://127.0.0.1:1/")
+    lines = "".join(
+        json.dumps({"at": n + 2, "data": f'<urn:{n}> <urn:p> "1" .'}) + "\n" for n in range(1_699)
+    )
+    push = {"params": {"iri": "http://e/s"}, "headers": {"Content-Type": "application/x-ndjson"}}
+    assert server.client.post("/streams", content=lines, **push).status_code == 200
+    until(lambda: state(server)["lag"] == 1_700, 20)
+    until(lambda: state(server)["state"] == "waiting", 20)
 
 
 def state(server: LiveServer) -> dict[str, Any]:
