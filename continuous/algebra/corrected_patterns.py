@@ -31,14 +31,14 @@ class Corrections:
         is_node: tells which constants need no care, because the graph has them.
         calls: which calls in expressions are to be corrected.
         native: the native engine evaluates the pattern, too; it reads paths of length zero and GRAPH right.
-        in_lateral: the pattern is one of LATERAL.
+        outer: the pattern is one of LATERAL, and these variables are bound before it; None of no LATERAL.
         count_differs: a COUNT was met whose expression may fail; text.py counts a variable in its place.
     """
 
     is_node: IsNode
     calls: Calls
     native: bool = False
-    in_lateral: bool = False
+    outer: frozenset[str] | None = None
     count_differs: bool = False
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
@@ -55,10 +55,7 @@ class Corrections:
             case n.Service(name, _) if name != n.LATERAL:
                 return node  # evaluated elsewhere
             case n.Service():
-                before, self.in_lateral = self.in_lateral, True
-                node = with_children(node, [self.rewrite(node.input, graph)])
-                self.in_lateral = before
-                return node
+                return self._lateral(node, frozenset(), graph)
             case n.Group():
                 node = self._group(node)
             case n.Join():
@@ -72,6 +69,10 @@ class Corrections:
             for each in expressions(node)
         ]
         new = with_expressions(node, changed)
+        if isinstance(new, n.Join) and isinstance(new.right, n.Service) and new.right.name == n.LATERAL:
+            return with_children(
+                new, [self.rewrite(new.left, graph), self._lateral(new.right, in_scope(new.left), graph)]
+            )
         below = [self.rewrite(each, graph) for each in children(new)]
         if isinstance(new, n.Join):
             left, right = below
@@ -80,6 +81,14 @@ class Corrections:
             # What a constant reaches is few: it is computed first.
             return join(right, left) if _is_zero(right) and not _is_zero(left) else join(left, right)
         return with_children(new, below)
+
+    def _lateral(self, node: n.Service, bound: frozenset[str], graph: TermPattern | None) -> Algebra:
+        before = self.outer
+        self.outer = bound if before is None else before | bound
+        try:
+            return with_children(node, [self.rewrite(node.input, graph)])
+        finally:
+            self.outer = before
 
     def hidden(self) -> Var:
         """A variable that no text has."""
@@ -178,11 +187,13 @@ class Corrections:
         here: Algebra = UNIT if graph is None else n.Graph(graph, UNIT)  # type: ignore[arg-type]
         if _is_constant(free):
             return here if free == fixed else node
-        # What LATERAL sees from outside must not be bound in it once more, not by VALUES either.
-        if not isinstance(free, Var) or self.in_lateral:
+        if not isinstance(free, Var):
             return node
         same = Call("SAMETERM", (free, n.Constant(fixed)))  # type: ignore[arg-type]
         others = n.Filter(Call("!", (same,)), node)
+        if self.outer is not None and free.name in self.outer:
+            # What LATERAL sees from outside must not be bound in it once more, not by VALUES either.
+            return n.Union(others, n.Filter(same, here))
         itself = n.Values((free,), ((fixed,),))  # type: ignore[arg-type]
         return n.Union(others, itself if graph is None else join(here, itself))
 

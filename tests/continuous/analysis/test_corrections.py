@@ -97,6 +97,12 @@ LATERALS = [
     ("{ VALUES ?s { :a } lateral { ?s (:p|:q) ?x } }", ["b", "b"]),
     ("{ VALUES ?x { 'LATERAL { }' } LATERAL { :a (:p|:q) :b } # LATERAL {\n }", ["LATERAL { }"] * 2),
     ("{ :z :p* ?x LATERAL { ?s :q ?w } }", ["z"]),
+    ("{ VALUES ?s { 1 2 } LATERAL { :z :p* ?x } }", ["z", "z"]),
+    ("{ VALUES ?x { :z :y } LATERAL { :z :p* ?x } }", ["z"]),
+    ("{ VALUES ?x { :z :y } LATERAL { ?x :p? :z } }", ["z"]),
+    ("{ VALUES ?x { :b :c } LATERAL { :z (:p|:q)? :z } }", ["b", "c"]),
+    ("{ VALUES ?x { :z :y } LATERAL { ?s :q ?w LATERAL { :z :p* ?x } } }", ["z"]),
+    ("{ LATERAL { :z :p* ?x } }", ["z"]),
     ("{ ?s :day ?t LATERAL { ?e :month ?d BIND(?t + ?d AS ?x) } }", ["2024-02-29"]),
 ]
 PATHS = [
