@@ -1,6 +1,6 @@
 """Event time of a stream by partition: the least of those that are not idle moves the watermark.
 
-A partition is one of a Kafka topic, a file, or a topic of an MQTT subscription, named by its source and its
+A partition is one of a Kafka topic or a topic of an MQTT subscription, named by its source and its
 own name. Direct pushes count as one partition more, with an empty name.
 """
 
