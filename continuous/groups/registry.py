@@ -91,10 +91,12 @@ class GroupRegistry:
             if cohort.members:
                 return None
         cohorts = self._cohorts.get(shape, {})
+        # Of members that failed in one step the first that leaves finds nobody else there.
+        was_there = cohort in cohorts
         cohorts.pop(cohort, None)
         if not cohorts:
             self._cohorts.pop(shape, None)
-        return cohort if isinstance(cohort, Group) else None
+        return cohort if was_there and isinstance(cohort, Group) else None
 
     def set_apart(self, running: RunningQuery) -> None:
         """A query gets a plan of its own, for something that is not for others."""

@@ -157,6 +157,19 @@ def test_inputs_in_line_are_as_one_by_one(
     assert both[0] == both[1]
 
 
+def test_members_that_fail_in_one_step_take_no_input_from_other_readers() -> None:
+    names = ["all", "values", "one"]
+    with bench(limits=Limits(bytes=300)) as b:
+        for name in names[:2]:
+            b.register(name, ALL[name])
+        b.register("one", "SELECT ?v { STREAM :s [RANGE 4ms] { ?x :noted ?v } }")
+        quads = [("a", "seen", 0), ("a", "seen", 1), ("b", "seen", 0), ("a", "noted", 7)]
+        b.engine.push(S, line(0, quads, named=False).encode(), "application/x-ndjson")
+        running = [b.engine.parts.catalogue.get(name).running for name in names]
+        assert [each and each.state for each in running] == ["failed", "failed", "running"]
+        assert [each.id for each in b.engine.feed("one").subscribe(0).take()] == [1]
+
+
 def test_a_line_is_one_run_of_the_loop() -> None:
     with bench() as b:
         register(b, ["all", "two"])
