@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import time
 from pathlib import Path
@@ -30,17 +29,7 @@ def begin(server: Server) -> None:
     """Register a slow query and quick ones, and push what keeps the slow one busy for long."""
     for name, query in (("slow", SLOW), ("same", SAME), ("other", OTHER)):
         assert server.ask("POST", "/queries", json={"name": name, "query": query}).status_code == 201
-    push_elements(server, 1_000)
-
-
-def push_elements(server: Server, first: int) -> None:
-    """Push the elements of the slow query in one request, one a millisecond from `first`."""
-    lines = [
-        json.dumps({"at": first + number, "data": f"<urn:s{number}> <urn:k> <urn:v> .\n"})
-        for number in range(ELEMENTS)
-    ]
-    headers = {"Content-Type": "application/x-ndjson"}
-    assert server.ask("POST", "/streams/s", content="\n".join(lines), headers=headers).status_code == 200
+    server.push_lines(1_000, range(ELEMENTS), "<urn:v>")
 
 
 def latency(server: Server, name: str, stream: str, at: int) -> float:
@@ -84,7 +73,7 @@ def test_a_slow_query_holds_neither_others_nor_calls(
     assert time.monotonic() - began < SOON_S
     assert is_idle(server)
     assert server.ask("PATCH", "/queries/slow", json={"state": "running"}).status_code == 200
-    push_elements(server, 6_000)
+    server.push_lines(6_000, range(ELEMENTS), "<urn:v>")
     began = time.monotonic()
     assert server.ask("DELETE", "/queries/slow").status_code == 204
     assert time.monotonic() - began < SOON_S

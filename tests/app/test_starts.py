@@ -71,6 +71,15 @@ class Server:
         headers = {"Content-Type": "application/n-triples"}
         return self.ask("POST", f"/streams/s?at={at}", content=body, headers=headers)
 
+    def push_lines(self, at: int, numbers: range, value: str) -> None:
+        """Push an element for each number in one request, one a millisecond from ``at``."""
+        lines = [
+            json.dumps({"at": at + place, "data": f"<urn:s{number}> <urn:k> {value} .\n"})
+            for place, number in enumerate(numbers)
+        ]
+        headers = {"Content-Type": "application/x-ndjson"}
+        assert self.ask("POST", "/streams/s", content="\n".join(lines), headers=headers).status_code == 200
+
     def ids(self, name: str) -> list[int]:
         """The ids of all events of a feed."""
         headers = {"Last-Event-ID": "0", "Accept": "text/event-stream"}
@@ -105,19 +114,9 @@ def killed(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> Path:
     for name, query in (("good", {"query": GOOD}), ("slow", {"query": SLOW})):
         assert server.ask("POST", "/queries", json={"name": name, **query}).status_code == 201
     for first in range(0, NUMBER, BATCH):
-        push_lines(server, first)
+        server.push_lines(1000 + first, range(first, first + BATCH), '"x"')
     server.kill()
     return tmp_path
-
-
-def push_lines(server: Server, first: int) -> None:
-    """Push some elements in one request, one a millisecond."""
-    lines = [
-        json.dumps({"at": 1000 + number, "data": f'<urn:s{number}> <urn:k> "x" .\n'})
-        for number in range(first, first + BATCH)
-    ]
-    headers = {"Content-Type": "application/x-ndjson"}
-    assert server.ask("POST", "/streams/s", content="\n".join(lines), headers=headers).status_code == 200
 
 
 def test_a_server_that_replays_lives_and_drops_a_query(
