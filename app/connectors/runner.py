@@ -109,8 +109,12 @@ class Runner:
 
 
 def run_source(source: Source) -> None:
-    """One life of a source."""
-    source.run()
+    """One life of a source. Its partitions hold nothing back once it will not be tried again."""
+    try:
+        source.run()
+    except (StoppedError, ConnectorFailedError, NetworkRefusedError):
+        source.context.release_partitions()
+        raise
 
 
 def run_sink(sink: Sink, feed_of: Callable[[str], Feed], save: Callable[[int], None]) -> None:

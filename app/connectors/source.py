@@ -7,6 +7,7 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
@@ -19,6 +20,7 @@ from quadrill.store.errors import (
     LimitError,
     MediaTypeError,
     NotFoundError,
+    QuadrillError,
     RdfSyntaxError,
 )
 from quadrill.store.hosts import AllowedHosts
@@ -89,6 +91,7 @@ class SourceContext:
         self.letters = letters
         self.stopping = threading.Event()
         self._engine = engine
+        self._declared: tuple[str, ...] = ()
 
     @property
     def position(self) -> str | None:
@@ -241,12 +244,20 @@ class SourceContext:
         self.figures.count(answer["accepted"])
         return answer
 
-    def declare_partitions(self, waiting: Mapping[str, bool]) -> bool:
+    def declare_partitions(self, waiting: Mapping[str, bool]) -> Mapping[str, int | None] | None:
         """Tell the stream which partitions the source has, True for those with unread records.
 
-        Returns whether the stream has a time for each.
+        Those hold back the stream's time until the source reads them, or ends. Returns the greatest event
+        time of each in milliseconds, None where the stream has no time for each.
         """
+        self._declared = tuple(waiting)
         return self._engine.declare_partitions(self.stream, self.name, waiting)
+
+    def release_partitions(self) -> None:
+        """Tell the stream that nothing more is read for now: its partitions become idle after a time."""
+        if self._declared:
+            with suppress(QuadrillError):  # the engine has stopped, or the stream is gone
+                self._engine.declare_partitions(self.stream, self.name, dict.fromkeys(self._declared, False))
 
     def push_messages(
         self,

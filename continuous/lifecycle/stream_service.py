@@ -366,22 +366,27 @@ class StreamService:
         with self.parts.turns.lock:
             return None if state is None else self.parts.acceptor.receipts.positions.get((state.iri, source))
 
-    def declare_partitions(self, stream_ref: str, source: str, waiting: Mapping[str, bool]) -> bool:
+    def declare_partitions(
+        self, stream_ref: str, source: str, waiting: Mapping[str, bool]
+    ) -> Mapping[str, int | None] | None:
         """Take the partitions that a source has now, True for those with unread records: these hold back.
 
-        Returns whether the stream has a time for each: not with a single one, nor stamped at arrival.
+        Returns the greatest event time of each, in milliseconds; None where the stream has no time for each,
+        as with a single one, or stamped at arrival.
         """
         turns, state = self.parts.turns, self.parts.streams.find(stream_ref)
         if state is None:
             if len(waiting) < 2:
-                return False
+                return None
             state = self.lifecycle.open_stream(stream_ref)
         turns.require_ready()
         with turns.lock:
             if not state.dropped_for_good and state.derived_from is None:
                 declare_partitions(self.parts.acceptor, turns.clock, state, source, waiting)
+            known = state.partitions
+            times = None if known is None else known.times_of(f"{source}/")
         self.parts.sequencer.drain()
-        return state.partitions is not None
+        return times
 
     def reset_time(self, stream_ref: str) -> TimeReset:
         """Let the time of a stream begin anew; its readers begin a new epoch, see `time_reset.reset_time`."""

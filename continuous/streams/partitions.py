@@ -1,7 +1,7 @@
 """Event time of a stream by partition: the least of those that are not idle moves the watermark.
 
-A partition is one of a Kafka topic or a topic of an MQTT subscription, named by its source and its
-own name. Direct pushes count as one partition more, with an empty name.
+A partition is one of a Kafka topic, a topic of an MQTT subscription or a file, named by its source and
+its own name. Direct pushes count as one partition more, with an empty name.
 """
 
 from __future__ import annotations
@@ -23,15 +23,18 @@ class Partitions:
         times: by name the greatest event time of each, None before its first element.
         idle: the names of those that hold nothing back.
         heard: when something came of each, by the clock that never jumps.
+        unread: the names of those whose source knows of unread records: these never become idle. No
+            record of the journal keeps them; after a restart each source tells them anew.
         newest: the greatest event time of all that has come.
     """
 
-    __slots__ = ("heard", "idle", "newest", "times")
+    __slots__ = ("heard", "idle", "newest", "times", "unread")
 
     def __init__(self, newest: int | None) -> None:
         self.times: dict[str, int | None] = {}
         self.idle: set[str] = set()
         self.heard: dict[str, int] = {}
+        self.unread: set[str] = set()
         self.newest = newest
 
     def seen(self, before: int | None) -> int:
@@ -65,28 +68,39 @@ class Partitions:
         for name in [each for each in self.times if each.startswith(prefix) and each not in waiting]:
             del self.times[name]
             self.idle.discard(name)
+            self.unread.discard(name)
             self.heard.pop(name, None)
         for name, unread in waiting.items():
             if name not in self.times and len(self.times) >= _MOST:
                 continue
-            if name not in self.times or unread:
+            if unread:
+                self.unread.add(name)
+            if name not in self.times or name in self.unread:
                 self.heard[name] = steady
                 self.idle.discard(name)
+            if not unread:
+                self.unread.discard(name)
             self.times.setdefault(name, None)
         return before != (list(self.times), self.idle)
 
     def expire(self, until: int) -> bool:
         """Mark partitions idle that were heard at ``until`` or before; return True when all are idle."""
-        self.idle.update(name for name in self.times if self.heard.get(name, until) <= until)
+        silent = {name for name in self.times if self.heard.get(name, until) <= until}
+        self.idle |= silent - self.unread
         return len(self.idle) == len(self.times)
 
     def silent_since(self) -> int | None:
-        """Return when the partition that has been silent for longest was heard; None where all are idle."""
-        return min((self.heard.get(name, 0) for name in self.times if name not in self.idle), default=None)
+        """Return when the partition that becomes idle next was heard; None where none does."""
+        waiting = self.times.keys() - self.idle - self.unread
+        return min((self.heard.get(name, 0) for name in waiting), default=None)
 
     def begin_again(self, steady: int) -> None:
         """After a restart silence counts anew."""
         self.heard = dict.fromkeys(self.times, steady)
+
+    def times_of(self, prefix: str) -> dict[str, int | None]:
+        """Return the greatest event times of the partitions of one source, by their names in it."""
+        return {name.removeprefix(prefix): at for name, at in self.times.items() if name.startswith(prefix)}
 
     def figures(self) -> list[Any]:
         """Return what a record of the journal and a checkpoint keep."""

@@ -1,12 +1,11 @@
-"""A source that reads a file as it grows, or the files of a folder one after the other, line by line."""
+"""A source that reads a file as it grows, or the files of a folder, line by line."""
 
 from __future__ import annotations
 
 import glob
 import json
 import os
-from collections.abc import Mapping, Sequence
-from lzma import LZMAError
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,8 @@ from ..declaration import Member, flag, number, one_of, text
 from ..errors import ConnectorError
 from ..source import N_QUADS, Source, SourceContext
 from .file_marks import Mark, require_below, without_generations
-from .file_tail import Block, FileTail, Reader
+from .file_tail import FileTail
+from .open_files import FileInTurn, OpenFiles, state_of
 
 _FORMATS = {
     ".ndjson": "application/x-ndjson",
@@ -28,14 +28,19 @@ _FORMATS = {
     ".nt": "application/n-triples",
     ".nq": "application/n-quads",
 }
+_TURNS = 16
+"""Pushes between two looks at the folder."""
 _LINES_OF_RDF = ("application/n-triples", "application/n-quads")
 
 
 class FileSource(Source):
-    """Complete lines of a file that grows, is rotated or cut; of a folder, files in the order of their names.
+    """Complete lines of a file that grows, is rotated or cut, or of the files of a folder.
 
-    Each line is a record; of N-Triples and N-Quads an element. The last line of a file counts without its
-    end once there is a file behind it. The position is a name, inode and offset, and what recognises them.
+    Each line is a record; of N-Triples and N-Quads an element. Where records have a time, the files are
+    partitions of event time: so many are read at once, and the one whose time is the least comes next. Else
+    they are read one after the other, in the order of their names. The last line of a file counts without
+    its end once there is a file behind it. The position has, of each file that is read, name, inode, offset
+    and what recognises it.
     """
 
     members = (
@@ -48,6 +53,9 @@ class FileSource(Source):
             default=500,
         ),
         Member("header", flag, "of CSV: the first line of each file names the fields", default=True),
+        Member(
+            "files", number(1, 256), "most files that are read at once where records have a time", default=32
+        ),
         Member("max_line", number(1, 1 << 28), "the longest line, in bytes", default=16 << 20),
     )
     guarantee = "each line enters exactly once"
@@ -62,48 +70,46 @@ class FileSource(Source):
 
     def __init__(self, given: Mapping[str, Any], context: SourceContext) -> None:
         super().__init__(given, context)
-        # Inode and size of files when they were read to their ends.
-        self._seen: dict[str, tuple[int, int]] = {}
-        # Inode and size of the files that are behind the place, as of the last look; None before the first.
-        self._passed: dict[str, tuple[int, int]] | None = None
-        # Links that lead out of the folders, each with the place that was told.
+        # Inode and size of the files that are read no more, as of the last look; None before the first.
+        self._left: dict[str, tuple[int, int]] | None = None
+        # What was told: links that lead out of the folders, each with its place; files that cannot be read.
         self._outside: dict[str, str] = {}
-        # The files that are read, by name; what is before the first of them is read no more.
-        self._tails: dict[str, FileTail] = {}
-        self._first: str | None = None
+        self._unreadable: set[str] = set()
+        self._open = OpenFiles(self._tail)
+        # What the last look at the folder found: all files, and those that are begun at their ends.
+        self._listed: list[str] = []
+        self._at_end: Collection[str] = ()
+        # Whether the stream has a time for each file.
+        self._partitioned = False
 
     def run(self) -> None:
         """Read on and on."""
-        context = self.context
-        self._tails, self._first = {}, None
+        context, self._open = self.context, OpenFiles(self._tail)
+        self._partitioned = False
         if context.position is not None:
             self._restore(context.position)
         try:
             while True:
-                names, listed = self._names()
-                if not names and self._first is None:
+                names = self._names()
+                if context.position is None:
+                    self._begin(names)
+                if not names and not len(self._open):
                     raise ConnectorError(f"there is no file {self.given['path']}")
                 context.connected()
-                self._tell_passed([name for name in names if name < (self._first or "")])
-                if not self._read_some(names, listed):
+                if not self._read_some(names):
                     context.sleep(self.given["every"] / 1000)
                 context.sleep(0)
-        except FileNotFoundError:
-            context.sleep(self.given["every"] / 1000)  # renamed between two looks
-        except (OSError, EOFError, LZMAError) as error:
-            raise ConnectorError(f"{self.given['path']} cannot be read: {error}") from error
         finally:
-            for each in self._tails.values():
-                each.close()
+            self._open.close()
 
     # --- which files ----------------------------------------------------------------------------
 
-    def _names(self) -> tuple[list[str], list[str]]:
-        """The files that are read for themselves, in order, and all files that the path names."""
+    def _names(self) -> list[str]:
+        """The files that are read for themselves, in order; no rotated ones of others."""
         path = self.given["path"]
         found = sorted(glob.glob(path) if glob.has_magic(path) else [path])
-        listed = [each for each in found if os.path.isfile(each) and self._is_inside(each)]
-        return without_generations(listed), listed
+        self._listed = [each for each in found if os.path.isfile(each) and self._is_inside(each)]
+        return without_generations(self._listed)
 
     def _is_inside(self, name: str) -> bool:
         """Return False for a link that leads out of the folders, which becomes one dead letter."""
@@ -118,60 +124,104 @@ class FileSource(Source):
         self._outside.pop(name, None)
         return True
 
-    def _tell_passed(self, names: Sequence[str]) -> None:
-        """Tell what has come since the last look into files of these names, which are read no more."""
-        before, now = self._passed, {name: _state_of(name) for name in names}
-        self._passed = now
-        if before is None:
-            return
-        for name, state in now.items():
-            came = before[name] != state if name in before else name not in self._seen
-            if came and state[1]:
-                told = "what was written here is not read: the source is at a file whose name comes later"
-                self.context.refuse(name.encode(), told)
-
-    def _read_some(self, names: Sequence[str], listed: Sequence[str]) -> bool:
-        """Bring in the next lines, of the first file that has some; False where there are none now."""
-        first = self._first
-        waiting = sorted({name for name in names if first is None or name >= first} | {*self._tails})
-        waiting = [name for name in waiting if name not in self._outside]
-        for place, name in enumerate(waiting):
-            tail = self._tails.get(name) or self._tail(name, names, listed)
-            tail.listed = names
-            state, last = _state_of(name), place + 1 == len(waiting)
-            block = tail.block()
-            if tail.mark is None:
-                continue
-            if first != name:
-                first = self._first = name
-            if block is None and not last:
-                block = tail.rest()
-            if block is not None:
-                self._bring(tail, block)
-                return True
+    def _begin(self, names: Sequence[str]) -> None:
+        """Begin where the declaration says in what is there at first."""
+        if self.given["from"] == "end":
+            self._at_end = frozenset(names)
+            most = self.given["files"]
+            self._open.done = names[-most - 1] if len(names) > most else None
+            self._open.open_next(names, most)
+            self._open.look(names, self._outside)
             self._keep_place()
-            if last or tail.leaves:
-                return False
-            self._seen = {each: seen for each, seen in self._seen.items() if each in names}
-            self._seen[name] = state
-            self._tails.pop(name).close()
-        return False
+            self._at_end = ()
 
-    def _tail(self, name: str, names: Sequence[str], listed: Sequence[str]) -> FileTail:
+    def _tail(self, name: str) -> FileTail:
         """Begin to follow a file."""
         csv = self._type_of(name).startswith("text/csv")
-        made = self._tails[name] = FileTail(
+        made = FileTail(
             name,
             self.context.folders,
             csv and self.given["header"],
             self.given["max_line"],
-            self._first is None and self.given["from"] == "end",
+            name in self._at_end,
             self._lost,
         )
-        if self._first is None and not glob.has_magic(self.given["path"]):
+        if not glob.has_magic(self.given["path"]):
             made.since_ns = self.context.created_ms * 1_000_000
-        made.first = {each for each in listed if each not in names and each.startswith(name)}
+        names = without_generations(self._listed)
+        made.first = {each for each in self._listed if each not in names and each.startswith(name)}
         return made
+
+    def _tell_left(self, names: Sequence[str]) -> None:
+        """Tell what has come since the last look into files that are read no more."""
+        done = self._open.done or ""
+        now = {name: state_of(name) for name in names if name <= done and name not in self._open}
+        before, self._left, ends = self._left, now, self._open.take_ends()
+        if before is None:
+            return
+        for name, state in now.items():
+            known = before.get(name, ends.get(name))
+            if known != state and state[1]:
+                told = "what was written here is not read: the source is at a file whose name comes later"
+                self.context.refuse(name.encode(), told)
+
+    def _tell_errors(self) -> None:
+        """Tell which file cannot be read; the others go on where each has its time.
+
+        Raises:
+            ConnectorError: those behind it have to wait for it.
+        """
+        errors = {each.tail.name: each.error for each in self._open if each.error is not None}
+        if errors and not self._partitioned:
+            raise ConnectorError(min(errors.values()))
+        for name in errors.keys() - self._unreadable:
+            self.context.refuse(name.encode(), errors[name])
+        self._unreadable = set(errors)
+        if errors:
+            self.context.figures.error = min(errors.values())
+
+    # --- lines ----------------------------------------------------------------------------------
+
+    def _read_some(self, names: Sequence[str]) -> bool:
+        """Bring in the next lines, until it is time to look at the folder again; False for none."""
+        brought = False
+        for _ in range(_TURNS):
+            times = self._declare(names)
+            began = self._open.open_next(names, self.given["files"] if self._partitioned else 1)
+            self._open.look(names, self._outside)
+            self._tell_errors()
+            ready = [each for each in self._open if each.unread]
+            if ready:
+                self._bring(min(ready, key=lambda each: _turn_of(times.get(each.tail.name))))
+                brought = True
+            elif not began:
+                break
+        self._tell_left(names)
+        if not brought:
+            self._keep_place()
+        return brought
+
+    def _declare(self, names: Sequence[str]) -> Mapping[str, int | None]:
+        """Tell the stream the files that are read now and next; the greatest event time of each."""
+        waiting = {each.tail.name: each.unread for each in self._open if each.error is None}
+        room = self.given["files"] - len(self._open)
+        waiting |= dict.fromkeys(self._open.waiting(names)[: max(0, room)], True)
+        times = self.context.declare_partitions(waiting)
+        self._partitioned = times is not None
+        return times or {}
+
+    def _bring(self, file: FileInTurn) -> None:
+        """Bring in the next lines of a file, of one push."""
+        media_type, lines = self._type_of(file.tail.name), file.lines(self.given["batch"])
+        self.context.push_lines(
+            lines,
+            media_type,
+            lambda number: self._position(file, number),
+            header=file.header,
+            each="triple" if media_type.partition(";")[0] in _LINES_OF_RDF else None,
+            partition=file.tail.name if self._partitioned else None,
+        )
+        file.enter(len(lines))
 
     def _type_of(self, name: str) -> str:
         return self.given["format"] or _format_of(name) or ""
@@ -179,59 +229,47 @@ class FileSource(Source):
     def _lost(self, name: str, told: str) -> None:
         self.context.lose(name, told)
 
-    # --- places ---------------------------------------------------------------------------------
+    # --- positions ------------------------------------------------------------------------------
 
     def _restore(self, position: str) -> None:
-        """Go on from a position; those of earlier releases have no fingerprints."""
-        name, inode, offset, *further = json.loads(position)
-        known = further[0] if further else {}
-        self._first = name
-        tail = self._tail(name, (), ())
-        tail.mark = Mark(inode, offset, *known.get("mark", ()))
-        tail.earlier = [Mark(*each) for each in known.get("earlier", ())]
+        """Go on from a position; those of earlier releases are of one file, some without fingerprints."""
+        kept = json.loads(position)
+        if isinstance(kept, list):
+            kept = {"done": kept[0], "files": [kept]}
+        self._open.done = kept["done"]
+        for name, inode, offset, *further in kept["files"]:
+            known = further[0] if further else {}
+            tail = self._open.open(name).tail
+            tail.mark = Mark(inode, offset, *known.get("mark", ()))
+            tail.earlier = [Mark(*each) for each in known.get("earlier", ())]
 
-    def _position(self, tail: FileTail, reader: Reader | None = None, mark: Mark | None = None) -> str:
-        """The position once the file of a reader is read up to a mark."""
-        found, earlier = tail.mark, tail.earlier
-        if reader is not None and mark is not None:
-            found, earlier = tail.marks(reader, mark)
-        assert found is not None
-        known = {"mark": found[2:], "earlier": earlier}
-        return json.dumps([tail.name, found.inode, found.offset, known], separators=(",", ":"))
+    def _position(self, file: FileInTurn | None = None, number: int = 0) -> str:
+        """The position, once so many of the waiting lines of a file have entered."""
+        places: list[Any] = []
+        for each in self._open:
+            mark, earlier = each.marks(number if each is file else 0)
+            if mark is not None:
+                known = {"mark": mark[2:], "earlier": earlier}
+                places.append([each.tail.name, mark.inode, mark.offset, known])
+        return json.dumps({"done": self._open.done, "files": places}, separators=(",", ":"))
 
     def _keep_place(self) -> None:
-        """Keep where the source is when a file was replaced or begun, of which no line has entered."""
-        assert self._first is not None
-        tail, kept = self._tails[self._first], self.context.position
-        assert tail.mark is not None
-        if kept is None or json.loads(kept)[:3] != [tail.name, tail.mark.inode, tail.mark.offset]:
-            self.context.push(b"", N_QUADS, position=self._position(tail))
+        """Keep where the source is when files were replaced, begun or left, of which no line has entered."""
+        position, kept = self._position(), self.context.position
+        if kept is None or _places(position) != _places(kept):
+            self.context.push(b"", N_QUADS, position=position)
 
-    # --- lines ----------------------------------------------------------------------------------
 
-    def _bring(self, tail: FileTail, block: Block) -> None:
-        """Bring in the lines of a block, not too many at a time."""
-        media_type, done = self._type_of(tail.name), 0
-        each = "triple" if media_type.partition(";")[0] in _LINES_OF_RDF else None
-        while done < len(block.lines):
-            lines = block.lines[done : done + self.given["batch"]]
+def _turn_of(at: int | None) -> tuple[bool, int]:
+    """The order of turns: files without a time first, then those whose time is the least."""
+    return at is not None, at or 0
 
-            def place(number: int, before: int = done) -> str:
-                return self._position(tail, block.reader, block.mark(before + number))
 
-            self.context.push_lines(lines, media_type, place, header=block.header, each=each)
-            done += len(lines)
-        tail.passed(block.reader, block.mark(done))
+def _places(position: str) -> Any:
+    """What of a position tells the place, without fingerprints."""
+    kept = json.loads(position)
+    return kept if isinstance(kept, list) else (kept["done"], [each[:3] for each in kept["files"]])
 
 
 def _format_of(path: str) -> str | None:
     return _FORMATS.get(Path(path.removesuffix(".gz")).suffix)
-
-
-def _state_of(name: str) -> tuple[int, int]:
-    """Inode and size of a file, zeros where there is none."""
-    try:
-        found = os.stat(name)
-    except OSError:
-        return 0, 0
-    return found.st_ino, found.st_size

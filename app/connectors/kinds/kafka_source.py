@@ -241,8 +241,8 @@ class KafkaSource(Source):
     def _declare(self) -> None:
         """Tell the stream its partitions; those with unread records hold back its time."""
         waiting = {each: self._ends.get(each, 0) > self._next[each] for each in sorted(self._assigned)}
-        declared = self.context.declare_partitions
-        self._partitioned = declared({_name(each): unread for each, unread in waiting.items()})
+        times = self.context.declare_partitions({_name(each): unread for each, unread in waiting.items()})
+        self._partitioned = times is not None
 
     def _tell_lag(self) -> None:
         """How many records wait at the brokers, as far as these have told."""

@@ -156,7 +156,7 @@ class MqttSource(Source):
         new = {topic for topic in by_topic if topic is not None} - self._topics.keys()
         if new and len(self._topics) < _MOST_TOPICS:
             self._topics |= dict.fromkeys(sorted(new), False)
-            self._partitioned = self.context.declare_partitions(self._topics)
+            self._partitioned = self.context.declare_partitions(self._topics) is not None
         return by_topic.items() if self._partitioned else [(None, list(messages))]
 
 

@@ -60,7 +60,12 @@ class Following:
 
     def start(self) -> None:
         folders = [self.folder.resolve()]
-        engine = cast(Engine, SimpleNamespace(push=self.push, source_position=self.source_position))
+        calls = SimpleNamespace(
+            push=self.push,
+            source_position=self.source_position,
+            declare_partitions=lambda stream, source, waiting: None,
+        )
+        engine = cast(Engine, calls)
         self.context = SourceContext("s", "urn:s", engine, AllowedHosts(), folders, self.letters)
         source = FileSource(self.given, self.context)
         self.runner = Runner(self.context, lambda: run_source(source), "source")

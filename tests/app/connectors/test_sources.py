@@ -105,7 +105,7 @@ def test_a_growing_file_enters_line_by_line_also_when_it_is_rotated_and_cut(
     server.client.post("/sources/it:start")
     until(lambda: accepted(server) == 7)
     path.write_text("")
-    until(lambda: json.loads(state(server)["position"])[2] == 0)
+    until(lambda: json.loads(state(server)["position"])["files"][0][2] == 0)
     path.write_text(line(8))
     until(lambda: accepted(server) == 8)
     assert subjects(server) == [1, 2, 3, 4, 5, 6, 7, 8]

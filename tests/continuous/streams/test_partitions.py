@@ -44,7 +44,7 @@ def test_partitions_that_catch_up_one_after_the_other_lose_nothing() -> None:
 
 def test_silent_partition_becomes_idle_and_holds_back_again_once_it_has_unread_records() -> None:
     with bench() as one:
-        one.engine.declare_partitions(S, "k", THREE)
+        one.engine.declare_partitions(S, "k", {"0": True, "1": True, "2": False})
         one.push(5_000, "a", partition="k/0")
         one.push(3_000, "b", partition="k/1")
         assert describe_stream(one.engine, S)["watermark"] is None
@@ -61,10 +61,31 @@ def test_silent_partition_becomes_idle_and_holds_back_again_once_it_has_unread_r
         assert describe_stream(one.engine, S)["watermark"] == 4_000, "it never falls, and waits"
         assert one.push(4_500, "c", partition="k/2")["late"] == 0
         assert describe_stream(one.engine, S)["watermark"] == 4_500
+        one.engine.declare_partitions(S, "k", dict.fromkeys(THREE, False))
         one.clock.advance(5_000)
         tick(one.engine)
         described = describe_stream(one.engine, S)
         assert (described["idle"], described["watermark"]) == (True, 9_000)
+
+
+def test_partition_with_unread_records_holds_back_however_long_its_source_is_silent() -> None:
+    with bench() as one:
+        one.engine.declare_partitions(S, "k", {"0": True, "1": False})
+        one.push(1_000, "a", partition="k/0")
+        one.push(9_000, "b", partition="k/1")
+        for _ in range(3):
+            one.clock.advance(60_000)
+            tick(one.engine)
+        assert partitions(one) == {"k/0": (1_000, False), "k/1": (9_000, True)}
+        assert one.push(2_000, "a", partition="k/0")["late"] == 0
+        times = one.engine.declare_partitions(S, "k", {"0": False, "1": False})
+        assert times == {"0": 2_000, "1": 9_000}
+        one.clock.advance(4_999)
+        tick(one.engine)
+        assert describe_stream(one.engine, S)["watermark"] == 2_000
+        one.clock.advance(1)
+        tick(one.engine)
+        assert describe_stream(one.engine, S)["watermark"] == 9_000
 
 
 def test_late_elements_of_a_partition_are_counted() -> None:
@@ -99,7 +120,7 @@ def test_single_partition_is_a_plain_stream() -> None:
 def test_partitions_and_events_are_the_same_after_a_crash(tmp_path: Path, checkpoints: bool) -> None:
     life = Life(tmp_path / "d", ManualClock(1_000_000))
     life.register("seen")
-    life.engine.declare_partitions(S, "k", THREE)
+    life.engine.declare_partitions(S, "k", {"0": True, "1": True, "2": False})
     for at in (1_000, 2_000, 3_000):
         life.push(at, "a", partition="k/0")
         life.push(at + 500, "b", partition="k/1")

@@ -1,0 +1,189 @@
+"""The files that a source reads at once: which names, and the lines of each that come next.
+
+Names begin in their order, a bounded number at once. When more wait, the first one that was read to its end
+makes room and is read no more: all names up to it are done, apart from those that are open still.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from lzma import LZMAError
+
+from .file_marks import Mark
+from .file_tail import Block, FileTail
+
+_GRACE_S = 2.0
+"""A last line without its end is taken once its file has not changed for so long: its writer may go on."""
+_READ_ERRORS = (OSError, EOFError, LZMAError)
+
+
+@dataclass(eq=False)
+class FileInTurn:
+    """One file that is read, and its lines that were read from the disk and have not entered.
+
+    Attributes:
+        tail: follows the name.
+        ended: whether the last look found no further line and none can come from a rotated file.
+        error: why it could not be read at the last look.
+    """
+
+    tail: FileTail
+    ended: bool = False
+    error: str | None = None
+    _block: Block | None = None
+    _taken: int = 0
+
+    @property
+    def unread(self) -> bool:
+        """Whether lines wait."""
+        return self._block is not None
+
+    @property
+    def header(self) -> bytes:
+        """The line with the names of the fields, empty where there is none."""
+        return b"" if self._block is None else self._block.header
+
+    def look(self, *, last: bool) -> None:
+        """Read the next lines where none wait; the line of the ``last`` name counts once it has an end."""
+        if self._block is not None:
+            return
+        try:
+            self._block, self._taken, self.error = self.tail.block(), 0, None
+            if self._block is not None or last:
+                self.ended = False
+            elif not self.ended:
+                rest = self.tail.rest()
+                if rest is None or not _is_fresh(self.tail.name):
+                    self._block = rest
+                    self.ended = rest is None and self.tail.mark is not None and not self.tail.leaves
+        except FileNotFoundError:
+            self.ended = False  # renamed between two looks
+        except _READ_ERRORS as error:
+            self.ended, self.error = False, f"{self.tail.name} cannot be read: {error}"
+
+    def lines(self, most: int) -> list[bytes]:
+        """Return the next lines, at most so many."""
+        return [] if self._block is None else self._block.lines[self._taken : self._taken + most]
+
+    def marks(self, number: int) -> tuple[Mark | None, list[Mark]]:
+        """The marks of the file and of those rotated before it, once so many waiting lines have entered."""
+        if self._block is None or not number:
+            return self.tail.mark, self.tail.earlier
+        return self.tail.marks(self._block.reader, self._block.mark(self._taken + number))
+
+    def enter(self, number: int) -> None:
+        """Take note that so many of the waiting lines have entered."""
+        assert self._block is not None
+        self._taken += number
+        self.tail.passed(self._block.reader, self._block.mark(self._taken))
+        if self._taken == len(self._block.lines):
+            self._block = None
+
+
+class OpenFiles:
+    """The files of a source that are read, by name.
+
+    Attributes:
+        done: names up to this one are read no more, apart from the open ones; None before the first.
+    """
+
+    def __init__(self, follow: Callable[[str], FileTail]) -> None:
+        self._follow = follow
+        self._files: dict[str, FileInTurn] = {}
+        self.done: str | None = None
+        # Inode and size of files when they were left.
+        self._ends: dict[str, tuple[int, int]] = {}
+
+    def __iter__(self) -> Iterator[FileInTurn]:
+        return iter([self._files[name] for name in sorted(self._files)])
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._files
+
+    def open(self, name: str) -> FileInTurn:
+        """Begin to read a name."""
+        made = self._files[name] = FileInTurn(self._follow(name))
+        return made
+
+    def waiting(self, names: Sequence[str]) -> list[str]:
+        """The names, in order, that are still to be begun."""
+        return [name for name in names if name not in self and (self.done is None or name > self.done)]
+
+    def open_next(self, names: Sequence[str], most: int) -> bool:
+        """Begin with further names; files read to their ends make room. Return True if one began."""
+        began = False
+        for each in list(self):
+            if each.tail.mark is None and each.tail.name not in names:  # gone before a line of it was read
+                self._files.pop(each.tail.name).tail.close()
+        for name in self.waiting(names):
+            if len(self) >= most and not self._leave_one(name):
+                break
+            self.open(name)
+            began = True
+        while len(self) > most and self._leave_one(max(self._files)):
+            pass
+        if len(self) >= most:
+            # Names before all open ones can never have their turn.
+            before = [name for name in self.waiting(names) if name < min(self._files)]
+            self.done = max([*before, *filter(None, [self.done])], default=None)
+        return began
+
+    def look(self, names: Sequence[str], outside: Collection[str]) -> None:
+        """Look for further lines of all files, but those whose links lead ``outside``."""
+        last = max([*names, *self._files], default="")
+        for each in self:
+            if each.tail.name not in outside:
+                each.tail.listed = names
+                each.look(last=each.tail.name == last)
+                if each.error is not None:
+                    each.tail = self._anew(each.tail)
+
+    def take_ends(self) -> dict[str, tuple[int, int]]:
+        """Return inode and size of the files left since the last call, when they were left."""
+        ends, self._ends = self._ends, {}
+        return ends
+
+    def close(self) -> None:
+        """Close all files."""
+        for each in self:
+            each.tail.close()
+
+    def _anew(self, tail: FileTail) -> FileTail:
+        """Follow a name again from its place: what is open may go on behind bytes that it could not read."""
+        tail.close()
+        made = self._follow(tail.name)
+        made.mark, made.earlier = tail.mark, tail.earlier
+        return made
+
+    def _leave_one(self, behind: str) -> bool:
+        """Leave the first file before a name that was read to its end; False where there is none."""
+        for each in self:
+            name = each.tail.name
+            if each.ended and name < behind:
+                self._ends[name] = state_of(name)
+                self.done = max(name, self.done or name)
+                self._files.pop(name).tail.close()
+                return True
+        return False
+
+
+def state_of(name: str) -> tuple[int, int]:
+    """Inode and size of a file, zeros where there is none."""
+    with suppress(OSError):
+        found = os.stat(name)
+        return found.st_ino, found.st_size
+    return 0, 0
+
+
+def _is_fresh(name: str) -> bool:
+    """Whether a file was changed just now."""
+    with suppress(OSError):
+        return abs(time.time() - os.stat(name).st_mtime) < _GRACE_S
+    return False
