@@ -7,7 +7,7 @@ CHAOS_TESTS = tests/app/test_starts.py tests/continuous/test_unreplayed.py \
   tests/app/test_budgets.py tests/app/test_slow_queries.py tests/continuous/test_fair_shares.py tests/continuous/test_runs_of_closes.py \
   tests/app/test_failed_registrations.py tests/continuous/test_derived_streams.py tests/app/test_whole_outputs.py \
   tests/continuous/language/mapping/test_limits.py tests/app/test_public_bodies.py tests/app/test_revoked_tokens.py \
-  tests/app/connectors/test_hostile_receivers.py tests/app/connectors/test_rotations.py tests/app/connectors/test_kills.py \
+  tests/app/connectors/test_hostile_receivers.py tests/app/connectors/test_rotations.py tests/app/connectors/test_files_together.py tests/app/connectors/test_kills.py \
   tests/app/connectors/test_broker_records.py tests/app/connectors/test_kafka_broker.py tests/app/test_wall_clock.py \
   tests/app/http/test_departed_clients.py tests/app/test_behind_a_proxy.py
 CLIENTS = $(or $(TEST_QUADRILL_CLIENTS),$(HOME)/.cache/quadrill/clients)
