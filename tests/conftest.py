@@ -2,7 +2,9 @@
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 
 import pytest
 
@@ -41,9 +43,43 @@ def patterns_of_plain_lines() -> None:
             read_statements(text, each)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow the cases that the mark ``slow_cases`` names, or that ``always`` does not name."""
+    for item in items:
+        for name in ("always", "slow_cases"):
+            mark = item.get_closest_marker(name)
+            if mark is not None and isinstance(item, pytest.Function):
+                named = any(fnmatchcase(item.callspec.id, each) for each in mark.args)
+                if named == (name == "slow_cases"):
+                    item.add_marker(pytest.mark.slow)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Set aside what collecting thousands of tests made."""
     set_aside()
+
+
+class Collections:
+    """Leaves the collections of this process as they are, in place of those of a server (`YoungCollections`).
+
+    A server that stops takes back what was set aside, here all of the tests: each store that is closed then
+    would look through it.
+    """
+
+    def start(self) -> None:
+        """Go on as before: the start of a server holds collections up."""
+        gc.enable()
+
+    def stop(self) -> None:
+        """Nothing was changed."""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let servers of this process leave its collections alone."""
+    running = sys.modules.get("quadrill.app.running")
+    if running is not None:
+        running.YoungCollections = Collections  # type: ignore[attr-defined]
 
 
 @pytest.hookimpl(wrapper=True)
