@@ -44,6 +44,7 @@ def test_the_ready_line(bench: Bench) -> None:
     assert bench.server.ready_line == f"Quadrill is ready at http://127.0.0.1:{port}/"
 
 
+@pytest.mark.always("15")
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_serve_stops_cleanly_with_open_feeds_and_keeps_what_it_accepted(
     tmp_path: Path, started: Starter, how: signal.Signals

@@ -306,6 +306,7 @@ def test_a_text_that_was_slow_within_the_server_goes_to_a_worker_the_next_time(
     assert lanes_taken == ["inline", "worker"]
 
 
+@pytest.mark.slow_cases("update")
 @pytest.mark.parametrize(
     ("path", "text", "data"),
     [

@@ -37,6 +37,7 @@ REPORTS = [_squeezed(trip) for trip in trips(300, per_minute=6, taxis=40)]
 SCENES = [(10, 6, 300), (30, 6, 300), (60, 4, 400), (120, 3, 540), (240, 2, 720)]
 
 
+@pytest.mark.always("30-*", "60-*", "10-*")
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize(("minutes", "rate", "number"), SCENES)
 def test_the_output_lines_are_those_of_the_rules(
@@ -71,6 +72,7 @@ def _rough(seed: int, number: int = 260) -> list[Trip]:
     return found
 
 
+@pytest.mark.always("2-*", "4-*")
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("seed", range(6))
 def test_the_output_lines_of_rough_traffic_are_those_of_the_rules(
@@ -164,6 +166,7 @@ def _lines(text: str, reports: list[Trip], line: int | None) -> list[list[str]]:
     return [each.split(",")[:-1] for each in output.getvalue().splitlines()]
 
 
+@pytest.mark.always("0-*")
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("seed", range(3))
 def test_reports_in_line_have_the_lines_of_reports_that_are_waited_for(name: str, seed: int) -> None:

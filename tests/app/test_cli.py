@@ -52,6 +52,7 @@ def processes() -> Iterator[list[subprocess.Popen[str]]]:
         process.communicate()
 
 
+@pytest.mark.always("2")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_server_says_when_it_is_ready_and_stops_cleanly(
     tmp_path: Path, processes: list[subprocess.Popen[str]], number: int
@@ -420,6 +421,7 @@ def test_a_folder_is_migrated(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert re.fullmatch(r"the registry is at revision \w+", told), told
 
 
+@pytest.mark.always("False-nq", "False-trig.gz", "True-*")
 @pytest.mark.parametrize("ending", ["nq", "trig", "jsonld", "trig.gz", "nq.bz2", "trig.zst", "unknown"])
 @pytest.mark.parametrize("served", [False, True])
 def test_an_export_has_the_format_of_its_name(

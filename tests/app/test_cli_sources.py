@@ -42,6 +42,7 @@ def free_address() -> str:
         return f"http://127.0.0.1:{free.getsockname()[1]}/"
 
 
+@pytest.mark.always("False")
 @pytest.mark.parametrize("variable", [False, True])
 def test_a_folder_in_use_is_refused_and_no_other_server_asked(
     start_server: Start,
@@ -150,6 +151,7 @@ def test_what_is_no_archive_of_a_backup_leaves_nothing(
     assert [each.name for each in tmp_path.iterdir()] == ["backup.tar"]
 
 
+@pytest.mark.always("file")
 @pytest.mark.parametrize("folder", ["nodir", "file"])
 def test_a_file_that_cannot_be_written_is_named_as_given(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, folder: str

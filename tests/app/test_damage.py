@@ -131,6 +131,7 @@ def test_a_journal_that_was_cut_short(folder: Path, capsys: pytest.CaptureFixtur
     assert seen_of(folder)["next"]["first_seq"] > expected["next"]["first_seq"], "no seq is given twice"
 
 
+@pytest.mark.always("changes.sqlite*")
 @pytest.mark.parametrize("file", ["changes.sqlite-wal", "changes.sqlite", "registry.sqlite-wal"])
 def test_what_sqlite_lost(folder: Path, file: str, capsys: pytest.CaptureFixture[str]) -> None:
     expected = seen_of(shutil.copytree(folder, folder.parent / "undamaged"))

@@ -352,6 +352,7 @@ def test_a_wrong_option_is_one_clear_sentence(arguments: list[str], code: int, w
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.slow
 def test_the_command_goes_on_with_the_next_round_until_a_signal_ends_it() -> None:
     command = [sys.executable, "-m", "quadrill.app.cli", "demo", "--port", "0", "--speed", "1e6"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running_demo:
@@ -368,6 +369,7 @@ def test_the_command_goes_on_with_the_next_round_until_a_signal_ends_it() -> Non
     assert any("/ui/demo " in line for line in said)
 
 
+@pytest.mark.slow
 def test_the_command_with_once_ends_after_one_round() -> None:
     command = [sys.executable, "-m", "quadrill.app.cli", "demo", "--port", "0", "--speed", "1e6", "--once"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

@@ -26,6 +26,7 @@ from pyoxigraph import (
 from quadrill.app.cli import main
 from quadrill.store.documents.serialising import PlainStringWriter
 from quadrill.store.quads.quad_store import QuadStore
+from tests.examples import examples
 
 from .conftest import LiveServer, problem_of
 
@@ -125,7 +126,7 @@ def canonical(quads: set[Quad]) -> Dataset:
     return dataset
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(triples=graphs)
 @example(triples=[Triple(NamedNode("http://e/a"), NamedNode("http://e/p"), Literal("\r", language="ar"))])
 def test_an_export_loads_again(shared_server: LiveServer, triples: list[Triple]) -> None:

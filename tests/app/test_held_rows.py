@@ -42,6 +42,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.always("distinct-folder", "minus-folder", "order-*")
 @pytest.mark.parametrize(
     ("shape", "place"),
     [
@@ -110,6 +111,7 @@ TEXTS = [
 ]
 
 
+@pytest.mark.always("False-*", "True-DELETE { ?a <urn:p>*", "True-CREATE*")
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_a_worker_changes_what_the_server_would(tmp_path: Path, text: str, on_disk: bool) -> None:

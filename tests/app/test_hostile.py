@@ -17,6 +17,7 @@ from tests.app.conftest import LiveServer, Start, problem_of
 SPARQL_DEPTH = 100_000
 
 
+@pytest.mark.always("groups", "nots", "paths", "lists")
 @pytest.mark.parametrize(
     "text",
     [

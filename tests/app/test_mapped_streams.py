@@ -492,6 +492,7 @@ def test_a_mapping_in_the_body_needs_the_role_write(start_server: Start) -> None
         assert problem_of(refused, 403)["code"] == "forbidden"
 
 
+@pytest.mark.always("/streams:map")
 @pytest.mark.parametrize("path", ["/streams:map", "/streams"])
 def test_a_client_that_disconnects_ends_the_mapping_of_its_records(start_server: Start, path: str) -> None:
     live = start_server(max_record_time="60s")

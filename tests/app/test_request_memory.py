@@ -34,6 +34,7 @@ print("within")
 """
 
 
+@pytest.mark.always("a wider literal", "escapes", "white space")
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("prepared", "run"),

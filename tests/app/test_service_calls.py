@@ -110,6 +110,7 @@ def rows(near: LiveServer, text: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.always("SELECT * {{ {a} {b} }}", "SELECT * {{ {a} FILTER*")
 @pytest.mark.parametrize(
     "text",
     [
@@ -155,6 +156,7 @@ def test_a_block_is_fetched_once_for_each_evaluation(near: LiveServer, far: Endp
     assert far.asked == ["/a"]
 
 
+@pytest.mark.always("{}-*", "OPTIONAL {{ {} }}-/cut", "FILTER NOT EXISTS {{ {} }}-/fail")
 @pytest.mark.parametrize("path", ["/fail", "/html", "/cut", "/ask", "/loop", "/tag"])
 @pytest.mark.parametrize("where", ["{}", "FILTER NOT EXISTS {{ {} }}", "OPTIONAL {{ {} }}"])
 def test_a_failure_is_502(near: LiveServer, far: Endpoint, path: str, where: str) -> None:

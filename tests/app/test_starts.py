@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -106,17 +107,26 @@ def eventually(look: Callable[[], Found], seconds: float = 120) -> Found:
     return found
 
 
-@pytest.fixture
-def killed(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> Path:
+@pytest.fixture(scope="module")
+def killed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a server that was killed with a backlog of a slow query."""
-    server = Server(processes, tmp_path)
+    folder = tmp_path_factory.mktemp("killed")
+    started: list[subprocess.Popen[str]] = []
+    server = Server(started, folder)
     server.ready()
     for name, query in (("good", {"query": GOOD}), ("slow", {"query": SLOW})):
         assert server.ask("POST", "/queries", json={"name": name, **query}).status_code == 201
     for first in range(0, NUMBER, BATCH):
         server.push_lines(1000 + first, range(first, first + BATCH), '"x"')
     server.kill()
-    return tmp_path
+    started[0].communicate()
+    return folder
+
+
+@pytest.fixture
+def killed(tmp_path: Path, killed_once: Path) -> Path:
+    """A copy of that folder."""
+    return Path(shutil.copytree(killed_once, tmp_path / "data"))
 
 
 def test_a_server_that_replays_lives_and_drops_a_query(

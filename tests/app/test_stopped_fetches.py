@@ -69,6 +69,7 @@ def test_the_time_of_a_query_ends_its_fetch(near: LiveServer, far: Peer, text: s
     assert near.services.store.quad_count == 0
 
 
+@pytest.mark.always("SELECT*-slow", "*LOAD*-silent", "INSERT*-silent")
 @pytest.mark.parametrize("answer", [silent, slow_body(ROWS_HEAD)], ids=["silent", "slow"])
 @pytest.mark.parametrize("text", [QUERIES[0], UPDATES[0], UPDATES[3]])
 def test_a_client_that_leaves_ends_its_fetch(near: LiveServer, answer: Answer, text: str) -> None:

@@ -56,11 +56,13 @@ def test_a_folder_that_cannot_be_written_is_told_also_with_read_only(tmp_path: P
     assert "also with --read-only" in told
 
 
+@pytest.mark.always("2000")
 @pytest.mark.parametrize("most_bytes", [0, 2_000, 30_000])
 def test_a_full_disk_at_the_start_is_told(tmp_path: Path, most_bytes: int) -> None:
     refused([*SERVE, "--data", str(tmp_path / "data")], most_bytes)
 
 
+@pytest.mark.always("3000")
 @pytest.mark.parametrize("most_bytes", [10, 3_000])
 def test_a_restore_into_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, most_bytes: int) -> None:
     data, saved, new = tmp_path / "data", tmp_path / "saved", tmp_path / "new"

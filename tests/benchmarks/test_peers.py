@@ -19,6 +19,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.always("100-*")
 @pytest.mark.parametrize("work", SMALL, ids=lambda work: work.name)
 @pytest.mark.parametrize("size", [1, 100])
 def test_our_rows_are_those_of_the_polling_loop(work: Workload, size: int) -> None:

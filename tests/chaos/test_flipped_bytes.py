@@ -61,6 +61,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return Made(base / "data", expected)
 
 
+@pytest.mark.always("killed-*")
 @pytest.mark.parametrize("case", FIXED, ids=lambda case: f"{case.what} of {case.file}")
 def test_a_damaged_file_is_never_silently_less(made: Made, tmp_path: Path, case: Case) -> None:
     found = sorted(made.folder.glob(case.file), key=lambda path: path.stat().st_size)

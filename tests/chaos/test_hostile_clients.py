@@ -331,6 +331,7 @@ def bodies() -> Iterator[tuple[str, str, bytes, str]]:
     yield "form", "query", b"query=" + b"%20" * (SIZE // 3), "application/x-www-form-urlencoded"
 
 
+@pytest.mark.slow_cases("many lines", "deep JSON", "deep line")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("path", "body", "media_type"), [pytest.param(*each, id=name) for name, *each in bodies()]
@@ -348,6 +349,7 @@ def test_a_dear_request_takes_a_few_times_its_size(
     assert grown <= 8 * len(body) + SPARE, f"{grown / 1e6:.0f} MB for {len(body) / 1e6:.1f} MB"
 
 
+@pytest.mark.always("streams*", "update")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("path", ["streams?iri=urn:lines", "store?default", "update"])
 def test_a_packed_body_is_not_unpacked_without_end(victim: Victim, path: str) -> None:

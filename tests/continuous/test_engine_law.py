@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
+
 from .engines import Bench, E, S, all_held_is_known, bench, sweep_always
 
 NAMES = "abc"
@@ -167,13 +169,13 @@ def play(kind: str, events: list[Push | Beat | Place]) -> None:
 
 
 @pytest.mark.parametrize("kind", QUERIES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(events=EVENTS)
 def test_the_engine_says_what_the_law_says(kind: str, events: list[Push | Beat | Place]) -> None:
     play(kind, events)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(kind=st.sampled_from(list(QUERIES)), events=EVENTS, ids=st.sampled_from([1, 4, 20]))
 def test_terms_that_are_forgotten_between_transactions_change_nothing(
     kind: str, events: list[Push | Beat | Place], ids: int
@@ -185,7 +187,7 @@ def test_terms_that_are_forgotten_between_transactions_change_nothing(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", QUERIES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(events=EVENTS)
 def test_the_engine_says_what_the_law_says_many_times(kind: str, events: list[Push | Beat | Place]) -> None:
     play(kind, events)

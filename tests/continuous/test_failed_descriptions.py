@@ -31,6 +31,7 @@ def without(document: Any) -> Any:
     return document
 
 
+@pytest.mark.always("1-*")
 @pytest.mark.parametrize("name", ["seen", "named", "counts", "closes", "last", "made"])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_failed_query_is_described_the_same_after_a_crash(

@@ -18,6 +18,7 @@ from quadrill.continuous.engine import Engine
 from quadrill.continuous.queries.running import RunningQuery
 from quadrill.continuous.rows import Limits
 from quadrill.store.threads import Threads
+from tests.examples import examples
 
 from . import test_run_loop as loops
 from .engines import Bench, E, S, bench
@@ -134,7 +135,7 @@ def play(b: Bench, rounds: Sequence[Line], *, wait: bool) -> None:
         b.store.update(f"{verb} DATA {{ <{E}b> <{E}in> <{E}room> }}")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     rounds=st.lists(lines, min_size=1, max_size=4),
     names=st.lists(st.sampled_from(list(ALL)), min_size=1, max_size=6, unique=True),
@@ -192,7 +193,7 @@ def test_a_line_is_one_run_of_the_loop() -> None:
         assert [event.kind for event in b.engine.feed("all").subscribe(0).take()] == ["insert"] * 21
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(rounds=st.lists(lines, min_size=2, max_size=4), limits=st.sampled_from([Limits(), Limits(rows=3)]))
 def test_a_replay_of_a_line_tells_what_it_told(
     rounds: list[Line], limits: Limits, tmp_path_factory: pytest.TempPathFactory

@@ -17,6 +17,7 @@ from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.queries.running import RunningQuery
 from quadrill.continuous.queries.snapshot import snapshot_of
 from quadrill.continuous.rows import Limits
+from tests.examples import examples
 
 from .engines import Bench, S, bench
 from .test_run_loop import Beat, Push, T, elements, line, push_steps, same, told
@@ -81,7 +82,7 @@ def do(b: Bench, what: str, time: int) -> None:
 
 
 @pytest.mark.parametrize("kind", QUERIES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(events=inputs, named=st.booleans(), late=st.sampled_from(["drop", "admit"]))
 def test_listed_windows_say_what_operators_say(
     kind: str, events: list[Push | Beat | Does], named: bool, late: str

@@ -59,6 +59,7 @@ def test_a_registration_costs_the_same_beside_many(kind: str) -> None:
     assert beside_many <= 1.05 * beside_few
 
 
+@pytest.mark.always("windows", "constants")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_query_costs_a_start_the_same_beside_many(kind: str, tmp_path: Path) -> None:
     def calls_of_start(queries: int) -> int:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from quadrill.app.describing.queries import describe
 from quadrill.store.errors import InputError, QueryTextError
+from tests.examples import examples
 
 from .engines import Bench, E, S, bench, reference_evaluator
 from .test_engine_law import EVENTS, QUERIES, Beat, Place, Push, said
@@ -54,7 +55,7 @@ def take(b: Bench, event: Push | Beat | Place, time: int) -> None:
 
 @pytest.mark.parametrize("kind", ["now", "range", "self"])
 @pytest.mark.parametrize("keys", KEYS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(events=EVENTS, every=st.one_of(st.none(), st.integers(1, 12)))
 def test_what_is_told_follows_from_the_changes(
     kind: str, keys: str, events: list[Push | Beat | Place], every: int | None

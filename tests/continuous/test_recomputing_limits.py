@@ -95,6 +95,7 @@ def _error(life: Life, name: str) -> str:
     return describe(life.engine, name)["error"] or ""
 
 
+@pytest.mark.always("sorted")
 @pytest.mark.parametrize("kind", HEAVY)
 def test_an_evaluation_that_takes_minutes_fails_in_time_and_holds_nobody(tmp_path: Path, kind: str) -> None:
     with threaded(tmp_path / "d", limits=Limits(rows=0, ms=6_000)) as life:

@@ -258,6 +258,7 @@ def run(folder: Path, seed: int, length: int, crashes: int, **settings: Any) -> 
     return result
 
 
+@pytest.mark.always("2", "5")
 @pytest.mark.parametrize("seed", range(6))
 def test_a_run_with_crashes_tells_what_an_undisturbed_one_does(tmp_path: Path, seed: int) -> None:
     (tmp_path / "calm").mkdir()

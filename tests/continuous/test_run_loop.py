@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.rows import Limits
 from quadrill.continuous.windows.encoded import EncodedContent
+from tests.examples import examples
 
 from .engines import Bench, E, S, all_held_is_known, bench, sweep_always
 
@@ -211,7 +212,7 @@ def ran(b: Bench) -> bool:
 
 @pytest.mark.parametrize("output", ["istream", "dstream", "changes", "rstream"])
 @pytest.mark.parametrize("kind", QUERIES)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(events=inputs, named=st.booleans())
 def test_runs_say_what_single_instants_say(
     kind: str, output: str, events: list[Push | Beat | Place | Beside], named: bool
@@ -221,7 +222,7 @@ def test_runs_say_what_single_instants_say(
         play(b, events, named=named)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(kind=st.sampled_from(list(QUERIES)), events=inputs, ids=st.sampled_from([1, 4, 20]))
 def test_terms_that_are_forgotten_between_runs_change_nothing(
     kind: str, events: list[Push | Beat | Place | Beside], ids: int

@@ -20,6 +20,7 @@ from quadrill.continuous.inputs import Element
 from quadrill.continuous.language.parser import parse
 from quadrill.continuous.windows.matches import Matches
 from quadrill.store.errors import QueryTextError, UnsupportedError
+from tests.examples import examples
 
 from .engines import Bench, E, bench, reference_evaluator
 
@@ -201,7 +202,7 @@ def text_of(kind: str, mode: str) -> str:
 
 @pytest.mark.parametrize("mode", ["EACH", "SKIP"])
 @pytest.mark.parametrize("kind", SEQUENCES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(came=CAME)
 def test_matches_are_those_of_the_definition(kind: str, mode: str, came: list[Came]) -> None:
     steps = SEQUENCES[kind]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from quadrill.app.describing.queries import describe
 from quadrill.continuous.groups.registry import GroupRegistry
 from quadrill.continuous.queries.running import RunningQuery
+from tests.examples import examples
 
 from .engines import Bench, E, S, bench, sweep_always
 
@@ -98,7 +99,7 @@ def shared(b: Bench) -> int:
 def test_feeds_are_those_of_queries_that_share_nothing() -> None:
     most = 0
 
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=examples(20), deadline=None)
     @given(EVENTS, st.sampled_from(["drop", "admit"]), st.sampled_from([0, 4]))
     def law(events: list[Any], late: str, lateness: int) -> None:
         nonlocal most
@@ -112,7 +113,7 @@ def test_feeds_are_those_of_queries_that_share_nothing() -> None:
     assert most >= 2
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(EVENTS, st.sampled_from(["drop", "admit"]), st.sampled_from([1, 4, 20]))
 def test_terms_that_are_forgotten_in_slices_change_nothing(events: list[Any], late: str, ids: int) -> None:
     with pytest.MonkeyPatch.context() as patched:

@@ -47,6 +47,7 @@ def test_a_stop_leaves_a_long_backlog_to_the_next_start(tmp_path: Path) -> None:
     straight.stop()
 
 
+@pytest.mark.always("1")
 @pytest.mark.parametrize("later", [0, 1, 3])
 def test_a_stop_while_a_query_is_behind_loses_nothing(tmp_path: Path, later: int) -> None:
     """Tasks behind the one that it is suspended in are done for all others, for it by the next start."""

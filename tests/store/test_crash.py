@@ -78,6 +78,7 @@ def check_folder(folder: Path, acks: list[tuple[int, int, int]], threads: int = 
         store.close()
 
 
+@pytest.mark.always("*-7")
 @pytest.mark.parametrize("passes", [0, 7])
 @pytest.mark.parametrize("point", ["before-log", "after-log", "after-apply", "after-flush"])
 def test_killed_at_a_named_point_of_a_commit(tmp_path: Path, point: str, passes: int) -> None:

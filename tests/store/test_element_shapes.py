@@ -15,6 +15,7 @@ from quadrill.store.documents.one_subject import OneSubject, predicates_of
 from quadrill.store.documents.statements import _IRI, _PLAIN, _of_one_subject, _predicates
 from quadrill.store.documents.statements import read_statements as read
 from quadrill.store.terms import CANONICAL
+from tests.examples import examples
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 LINE = "<http://e/s> <http://e/{}> {} .\n"
@@ -53,7 +54,7 @@ alike = st.lists(st.sampled_from(sorted(OBJECTS)), min_size=2, max_size=4).flatm
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @example((["<http://e/o>", '"kitchen"'], ("<relative>", '"kitchen"')), 4, "<http://e/s>", "")
 @given(
     alike,

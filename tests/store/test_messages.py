@@ -17,6 +17,7 @@ from quadrill.store.documents.statements import quads_of
 from quadrill.store.documents.yaml_messages import split_yaml_messages
 from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
 from quadrill.store.pushes.decode import DecodeOptions, decode
+from tests.examples import examples
 
 A, B, C = "<http://e.org/a>", "<http://e.org/b>", "<http://e.org/c>"
 TYPE = "text/turtle; version=1.2-messages"
@@ -121,7 +122,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(PIECES, max_size=12).map("".join))
 def test_whole_lines_are_skipped_without_another_result(text: str) -> None:
     def cut() -> object:

@@ -71,6 +71,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow_cases("backslashes", "brackets")
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_document_is_measured_without_memory(kind: str) -> None:
     text = HOSTILE[kind]

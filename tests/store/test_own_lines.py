@@ -55,6 +55,7 @@ def quads(size: int) -> list[Quad]:
     ]
 
 
+@pytest.mark.slow_cases(str(LONG))
 @pytest.mark.parametrize("size", [0, 5_000, LONG])
 def test_terms_of_any_length_are_read_as_they_were_written(size: int, tmp_path: Path) -> None:
     listed = quads(size)

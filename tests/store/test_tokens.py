@@ -231,6 +231,15 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow_cases(
+    "openings of long strings in vain",
+    "a string that does not end",
+    "a name of parts",
+    "a name beyond ASCII",
+    "a name that dots end",
+    "brackets",
+    "backslashes",
+)
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_no_text_takes_more_memory_than_a_few_times_its_length(kind: str) -> None:
     text = HOSTILE[kind]

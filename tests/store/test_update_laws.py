@@ -16,6 +16,7 @@ from pyoxigraph import BlankNode, CanonicalizationAlgorithm, Dataset, DefaultGra
 from quadrill.store.changes.commit import GraphChange, graph_key
 from quadrill.store.errors import QueryTextError, UpdateError
 from quadrill.store.quads.quad_store import QuadStore
+from tests.examples import examples
 
 from .updates import PROLOGUE, requests
 
@@ -123,7 +124,7 @@ def replay_rebuilds(quads: QuadStore) -> None:
 
 # A regression seen while this was written is pinned as an example.
 @pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "disk"])
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=list(HealthCheck))
 @given(texts=st.lists(requests(), min_size=1, max_size=3))
 @example(texts=[PROLOGUE + "DELETE { ?s ?p ?o } INSERT { ?s ?p ?o } WHERE { ?s ?p ?o }"])
 @example(texts=[PROLOGUE + "INSERT { GRAPH ?g { ex:a ex:p [] } } WHERE { BIND(BNODE() AS ?g) } ; DROP NAMED"])
@@ -139,7 +140,7 @@ def test_a_change_set_is_the_difference_of_the_dataset_before_and_after(
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "disk"])
-@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(1500), deadline=None, suppress_health_check=list(HealthCheck))
 @given(texts=st.lists(requests(max_operations=6), min_size=1, max_size=4))
 def test_thousands_of_random_requests_keep_the_law(texts: list[str], on_disk: bool) -> None:
     with open_store(on_disk) as quads:

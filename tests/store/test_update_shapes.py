@@ -16,6 +16,7 @@ from quadrill.store.quads import writing
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql import update
 from quadrill.store.sparql.update_shapes import parted
+from tests.examples import examples
 
 from .test_update_laws import canonical, check_request, open_store
 
@@ -92,7 +93,7 @@ others = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(TEMPLATES), constants, others)
 def test_each_update_of_a_shape_makes_what_oxigraph_makes_of_it(
     template: str, each_time: list[tuple[list[str], list[str]]], strange: list[str]
@@ -137,7 +138,7 @@ def content(store: QuadStore) -> Dataset:
     return canonical(set(store._committer.store))
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(
         st.tuples(st.sampled_from(IN_LINE), st.lists(st.sampled_from(IRIS[:4]), min_size=6, max_size=6)),

@@ -20,6 +20,7 @@ from tests.app.connectors import mapped
 from tests.app.connectors.processes import cookbook_commands, served
 from tests.app.connectors.test_sources import S, accepted, line, put, state, subjects
 from tests.app.test_feed_streams import until as _until
+from tests.examples import ALL
 
 pytestmark = pytest.mark.process
 HOST = "127.0.0.1"
@@ -171,7 +172,7 @@ def test_nothing_is_lost_and_nothing_twice_when_the_server_is_killed(
         "from": "earliest", "batch": 7,
     }  # fmt: skip
     sent = 0
-    for life in range(2):
+    for life in range(2 if ALL else 1):
         with served(data, remote_hosts=HOST) as server:
             if life == 0:
                 server.client.put("/streams", params={"iri": S}, json={"retention": "1h"})

@@ -49,6 +49,7 @@ def start(start_server: Start, **settings: Any) -> LiveServer:
     return server
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_away_is_waited_for(start_server: Start, one_broker: Broker) -> None:
     one_broker.kill()
     server = start(start_server)
@@ -78,6 +79,7 @@ def test_a_broker_that_is_away_is_waited_for(start_server: Start, one_broker: Br
     assert record.key().endswith(b"-1") and json.loads(record.value())["id"] == 1
 
 
+@pytest.mark.chaos
 def test_nothing_is_lost_and_nothing_enters_twice_when_broker_and_server_are_killed(
     start_server: Start, broker: Broker, tmp_path: Path
 ) -> None:

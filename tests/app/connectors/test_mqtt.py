@@ -233,6 +233,7 @@ def test_two_clients_of_one_name_are_told(start_server: Start, broker: Broker) -
 
 
 # paho leaves the socket of a handshake that failed to the collector of garbage.
+@pytest.mark.always("5")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("protocol", ["5", "3.1.1"])
 def test_credentials_rights_and_certificates(start_server: Start, tmp_path: Path, protocol: str) -> None:

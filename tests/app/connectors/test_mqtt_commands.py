@@ -29,6 +29,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
         yield made
 
 
+@pytest.mark.slow
 def test_the_demo_comes_through_the_broker(broker: Broker) -> None:
     command = [
         sys.executable, "-m", "quadrill.app.cli", "demo", "--port", "0", "--seconds", "3", "--source", "mqtt",

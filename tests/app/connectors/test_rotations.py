@@ -24,6 +24,7 @@ from quadrill.app.connectors.source import SOURCE_MEMBERS, SourceContext
 from quadrill.continuous.engine import Engine
 from quadrill.store.hosts import AllowedHosts
 from tests.app.test_feed_streams import until
+from tests.examples import ALL
 
 from .processes import served
 
@@ -318,7 +319,7 @@ def test_rotated_names_in_a_listing() -> None:
     ]  # fmt: skip
 
 
-LIVES = 3
+LIVES = 3 if ALL else 2
 
 
 @pytest.mark.process

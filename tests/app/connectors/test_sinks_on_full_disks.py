@@ -68,6 +68,7 @@ def traces(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.exc_info]
 
 
+@pytest.mark.always("ndjson-70", "parquet-1500", "parquet-0")
 @pytest.mark.parametrize("room", [0, 70, 1_500])
 @pytest.mark.parametrize("form", ["ndjson", "parquet"])
 def test_taken_counts_what_was_written(

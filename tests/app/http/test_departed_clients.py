@@ -87,6 +87,7 @@ def reset(client: socket.socket) -> None:
     client.close()
 
 
+@pytest.mark.always("*-close-1.1", "*-reset-1.0")
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 @pytest.mark.parametrize("leave", [socket.socket.close, reset])
 @pytest.mark.parametrize("text", QUERIES)
@@ -123,6 +124,7 @@ def test_queries_that_wait_for_a_worker_are_stopped_too(filled: LiveServer) -> N
     assert filled.boolean("ASK {}")
 
 
+@pytest.mark.always("/query*nginx-", "/update*nginx-p*", "/query*mode http*", "/update*mode tcp")
 @pytest.mark.parametrize(
     ("proxy", "more"),
     [

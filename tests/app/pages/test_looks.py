@@ -50,6 +50,7 @@ def test_a_view_has_no_findings_in_any_width_and_scheme(name: str, filled: httpx
     assert not found, "\n".join(found)
 
 
+@pytest.mark.always("queries", "jobs")
 @pytest.mark.parametrize("name", ["queries", "store", "jobs", "streams"])
 def test_a_view_without_anything_to_show_says_how_to_begin(
     name: str, client: httpx.Client, page: Page

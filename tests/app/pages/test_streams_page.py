@@ -85,6 +85,7 @@ def test_a_late_element_is_tried_again_and_another_dropped(page: Page, late: htt
     assert [each["id"] for each in letters(late)] == ["4"]
 
 
+@pytest.mark.always("Retry all")
 @pytest.mark.parametrize("action", ["Retry all", "Drop all"])
 def test_all_letters_of_a_reason_are_tried_again_or_dropped(
     action: str, page: Page, late: httpx.Client

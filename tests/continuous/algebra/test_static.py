@@ -17,6 +17,7 @@ from quadrill.continuous.language import parse
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import UnsupportedError
 from tests.continuous.evaluate.test_random_queries import patterns
+from tests.examples import examples
 
 STREAM = "STREAM :s [NOW] { ?p :at ?l }"
 
@@ -147,7 +148,7 @@ def test_the_parts_of_a_left_join_stay_on_their_side() -> None:
 
 
 @given(patterns)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_no_part_is_a_cross_product_and_no_static_pattern_is_left(node: Algebra) -> None:
     rest, parts = split_static(node, in_scope(node))
     for part in parts:

@@ -39,6 +39,7 @@ def seen(count: int) -> dict[Quad, int]:
     return {Quad(person(number * 7), iri("at"), iri(f"office{number % 50}")): 0 for number in range(count)}
 
 
+@pytest.mark.always("static first", "not exists", "two windows")
 @pytest.mark.parametrize(
     ("text", "rows"),
     [

@@ -19,7 +19,7 @@ from quadrill.continuous.expressions.functions import ASKED, BUILT_INS
 from quadrill.continuous.expressions.oxigraph import canonical
 from quadrill.continuous.expressions.values import ValueTable, term_of
 from quadrill.store.dictionary import TermDictionary
-from tests.examples import examples
+from tests.examples import ALL, examples
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 INFIX = ["||", "&&", "=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/"]
@@ -175,11 +175,17 @@ def agree(expr: Expr, row: dict[str, Any]) -> None:
     assert ours == theirs, f"{text_of(expr)} over {row}"
 
 
-@pytest.mark.parametrize("operator", [*INFIX, "SAMETERM", "IN"])
+OPERATORS = [*INFIX, "SAMETERM", "IN"]
+FEW = 4
+"""Of so many terms one is the first operand in the runs that try few; each operator begins elsewhere."""
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
 def test_every_operator_agrees_on_every_pair_of_terms(operator: str) -> None:
     expr = Call(operator, (Var("a"), Var("b")))
     written = text_of(corrected(expr, native=False))
-    for a in TERMS:
+    number = OPERATORS.index(operator)
+    for a in TERMS if ALL else TERMS[number % FEW :: FEW]:
         marks = f"SELECT ?a (({written}) AS ?r) {{ VALUES (?a ?b) {{ %s }} }}"
         plain = [b for b in TERMS if not isinstance(b, BlankNode | Triple)]
         if isinstance(a, BlankNode | Triple):

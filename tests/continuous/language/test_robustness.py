@@ -69,6 +69,7 @@ LONG = {
 }
 
 
+@pytest.mark.slow_cases("alternatives", "a path")
 @pytest.mark.parametrize("kind", LONG)
 def test_a_long_text_is_judged_soon_and_in_words(kind: str) -> None:
     start = time.process_time()

@@ -18,6 +18,7 @@ from quadrill.continuous.language import parse
 from quadrill.continuous.language.windows import WINDOW_NAMESPACE
 from quadrill.continuous.language.write import write
 from quadrill.store.errors import QueryTextError
+from tests.examples import examples
 
 INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
 VARIABLES = [Var(name) for name in "abcd"]
@@ -143,7 +144,9 @@ def query(node: Algebra, dialect: Dialect, kind: int | None = None) -> Continuou
 
 
 few = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 
 

@@ -19,6 +19,7 @@ from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.terms import Term
 from tests.continuous.whole_contents import answer_of, recomputed
+from tests.examples import examples
 
 E = "http://e/"
 WINDOW = "STREAM <http://e/s> [RANGE 3s]"
@@ -45,7 +46,7 @@ quads = st.builds(
 
 
 @pytest.mark.parametrize("name", TEXTS)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(states=st.lists(st.sets(quads, max_size=8), min_size=2, max_size=6))
 def test_answers_and_counts_are_those_of_operators_and_of_a_recomputation(
     name: str, states: list[set[Quad]]
@@ -85,7 +86,7 @@ JOINED = f"""SELECT ?x ?y ?d ?e WHERE {{
   {WINDOW} {{ ?y <http://e/q> ?v }} }}"""
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(states=st.lists(st.sets(quads, max_size=8), min_size=2, max_size=6))
 def test_columns_behind_a_join_are_those_of_operators_and_of_a_recomputation(states: list[set[Quad]]) -> None:
     query, store = parse(JOINED), QuadStore.open(None)

@@ -75,6 +75,7 @@ def compare(case: Case, quads: dict[Any, QuadsInMemory], spark: Any) -> None:
     ), case.key
 
 
+@pytest.mark.slow
 def test_some_cases_give_the_rows_of_the_store(spark: Any) -> None:
     quads: dict[Any, QuadsInMemory] = {}
     chosen = [case for case in compiled_cases() if case.key in QUICK]

@@ -15,6 +15,7 @@ from quadrill.continuous.settings import StaticLimits
 from quadrill.continuous.static import changed_rows
 from quadrill.continuous.static.changed_rows import ChangedRows
 from quadrill.store.sparql.query import QueryFailedError
+from tests.examples import examples
 
 from ..engines import Bench, E, bench
 
@@ -55,7 +56,7 @@ def rows_are_those_of_the_store(one: Bench) -> None:
             assert {row: n for key in index.rows for row, n in index.get(key).items()} == table.rows
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(name=st.sampled_from(list(PARTS)), given=commits, between=commits)
 def test_what_commits_have_changed_leads_to_the_rows_of_a_whole_reading(
     name: str, given: Commits, between: Commits

@@ -30,6 +30,7 @@ from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.errors import QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.threads import Threads
+from tests.examples import examples
 
 from ..engines import PREFIX, Bench, E, bench
 from ..plan.random_queries import (
@@ -155,7 +156,7 @@ class Members:
         self.catalogue.close()
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=list(HealthCheck))
 @given(patterns, mappings, commits, st.data())
 def test_the_rows_of_members_are_those_of_a_fresh_evaluation_after_every_commit(
     pattern: Algebra, names: list[dict[Any, Any]], history: list[set[Quad]], data: st.DataObject
@@ -330,6 +331,7 @@ def test_a_large_commit_has_all_tables_of_a_kind_read_anew_at_one_version() -> N
         ]
 
 
+@pytest.mark.always("2")
 @pytest.mark.parametrize("limit", [2, 2_000])
 def test_members_tell_after_crashes_what_they_tell_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int

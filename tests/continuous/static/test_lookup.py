@@ -33,6 +33,7 @@ from quadrill.store.formats import rdf_format
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.threads import Threads
 from tests.continuous.whole_contents import move_to, recomputed, refresh
+from tests.examples import examples
 
 from ..engines import PREFIX, Bench, E, bench
 from ..plan.random_queries import PREDICATES, W1, W2, basic, blocks, contents, grouped, query_of
@@ -141,7 +142,7 @@ def agree(
         each.close()
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     shapes.map(query_of),
     turns,
@@ -317,6 +318,7 @@ def test_a_part_over_the_limit_is_looked_up_unless_it_is_to_be_a_table() -> None
         assert one.engine.parts.statics.tables() == []
 
 
+@pytest.mark.always("0-True", "1-False")
 @pytest.mark.parametrize("checkpoints", [False, True])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_crash_changes_nothing_that_is_told(tmp_path: Path, seed: int, checkpoints: bool) -> None:

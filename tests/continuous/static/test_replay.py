@@ -84,6 +84,7 @@ def test_a_large_change_that_was_not_read_before_a_crash_is_read_after_it(
     life.stop()
 
 
+@pytest.mark.always("0-True", "1-False")
 @pytest.mark.parametrize("checkpoints", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_large_and_small_changes_are_told_as_without_a_crash(

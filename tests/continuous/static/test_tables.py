@@ -27,6 +27,7 @@ from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.errors import LimitError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.threads import Threads
+from tests.examples import examples
 
 from ..plan.random_queries import (
     GRAPHS,
@@ -115,7 +116,7 @@ def usable(pattern: Algebra) -> Algebra:
     return pattern
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(selects(1).map(usable), commits, st.data())
 def test_rows_are_those_of_a_fresh_evaluation_after_every_commit(
     pattern: Algebra, history: list[set[Quad]], data: st.DataObject
@@ -190,7 +191,7 @@ def loads(most: int) -> st.SearchStrategy[list[tuple[set[Quad], bool, bool]]]:
 PATTERNS = selects(1).map(usable)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(PATTERNS, loads(8), st.data())
 def test_rows_are_those_of_a_fresh_evaluation_after_bulk_loads(
     pattern: Algebra, history: list[tuple[set[Quad], bool, bool]], data: st.DataObject
@@ -202,7 +203,7 @@ def test_rows_are_those_of_a_fresh_evaluation_after_bulk_loads(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(PATTERNS, loads(40))
 def test_rows_are_those_of_a_fresh_evaluation_after_many_and_larger_loads(
     pattern: Algebra, history: list[tuple[set[Quad], bool, bool]]

@@ -21,6 +21,7 @@ from quadrill.store.errors import QueryTextError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.threads import Threads
 from tests.continuous.whole_contents import move_to
+from tests.examples import examples
 
 from ..engines import Bench, bench
 from ..plan.random_queries import W1, W2, query_of
@@ -83,7 +84,7 @@ def agree(query: ContinuousQuery, history: History, late: list[bool]) -> None:
     store.close()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(shapes.map(query_of), turns, st.lists(st.booleans(), min_size=1, max_size=5))
 def test_what_queries_look_into_together_is_what_each_would_hold(
     query: ContinuousQuery, history: History, late: list[bool]

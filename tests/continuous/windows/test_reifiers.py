@@ -6,6 +6,7 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
 from quadrill.continuous.algebra.reify import REIFIES, CanonicalReifiers, assert_quoted, canonical_content
 from quadrill.continuous.windows.encoded import EncodedContent, EngineTerms
+from tests.examples import examples
 
 E = "http://e/"
 NODES = [NamedNode(E + "x"), BlankNode("a"), BlankNode("b"), BlankNode("c")]
@@ -38,7 +39,7 @@ uses = st.builds(
 contents = st.sets(st.one_of(statements, uses), max_size=6)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.sets(uses, max_size=3), st.lists(contents, min_size=1, max_size=5), st.booleans())
 def test_the_running_sum_is_the_canonical_content(
     first: set[Quad], states: list[set[Quad]], asserts: bool

@@ -18,6 +18,7 @@ from quadrill.continuous.windows.query_streams import RECORDS
 from quadrill.continuous.windows.timed import TimedContent
 from quadrill.continuous.windows.timeline import QueryTimeline
 from quadrill.store.logs.packing import pack, unpack
+from tests.examples import examples
 
 from ..test_timeline import P, Streams, window
 
@@ -80,7 +81,7 @@ inputs = st.lists(
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec.kind}-{spec.slide_ms}")
 @pytest.mark.parametrize("kind", [LiveQuads, EncodedContent, TimedContent])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(inputs, inputs, st.sampled_from(REPORTS), st.sampled_from([0, 4]), st.booleans(), st.booleans())
 def test_a_snapshot_goes_on(
     kind: type[LiveContent],

@@ -15,6 +15,7 @@ from quadrill.continuous.windows.live import LiveQuads
 from quadrill.continuous.windows.operator import AllWindow, PastWindow, RangeWindow, WindowOperator
 from quadrill.continuous.windows.timed import TimedContent
 from quadrill.store.dictionary import TermDictionary
+from tests.examples import examples
 
 P = NamedNode("http://example.org/p")
 
@@ -140,7 +141,7 @@ def play(window: WindowOperator, items: list[Element], instants: list[int]):
 INSTANTS = st.lists(st.integers(-30, 100), min_size=1, max_size=12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(elements(), INSTANTS, st.integers(0, 20))
 def test_a_closed_range_holds_both_ends(items: list[Element], instants: list[int], width: int) -> None:
     window = RangeWindow(width)
@@ -148,7 +149,7 @@ def test_a_closed_range_holds_both_ends(items: list[Element], instants: list[int
         assert window.live.content == merged([e for e in taken if t - width <= e.event_time <= t])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(elements(), INSTANTS, st.integers(1, 20))
 def test_an_open_range_leaves_its_start_out(items: list[Element], instants: list[int], width: int) -> None:
     window = RangeWindow(width, open_start=True)
@@ -156,7 +157,7 @@ def test_an_open_range_leaves_its_start_out(items: list[Element], instants: list
         assert window.live.content == merged([e for e in taken if t - width < e.event_time <= t])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(elements(), INSTANTS, st.integers(1, 20), st.integers(1, 20), st.booleans())
 def test_a_range_of_the_past_holds_both_ends(
     items: list[Element], instants: list[int], width: int, past: int, open_start: bool
@@ -167,7 +168,7 @@ def test_a_range_of_the_past_holds_both_ends(
         assert window.live.content == merged(inside)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(elements(), INSTANTS)
 def test_all_holds_everything(items: list[Element], instants: list[int]) -> None:
     window = AllWindow()
@@ -175,7 +176,7 @@ def test_all_holds_everything(items: list[Element], instants: list[int]) -> None
         assert window.live.content == merged(taken)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     elements(),
     INSTANTS,
@@ -222,7 +223,7 @@ def test_a_grid_shows_the_window_that_closed_last(
         assert window.live.content == merged(inside)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(elements(), INSTANTS, st.integers(1, 6))
 def test_triples_counts_occurrences_of_the_stream(
     items: list[Element], instants: list[int], count: int
@@ -233,7 +234,7 @@ def test_triples_counts_occurrences_of_the_stream(
         assert set(window.live.content) == {one for one, _ in occurrences}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(elements(), INSTANTS, st.integers(1, 6))
 def test_a_batch_is_the_last_full_one(items: list[Element], instants: list[int], count: int) -> None:
     window = BatchWindow(count)
@@ -243,7 +244,7 @@ def test_a_batch_is_the_last_full_one(items: list[Element], instants: list[int],
         assert set(window.live.content) == set(occurrences[full - count : full] if full else [])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(elements(), INSTANTS, st.integers(1, 5), st.integers(1, 4))
 def test_elements_shows_the_newest_at_every_step(
     items: list[Element], instants: list[int], count: int, step: int
@@ -254,7 +255,7 @@ def test_elements_shows_the_newest_at_every_step(
         assert set(window.live.content) == set(merged(taken[:full][-count:] if full else []))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(elements(), st.integers(1, 20), st.randoms())
 def test_admitted_elements_take_their_place(items: list[Element], width: int, random: object) -> None:
     """An older element that the window still holds is there as if it had come in time."""

@@ -77,6 +77,7 @@ def killed_then_run_again(tmp_path: Path, engine: str, point: str) -> None:
         assert store.quad_count == len(store.quads_for_pattern()) == ROWS + 1
 
 
+@pytest.mark.always("commit", "after-bulk")
 @pytest.mark.parametrize("point", ["parse", "commit", "after-bulk", "closing"])
 def test_a_killed_direct_load_leaves_old_or_new_and_completes_when_run_again(
     tmp_path: Path, point: str

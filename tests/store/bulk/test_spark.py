@@ -73,6 +73,7 @@ def test_both_engines_give_the_same_store_quarantine_and_figures(
     assert lines == [3, 6, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @needs_spark
 def test_spark_too_loads_nothing_above_the_limit_of_bad_lines(dirty: Path) -> None:

@@ -163,6 +163,7 @@ def test_compaction_gives_what_making_the_mirror_anew_gives(tmp_path: Path) -> N
     assert not list(tmp_path.glob("*-work-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @needs_spark
 @pytest.mark.timeout(600)

@@ -15,6 +15,7 @@ from quadrill.continuous.language.mapping.mapping import RecordMapping, compiled
 from quadrill.continuous.language.mapping.remembered import Remembered
 from quadrill.store.documents.statements import quads_of
 from quadrill.store.errors import InputError, LimitError, QueryTextError
+from tests.examples import examples
 
 E = "http://example.org/"
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -279,7 +280,7 @@ def _text(value: Any) -> str:
     return f'"{value}"' if kind is None else f'"{str(value).lower()}"^^<{XSD}{kind}>'
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(record=_records, body=_groups(("x", "y")))
 def test_a_mapping_gives_what_oxigraph_gives(record: dict[str, Any], body: str) -> None:
     template = "{ :s :x ?x ; :y ?y ; :z ?z ; :a ?a . ?x :is ?b . :s ?y ?c }"

@@ -15,6 +15,7 @@ from quadrill.continuous.language.mapping.mapping import RecordMapping, compiled
 from quadrill.store.documents.statements import quads_of
 from quadrill.store.errors import InputError
 from quadrill.store.terms import in_store_form
+from tests.examples import examples
 
 BASE = "http://localhost/"
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -138,7 +139,7 @@ _values = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.dictionaries(_keys, _values, max_size=4))
 def test_records_are_what_oxigraph_reads(record: dict[str, Any]) -> None:
     document = json.dumps({"@context": CONTEXT, **record})

@@ -172,6 +172,7 @@ def test_a_long_table_that_a_field_looks_up_is_within_the_limit() -> None:
     assert mapping.apply({"k": "k10999"}).statements[0][2].startswith('"10999"')
 
 
+@pytest.mark.slow_cases("wide arrays")
 @pytest.mark.parametrize("name", ["24 UNIONs of two", "a long text for each solution", "wide arrays"])
 def test_the_place_of_the_record_is_named_and_a_partial_push_goes_on(name: str) -> None:
     members, record = MUCH[name]
