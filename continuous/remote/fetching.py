@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 from quadrill.store.errors import LimitError, QuadrillError
 from quadrill.store.payloads import Payloads
-from quadrill.store.remote import RemoteClient, rdf_of, rows_of
+from quadrill.store.remote import FetchEndedError, RemoteClient, rdf_of, rows_of
 from quadrill.store.threads import Threads
 
 from ..clock import Clock
@@ -89,14 +89,19 @@ class Fetcher:
         self._turns = turns
         self._threads = threads
 
-    def fetch(self, source: Source) -> QuadrillError | None:
-        """Fetch one source and tell the engine what is new; the failure, if any."""
+    def fetch(self, source: Source, ended: Callable[[], bool]) -> QuadrillError | None:
+        """Fetch one source and tell the engine what is new; the failure, if any.
+
+        Once ``ended`` is True the exchange ends within a second, and the engine is told nothing.
+        """
         began = self._clock.now_ms()
         failure: QuadrillError | None = None
         data: bytes | None = None
         document: tuple[str | None, str | None] | None = None
         try:
-            data, document = self._content(source)
+            data, document = self._content(source, self._client.until(ended))
+        except FetchEndedError as error:
+            return error
         except QuadrillError as error:
             failure = error
         except Exception as error:
@@ -116,9 +121,11 @@ class Fetcher:
             source.failures += 1
         return failure
 
-    def _content(self, source: Source) -> tuple[bytes | None, tuple[str | None, str | None] | None]:
+    def _content(
+        self, source: Source, client: RemoteClient
+    ) -> tuple[bytes | None, tuple[str | None, str | None] | None]:
         """The bytes to keep, None when the document has not changed; and its ETag and date."""
-        spec, client, most = source.spec, self._client, self._settings.max_rows
+        spec, most = source.spec, self._settings.max_rows
         if spec.kind == "service":
             answer = client.query(spec.iri, spec.text)
             return encode(spec, rows_of(answer, spec.columns, most)), None

@@ -78,7 +78,7 @@ class SourceRegistry:
         self.readers: set[str] = set()
         self._contents = Contents(payloads, self._lock)
         self._fetcher = Fetcher(client, self._contents, clock, settings, turns, threads)
-        self._started = False
+        self._started = self._stopped = False
         self._timers = Timers(clock, self._refresh_timed, threads)
         # For a recovery: the contents that a query's static parts reflected.
         self._pinned: Mapping[str, SourceValue] = {}
@@ -216,8 +216,12 @@ class SourceRegistry:
         self._timers.run_due()
 
     def _fetch(self, source: Source) -> QuadrillError | None:
-        """Fetch one source and set its timer; the failure, if any."""
-        failure = self._fetcher.fetch(source)
+        """Fetch one source and set its timer; the failure, if any.
+
+        The exchange ends when no query reads the source any more, and when the server stops.
+        """
+        key = source.spec.key
+        failure = self._fetcher.fetch(source, lambda: self._stopped or self._sources.get(key) is not source)
         with self._lock:
             self._set_timer(source)
         return failure
@@ -237,7 +241,7 @@ class SourceRegistry:
     def start(self) -> None:
         """Begin to fetch by timers; sources of a restored state go on as if the server had not been away."""
         with self._lock:
-            self._started = True
+            self._started, self._stopped = True, False
             self._prune()
             now = self._clock.now_ms()
             for source in self._sources.values():
@@ -246,7 +250,8 @@ class SourceRegistry:
         self._timers.start()
 
     def stop(self) -> None:
-        """Fetch no more. A fetch under way ends by itself and is not waited for."""
+        """Fetch no more. A fetch under way ends soon and is not waited for."""
+        self._stopped = True
         self._timers.stop()
 
     def _set_timer(self, source: Source) -> None:
