@@ -7,6 +7,13 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 import pytest
+from hypothesis import settings
+
+from tests.examples import examples
+
+# Laws that do not say how many examples they try.
+settings.register_profile("few", max_examples=examples(100))
+settings.load_profile("few")
 
 # Spark's processes live for seconds here: compiling their code well costs more than it gains.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -43,6 +44,7 @@ def codes_of(path: Path) -> set[str]:
     return found
 
 
+@functools.cache
 def codes_in_program() -> set[str]:
     files = [path for folder in CODE_FOLDERS for path in (ROOT / folder).rglob("*.py")]
     # Those that app/errors.py gives to what is not an error of ours.

@@ -79,6 +79,7 @@ def test_serve_stops_cleanly_with_open_feeds_and_keeps_what_it_accepted(
         assert server.stop() == 0
 
 
+@pytest.mark.slow
 def test_after_a_crash_the_feed_is_the_same(tmp_path: Path, started: Starter) -> None:
     data = str(tmp_path / "data")
     server = started("--data", data)
@@ -280,6 +281,7 @@ def test_export_of_a_running_server(bench: Bench) -> None:
     assert out.strip() == "<http://e/a> <http://e/p> <http://e/b> <http://e/g> ."
 
 
+@pytest.mark.slow
 def test_two_servers_on_one_folder_are_refused(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     server = Server("--data", data)
@@ -292,6 +294,7 @@ def test_two_servers_on_one_folder_are_refused(tmp_path: Path) -> None:
         assert server.stop() == 0
 
 
+@pytest.mark.slow
 def test_demo_runs_and_ends(tmp_path: Path) -> None:
     process = start_cli("demo", "--seconds", "2", "--port", "0", "--speed", "2400")
     try:

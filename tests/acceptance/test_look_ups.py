@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from .bench import Bench, Server, write
 
 PERSONS = "\n".join(f":p{n} :label :l{n} . :p{n} :name :n{n} ." for n in range(20))
@@ -18,6 +20,7 @@ def eventually(condition: Callable[[], bool]) -> bool:
     return found
 
 
+@pytest.mark.slow
 def test_what_is_looked_up_is_the_same_after_kill_9(tmp_path: Path) -> None:
     config = write(tmp_path, "quadrill.toml", "max_static_rows = 30\n")
     arguments = ("--data", str(tmp_path / "data"), "--config", config)

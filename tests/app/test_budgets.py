@@ -82,6 +82,7 @@ def test_one_small_push_does_not_freeze_a_server_nor_its_restart(
     assert again.get("/health/ready").status_code == 200
 
 
+@pytest.mark.chaos
 def test_a_query_that_stops_the_start_is_paused_or_dropped(
     tmp_path: Path, processes: Processes, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -52,7 +52,7 @@ def processes() -> Iterator[list[subprocess.Popen[str]]]:
         process.communicate()
 
 
-@pytest.mark.always("2")
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_server_says_when_it_is_ready_and_stops_cleanly(
     tmp_path: Path, processes: list[subprocess.Popen[str]], number: int
@@ -85,8 +85,17 @@ def fail(process: subprocess.Popen[str]) -> str:
 
 
 def test_what_stands_in_the_way_of_a_start_is_one_sentence(
-    tmp_path: Path, processes: list[subprocess.Popen[str]]
+    tmp_path: Path,
+    processes: list[subprocess.Popen[str]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    def refused(*arguments: str) -> str:
+        """The one message of a server that cannot start, in this process."""
+        assert main(["serve", *arguments]) == 1
+        (message,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("quadrill: ")]
+        return message
+
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -98,14 +107,16 @@ def test_what_stands_in_the_way_of_a_start_is_one_sentence(
     holder.stdout.readline()
     assert "in use by another process" in fail(start("--data", str(tmp_path / "held"), "--port", "0"))
     (tmp_path / "file").write_text("not a folder")
-    assert "cannot be" in fail(start("--data", str(tmp_path / "file"), "--port", "0"))
+    assert "cannot be" in refused("--data", str(tmp_path / "file"), "--port", "0")
     (tmp_path / "future").mkdir()
     (tmp_path / "future" / "FORMAT").write_text("quadrill-data 999\n")
-    assert "999" in fail(start("--data", str(tmp_path / "future"), "--port", "0"))
-    assert "without a token" in fail(start("--data", ":memory:", "--port", "0", "--host", "0.0.0.0"))
-    assert "unknown setting" in fail(start("--data", ":memory:", "--port", "0", QUADRILL_PROT="1"))
+    assert "999" in refused("--data", str(tmp_path / "future"), "--port", "0")
+    assert "without a token" in refused("--data", ":memory:", "--port", "0", "--host", "0.0.0.0")
+    with monkeypatch.context() as changed:
+        changed.setenv("QUADRILL_PROT", "1")
+        assert "unknown setting" in refused("--data", ":memory:", "--port", "0")
     (tmp_path / "bad.toml").write_text("quiery_timeout = 3\n")
-    message = fail(start("--data", ":memory:", "--config", str(tmp_path / "bad.toml")))
+    message = refused("--data", ":memory:", "--config", str(tmp_path / "bad.toml"))
     assert "unknown setting quiery_timeout" in message
 
 

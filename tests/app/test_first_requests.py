@@ -40,7 +40,7 @@ def test_first_texts_of_a_process_may_come_in_many_threads() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.always("0", "3")
+@pytest.mark.always("3")
 @pytest.mark.parametrize("start", range(6))
 def test_registrations_in_the_first_instant_of_a_server_all_succeed(start: int) -> None:
     command = [sys.executable, "-m", "quadrill.app.cli", "serve", "--data", ":memory:", "--port", "0"]

@@ -187,7 +187,7 @@ def test_an_answer_without_end_is_an_error(near: LiveServer) -> None:
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_slow_endpoint_is_504(start_server: Start, workers: int) -> None:
-    near = start_server(remote_hosts=("127.0.0.1",), remote_timeout="1s", workers=workers)
+    near = start_server(remote_hosts=("127.0.0.1",), remote_timeout="300ms", workers=workers)
     with peer(slow_body(HEAD.replace(b"text/turtle", ROWS.encode()))) as hostile:
         text = f"SELECT * {{ SERVICE <{hostile.url}> {{ ?s ?p ?o }} }}"
         assert problem_of(near.query(text), 504)["code"] == "fetch-timeout"

@@ -81,6 +81,7 @@ def test_a_slow_query_holds_neither_others_nor_calls(
     latency(server, "same", "s", 9_000)
 
 
+@pytest.mark.chaos
 def test_a_query_that_was_behind_at_a_kill_is_dropped_in_the_start(
     tmp_path: Path, processes: list[subprocess.Popen[str]]
 ) -> None:

@@ -167,6 +167,7 @@ def test_a_server_that_replays_lives_and_drops_a_query(
     assert len(again.ids("good")) == NUMBER
 
 
+@pytest.mark.chaos
 def test_a_query_that_is_paused_in_the_replay_ends_it(
     killed: Path, processes: list[subprocess.Popen[str]]
 ) -> None:

@@ -82,6 +82,7 @@ def offsets(server: LiveServer, topic: str) -> dict[str, int]:
     return dict(json.loads(state(server)["position"] or "{}").get(topic, {}))
 
 
+@pytest.mark.slow
 def test_records_enter_once_over_a_restart(start_server: Start, cluster: Cluster, tmp_path: Path) -> None:
     settings = {"data": str(tmp_path / "data")}
     server = start(start_server, **settings)

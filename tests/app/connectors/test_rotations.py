@@ -24,7 +24,6 @@ from quadrill.app.connectors.source import SOURCE_MEMBERS, SourceContext
 from quadrill.continuous.engine import Engine
 from quadrill.store.hosts import AllowedHosts
 from tests.app.test_feed_streams import until
-from tests.examples import ALL
 
 from .processes import served
 
@@ -319,9 +318,10 @@ def test_rotated_names_in_a_listing() -> None:
     ]  # fmt: skip
 
 
-LIVES = 3 if ALL else 2
+LIVES = 3
 
 
+@pytest.mark.chaos
 @pytest.mark.process
 def test_no_line_is_lost_or_doubled_over_kills_and_rotations(tmp_path: Path) -> None:
     path, data, ended = tmp_path / "log.nt", tmp_path / "data", threading.Event()

@@ -21,7 +21,6 @@ import pytest
 
 from tests.app.conftest import LiveServer, Start, problem_of
 from tests.app.test_feed_streams import until
-from tests.examples import ALL
 
 S = "http://e/s"
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -196,6 +195,7 @@ def test_no_other_file_is_read(start_server: Start, tmp_path: Path, path: str) -
     assert answer.status_code in (400, 403), answer.text
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_a_file_enters_exactly_once_over_kills(tmp_path: Path) -> None:
     path, data = tmp_path / "log.nt", tmp_path / "data"
@@ -205,8 +205,7 @@ def test_a_file_enters_exactly_once_over_kills(tmp_path: Path) -> None:
     ]  # fmt: skip
     environment = {**os.environ, "QUADRILL_SOURCE_FOLDERS": str(tmp_path)}
     written = 0
-    lives = 4 if ALL else 2
-    for life in range(lives):
+    for life in range(4):
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
             assert process.stdout is not None
             url = process.stdout.readline().split()[-1]
@@ -218,7 +217,7 @@ def test_a_file_enters_exactly_once_over_kills(tmp_path: Path) -> None:
                     written += 1
                     file.write(line(written))
                     file.flush()
-            if life < lives - 1:
+            if life < 3:
                 process.send_signal(signal.SIGKILL)
                 continue
 

@@ -51,7 +51,7 @@ def ends_by_reset(client: socket.socket) -> bool:
 
 def test_answer_over_http_1_0_that_runs_out_of_time_ends_by_a_reset(server: LiveServer) -> None:
     with contextlib.closing(connected(server.url)) as client:
-        client.sendall(post("/query?timeout=8", ENDLESS, "1.0"))
+        client.sendall(post("/query?timeout=4", ENDLESS, "1.0"))
         assert client.recv(12, socket.MSG_WAITALL) == b"HTTP/1.1 200"
         assert ends_by_reset(client)
 
@@ -112,7 +112,7 @@ def test_whole_answer_over_http_1_0_ends_without_a_reset(server: LiveServer) -> 
 
 def test_broken_chunked_answer_has_no_last_chunk(server: LiveServer) -> None:
     with contextlib.closing(connected(server.url)) as client:
-        client.sendall(post("/query?timeout=8", ENDLESS))
+        client.sendall(post("/query?timeout=4", ENDLESS))
         answer = b""
         with contextlib.suppress(ConnectionResetError):
             while piece := client.recv(1 << 20):

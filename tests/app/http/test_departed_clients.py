@@ -173,7 +173,7 @@ def test_short_answer_to_a_client_that_stops_sending_has_no_interim_answer(fille
 
 def test_requests_in_a_row_are_all_answered_when_the_client_stops_sending(filled: LiveServer) -> None:
     with contextlib.closing(connected(filled.url)) as client:
-        client.sendall(post("/query", BRIEF) + post("/query", "ASK {}") + post("/query", BRIEF))
+        client.sendall(post("/query", "ASK {}") + post("/query", BRIEF) + post("/query", "ASK {}"))
         client.shutdown(socket.SHUT_WR)
         answer = everything(client)
     assert answer.count(b"HTTP/1.1 200 OK\r\n") == 3

@@ -12,6 +12,7 @@ import pytest
 from quadrill.continuous.language import parse
 from quadrill.continuous.language.parser import DIALECTS
 from quadrill.store.errors import QuadrillError, QueryTextError
+from tests.examples import ALL
 
 DATA = Path(__file__).parents[2] / "data"
 PIECES = """{ } ( ) [ ] . ; , ?x $y <a> 's' " STREAM WINDOW GRAPH << >> <<( )>> {| |} ~
@@ -26,7 +27,8 @@ def test_a_mutilated_text_never_crashes_the_parser() -> None:
     draw = random.Random(20260101)
     texts = [path.read_text(encoding="utf-8") for path in sorted(DATA.glob("*-queries/*ql*"))]
     refused, slowest = 0, 0.0
-    for _ in range(600):
+    number = 600 if ALL else 150
+    for _ in range(number):
         text = draw.choice(texts)
         for _ in range(draw.randint(1, 4)):
             at = draw.randrange(len(text) + 1)
@@ -43,7 +45,7 @@ def test_a_mutilated_text_never_crashes_the_parser() -> None:
             assert not [each for each in told if "__" in each or "Token(" in each or "ANON" in each]
             assert not isinstance(error, QueryTextError) or (error.line and error.column and error.excerpt)
         slowest = max(slowest, time.perf_counter() - start)
-    assert refused > 300
+    assert refused > number / 2
     assert slowest < 5  # seconds; tens of milliseconds on an idle machine
 
 
