@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from flask import Blueprint, Response, g, request
@@ -253,10 +254,32 @@ def _map(name: str | None) -> Response:
             lines = _tried(text)
     else:
         body = incoming.body_bytes(limit, "a sample")
+        _require_records(body)
         media_type = request.headers.get("Content-Type", "application/json")
         with waiting_client(departure_check()):
             lines = _mapped(stream, body, media_type)
     return Response(lines, content_type=N_QUADS)
+
+
+def _require_records(body: bytes) -> None:
+    """Refuse a mapping as the body of a request that names a stream, whose own mapping would be used.
+
+    A record may have a field ``mapping``: it is a mapping only as an object with ``construct`` or ``jsonld``.
+    """
+    if not body.lstrip().startswith(b"{"):
+        return
+    try:
+        mapping = json.loads(body).get("mapping")
+    except (ValueError, RecursionError):
+        return  # several records, or an error that is told with its place
+    if isinstance(mapping, dict) and not mapping.keys().isdisjoint(("construct", "jsonld")):
+        _require_writer()
+        raise HttpError(
+            400,
+            "the request names a stream, and its body has a mapping",
+            code="parameter",
+            hint='Send records for the mapping of the stream, or {"mapping", "records"} without a stream.',
+        )
 
 
 def _require_writer() -> None:
