@@ -20,7 +20,7 @@ from quadrill.store.hosts import AllowedHosts
 
 from ..declaration import Member, list_of, shown_message
 from ..errors import ConnectorError
-from ..source import JSON, N_QUADS, Message, Source
+from ..source import JSON, N_QUADS, Message, Source, SourceContext
 from .kafka_connection import (
     LOOK_S,
     MEMBERS,
@@ -82,6 +82,11 @@ class KafkaSource(Source):
     _partitioned = False
     _ids: Mapping[str, str] = {}
 
+    def __init__(self, given: Mapping[str, Any], context: SourceContext) -> None:
+        super().__init__(given, context)
+        # Kept while the source waits for its brokers: they tell how many records of a deleted topic are lost.
+        self._ends: dict[Place, int] = {}
+
     @classmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
         """Raises InputError, NetworkRefusedError."""
@@ -113,7 +118,6 @@ class KafkaSource(Source):
         self._ids = ids_of(context.position)
         self._tells_ids = True
         self._assigned: set[Place] = set()
-        self._ends: dict[Place, int] = {}
         context.figures.lag = None
         try:
             refreshed = told = float("-inf")
@@ -178,9 +182,11 @@ class KafkaSource(Source):
     def _begin_anew(self, topic: str) -> None:
         """A topic of that name was deleted: the new one is read from its start."""
         gone = [each for each in self._next if each[0] == topic]
+        # A broker that has just made the topic may refuse to tell: nothing is lost before it does.
+        begins = {each: self._watermarks(each)[0] for each in self._partitions() if each[0] == topic}
         for place in gone:
-            end, offset = self._ends.get(place), self._next.pop(place)
-            unread = None if end is None or place not in self._assigned else max(0, end - offset)
+            end, offset = self._ends.pop(place, None), self._next.pop(place)
+            unread = None if end is None else max(0, end - offset)
             told = (
                 "how many records were not read is not known" if unread is None else f"{unread} were not read"
             )
@@ -196,8 +202,7 @@ class KafkaSource(Source):
             [TopicPartition(*each) for each in gone if each in self._assigned]
         )
         self._assigned.difference_update(gone)
-        for place in [each for each in self._partitions() if each[0] == topic]:
-            self._next[place] = self._watermarks(place)[0]
+        self._next.update(begins)
         self.context.push(b"", N_QUADS, position=self._text())
 
     def _partitions(self) -> list[Place]:

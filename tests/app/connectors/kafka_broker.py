@@ -101,6 +101,21 @@ transaction.state.log.min.isr=1
                 if error.args[0].code() != kafka.KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
 
+    def delete(self, topic: str) -> None:
+        """Delete a topic; returns once it is gone."""
+        admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+        admin.delete_topics([topic])[topic].result(60)
+        deadline = time.monotonic() + 60
+        while topic in admin.list_topics(timeout=30).topics:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def cut(self, topic: str, partition: int, offset: int) -> None:
+        """Delete the records of a partition before an offset, as the topic's retention does."""
+        admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+        for each in admin.delete_records([kafka.TopicPartition(topic, partition, offset)]).values():
+            each.result(60)
+
     def read(self, topic: str) -> list[kafka.Message]:
         """All records of a topic."""
         consumer = kafka.Consumer({"bootstrap.servers": self.servers, "group.id": "test", "log_level": 0})

@@ -164,3 +164,146 @@ def test_credentials(start_server: Start, broker: Broker) -> None:
     declare(PASSWORD)
     until(lambda: accepted(server) == 1 and all(each["state"] == "running" for each in described()))
     assert PASSWORD not in json.dumps(described())
+
+
+def letters(server: LiveServer) -> list[dict[str, Any]]:
+    return list(server.client.get("/sources/it/dead-letters").json()["letters"])
+
+
+def produce(broker: Broker, topic: str, numbers: range, partition: int = 0) -> None:
+    producer = broker.producer()
+    for number in numbers:
+        producer.produce(topic, line(number), partition=partition)
+    assert producer.flush(60) == 0
+
+
+def test_a_topic_made_anew_is_read_from_its_start(
+    start_server: Start, broker: Broker, tmp_path: Path
+) -> None:
+    """It has more records than the old one, while its source runs, and while the server is down."""
+    data = str(tmp_path / "data")
+    broker.create("anew")
+    produce(broker, "anew", range(50))
+    server = start(start_server, data=data)
+    put(server, kind="kafka", url=broker.url, topic="anew", format=TRIPLES, refresh="500ms")
+    until(lambda: accepted(server) == 50)
+    broker.delete("anew")
+    broker.create("anew")
+    produce(broker, "anew", range(50, 150))
+    until(lambda: accepted(server) >= 150 and state(server)["lag"] == 0)
+    assert sorted(subjects(server)) == list(range(150))
+    # Of the old topic all was read, which the source had seen: nothing is lost.
+    assert letters(server) == [] and state(server)["lost"] == 0
+    server.services.close()
+    broker.delete("anew")
+    broker.create("anew")
+    produce(broker, "anew", range(150, 350))
+    again = start(start_server, data=data)
+    until(lambda: accepted(again) >= 350 and state(again)["lag"] == 0)
+    assert sorted(subjects(again)) == list(range(350))
+    letter = next(each for each in letters(again) if each["partition"] == 0)
+    assert (letter["topic"], letter["offset"]) == ("anew", 100)
+    assert "made anew" in letter["error"] and "is not known" in letter["error"]
+
+
+@pytest.mark.parametrize("begin", ["latest", pytest.param("earliest", marks=pytest.mark.slow)])
+def test_a_position_before_the_start_of_the_log_goes_on_there(
+    start_server: Start, broker: Broker, begin: str
+) -> None:
+    topic = f"cut-{begin}"
+    broker.create(topic)
+    produce(broker, topic, range(10))
+    server = start(start_server)
+    put(server, kind="kafka", url=broker.url, topic=topic, format=TRIPLES, **{"from": begin})
+    until(lambda: state(server)["lag"] == 0)
+    produce(broker, topic, range(10, 20))
+    before = list(range(20)) if begin == "earliest" else list(range(10, 20))
+    until(lambda: accepted(server) == len(before))
+    server.client.post("/sources/it:stop")
+    produce(broker, topic, range(20, 60))
+    broker.cut(topic, 0, 50)
+    server.client.post("/sources/it:start")
+    until(lambda: accepted(server) >= len(before) + 10 and state(server)["lag"] == 0)
+    assert sorted(subjects(server)) == [*before, *range(50, 60)]
+    (letter,) = letters(server)
+    assert (letter["partition"], letter["offset"], letter["gone"]) == (0, 20, 30)
+    assert "30 records are gone" in letter["error"] and state(server)["lost"] == 30
+    produce(broker, topic, range(60, 61))
+    until(lambda: accepted(server) == len(before) + 11)
+
+
+def test_markers_and_aborted_transactions_are_no_gap(start_server: Start, broker: Broker) -> None:
+    broker.create("transactions")
+    producer = broker.producer(**{"transactional.id": "one"})
+    producer.init_transactions()
+
+    def write(numbers: range, partition: int = 0) -> None:
+        for number in numbers:
+            producer.produce("transactions", line(number), partition=partition)
+        assert producer.flush(60) == 0
+
+    for first, partition, good in (
+        (0, 0, True),
+        (10, 0, False),
+        (20, 0, True),
+        (30, 0, False),
+        (40, 1, False),
+    ):
+        producer.begin_transaction()
+        write(range(first, first + 10), partition)
+        producer.commit_transaction() if good else producer.abort_transaction()
+    server = start(start_server)
+    put(server, kind="kafka", url=broker.url, topic="transactions", format=TRIPLES)
+    until(lambda: accepted(server) == 20 and state(server)["lag"] == 0)
+    producer.begin_transaction()
+    write(range(50, 60))
+    until(lambda: state(server)["lag"] > 0)  # what is not committed yet waits
+    assert accepted(server) == 20
+    producer.commit_transaction()
+    until(lambda: accepted(server) == 30 and state(server)["lag"] == 0)
+    # Stopped behind a marker, it goes on there.
+    server.client.post("/sources/it:stop")
+    server.client.post("/sources/it:start")
+    until(lambda: state(server)["lag"] == 0)
+    put(
+        server, kind="kafka", url=broker.url, topic="transactions", format=TRIPLES, batch=7,
+        options={"isolation.level": "read_uncommitted"},
+    )  # fmt: skip
+    produce(broker, "transactions", range(60, 70))
+    until(lambda: accepted(server) == 40 and state(server)["lag"] == 0)
+    assert sorted(subjects(server)) == [*range(10), *range(20, 30), *range(50, 70)]
+    assert letters(server) == [] and state(server)["lost"] == 0
+
+
+def test_the_lag_of_a_sink_is_counted_from_the_end_of_its_feed(start_server: Start, broker: Broker) -> None:
+    server = start(start_server)
+    assert server.client.put("/queries/q", content=QUERY, headers=PLAIN).status_code == 201
+    sinks: dict[str, dict[str, Any]] = {"new": {}, "all": {"from": 0}}
+
+    def declare(url: str) -> None:
+        for name, members in sinks.items():
+            given = {"kind": "kafka", "query": "q", "url": url, "topic": "lag", **members}
+            assert server.client.put(f"/sinks/{name}", json=given).status_code in (200, 201)
+
+    def described(name: str) -> dict[str, Any]:
+        return dict(server.client.get(f"/sinks/{name}").json())
+
+    declare(f"kafka://{HOST}:1")  # nobody listens there
+    lines = "\n".join(json.dumps({"at": number, "data": line(number)}) for number in range(1, 2_001))
+    pushed = server.client.post(
+        "/streams", params={"iri": S, "wait": "true"}, content=lines,
+        headers={"Content-Type": "application/x-ndjson"},
+    )  # fmt: skip
+    assert pushed.json()["accepted"] == 2_000
+    last = server.services.engine.feed("q").last_id
+    assert last >= 1_999
+    until(lambda: all(described(name)["state"] == "waiting" for name in sinks))
+    assert [described(name)["lag"] for name in sinks] == [last, last]
+    server.client.post("/sinks/all:stop")
+    assert described("all")["lag"] == last
+    broker.create("lag")
+    declare(broker.url)
+    until(lambda: all(described(name)["lag"] == 0 for name in sinks))
+    assert described("all")["taken"] == last
+    assert server.client.delete("/queries/q").status_code == 204
+    assert described("all")["lag"] is None
