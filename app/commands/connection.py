@@ -7,12 +7,12 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from http.client import HTTPResponse
+from http.client import HTTPResponse, IncompleteRead
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
-from quadrill.client.event_stream import ServerEvent, events_of
+from quadrill.client.event_stream import EventTooLongError, ServerEvent, events_of
 from quadrill.store.errors import QuadrillError
 
 from ..setting_values import SERVER_VARIABLE
@@ -139,6 +139,8 @@ class ServerConnection(AbstractContextManager["ServerConnection"]):
             self.close()
 
     def _unreachable(self, error: BaseException) -> UnreachableError:
+        if isinstance(error, IncompleteRead):
+            return UnreachableError(f"the answer of {self.url} was cut: it is not complete")
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return UnreachableError(
             f"no server answers at {self.url}: {why}",
@@ -174,22 +176,30 @@ def server_url(text: str) -> str:
 
 
 def events(server: ServerConnection, path: str, parameters: Mapping[str, str]) -> Iterator[ServerEvent]:
-    """A feed's events for as long as it lives: a lost connection is taken up again after the last event."""
+    """A feed's events for as long as it lives: a lost connection is taken up again after the last event.
+
+    ``parameters`` say where the feed begins, so that nothing is missed before its first event.
+
+    Raises: ServerError when the server refuses, stays away, or sends what is no feed.
+    """
     last_id: str | None = None
-    attempts = 0
+    connected, attempts = False, 0
     while True:
         try:
             found = server.events(path, parameters, last_id)
             if found is None:
                 return
+            connected = True
             for event in found:
                 attempts = 0
                 last_id = event.id or last_id
                 yield event
         except HttpError:
             pass
+        except EventTooLongError as error:
+            raise ServerError(f"the feed cannot be read: {error}") from error
         except ServerError:
-            if last_id is None or attempts > 5:
+            if not connected or attempts > 5:
                 raise
         attempts += 1
         time.sleep(min(2.0, 0.1 * 2**attempts))

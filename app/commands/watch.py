@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import output, tables
-from .connection import ServerConnection, connect, events
+from .connection import ServerConnection, ServerError, connect, events
 from .given import UsageError, add_client_command, query_path
 
 
@@ -69,4 +69,19 @@ def _feed(server: ServerConnection, options: argparse.Namespace) -> Iterator[Any
         parameters["from"] = str(options.after)
     if options.snapshot:
         parameters["snapshot"] = "true"
+    if not parameters:
+        # Known from the start, the place outlives a connection that is lost before the first event.
+        place = _newest(server, options.name)
+        parameters = {} if place is None else {"from": str(place)}
     return events(server, query_path(options.name, "/results"), parameters)
+
+
+def _newest(server: ServerConnection, name: str) -> int | None:
+    """The id of a query's newest event; None for a query that is not there, whose feed may still end."""
+    try:
+        feed = server.call("GET", query_path(name)).json().get("feed") or {}
+    except ServerError as error:
+        if error.status == 404:
+            return None
+        raise
+    return int(feed["last_id"]) if feed.get("last_id") is not None else None
