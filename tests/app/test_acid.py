@@ -56,6 +56,7 @@ def many(live: LiveServer, work: Callable[[httpx.Client, int], None], clients: i
         list(pool.map(one, range(clients)))
 
 
+@pytest.mark.always("disk")
 def test_g0_no_dirty_write_two_things_are_always_written_by_the_same_transaction(live: LiveServer) -> None:
     def write(client: httpx.Client, number: int) -> None:
         for turn in range(ROUNDS):
@@ -118,6 +119,7 @@ def test_g1c_information_never_flows_in_a_circle(live: LiveServer) -> None:
     assert not [tag for tag, seen in saw.items() if saw.get(seen) == tag]
 
 
+@pytest.mark.always("disk")
 def test_otv_and_imp_and_pmp_a_reader_sees_one_state_throughout_its_query(live: LiveServer) -> None:
     """The same things are read several times within one query, by name and by predicate."""
     update(live.client, "INSERT DATA { " + " ".join(f":x{n} :v 0 ." for n in range(4)) + " }")
@@ -155,6 +157,7 @@ def test_lu_no_update_is_lost(live: LiveServer) -> None:
     assert rows(live.client, "SELECT ?v { :counter :v ?v }") == [(str(CLIENTS * ROUNDS),)]
 
 
+@pytest.mark.always("disk")
 def test_lu_no_update_is_lost_by_clients_that_read_first_and_write_with_if_match(live: LiveServer) -> None:
     live.client.put(
         "/store?graph=urn:c", content="<urn:c> <urn:v> 0 .", headers={"Content-Type": "text/turtle"}
@@ -194,6 +197,7 @@ def test_ws_no_write_skew(live: LiveServer) -> None:
     assert total == ("20",)
 
 
+@pytest.mark.always("disk")
 def test_readers_go_on_while_a_long_update_runs(live: LiveServer) -> None:
     things = " ".join(f"<urn:s{n}> <urn:p> {n} ." for n in range(1500))
     live.client.put("/store?default", content=things, headers={"Content-Type": "text/turtle"})

@@ -138,6 +138,7 @@ def first_answers(folder: Path) -> list[Answer]:
     return [answer for client in clients for answer in client.answers]
 
 
+@pytest.mark.slow
 def test_the_first_requests_of_a_server_are_all_answered(tmp_path: Path) -> None:
     answers = first_answers(tmp_path)
     assert len(answers) >= THREADS * ROUNDS * 10

@@ -89,6 +89,7 @@ with running.serve(Settings(data=":memory:", port=0, workers=1, worker_memory_by
 """
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_a_server_with_little_memory_outlives_an_update() -> None:
     update = f"INSERT {{ ?a <urn:q> ?c }} WHERE {{ {SHAPES['order']} }}"

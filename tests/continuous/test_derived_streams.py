@@ -108,6 +108,7 @@ def test_no_idle_timeout_can_be_declared_for_it() -> None:
         b.engine.declare_stream(D, retention="2h")
 
 
+@pytest.mark.always("before-*", "after-*", "none-")
 @pytest.mark.parametrize("end", ["", "drop", "pause"])
 @pytest.mark.parametrize("place", ["none", "before", "between", "after"])
 def test_a_replay_finds_the_same_idleness(tmp_path: Path, place: str, end: str) -> None:

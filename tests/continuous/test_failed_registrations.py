@@ -113,6 +113,7 @@ def _held(engine: Engine) -> dict[str, Any]:
     }
 
 
+@pytest.mark.always("select-*-before", "stream-*-after", "view-*-before")
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault[1])
 @pytest.mark.parametrize("text", [RANGE, MADE, VIEW], ids=["select", "stream", "view"])

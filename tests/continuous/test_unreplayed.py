@@ -54,6 +54,7 @@ def begun(folder: Path, *names: str, **settings: Any) -> Life:
     return life
 
 
+@pytest.mark.always("killed before the record-True", "with its record-False")
 @pytest.mark.parametrize("checkpointed", [False, True])
 @pytest.mark.parametrize("noted", [False, True], ids=["killed before the record", "with its record"])
 def test_a_dropped_query_is_not_evaluated(
@@ -77,6 +78,7 @@ def test_a_dropped_query_is_not_evaluated(
     life.stop()
 
 
+@pytest.mark.always("*-False")
 @pytest.mark.parametrize("checkpointed", [False, True])
 @pytest.mark.parametrize("paused", [("all",), ("made",)])
 def test_queries_that_start_paused_keep_their_feeds(

@@ -90,6 +90,7 @@ def test_delete_ends_the_exchange_of_a_sink(start_server: Start, answer: Answer)
             until(lambda: far.left == 1, 8)
 
 
+@pytest.mark.always("silent-poll", "answer*-sse")
 @pytest.mark.parametrize("kind", ["poll", "sse"])
 @pytest.mark.parametrize("answer", [silent, bytewise(OK, 0.1)])
 def test_a_source_has_a_deadline_for_the_head_and_ends_when_it_is_dropped(

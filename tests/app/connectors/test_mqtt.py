@@ -159,6 +159,7 @@ def test_nothing_is_lost_when_the_broker_is_killed(
     assert running(server)
 
 
+@pytest.mark.chaos
 def test_nothing_is_lost_when_the_server_is_killed(
     start_server: Start, broker: Broker, tmp_path: Path
 ) -> None:

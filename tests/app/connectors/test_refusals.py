@@ -15,6 +15,7 @@ from tests.app.test_feed_streams import until
 SECRET = "h1dd3n"
 
 
+@pytest.mark.always("401-failed", "410-failed", "503-waiting")
 @pytest.mark.parametrize(
     ("status", "told"),
     [(401, "failed"), (403, "failed"), (410, "failed"), (408, "waiting"), (429, "waiting"), (503, "waiting")],

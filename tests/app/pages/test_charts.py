@@ -167,6 +167,7 @@ CASES: dict[str, tuple[str, object, object]] = {
 }
 
 
+@pytest.mark.always("bars", "series")
 @pytest.mark.parametrize("case", CASES)
 def test_a_chart_has_no_findings_in_any_width_and_scheme(case: str, sheet: Page) -> None:
     draw(sheet, *CASES[case])

@@ -225,6 +225,7 @@ def test_a_key_that_is_told_once_is_an_alert(page: Page, client: httpx.Client) -
     assert [line.split()[-1] for line in page.text("#alerts tbody tr").splitlines()] == ["61000", "1000"]
 
 
+@pytest.mark.always("events", "map")
 @pytest.mark.parametrize("tab", ["events", "answer", "chart", "map"])
 def test_the_results_have_no_findings_in_any_width_and_scheme(tab: str, flights: Page) -> None:
     flights.until(lambda: flights.one("#tab-map").is_displayed(), "all tabs")

@@ -209,6 +209,7 @@ def shown(b: Bench, name: str) -> Any:
     return json.dumps([b.engine.current_answer(name), *(document[each] for each in kept)])
 
 
+@pytest.mark.always("*0", "*2", "*4", "*6", "*8")
 @pytest.mark.parametrize("template", range(len(TEMPLATES)))
 def test_feeds_and_answers_are_those_of_queries_that_are_evaluated_alone(template: int) -> None:
     most = 0
