@@ -146,8 +146,7 @@ class FileSource(Source):
             name in self._at_end,
             self._lost,
         )
-        if not glob.has_magic(self.given["path"]):
-            made.since_ns = self.context.created_ms * 1_000_000
+        made.since_ns = self.context.created_ms * 1_000_000
         names = without_generations(self._listed)
         made.first = {each for each in self._listed if each not in names and each.startswith(name)}
         return made
