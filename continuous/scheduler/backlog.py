@@ -115,6 +115,12 @@ class Backlog:
             self.weight -= job.weight
             job.place.left -= 1
 
+    def take_out(self, job: Job) -> None:
+        """Another one does a job that waits."""
+        self.jobs.remove(job)
+        self.weight -= job.weight
+        job.place.left -= 1
+
 
 class Barrier:
     """The end of everything up to a place, as `Place` has it."""

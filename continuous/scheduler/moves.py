@@ -12,6 +12,7 @@ from ..durable.turns import TurnQueue
 from ..groups.group import Group
 from ..groups.registry import GroupRegistry
 from ..queries.running import RunningQuery
+from .backlog import Job
 from .shares import FairShares
 
 
@@ -81,6 +82,16 @@ class Moves:
     def _take_steps(self, group: Group, members: Sequence[RunningQuery], now: int) -> None:
         group.take_steps(members, now)
         self._router.fail_members()
+
+    def alone(self, job: Job, running: RunningQuery) -> Job | None:
+        """What a job of a group, or of a member, is for a member that has left it; None: nothing."""
+        if not isinstance(job.reader, Group):
+            return job if job.reader is running else None
+        if job.work != self._take_steps:
+            return job._replace(reader=running)
+        if running not in job.given:
+            return None
+        return Job(job.place, self._router.move_one, running, RunningQuery.take_steps, job.now, 1)
 
     def refresh(self, name: str, cause: str) -> None:
         """Refresh a query's static parts and tell what follows; nothing once it has ended."""

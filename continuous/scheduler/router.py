@@ -241,11 +241,14 @@ class Router:
     def _leave_group(self, running: RunningQuery) -> None:
         """A query takes inputs by itself, if any more."""
         attached = self._attached.get(running.name) is running
+        group = self._groups.group_of(running)
         # Of one that has failed people ask where it stood.
         left = self._groups.leave(running, ended=not attached and running.state != "failed")
         if left is not None:
             del self._readers[left.stream][left]
         self.index(running)
+        if attached and group is not None and group in self.shares.behind:
+            self.shares.hand_over(group, running, self.moves.alone)
         self.fail_members()
 
     def _take_places(self, joined: Iterable[Joined]) -> None:

@@ -196,6 +196,19 @@ class FairShares:
                 free.append((reader, inputs))
         return free
 
+    def hand_over(
+        self, group: Group, running: RunningQuery, alone: Callable[[Job, RunningQuery], Job | None]
+    ) -> None:
+        """A member has left a group that is behind: it has yet to do by itself what waits for the group."""
+        backlog = self.behind[group]
+        # The first job is the one at work, in which it left.
+        for job in backlog.jobs[backlog.fiber is not None :]:
+            own = alone(job, running)
+            if own is not None:
+                self._open(running).add(own)
+            if job.reader is running:
+                backlog.take_out(job)
+
     def waits(self, reader: Reader, serial: int) -> bool:
         """True while others have jobs of tasks before a place: its group, or who derives what it reads."""
         group = None if isinstance(reader, Group) else self.group_of(reader)
@@ -277,15 +290,20 @@ class FairShares:
             if over and backlog.fiber is fiber:
                 backlog.fiber = None
                 backlog.done()
+                for running in members_of(backlog.reader):
+                    if running.statics is not None:
+                        running.statics.rejoin()
         return over
 
     def leave_evaluations(self, tables: Sequence[Table]) -> None:
-        """Let evaluations that are suspended over some tables go on to their end: these change now."""
-        for backlog in list(self.behind.values()):
-            statics = [each.statics for each in members_of(backlog.reader) if each.statics is not None]
-            reads = any(each.steps in table.readers for each in statics for table in tables)
-            while reads and backlog.fiber is not None and backlog.fiber.inside:
-                self.serve_one(backlog, hurry=False)
+        """Let evaluations that are suspended over some tables keep the rows they see: these change now."""
+        inside = [each for each in self.behind.values() if each.fiber is not None and each.fiber.inside]
+        if not inside or not tables:
+            return
+        members = [each.statics for backlog in inside for each in members_of(backlog.reader)]
+        views = [view for each in members if each is not None for view in each.shared_by(tables)]
+        for table in tables if views else ():
+            table.set_apart([view for view in views if view.shared is table])
 
     def _catch_up(self, backlog: Backlog) -> None:
         """A reader has done everything."""

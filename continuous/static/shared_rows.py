@@ -21,6 +21,7 @@ from quadrill.store.dictionary import TermDictionary
 
 from ..operators.arrangement import SAMPLE, Arrangement, Index, Key, estimated, key_getter
 from ..rows import EMPTY, Delta, IdRow, Solution, merge, negate
+from ..slices import SLICE
 from ..windows.encoded import EngineTerms
 
 Columns: TypeAlias = tuple[int, ...]
@@ -49,6 +50,7 @@ class SharedIndex:
 
     Whoever asks for one first makes it, in any thread; changes that come ``late``, meanwhile, wait. Where a
     key has one row, once, that row stands for itself: a mapping of one takes three times as much memory.
+    ``own``: the keys whose rows are not those of an index that this one is a copy of; None: all.
     """
 
     columns: Columns
@@ -56,6 +58,7 @@ class SharedIndex:
     rows: dict[Key, IdRow | Delta] = field(default_factory=dict)
     late: list[Delta] = field(default_factory=list)
     made: threading.Event = field(default_factory=threading.Event)
+    own: set[Key] | None = None
 
     def get(self, key: Key, _: object = None) -> Delta:
         """The rows with a key and how often each is there."""
@@ -65,15 +68,26 @@ class SharedIndex:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def copy(self) -> SharedIndex:
+        """An index to be changed in place of this one, which suspended evaluations look into."""
+        return SharedIndex(self.columns, self.users, dict(self.rows), self.late, self.made, set())
+
     def enter(self, change: Delta) -> None:
         """Add a change."""
         rows, of = self.rows, key_getter(self.columns)
+        if not SLICE.inside:
+            self.own = None  # nobody is suspended who could look into the other one
+        own = self.own
         for row, weight in change.items():
             key = of(row)
             if weight == 1 and key not in rows:
                 rows[key] = row
                 continue
-            bucket = merge(self.get(key) or {}, {row: weight})
+            bucket = self.get(key)
+            if own is not None and key not in own:
+                own.add(key)
+                bucket = dict(bucket)
+            bucket = merge(bucket or {}, {row: weight})
             if not bucket:
                 del rows[key]
             elif len(bucket) == 1 and 1 in bucket.values():
@@ -185,7 +199,20 @@ class SharedRows:
     def _tell(self, delta: Delta) -> None:
         if delta:
             for view in list(self.views):
-                view.ahead_by(delta)
+                view.told(delta)
+
+    def set_apart(self, views: Iterable[SharedArrangement]) -> None:
+        """Let the evaluations that look in by some views, and are suspended, keep what they see.
+
+        Each index that they use is copied once, and the copy is changed from now on.
+        """
+        used = [index for view in views for index in view.set_apart()]
+        with self.lock:
+            changed = [each for each in used if self.indexes.get(each.columns) is each]
+            for index in changed:
+                self.indexes[index.columns] = index.copy()
+        for view in list(self.views) if changed else ():
+            view.follow()
 
     # --- indexes, in any thread -----------------------------------------------------------------
 
@@ -207,12 +234,13 @@ class SharedRows:
         found.made.wait()
         return found
 
-    def release(self, index: SharedIndex) -> None:
-        """One user less; the last one takes the index along."""
+    def release(self, columns: Columns) -> None:
+        """One user less of an index; the last one takes it along."""
         with self.lock:
+            index = self.indexes[columns]
             index.users -= 1
             if not index.users:
-                del self.indexes[index.columns]
+                del self.indexes[columns]
 
 
 class SharedArrangement(Arrangement):
@@ -230,6 +258,8 @@ class SharedArrangement(Arrangement):
         self._used: dict[Columns, SharedIndex] = {}
         # What the table has and the query has not taken yet.
         self._ahead = Arrangement()
+        # What the table has taken since an evaluation of the query was suspended over it; None: nothing is.
+        self._later: Delta | None = None
 
     def prepare(self, keys: Iterable[Columns]) -> None:
         """Have these indexes made, which may take a while."""
@@ -240,15 +270,16 @@ class SharedArrangement(Arrangement):
         """The query begins at the table's present version, or behind it by a change."""
         if self not in self.shared.views:
             self.shared.views.append(self)
-            self.ahead_by(ahead)
+            self._ahead.update(ahead)
+            self.follow()
 
     def detach(self) -> None:
         """The query looks into the table no more; called in any thread."""
         if self in self.shared.views:
             self.shared.views.remove(self)
         used, self._used = self._used, {}
-        for index in used.values():
-            self.shared.release(index)
+        for columns in used:
+            self.shared.release(columns)
 
     def ahead_by(self, delta: Delta) -> None:
         """The table has taken a change that the query has not."""
@@ -258,12 +289,45 @@ class SharedArrangement(Arrangement):
         for columns in self._used:
             self.index(columns)
 
+    # --- while an evaluation is suspended -------------------------------------------------------
+
+    def told(self, delta: Delta) -> None:
+        """The table has taken a change."""
+        if self._later is None:
+            self.ahead_by(delta)
+        else:
+            merge(self._later, delta)
+
+    def set_apart(self) -> list[SharedIndex]:
+        """What the query sees is not touched from now on, until `rejoin`; the indexes that this needs."""
+        if self._later is not None:
+            return []
+        self._later = {}
+        return list(self._used.values())
+
+    def rejoin(self) -> None:
+        """Look into the table as it is now; what the query sees stays the same."""
+        later, self._later = self._later, None
+        if later is not None:
+            # What was handed out stays as it is.
+            ahead, self._ahead = merge(dict(self._ahead.rows()), later), Arrangement()
+            self._ahead.update(ahead)
+            self.follow()
+
+    def follow(self) -> None:
+        """Use the indexes that the table has now, but for a query that is set apart."""
+        if self._later is None:
+            for columns in self._used:
+                self._used[columns] = self.shared.indexes[columns]
+                self.index(columns)
+
     # --- as joins use it ------------------------------------------------------------------------
 
     def index(self, key: Columns) -> SharedIndex | Behind:  # type: ignore[override]
         """What finds rows by the values of some columns now."""
         used = self._used.get(key)
         if used is None:
+            self.rejoin()
             used = self._used[key] = self.shared.acquire(key)
         found = Behind(used, self._ahead.index(key)) if len(self._ahead) else used
         self.now[key] = found
@@ -274,7 +338,8 @@ class SharedArrangement(Arrangement):
         wanted = set(keys)
         self.prepare(wanted)
         for key in [each for each in self._used if each not in wanted]:
-            self.shared.release(self._used.pop(key))
+            del self._used[key]
+            self.shared.release(key)
             self.now.pop(key, None)
 
     def fan_out(self, key: Columns) -> float:
@@ -296,12 +361,12 @@ class SharedArrangement(Arrangement):
 
     def rows(self) -> Iterable[tuple[IdRow, int]]:
         """Every row with its weight, as the query sees them."""
-        ahead = dict(self._ahead.rows())
+        ahead = merge(dict(self._ahead.rows()), self._later or EMPTY)
         return merge(dict(self.shared.rows), negate(ahead)).items()
 
     def held(self) -> Iterator[IdRow]:
         """The table pins its own rows; those it has let go may be here."""
-        return self._ahead.held()
+        return chain(self._ahead.held(), list(self._later or ()))
 
     def __len__(self) -> int:
         return len(self.shared.rows)

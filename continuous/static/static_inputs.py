@@ -153,6 +153,18 @@ class StaticInputs:
     def _looks(self) -> list[Lookup | SharedArrangement]:
         return list(chain.from_iterable(self.arrangements.values()))
 
+    def shared_by(self, tables: Collection[Table]) -> list[SharedArrangement]:
+        """What joins look into some tables with."""
+        return [
+            each for each in self._looks() if isinstance(each, SharedArrangement) and each.shared in tables
+        ]
+
+    def rejoin(self) -> None:
+        """No evaluation is suspended any more: look into the tables as they are now."""
+        for each in self._looks():
+            if isinstance(each, SharedArrangement):
+                each.rejoin()
+
     def look_away(self) -> None:
         """No join looks into shared rows any more: others evaluate the query."""
         for each in self._looks():
