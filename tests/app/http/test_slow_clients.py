@@ -14,7 +14,6 @@ import pytest
 
 from tests.app.conftest import LiveServer, Start
 from tests.app.test_server import connect, read_all
-from tests.examples import ALL
 
 HOST = b"Host: 127.0.0.1\r\n"
 HALF = b"GET /query?query=ASK%7B%7D HTTP/1.1\r\nHost: 127.0"
@@ -196,8 +195,8 @@ def test_an_address_has_so_many_connections_and_idle_ones_make_room(start_server
 
 
 def test_connections_that_end_are_counted_off(start_server: Start) -> None:
-    server = start_server(max_connections_per_address=4)
-    for _ in range(20 if ALL else 5):
+    server = start_server(max_connections_per_address=4, sse_heartbeat=0.2)
+    for _ in range(20):
         for request in (
             PLAIN,
             PLAIN.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"),
