@@ -250,6 +250,7 @@ def test_a_stream_of_run_may_be_named_by_its_short_name(tmp_path: Path) -> None:
     assert "http://e/a" in out
 
 
+@pytest.mark.slow
 def test_backup_restore_export_migrate(tmp_path: Path, started: Starter) -> None:
     data = str(tmp_path / "data")
     server = started("--data", data)

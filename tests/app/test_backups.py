@@ -19,7 +19,6 @@ from quadrill.app.upkeep import backup
 from quadrill.store.errors import StoreUnwritableError
 from tests.app.conftest import LiveServer, Start, problem_of
 from tests.app.events import EventReader
-from tests.examples import ALL
 
 E = "http://e/"
 QUERIES = {
@@ -289,6 +288,7 @@ def test_a_file_is_no_folder_for_a_backup(start_server: Start, tmp_path: Path) -
     assert (place / "file").read_text() == "mine"
 
 
+@pytest.mark.chaos
 def test_a_backup_that_is_killed_is_none(tmp_path: Path) -> None:
     """Killed at any moment, what is there is refused or whole."""
     data = tmp_path / "data"
@@ -299,7 +299,7 @@ def test_a_backup_that_is_killed_is_none(tmp_path: Path) -> None:
     began = time.monotonic()
     subprocess.run([*command, "backup", "--data", str(data), str(tmp_path / "whole")], check=True, timeout=60)
     took = time.monotonic() - began
-    for number in range(4) if ALL else (1, 3):
+    for number in range(4):
         target = tmp_path / f"backup{number}"
         child = subprocess.Popen([*command, "backup", "--data", str(data), str(target)])
         time.sleep(took * (0.7 + number * 0.09))

@@ -152,6 +152,7 @@ def test_proxy_whose_client_leaves_ends_the_work(
             assert b'"boolean":true' in everything(client)
 
 
+@pytest.mark.slow
 def test_client_that_only_stops_sending_gets_its_answer(filled: LiveServer) -> None:
     with contextlib.closing(connected(filled.url)) as client:
         client.sendall(post("/query", BRIEF))
