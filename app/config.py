@@ -241,6 +241,12 @@ class Settings:
         "elements",
         "Elements that may wait for one continuous query that is slower than its input before it fails.",
     )
+    max_backlog_log: int = _setting(
+        256 << 20,
+        "bytes",
+        "Input log that may be written without a checkpoint, which cannot be made while a continuous query "
+        "is behind; over it the query that has been behind for longest fails.",
+    )
     max_answer_rows: int = _setting(
         5_000_000, "rows", "Most rows of the answer that a continuous query keeps; 0 for no limit."
     )

@@ -235,6 +235,7 @@ def engine_settings(settings: Settings, engines: StaticEngines, *, threaded: boo
         auto_declare=settings.auto_declare_streams,
         queue_elements=settings.max_queue_elements,
         backlog_elements=settings.max_backlog_elements,
+        backlog_log=settings.max_backlog_log,
         push_elements=settings.max_push_elements,
         feed_history=settings.feed_history,
         dead_letters=settings.dead_letters,

@@ -40,6 +40,7 @@ class EngineSettings:
     auto_declare: bool = True  # streams named by a query or a push are declared by themselves
     slice_ms: int = 50  # a query may work so long before others go on; 0: it is suspended wherever it can be
     backlog_elements: int = 1_000_000  # elements that may wait for one query that is slow before it fails
+    backlog_log: int = 256 << 20  # bytes of input log without a checkpoint, then the one longest behind fails
     queue_elements: int = 200_000  # elements that may wait for the engine before pushes get 429
     push_elements: int = 100_000  # elements of one push at most
     feed_history: int = 10_000  # events kept per feed

@@ -45,6 +45,8 @@ _PAUSES = 20
 _WRITES = 4
 """and one that is written beside them in a second every 4 seconds."""
 _LONGEST_S = 900.0
+_CATCH_UP_S = 0.4
+"""So long all others wait for queries that are behind when the log grows too long without a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class _Moment:
     """What a checkpoint has to know that locks guard, and from which record on the journal is needed."""
 
     processed: int
+    appended: int
     needed: int
     sources: SourceMoment
     pinned: Sequence[str]
@@ -81,6 +84,8 @@ class Checkpointer:
         self.written_at: float | None = None
         self._next_s = 0.0
         self._processed = -1
+        # Bytes that had been appended to the log when the last checkpoint was made.
+        self._appended = 0
         self._copy: Copy | None = None
         self._waiting: threading.Thread | None = None
         self._stopping = False
@@ -112,8 +117,16 @@ class Checkpointer:
             self._keep_tables()
 
     def when_due(self) -> None:
-        """Write the state when it is time and something happened."""
-        turns, shares = self._parts.turns, self._parts.router.shares
+        """Write the state when it is time and something happened; see to it that this can be."""
+        turns, shares, most = self._parts.turns, self._parts.router.shares, self._parts.settings.backlog_log
+        unsaved = self._journal.log.appended_bytes - self._appended
+        if shares.behind and unsaved > most and turns.trouble is None:
+            self._parts.sequencer.catch_up_or_fail(
+                _CATCH_UP_S,
+                f"and no checkpoint could be made for {unsaved:,} bytes of input log, the limit "
+                f"(max_backlog_log) is {most:,}",
+                most,
+            )
         due = time.monotonic() >= self._next_s and not shares.behind
         if due and turns.trouble is None and self._journal.log.failure is None:
             self.write_news()
@@ -156,6 +169,7 @@ class Checkpointer:
         retained = [each.inputs[0].order for each in parts.streams if each.inputs]
         return _Moment(
             parts.turns.processed,
+            self._journal.log.appended_bytes,
             min([parts.turns.processed + 1, *retained]),
             parts.sources.moment(),
             [
@@ -264,6 +278,7 @@ class Checkpointer:
         publish(draft, self.path)
         journal.reached("after-checkpoint")
         self._processed = moment.processed
+        self._appended = moment.appended
         self.made += 1
         self.written_at = time.monotonic()
         self.took_s = self.written_at - began

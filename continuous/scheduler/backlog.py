@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -52,6 +53,7 @@ class Backlog:
         turn: the version and place that its static parts may have reached.
         weight: of the elements in its jobs.
         given: what the job that was done last was given.
+        began: when the reader fell behind, by the monotonic clock.
     """
 
     reader: Reader
@@ -60,6 +62,7 @@ class Backlog:
     fiber: Fiber | None = None
     weight: int = 0
     given: Any = None
+    began: float = field(default_factory=time.monotonic)
 
     @property
     def is_current(self) -> bool:

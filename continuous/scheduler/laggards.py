@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -76,6 +77,17 @@ class Laggards:
                 check_costs(running, self._turns.at)
                 backlog.check(self._most)
             except BudgetError as error:
+                self._end(running, backlog, error)
+
+    def end_oldest(self, reason: str, limit: int) -> None:
+        """The reader that has been behind for longest fails, over a limit on all of them."""
+        backlog = min(self._shares.behind.values(), key=lambda each: each.began)
+        seconds = time.monotonic() - backlog.began
+        error = BudgetError(
+            f"the query has been behind its input for {seconds:.0f} s, {reason}", again=False, limit=limit
+        )
+        with self._shares.at(backlog.jobs[0].place):
+            for running in list(members_of(backlog.reader)):
                 self._end(running, backlog, error)
 
     def _end(self, running: RunningQuery, backlog: Backlog, error: BudgetError) -> None:

@@ -96,6 +96,16 @@ class Sequencer:
             self._router.shares.serve()
         self._settle([])
 
+    def catch_up_or_fail(self, seconds: float, reason: str, limit: int) -> None:
+        """Give readers that are behind some time for themselves; else the oldest of them fails."""
+        shares, until = self._router.shares, time.monotonic() + seconds
+        with self.paused:
+            while shares.behind and time.monotonic() < until:
+                shares.serve()
+            if shares.behind:
+                self._router.laggards.end_oldest(reason, limit)
+        self._settle([])
+
     def _leave_rest(self) -> None:
         """What readers have not done is left to the next start, which finds it in the journal."""
         self._router.shares.abandon()

@@ -255,7 +255,7 @@ class FairShares:
                 job, fiber = backlog.jobs[0], backlog.fiber
                 if fiber is None and self.waits(reader, job.place.serial):
                     break
-                with self._at(job.place):
+                with self.at(job.place):
                     over = self._resume(backlog, job, until - time.monotonic(), waiting)
                     self.after(reader)
                 if not over or time.monotonic() >= until or (waiting is not None and not waiting.empty()):
@@ -319,7 +319,7 @@ class FairShares:
         return backlog
 
     @contextmanager
-    def _at(self, place: Place) -> Iterator[None]:
+    def at(self, place: Place) -> Iterator[None]:
         """Do something at the place of an earlier task: its number, time and version are the present ones."""
         turns, before = self._turns, self.place
         of_task = turns.number, turns.at, turns.version
@@ -358,7 +358,7 @@ class FairShares:
         if backlog is None or fiber is None:
             return False
         fiber.parent = getcurrent()
-        with self._at(backlog.jobs[0].place):
+        with self.at(backlog.jobs[0].place):
             fiber.throw(error)
         return True
 

@@ -43,6 +43,7 @@ class SegmentedLog:
         cut_bytes: bytes of a torn tail that opening cut away.
         failure: why nothing can be written now, None when all is well.
         waiting_bytes: what is not written yet.
+        appended_bytes: what was put behind the last record since the log was opened.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class SegmentedLog:
         self._waiters = 0
         self._waiting: list[bytes] = []
         self.waiting_bytes = 0
+        self.appended_bytes = 0
         self._writing = False
         # True while the file may hold a part of a group that could not be written.
         self._torn = False
@@ -188,6 +190,7 @@ class SegmentedLog:
                 HEAD.pack(len(payload), zlib.crc32(payload, number & 0xFFFFFFFF), number) + payload
             )
             self.waiting_bytes += HEAD.size + len(payload)
+            self.appended_bytes += HEAD.size + len(payload)
             if self._gathering and len(self._waiting) >= self._expected:
                 self._gathered.notify()
         return number
