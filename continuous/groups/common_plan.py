@@ -33,6 +33,8 @@ log = logging.getLogger("quadrill.continuous")
 
 _SUMMED = 8
 """The rows that so many members may make each are what all may make together, so that memory is bounded."""
+_LONGEST_MS = 500
+"""So long all members wait for one of them, or a millisecond each; then each is evaluated by itself."""
 
 
 class Seat(Member):
@@ -109,7 +111,7 @@ class CommonPlan:
         seats: those of the members, by their labels.
         varying: the places of the constants (see `algebra.template.skeleton`) in which members differ.
         state: the plan at work.
-        budget: what one evaluation of all members may cost; who is over it alone is found out alone.
+        budget: what one evaluation of all members may cost; over it each is evaluated by itself.
         close: lets go of it; more than once does no harm.
     """
 
@@ -144,7 +146,7 @@ class CommonPlan:
         self._loop: tuple[PlanState, QueryTimeline, RunLoop | None] | None = None
         self.budget = Budget(sample.budget.limits)
         # What the budget was made from: the limits of one, and of how many together.
-        self._limited, self._summed = sample.budget.limits, 1
+        self._limited, self._many = sample.budget.limits, 0
         # By label: the constants.
         self._constants: dict[int, IdRow] = {}
         self._names = [part.name for part in sample.statics.parts]
@@ -386,11 +388,13 @@ class CommonPlan:
         return told
 
     def _limit(self) -> None:
-        """Let a step cost what members may."""
-        own, most = self._sample.budget.limits, min(len(self._answers) or 1, _SUMMED)
-        if self._limited is not own or self._summed != most:
-            self._limited, self._summed = own, most
-            self.budget.limit(replace(own, rows=own.rows * most))
+        """Let a step cost what members may, but not hold them all for long."""
+        own, many = self._sample.budget.limits, len(self._answers) or 1
+        if self._limited is not own or self._many != many:
+            self._limited, self._many = own, many
+            longest = max(_LONGEST_MS, many)
+            rows, ms = own.rows * min(many, _SUMMED), min(own.ms or longest, longest)
+            self.budget.limit(replace(own, rows=rows, ms=ms))
 
     def _take_unseen(self) -> None:
         """Take what has changed in static parts into the next step."""

@@ -205,10 +205,10 @@ class Group:
         return True
 
     def _fails(self, plan: CommonPlan, error: Exception) -> None:
-        # What a query may cost is no fault of the program: its words are enough.
-        trace = not isinstance(error, QuadrillError)
-        told = error if trace else None
-        log.error("the common plan of %d queries failed: %s", len(plan.seats), error, exc_info=told)
+        if isinstance(error, QuadrillError):  # what it may cost is no fault of the program
+            log.info("%d queries of a common plan go on by themselves: %s", len(plan.seats), error)
+        else:
+            log.error("the common plan of %d queries failed: %s", len(plan.seats), error, exc_info=error)
         self._break_up(plan)
 
     def _break_up(self, plan: CommonPlan) -> None:

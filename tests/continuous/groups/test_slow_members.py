@@ -1,0 +1,46 @@
+"""Queries that differ in constants alone: a slow one does not hold the others."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from quadrill.continuous.clock import ManualClock
+from quadrill.continuous.groups.common_plan import Seat
+from quadrill.continuous.rows import Limits
+from tests.continuous.test_recovery import E, Life
+
+
+def text(kind: str) -> str:
+    kinds = " . ".join(f"?{name} :kind :{kind}" for name in "abc")
+    return f"SELECT ?a ?b ?c WHERE {{ STREAM :s [RANGE 1m] {{ {kinds} }} }}"
+
+
+def push(life: Life, at: int, *things: str) -> None:
+    lines = "".join(f"<{E}{each}{at}> <{E}kind> <{E}{each.rstrip('0123456789')}> .\n" for each in things)
+    life.engine.push(E + "s", lines.encode(), "application/n-triples", at=at)
+
+
+def test_slow_member_of_a_common_plan_goes_on_by_itself(tmp_path: Path) -> None:
+    limits = Limits(ms=60_000)
+    life = Life(tmp_path / "data", ManualClock(0), threaded=True, limits=limits, stop_wait_ms=50)
+    names = ["much", "few", "none"]
+    for name in names:
+        life.register(name, text(name))
+    engine = life.engine
+    push(life, 1_000, "much", "few")
+    engine.parts.sequencer.wait_for_all()
+    running = [engine.parts.catalogue.get(name).running for name in names]
+    assert all(each is not None and isinstance(each.seat, Seat) for each in running)
+    push(life, 2_000, *[f"much{number}" for number in range(400)], "few")
+    deadline = time.monotonic() + 30
+    while engine.feed("few").last_id < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert engine.feed("much").last_id == 1
+    push(life, 3_000, "few", "none")
+    while engine.feed("few").last_id < 3 or engine.feed("none").last_id < 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert engine.feed("much").last_id == 1, "it is still at work"
+    life.stop()
