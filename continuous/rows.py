@@ -189,11 +189,16 @@ class Budget:
         """Let other queries go on; the time now, while the evaluation's own does not count theirs."""
         give_way(now, inside=True)
         later = time.monotonic()
-        since, (characters, counted) = self.since, self.text
-        self.since = since + later - now
-        if counted == since:
-            self.text = characters, self.since
+        self.leave_out(later - now)
         return later
+
+    def leave_out(self, seconds: float) -> None:
+        """So many seconds do not count as time of the evaluation at work."""
+        since, (characters, counted) = self.since, self.text
+        if since:
+            self.since = since + seconds
+            if counted == since:
+                self.text = characters, self.since
 
 
 UNLIMITED = Budget(Limits())

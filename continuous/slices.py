@@ -110,10 +110,16 @@ def give_way(now: float, *, inside: bool = False) -> None:
         SLICE.inside -= inside
 
 
-def wait_for(ready: Callable[[float], bool]) -> None:
+def in_fiber() -> bool:
+    """True where the caller's work can be suspended."""
+    return isinstance(getcurrent(), Fiber)
+
+
+def wait_for(ready: Callable[[float], bool], *, at_once: bool = False) -> None:
     """Let others go on until a process has something to say, or for a moment; outside of a fiber it waits.
 
-    The caller repeats this until ``ready``, which waits for at most so many seconds.
+    The caller repeats this until ``ready``, which waits for at most so many seconds. ``at_once``: others go
+    on right away, because it is they who make it ready.
 
     Raises:
         GreenletExit, Exception: as `give_way`.
@@ -124,7 +130,7 @@ def wait_for(ready: Callable[[float], bool]) -> None:
         return
     if fiber.waiting is None and not fiber.suspended:
         # Most answers come within the slice.
-        if ready(max(fiber.until - time.monotonic(), 0.0)):
+        if not at_once and ready(max(fiber.until - time.monotonic(), 0.0)):
             return
     elif ready(0.0 if fiber.waiting is not None and not fiber.waiting.empty() else _WAIT_S):
         return

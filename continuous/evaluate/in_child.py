@@ -2,7 +2,8 @@
 
 The child is a copy of this process (store/logs/process_copy.py) at the moment before the evaluation. It sends
 the rows in batches through a pipe; whoever waits for it lets other queries go on, and kills it when the
-evaluation takes too long or is called off. docs/decisions/0353-evaluations-in-children.md.
+evaluation takes too long or is called off. Only so many children live at once (`places`).
+docs/decisions/0353-evaluations-in-children.md.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from array import array
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import repeat
 from math import inf
 from multiprocessing.connection import Connection
@@ -24,7 +26,8 @@ from quadrill.store.terms import Solution, Term
 
 from ..errors import BudgetError
 from ..rows import Budget
-from ..slices import pause, wait_for
+from ..slices import in_fiber, pause, wait_for
+from .places import PLACES, Place
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -36,6 +39,15 @@ _BATCH_TERMS, _BATCH_CHARACTERS = 4_096, 1 << 18
 
 _BRIEF_S = 0.1
 """Seconds of CPU time after which a child gives way to this process."""
+
+_SHARE_S = 10.0
+"""Seconds after which a child ends where others wait for its place; twice as many at each new try."""
+
+_Work: TypeAlias = Callable[[Connection], object]
+
+
+class _MadeRoomError(Exception):
+    """A child was ended because others wait for its place."""
 
 
 def evaluate_in_child(
@@ -56,13 +68,45 @@ def evaluate_in_child(
         BudgetError: it took too long or too much memory, or was called off.
         QuadrillError: the evaluation failed.
     """
+
+    def work(pipe: Connection) -> None:
+        _answer(pipe, evaluate, finish, most)
+
+    uncounted, share = time.monotonic(), _SHARE_S
+    while True:
+        with PLACES.one() as place:
+            _wait(place, budget, where)
+            # Neither the wait nor a child that was ended to make room counts as time of the evaluation.
+            began = time.monotonic()
+            budget.leave_out(began - uncounted)
+            try:
+                return _evaluate(work, budget, where, partial(place.is_due, share))
+            except _MadeRoomError:
+                uncounted, share = began, 2 * share
+
+
+def _wait(place: Place, budget: Budget, where: Any) -> None:
+    """Wait for a place, while others go on."""
+    while not place.ready(0.0):
+        if not in_fiber():
+            PLACES.give_beside(place)
+        wait_for(place.ready, at_once=True)
+        budget.check_stop(where)
+
+
+def _evaluate(
+    work: _Work, budget: Budget, where: Any, due: Callable[[], bool]
+) -> list[Solution] | bool | None:
+    """Evaluate in a child, as `evaluate_in_child` does.
+
+    Raises:
+        _MadeRoomError: its place is ``due`` to others.
+    """
     began, limits = budget.since or time.monotonic(), budget.limits
     until = began + limits.ms * budget.grace / 1000 if limits.ms else inf
     seconds = max(until - time.monotonic(), 0.001) if limits.ms else 0.0
     try:
-        child = ChildProcess(
-            lambda pipe: _answer(pipe, evaluate, finish, most), ChildLimits(seconds, limits.process)
-        )
+        child = ChildProcess(work, ChildLimits(seconds, limits.process))
     except OSError as error:
         log.warning("No process can be made for an evaluation, which can therefore not be stopped: %s", error)
         return None
@@ -80,6 +124,8 @@ def evaluate_in_child(
                 pause()
             elif time.monotonic() > until:
                 raise budget.too_slow((time.monotonic() - began) * 1000, len(answer.rows), where)
+            if not answer.is_complete and due():
+                raise _MadeRoomError
     finally:
         child.kill()
         child.end()
