@@ -38,7 +38,7 @@ class _Context(Protocol):
 
 
 class Runner:
-    """Runs ``work`` in a thread until it is stopped."""
+    """Runs ``work`` in a thread until it is stopped, and ``at_end`` once it is not tried again."""
 
     def __init__(
         self,
@@ -46,11 +46,13 @@ class Runner:
         work: Callable[[], None],
         what: str,
         interrupt: Callable[[], None] = lambda: None,
+        at_end: Callable[[], None] = lambda: None,
     ) -> None:
         self._context = context
         self._work = work
         self._what = what
         self._interrupt = interrupt
+        self._at_end = at_end
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -78,6 +80,12 @@ class Runner:
         return True
 
     def _run(self) -> None:
+        try:
+            self._try()
+        finally:
+            self._at_end()
+
+    def _try(self) -> None:
         context, figures, wait = self._context, self._context.figures, LEAST_WAIT_S
         while not context.stopping.is_set():
             before = figures.taken
@@ -108,13 +116,10 @@ class Runner:
         figures.state = "failed" if state == "failed" else "waiting"
 
 
-def run_source(source: Source) -> None:
-    """One life of a source. Its partitions hold nothing back once it will not be tried again."""
-    try:
-        source.run()
-    except (StoppedError, ConnectorFailedError, NetworkRefusedError):
-        source.context.release_partitions()
-        raise
+def source_runner(source: Source) -> Runner:
+    """Runs a source. Its partitions hold nothing back once it is not tried again."""
+    context = source.context
+    return Runner(context, source.run, "source", source.interrupt, context.release_partitions)
 
 
 def run_sink(sink: Sink, feed_of: Callable[[str], Feed], save: Callable[[int], None]) -> None:

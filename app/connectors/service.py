@@ -23,7 +23,7 @@ from .catalogue import sink_kind, source_kind
 from .dead_letters import DeadLetterFile
 from .declaration import read_members, shown_members, shown_message, with_secrets
 from .figures import Figures
-from .runner import Runner, run_sink, run_source
+from .runner import Runner, run_sink, source_runner
 from .sink import SINK_MEMBERS, Sink, SinkContext
 from .source import N_QUADS, SOURCE_MEMBERS, Source, SourceContext
 
@@ -265,7 +265,7 @@ class Connectors:
                 context.created_ms = record.created_ms
                 source = source_kind(values["kind"])(values, context)
                 made.part = source
-                made.runner = Runner(context, partial(run_source, source), "source", source.interrupt)
+                made.runner = source_runner(source)
             else:
                 kept = SinkContext(
                     record.name, self._hosts, self._sink_folder, letters, *_read_place(record.place)

@@ -13,7 +13,7 @@ import pytest
 from quadrill.app.connectors.dead_letters import DeadLetterFile
 from quadrill.app.connectors.declaration import read_members
 from quadrill.app.connectors.kinds.file_source import FileSource
-from quadrill.app.connectors.runner import Runner, run_source
+from quadrill.app.connectors.runner import Runner, source_runner
 from quadrill.app.connectors.source import SOURCE_MEMBERS, SourceContext
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.streams.partitions import DIRECT, Partitions
@@ -130,7 +130,7 @@ def check(folder: Path, seed: int) -> None:
         context = SourceContext("s", "urn:s", engine, AllowedHosts(), folders, letters)
         context.created_ms = declared_ms
         source = FileSource(given, context)
-        runner = Runner(context, lambda: run_source(source), "source")
+        runner = source_runner(source)
         runner.start()
         return runner
 

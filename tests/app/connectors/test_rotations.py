@@ -19,7 +19,7 @@ from quadrill.app.connectors.dead_letters import DeadLetterFile
 from quadrill.app.connectors.declaration import read_members
 from quadrill.app.connectors.kinds.file_marks import is_rotated, without_generations
 from quadrill.app.connectors.kinds.file_source import FileSource
-from quadrill.app.connectors.runner import Runner, run_source
+from quadrill.app.connectors.runner import Runner, source_runner
 from quadrill.app.connectors.source import SOURCE_MEMBERS, SourceContext
 from quadrill.continuous.engine import Engine
 from quadrill.store.hosts import AllowedHosts
@@ -68,7 +68,7 @@ class Following:
         engine = cast(Engine, calls)
         self.context = SourceContext("s", "urn:s", engine, AllowedHosts(), folders, self.letters)
         source = FileSource(self.given, self.context)
-        self.runner = Runner(self.context, lambda: run_source(source), "source")
+        self.runner = source_runner(source)
         self.runner.start()
 
     def stop(self) -> None:
