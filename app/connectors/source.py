@@ -349,7 +349,7 @@ class SourceContext:
         """Records that are gone before they could be read become a dead letter and are counted."""
         log.warning("the source %s: %s: %s", self.name, where, told)
         self.figures.lost += number
-        self.refuse(where.encode(), told, **members)
+        self.refuse(where.encode("utf-8", "backslashreplace"), told, **members)
 
     def _count(
         self, body: bytes, answer: Mapping[str, Any], origin: Callable[[int], Mapping[str, Any]]

@@ -8,6 +8,7 @@ import hashlib
 import lzma
 import os
 import re
+import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self, cast
@@ -21,10 +22,17 @@ HEAD, TAIL = 1024, 4096
 bytes, so that the bytes before the place count as well; files shorter than both are compared whole."""
 _MOST_SIBLINGS = 1_000
 """Files of a folder that are compared with a place, the newest ones."""
+READ_ERRORS = (OSError, EOFError, lzma.LZMAError, zlib.error)
+"""What a file raises that cannot be read, be it packed only in part or damaged."""
 _OPENERS: Mapping[str, Callable[[str], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _PACKED = (*_OPENERS, ".zst")
 _GENERATION = re.compile(r"[.\-_]\d[\d.\-_:T]*(\.(gz|bz2|xz|zst))?|\.old")
 """What rotations put behind a name: `.1`, `.2.gz`, `-20260501`, `.old`."""
+
+
+def shown(name: str) -> str:
+    """A name as text: those of files may have bytes that are none."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 class OpenFile:
@@ -121,7 +129,7 @@ class Mark(NamedTuple):
         start = max(0, self.offset - TAIL)
         try:
             return self._begins(file) and digest(file.read(start, self.offset - start)) == self.tail
-        except (OSError, EOFError):  # packed only in part
+        except READ_ERRORS:
             return False
 
     def covers(self, file: OpenFile) -> bool:

@@ -15,9 +15,9 @@ from quadrill.store.hosts import AllowedHosts
 
 from ...http.errors import HttpError
 from ..declaration import Member, flag, number, one_of, text
-from ..errors import ConnectorError
+from ..errors import ConnectorError, ConnectorFailedError
 from ..source import N_QUADS, Source, SourceContext
-from .file_marks import Mark, require_below, without_generations
+from .file_marks import Mark, require_below, shown, without_generations
 from .file_tail import FileTail
 from .open_files import FileInTurn, OpenFiles, state_of
 
@@ -109,7 +109,8 @@ class FileSource(Source):
         path = self.given["path"]
         found = sorted(glob.glob(path) if glob.has_magic(path) else [path])
         self._listed = [each for each in found if os.path.isfile(each) and self._is_inside(each)]
-        return without_generations(self._listed)
+        known = without_generations(sorted({*self._listed, *self._open.names}))
+        return [each for each in self._listed if each in self._open or each in known]
 
     def _is_inside(self, name: str) -> bool:
         """Return False for a link that leads out of the folders, which becomes one dead letter."""
@@ -119,7 +120,7 @@ class FileSource(Source):
             leads = os.path.realpath(name)
             if self._outside.get(name) != leads:
                 self._outside[name] = leads
-                self.context.refuse(name.encode(), f"the link is skipped: {error.message}")
+                self.context.refuse(os.fsencode(name), f"the link is skipped: {error.message}")
             return False
         self._outside.pop(name, None)
         return True
@@ -147,7 +148,7 @@ class FileSource(Source):
             self._lost,
         )
         made.since_ns = self.context.created_ms * 1_000_000
-        names = without_generations(self._listed)
+        names = {*without_generations(self._listed), *self._open.names}
         made.first = {each for each in self._listed if each not in names and each.startswith(name)}
         return made
 
@@ -156,25 +157,27 @@ class FileSource(Source):
         done = self._open.done or ""
         now = {name: state_of(name) for name in names if name <= done and name not in self._open}
         before, self._left, ends = self._left, now, self._open.take_ends()
-        if before is None:
-            return
+        if before is None:  # only what was left since is known
+            before = {name: state for name, state in now.items() if name not in ends}
         for name, state in now.items():
             known = before.get(name, ends.get(name))
             if known != state and state[1]:
                 told = "what was written here is not read: the source is at a file whose name comes later"
-                self.context.refuse(name.encode(), told)
+                self.context.refuse(os.fsencode(name), told)
 
     def _tell_errors(self) -> None:
         """Tell which file cannot be read; the others go on where each has its time.
 
         Raises:
-            ConnectorError: those behind it have to wait for it.
+            ConnectorError, ConnectorFailedError: those behind it have to wait for it.
         """
-        errors = {each.tail.name: each.error for each in self._open if each.error is not None}
+        wrong = [each for each in self._open if each.error is not None]
+        errors = {each.tail.name: str(each.error) for each in wrong}
         if errors and not self._partitioned:
-            raise ConnectorError(min(errors.values()))
+            raised = ConnectorFailedError if any(each.failed for each in wrong) else ConnectorError
+            raise raised(min(errors.values()))
         for name in errors.keys() - self._unreadable:
-            self.context.refuse(name.encode(), errors[name])
+            self.context.refuse(os.fsencode(name), errors[name])
         self._unreadable = set(errors)
         if errors:
             self.context.figures.error = min(errors.values())
@@ -184,14 +187,16 @@ class FileSource(Source):
     def _read_some(self, names: Sequence[str]) -> bool:
         """Bring in the next lines, until it is time to look at the folder again; False for none."""
         brought = False
+        self._declare(names)  # how many may be read depends on whether each has a time
         for _ in range(_TURNS):
-            times = self._declare(names)
             began = self._open.open_next(names, self.given["files"] if self._partitioned else 1)
             self._open.look(names, self._outside)
             self._tell_errors()
+            # Before any line of this look enters: a file that was silent until now holds back again.
+            times = self._declare(names)
             ready = [each for each in self._open if each.unread]
             if ready:
-                self._bring(min(ready, key=lambda each: _turn_of(times.get(each.tail.name))))
+                self._bring(min(ready, key=lambda each: _turn_of(times.get(shown(each.tail.name)))))
                 brought = True
             elif not began:
                 break
@@ -202,9 +207,9 @@ class FileSource(Source):
 
     def _declare(self, names: Sequence[str]) -> Mapping[str, int | None]:
         """Tell the stream the files that are read now and next; the greatest event time of each."""
-        waiting = {each.tail.name: each.unread for each in self._open if each.error is None}
+        waiting = {shown(each.tail.name): each.unread for each in self._open if each.error is None}
         room = self.given["files"] - len(self._open)
-        waiting |= dict.fromkeys(self._open.waiting(names)[: max(0, room)], True)
+        waiting |= dict.fromkeys(map(shown, self._open.waiting(names)[: max(0, room)]), True)
         times = self.context.declare_partitions(waiting)
         self._partitioned = times is not None
         return times or {}
@@ -218,7 +223,7 @@ class FileSource(Source):
             lambda number: self._position(file, number),
             header=file.header,
             each="triple" if media_type.partition(";")[0] in _LINES_OF_RDF else None,
-            partition=file.tail.name if self._partitioned else None,
+            partition=shown(file.tail.name) if self._partitioned else None,
         )
         file.enter(len(lines))
 
@@ -239,7 +244,8 @@ class FileSource(Source):
         for name, inode, offset, *further in kept["files"]:
             known = further[0] if further else {}
             tail = self._open.open(name).tail
-            tail.mark = Mark(inode, offset, *known.get("mark", ()))
+            if inode:
+                tail.mark = Mark(inode, offset, *known.get("mark", ()))
             tail.earlier = [Mark(*each) for each in known.get("earlier", ())]
 
     def _position(self, file: FileInTurn | None = None, number: int = 0) -> str:
@@ -247,7 +253,9 @@ class FileSource(Source):
         places: list[Any] = []
         for each in self._open:
             mark, earlier = each.marks(number if each is file else 0)
-            if mark is not None:
+            if mark is None:  # it could not be opened yet
+                places.append([each.tail.name, 0, 0])
+            else:
                 known = {"mark": mark[2:], "earlier": earlier}
                 places.append([each.tail.name, mark.inode, mark.offset, known])
         return json.dumps({"done": self._open.done, "files": places}, separators=(",", ":"))

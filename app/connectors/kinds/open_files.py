@@ -11,14 +11,15 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from lzma import LZMAError
 
-from .file_marks import Mark
+from ..errors import ConnectorFailedError
+from .file_marks import READ_ERRORS, Mark, shown
 from .file_tail import Block, FileTail
 
 _GRACE_S = 2.0
 """A last line without its end is taken once its file has not changed for so long: its writer may go on."""
-_READ_ERRORS = (OSError, EOFError, LZMAError)
+_WAIT_S, _WAIT_TIMES = 1.0, 10
+"""An unreadable file that has not changed is tried again after so long, or so many times what a try took."""
 
 
 @dataclass(eq=False)
@@ -29,11 +30,16 @@ class FileInTurn:
         tail: follows the name.
         ended: whether the last look found no further line and none can come from a rotated file.
         error: why it could not be read at the last look.
+        failed: whether that is so until the file or the source's declaration changes.
+        state: inode and size as of the last look, from before it.
     """
 
     tail: FileTail
     ended: bool = False
     error: str | None = None
+    failed: bool = False
+    state: tuple[int, int] = (0, 0)
+    _again: float = 0.0
     _block: Block | None = None
     _taken: int = 0
 
@@ -49,21 +55,34 @@ class FileInTurn:
 
     def look(self, *, last: bool) -> None:
         """Read the next lines where none wait; the line of the ``last`` name counts once it has an end."""
-        if self._block is not None:
+        name, began = self.tail.name, time.monotonic()
+        state = state_of(name)
+        if self._block is not None or (
+            self.error is not None and state == self.state and began < self._again
+        ):
             return
+        known, self.state = self.state, state
         try:
             self._block, self._taken, self.error = self.tail.block(), 0, None
             if self._block is not None or last:
                 self.ended = False
-            elif not self.ended:
+            elif not self.ended or state != known:
+                self.ended = False
                 rest = self.tail.rest()
-                if rest is None or not _is_fresh(self.tail.name):
+                if rest is None or not _is_fresh(name):
                     self._block = rest
                     self.ended = rest is None and self.tail.mark is not None and not self.tail.leaves
         except FileNotFoundError:
             self.ended = False  # renamed between two looks
-        except _READ_ERRORS as error:
-            self.ended, self.error = False, f"{self.tail.name} cannot be read: {error}"
+        except READ_ERRORS as error:
+            self._fail(f"{shown(name)} cannot be read: {error}", began)
+        except ConnectorFailedError as error:
+            self._fail(error.message, began, failed=True)
+
+    def _fail(self, told: str, began: float, *, failed: bool = False) -> None:
+        self.ended, self.error, self.failed = False, told, failed
+        now = time.monotonic()
+        self._again = now + max(_WAIT_S, _WAIT_TIMES * (now - began))
 
     def lines(self, most: int) -> list[bytes]:
         """Return the next lines, at most so many."""
@@ -104,6 +123,11 @@ class OpenFiles:
     def __len__(self) -> int:
         return len(self._files)
 
+    @property
+    def names(self) -> list[str]:
+        """The names, in order."""
+        return sorted(self._files)
+
     def __contains__(self, name: str) -> bool:
         return name in self._files
 
@@ -140,10 +164,8 @@ class OpenFiles:
         last = max([*names, *self._files], default="")
         for each in self:
             if each.tail.name not in outside:
-                each.tail.listed = names
-                each.look(last=each.tail.name == last)
-                if each.error is not None:
-                    each.tail = self._anew(each.tail)
+                each.tail.listed = {*names, *self._files}
+                self._look_at(each, last=each.tail.name == last)
 
     def take_ends(self) -> dict[str, tuple[int, int]]:
         """Return inode and size of the files left since the last call, when they were left."""
@@ -155,19 +177,26 @@ class OpenFiles:
         for each in self:
             each.tail.close()
 
-    def _anew(self, tail: FileTail) -> FileTail:
-        """Follow a name again from its place: what is open may go on behind bytes that it could not read."""
-        tail.close()
-        made = self._follow(tail.name)
-        made.mark, made.earlier = tail.mark, tail.earlier
-        return made
+    def _look_at(self, file: FileInTurn, *, last: bool) -> None:
+        """Look for further lines; after an error the name is followed anew from its place.
+
+        What was open may go on behind bytes that it could not read.
+        """
+        before, tail = file.error, file.tail
+        file.look(last=last)
+        if file.error is not None and file.error is not before:
+            tail.close()
+            file.tail = self._follow(tail.name)
+            file.tail.mark, file.tail.earlier = tail.mark, tail.earlier
 
     def _leave_one(self, behind: str) -> bool:
         """Leave the first file before a name that was read to its end; False where there is none."""
         for each in self:
             name = each.tail.name
             if each.ended and name < behind:
-                self._ends[name] = state_of(name)
+                self._look_at(each, last=False)  # what came since the last look
+            if each.ended and name < behind:
+                self._ends[name] = each.state
                 self.done = max(name, self.done or name)
                 self._files.pop(name).tail.close()
                 return True
