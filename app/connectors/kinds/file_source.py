@@ -19,7 +19,7 @@ from ..errors import ConnectorError, ConnectorFailedError
 from ..source import N_QUADS, Source, SourceContext
 from .file_marks import Mark, require_below, shown, without_generations
 from .file_tail import FileTail
-from .open_files import FileInTurn, OpenFiles, state_of
+from .open_files import IN_ORDER_S, TOGETHER_S, FileInTurn, OpenFiles, state_of
 
 _FORMATS = {
     ".ndjson": "application/x-ndjson",
@@ -212,6 +212,7 @@ class FileSource(Source):
         waiting |= dict.fromkeys(map(shown, self._open.waiting(names)[: max(0, room)]), True)
         times = self.context.declare_partitions(waiting)
         self._partitioned = times is not None
+        self._open.grace_s = IN_ORDER_S if times is None else TOGETHER_S
         return times or {}
 
     def _bring(self, file: FileInTurn) -> None:

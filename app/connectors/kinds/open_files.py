@@ -16,8 +16,11 @@ from ..errors import ConnectorFailedError
 from .file_marks import READ_ERRORS, Mark, shown
 from .file_tail import Block, FileTail
 
-_GRACE_S = 2.0
-"""A last line without its end is taken once its file has not changed for so long: its writer may go on."""
+IN_ORDER_S, TOGETHER_S = 2.0, 60.0
+"""A last line without its end is taken once its file has not changed for so long: its writer may go on.
+
+Of files that are read together all may have writers, which write parts of lines where they buffer.
+"""
 _WAIT_S, _WAIT_TIMES = 1.0, 10
 """An unreadable file that has not changed is tried again after so long, or so many times what a try took."""
 
@@ -53,7 +56,7 @@ class FileInTurn:
         """The line with the names of the fields, empty where there is none."""
         return b"" if self._block is None else self._block.header
 
-    def look(self, *, last: bool) -> None:
+    def look(self, grace_s: float, *, last: bool) -> None:
         """Read the next lines where none wait; the line of the ``last`` name counts once it has an end."""
         name, began = self.tail.name, time.monotonic()
         state = state_of(name)
@@ -69,7 +72,7 @@ class FileInTurn:
             elif not self.ended or state != known:
                 self.ended = False
                 rest = self.tail.rest()
-                if rest is None or not _is_fresh(name):
+                if rest is None or not _is_fresh(name, grace_s):
                     self._block = rest
                     self.ended = rest is None and self.tail.mark is not None and not self.tail.leaves
         except FileNotFoundError:
@@ -108,12 +111,14 @@ class OpenFiles:
 
     Attributes:
         done: names up to this one are read no more, apart from the open ones; None before the first.
+        grace_s: so long after the last change of a file its last line may still get its end.
     """
 
     def __init__(self, follow: Callable[[str], FileTail]) -> None:
         self._follow = follow
         self._files: dict[str, FileInTurn] = {}
         self.done: str | None = None
+        self.grace_s = IN_ORDER_S
         # Inode and size of files when they were left.
         self._ends: dict[str, tuple[int, int]] = {}
 
@@ -183,7 +188,7 @@ class OpenFiles:
         What was open may go on behind bytes that it could not read.
         """
         before, tail = file.error, file.tail
-        file.look(last=last)
+        file.look(self.grace_s, last=last)
         if file.error is not None and file.error is not before:
             tail.close()
             file.tail = self._follow(tail.name)
@@ -211,8 +216,8 @@ def state_of(name: str) -> tuple[int, int]:
     return 0, 0
 
 
-def _is_fresh(name: str) -> bool:
-    """Whether a file was changed just now."""
+def _is_fresh(name: str, seconds: float) -> bool:
+    """Whether a file was changed so recently."""
     with suppress(OSError):
-        return abs(time.time() - os.stat(name).st_mtime) < _GRACE_S
+        return abs(time.time() - os.stat(name).st_mtime) < seconds
     return False

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -121,6 +123,24 @@ def test_files_that_are_there_are_skipped_from_the_end(start_server: Start, tmp_
         with (tmp_path / f"{name}.ndjson").open("a") as file:
             file.write(records([20]))
     wait_for(server, 4)
+
+
+def test_line_without_its_end_waits_for_its_writer_for_a_minute(start_server: Start, tmp_path: Path) -> None:
+    server = start(start_server, tmp_path)
+    half = records([1])[:10]
+    (tmp_path / "a.ndjson").write_text(records([0]) + half)
+    (tmp_path / "b.ndjson").write_text(records([0]).rstrip())
+    (tmp_path / "c.ndjson").write_text(records([0]))
+    put(server, kind="file", path=f"{tmp_path}/*.ndjson", every="20ms")
+    wait_for(server, 2)
+    now = time.time()
+    os.utime(tmp_path / "b.ndjson", (now, now - 61))
+    os.utime(tmp_path / "a.ndjson", (now, now - 50))
+    wait_for(server, 3)
+    with (tmp_path / "a.ndjson").open("a") as file:
+        file.write(records([1])[10:])
+    wait_for(server, 4)
+    assert state(server)["refused"] == 0
 
 
 def test_file_that_comes_later_is_read_from_its_start_also_from_the_end(
