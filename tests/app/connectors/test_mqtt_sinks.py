@@ -15,6 +15,8 @@ pytest.importorskip("paho.mqtt.client", reason="needs the library paho-mqtt")
 
 from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 
 from tests.app.conftest import LiveServer, Start, problem_of
 from tests.app.connectors.mosquitto import HOST, NEEDED, Broker, broker_in, until
@@ -41,7 +43,10 @@ class Listener:
         self.client.on_connect = lambda client, *_: client.subscribe(topic, 1)
         self.client.on_message = lambda _client, _data, message: self.messages.append(message)
         self.client.reconnect_delay_set(0.1, 0.2)
-        self.client.connect(HOST, broker.port, clean_start=False)
+        # The broker keeps what is published before the listener is there again.
+        kept = Properties(PacketTypes.CONNECT)
+        kept.SessionExpiryInterval = 3_600
+        self.client.connect(HOST, broker.port, clean_start=False, properties=kept)
         self.client.loop_start()
         until(self.client.is_connected)
         time.sleep(0.1)
