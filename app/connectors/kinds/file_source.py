@@ -76,8 +76,8 @@ class FileSource(Source):
         self._outside: dict[str, str] = {}
         self._unreadable: set[str] = set()
         self._open = OpenFiles(self._tail)
-        # What the last look at the folder found: all files, and those that are begun at their ends.
-        self._listed: list[str] = []
+        # What the last look at the folder found: rotated files, and those that are begun at their ends.
+        self._rotated: list[str] = []
         self._at_end: Collection[str] = ()
         # Whether the stream has a time for each file.
         self._partitioned = False
@@ -108,9 +108,10 @@ class FileSource(Source):
         """The files that are read for themselves, in order; no rotated ones of others."""
         path = self.given["path"]
         found = sorted(glob.glob(path) if glob.has_magic(path) else [path])
-        self._listed = [each for each in found if os.path.isfile(each) and self._is_inside(each)]
-        known = without_generations(sorted({*self._listed, *self._open.names}))
-        return [each for each in self._listed if each in self._open or each in known]
+        listed = [each for each in found if os.path.isfile(each) and self._is_inside(each)]
+        known = {*without_generations([*listed, *self._open.names]), *self._open.names}
+        self._rotated = [each for each in listed if each not in known]
+        return [each for each in listed if each in known]
 
     def _is_inside(self, name: str) -> bool:
         """Return False for a link that leads out of the folders, which becomes one dead letter."""
@@ -148,8 +149,7 @@ class FileSource(Source):
             self._lost,
         )
         made.since_ns = self.context.created_ms * 1_000_000
-        names = {*without_generations(self._listed), *self._open.names}
-        made.first = {each for each in self._listed if each not in names and each.startswith(name)}
+        made.first = {each for each in self._rotated if each.startswith(name)}
         return made
 
     def _tell_left(self, names: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -143,7 +144,8 @@ class OpenFiles:
 
     def waiting(self, names: Sequence[str]) -> list[str]:
         """The names, in order, that are still to be begun."""
-        return [name for name in names if name not in self and (self.done is None or name > self.done)]
+        first = 0 if self.done is None else bisect_right(names, self.done)
+        return [name for name in names[first:] if name not in self]
 
     def open_next(self, names: Sequence[str], most: int) -> bool:
         """Begin with further names; files read to their ends make room. Return True if one began."""
@@ -166,10 +168,10 @@ class OpenFiles:
 
     def look(self, names: Sequence[str], outside: Collection[str]) -> None:
         """Look for further lines of all files, but those whose links lead ``outside``."""
-        last = max([*names, *self._files], default="")
+        last, known = max([*names[-1:], *self._files], default=""), {*names, *self._files}
         for each in self:
             if each.tail.name not in outside:
-                each.tail.listed = {*names, *self._files}
+                each.tail.listed = known
                 self._look_at(each, last=each.tail.name == last)
 
     def take_ends(self) -> dict[str, tuple[int, int]]:
