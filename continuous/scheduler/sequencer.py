@@ -275,11 +275,11 @@ class Sequencer:
                 self.turns.version = max(self.turns.version, commit.version)
                 self._views.committed(commit)
                 if router.shares.behind:
-                    router.shares.leave_evaluations(statics.commits.due.get(commit.version, ()))
+                    router.shares.keep_rows_of_suspended(statics.commits.due.get(commit.version, ()))
                 statics.advance(commit.version)
                 router.moves.commit(commit, statics.take_moved())
             case Swap():
-                router.shares.leave_evaluations([each.table for each in turn.fresh])
+                router.shares.keep_rows_of_suspended([each.table for each in turn.fresh])
                 statics.swap(turn)
                 router.moves.step(statics.take_moved())
                 attachments.begin_ready()

@@ -295,7 +295,7 @@ class FairShares:
                         running.statics.rejoin()
         return over
 
-    def leave_evaluations(self, tables: Sequence[Table]) -> None:
+    def keep_rows_of_suspended(self, tables: Sequence[Table]) -> None:
         """Let evaluations that are suspended over some tables keep the rows they see: these change now."""
         inside = [each for each in self.behind.values() if each.fiber is not None and each.fiber.inside]
         if not inside or not tables:
