@@ -28,6 +28,15 @@ DAMAGED = (
 )
 """The way out for whoever has a data folder with damage."""
 
+OLDEST = "30ff0e66"
+"""The commit with the oldest data formats that are still read."""
+
+OLDER = (
+    f"commit {OLDEST} still exports it: there run quadrill export --data DIR FILE.nq and, with its server, "
+    "quadrill dump > FILE.toml; then give both to quadrill load and quadrill apply of this version"
+)
+"""How to move a data folder that is older than `OLDEST`."""
+
 
 class QuadrillError(Exception):
     """The base of all errors that users see: what went wrong, where, and how to mend it.
@@ -68,6 +77,13 @@ class StoreFormatError(StoreError):
     """The data folder was written by an unknown version of the format."""
 
     code = "store-format"
+
+
+class OlderFormatError(StoreFormatError):
+    """Data written before `OLDEST`; the hint says how to move it to this version."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} was written before commit {OLDEST} and is no longer read", hint=OLDER)
 
 
 class StoreUnwritableError(StoreError):

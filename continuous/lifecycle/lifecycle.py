@@ -282,7 +282,7 @@ class QueryLifecycle:
             feed = self.new_feed(record.name)
         if before is not None:
             number, place, last_id = before
-            feed.restore([number, last_id, place, place, last_id], [])
+            feed.restore([number, last_id, place, place, last_id, 0], [])
             feed.begin_epoch(self.parts.turns.epoch)
         entry = self.parts.catalogue.restored(record, feed)
         if entry.state == "failed" or self.parts.catalogue.starts_paused(entry):

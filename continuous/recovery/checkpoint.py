@@ -7,7 +7,7 @@ from pathlib import Path
 
 from quadrill.store.documents.own_lines import own_quads
 from quadrill.store.documents.statements import to_lines
-from quadrill.store.errors import StoreFormatError
+from quadrill.store.errors import OlderFormatError, StoreFormatError
 from quadrill.store.logs.checkpoint_file import Checkpoint, read_checkpoint, write_checkpoint
 from quadrill.store.logs.packing import pack, unpack
 
@@ -34,20 +34,19 @@ def read_state(path: Path) -> EngineSnapshot | None:
     """The state of a checkpoint, None when there is none.
 
     Raises:
-        StoreFormatError: it is damaged, or of a release that this one does not know.
+        OlderFormatError: its format is older than `FORMAT`.
+        StoreFormatError: it is damaged, or its format is newer.
     """
     found = read_checkpoint(path)
     if found is None:
         return None
+    if found.version < FORMAT:
+        raise OlderFormatError(f"the checkpoint {path}")
     try:
         table = own_quads(bytes(found.quads))
         if found.version == FORMAT:
             state: EngineSnapshot = unpack(found.packed, table, RECORDS)
             return state
-        from quadrill.migrations import checkpoint_6
-
-        if found.version == checkpoint_6.FORMAT:
-            return checkpoint_6.read(memoryview(found.packed), table)
-        raise ValueError(f"format {found.version} where {checkpoint_6.FORMAT} and {FORMAT} are known")
+        raise ValueError(f"format {found.version} where {FORMAT} is known")
     except Exception as error:
         raise StoreFormatError(f"the checkpoint {path} cannot be used: {error}") from error

@@ -14,7 +14,13 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from quadrill.store.errors import GoneError, StoreFormatError, StoreUnwritableError, UnsupportedError
+from quadrill.store.errors import (
+    GoneError,
+    OlderFormatError,
+    StoreFormatError,
+    StoreUnwritableError,
+    UnsupportedError,
+)
 from quadrill.store.feeds.replayed import end_of_replay
 from quadrill.store.logs.journal import Journal, JournalRecord
 
@@ -79,7 +85,7 @@ class Recovery:
         """Bring the engine to where it was. Called once, before the loop runs.
 
         Raises:
-            StoreFormatError: the journal is damaged before its end.
+            StoreFormatError: the journal is damaged before its end, or the checkpoint has an older format.
         """
         began = time.monotonic()
         parts, journal, replay = self._parts, self._journal, self._replay
@@ -89,6 +95,8 @@ class Recovery:
         state: EngineSnapshot | None = None
         try:
             state = read_state(self.checkpoints.path)
+        except OlderFormatError:
+            raise  # windows must not begin empty where another commit can still read them
         except StoreFormatError as error:
             self._problems.append(error.message)
         usable = state is not None or journal.log.earliest == 1
@@ -207,7 +215,7 @@ class Recovery:
     def _restore(self, entry: Entry, kept: EntrySnapshot, query: QuerySnapshot) -> RunningQuery | None:
         """A query as it was; one that cannot run any more is shown as failed with the reason."""
         try:
-            made = self._replay.evaluator(kept.members, dict(query.looked_up), query.pins)
+            made = self._replay.evaluator(kept.members, query.looked_up, query.pins)
             running = self._lifecycle.make_running(entry, *made, paused=kept.state == "paused")
             running.dropped_before = kept.members.get("dropped_before")
             restore(running, query, self._unreplayed.patience_ms(entry))

@@ -72,9 +72,6 @@ class Replay:
                 case "behind":
                     if record.number > processed:
                         self.behind.update(_tables_of(members))
-                case "moved" | "static":
-                    # Earlier releases moved static parts in and out of memory, which changes no answer.
-                    pass
                 case "derived":
                     if record.number <= last:
                         self._input(record, counted=True)
@@ -133,18 +130,15 @@ class Replay:
             self._run(kinds.CommitTurn(Commit(version, at)), number, at)
 
     def evaluator(
-        self, members: Mapping[str, Any], looked_up: dict[Any, Any] | None, pins: Mapping[str, list[Any]]
+        self, members: Mapping[str, Any], looked_up: Mapping[Any, str | None], pins: Mapping[str, list[Any]]
     ) -> tuple[PreparedQuery, Evaluator]:
         """A query of a record or checkpoint, and what computes its answers.
 
-        ``looked_up`` are the static parts that were looked up, None of a journal that does not say; ``pins``
-        the contents of sources that it reflected.
+        ``looked_up`` are the static parts that were looked up, each with the reason; ``pins`` are the
+        contents of sources that it reflected.
         """
         prepared = self._prepared(members)
-        if looked_up is not None:
-            # Earlier releases wrote how many rows there were and since when, too.
-            places = {int(at): left[-1] if isinstance(left, list) else left for at, left in looked_up.items()}
-            prepared = replace(prepared, looked_up=places)
+        prepared = replace(prepared, looked_up={int(at): why for at, why in looked_up.items()})
         with self._parts.sources.pinned(pins):
             return prepared, self._lifecycle.evaluator_maker(prepared)()
 
@@ -292,7 +286,7 @@ class Replay:
             self.leave_out(entry, members)
             return None
         try:
-            made = self.evaluator(members, members.get("looked_up"), {})
+            made = self.evaluator(members, members["looked_up"], {})
         except Exception as error:
             parts.router.forget_name(entry.name)
             parts.attachments.end_waiting(entry.name)
@@ -329,6 +323,5 @@ def registration_of(members: Mapping[str, Any]) -> Registration:
 
 
 def _tables_of(members: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """The tables that a record names, each with its version; older journals have one a record."""
-    names = members["tables"] if "tables" in members else [members["table"]]
-    return [(name, members["version"]) for name in names]
+    """The tables that a record names, each with its version."""
+    return [(name, members["version"]) for name in members["tables"]]

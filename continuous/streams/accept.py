@@ -200,14 +200,13 @@ class StreamState:
     def restore_figures(self, figures: list[Any]) -> None:
         """Time and counts of `figures` again."""
         self.partitions = Partitions.restored(figures[12] if len(figures) > 12 else None)
-        # Records of input logs of earlier releases have none of the last ones.
-        for name, value in zip(_FIGURES, [*figures[:12], *(0, None, 0)[len(figures) - 9 :]], strict=True):
+        for name, value in zip(_FIGURES, figures[:12], strict=True):
             setattr(self, name, value)
 
     def begin_anew(self, *, counted: bool) -> None:
         """A stream of this IRI was dropped: what it retained goes, its counts too unless they are ours."""
         if not counted:
-            self.restore_figures([None, None, False, 1, 0, 0, 0, 0, None, 0])
+            self.restore_figures([None, None, False, 1, 0, 0, 0, 0, None, 0, None, 0])
             self.dead_letters.restore(())
         self.inputs.clear()
         self.retained = self.weight = 0

@@ -12,8 +12,7 @@ A bounded number is kept for each stream, and bounded memory, 64 KiB a letter on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
-from itertools import zip_longest
+from dataclasses import dataclass, field
 from typing import Any
 from typing import Literal as OneOf
 
@@ -40,11 +39,6 @@ class DeadLetter:
     entered: bool = False
     name: str | None = None
     record: str | None = None
-
-    def __setstate__(self, state: Sequence[Any]) -> None:
-        """Letters in checkpoints of earlier releases have neither ``name`` nor ``record``."""
-        for each, value in zip_longest(fields(self), state):
-            object.__setattr__(self, each.name, value)
 
     @property
     def id(self) -> str:

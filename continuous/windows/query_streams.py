@@ -433,10 +433,8 @@ class InputOrder:
         self.views = {stream: replace(view) for stream, view in snapshot.streams.items()}
         self.first = snapshot.first
         self.late, self.behind, self.taken = snapshot.late, snapshot.behind, snapshot.taken
-        # Earlier releases had other numbers for pushes.
-        known: dict[tuple[int, int], int] = {}
         self.heap = [
-            (each.event_time, order, each.seq, known.setdefault((order, push), each.seq), each)
+            (each.event_time, order, each.seq, push, each)
             for each, order, push in zip(snapshot.waiting, snapshot.orders, snapshot.pushes, strict=True)
         ]
 

@@ -347,8 +347,7 @@ class Feed:
             rows: (place, id, kind, data) of all events in the result log; those behind the checkpoint are
                 expected to be published again.
         """
-        self.number, self._assigned, self._place, self._reset_place, self.epoch_id, *skipped = figures
-        self._skipped = sum(skipped)  # earlier releases did not skip any
+        self.number, self._assigned, self._place, self._reset_place, self.epoch_id, self._skipped = figures
         kept: list[FeedEvent] = []
         last = None
         for place, number, kind, data in rows:

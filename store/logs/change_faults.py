@@ -6,7 +6,15 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ..errors import DAMAGED, GoneError, QuadrillError, StoreError, StoreFormatError, StoreUnwritableError
+from ..errors import (
+    DAMAGED,
+    GoneError,
+    OlderFormatError,
+    QuadrillError,
+    StoreError,
+    StoreFormatError,
+    StoreUnwritableError,
+)
 from .change_rows import COLUMNS, check_sum
 from .reading import faults_of
 
@@ -14,7 +22,7 @@ FACTS = ("version", "checkpoint", "bytes", "bulk", "identity")
 """What the table ``meta`` says; with the check sum of these, `EARLIEST` and beginnings of epochs. Version,
 bytes and the counts of graphs are those of the commit at which they were written last, see `facts_of`."""
 EARLIEST = "earliest"
-"""The oldest commit kept, 0 for none; a log of an earlier release does not say it."""
+"""The oldest commit kept, 0 for none."""
 PARTED = "parted "
 """Before the version behind which an epoch began, in the names of such facts."""
 
@@ -23,11 +31,15 @@ def require_sound(db: sqlite3.Connection, path: Path, durable: int) -> None:
     """Look at a change log before it is used.
 
     Raises:
+        OlderFormatError: it was written before `OLDEST`.
         StoreFormatError: it is damaged, or lacks the version that was durable.
         sqlite3.Error, LookupError, ValueError, TypeError: so damaged that it cannot be looked at.
     """
     meta = stored_facts(db)
     written = meta["version"]
+    # A new log whose process was killed has neither commits nor these two facts.
+    if not meta.keys() >= {"check", EARLIEST} and (written or "check" in meta):
+        raise OlderFormatError(f"the change log {path}")
     if "check" in meta:
         if meta["check"] != sum_of(meta):
             raise damaged(path, "the check sum of its figures is wrong")
@@ -39,7 +51,7 @@ def require_sound(db: sqlite3.Connection, path: Path, durable: int) -> None:
         raise behind(path, version, durable)
     if newest != version and (number or version):
         raise damaged(path, f"it is at version {version}, its newest commit is {newest}")
-    if number and oldest != meta.get(EARLIEST, oldest):
+    if number and oldest != meta[EARLIEST]:
         raise damaged(path, f"its oldest commit is {oldest}, version {meta[EARLIEST]} was kept")
     if number and number != (expected := _commits_between(oldest, version, parted_of(meta))):
         raise damaged(path, f"it has {number} commits from version {oldest} to {version}, not {expected}")
@@ -76,8 +88,7 @@ def stored_facts(db: sqlite3.Connection) -> dict[str, int]:
 def sum_of(meta: Mapping[str, int]) -> int:
     """The check sum of what a log says of itself."""
     parted = [each for pair in sorted(parted_of(meta).items()) for each in pair]
-    earliest = [meta[EARLIEST]] if EARLIEST in meta else []
-    return check_sum([meta[name] for name in FACTS] + parted + earliest)
+    return check_sum([meta[name] for name in FACTS] + parted + [meta[EARLIEST]])
 
 
 def parted_of(meta: Mapping[str, int]) -> dict[int, int]:

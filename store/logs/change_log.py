@@ -65,13 +65,6 @@ CREATE TABLE commits (
 CREATE TABLE counts (graph TEXT PRIMARY KEY, quads INTEGER NOT NULL, digest INTEGER) WITHOUT ROWID;
 INSERT INTO meta VALUES ('version', 0), ('checkpoint', 0), ('bytes', 0), ('bulk', 0);
 """
-_WITHOUT_SUMS = """
-BEGIN IMMEDIATE;
-ALTER TABLE commits ADD COLUMN digest INTEGER;
-ALTER TABLE counts ADD COLUMN digest INTEGER;
-COMMIT;
-"""
-"""For a log of an earlier release; its rows have no check sums."""
 
 
 class SqliteChangeLog:
@@ -123,17 +116,12 @@ class SqliteChangeLog:
             undo.pop_all()
 
     def _opened(self) -> dict[str, int]:
-        """What the log says of itself; one that is new or of an earlier release is made ready first."""
-        db = self._db
-        meta = facts_of(db)
-        if not meta.keys() >= {"check", EARLIEST}:
-            if "digest" not in [row[1] for row in db.execute("PRAGMA table_info(commits)")]:
-                db.executescript(_WITHOUT_SUMS)
-            # Which history this is: what else is kept of a dataset names it.
-            meta.pop("check", None)
+        """Return the facts that the log states of itself; a new log gets its identity first."""
+        meta = facts_of(self._db)
+        if "check" not in meta:
+            # The identity of this history: other files that are derived from the dataset name it.
             self._meta = {"identity": secrets.randbits(62), **meta}
-            (earliest,) = db.execute("SELECT min(version) FROM commits").fetchone()
-            with self._changing(identity=self._meta["identity"], earliest=earliest or 0):
+            with self._changing(identity=self._meta["identity"], earliest=0):
                 pass
             return self._meta
         return {name: value for name, value in meta.items() if name != "check"}

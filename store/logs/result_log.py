@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ..errors import DAMAGED, StoreFormatError, StoreUnwritableError
+from ..errors import DAMAGED, OlderFormatError, StoreFormatError, StoreUnwritableError
 from ..folder import keep_private
 
 log = logging.getLogger("quadrill.store")
@@ -45,8 +45,8 @@ class ResultLog:
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_SCHEMA)
             if "digest" not in [row[1] for row in self._db.execute("PRAGMA table_info(events)")]:
-                # Events of an earlier release have no check sums.
-                self._db.execute("ALTER TABLE events ADD COLUMN digest INTEGER")
+                self._db.close()
+                raise OlderFormatError(f"the result log {path}")
         except sqlite3.DatabaseError as error:
             if "not a database" in str(error) or "malformed" in str(error):
                 raise _damaged(path, error) from error

@@ -3,7 +3,7 @@
 StoreError
 └── RegistryError                the database cannot be reached, or refused a statement
     ├── RegistryMigrationError   a migration failed; the old schema is still there
-    └── RegistryFormatError      the schema is newer than this program
+    └── RegistryFormatError      the schema is newer than this program, or older than its first migration
 """
 
 from __future__ import annotations
@@ -24,6 +24,6 @@ class RegistryMigrationError(RegistryError):
 
 
 class RegistryFormatError(RegistryError):
-    """The schema has a revision that this program does not know: a newer program wrote it."""
+    """The schema has a revision that this program does not know: a newer program wrote it, or an old one."""
 
     code = "registry-format"

@@ -14,6 +14,7 @@ from alembic.util import CommandError
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from ..errors import OLDER, OLDEST
 from .errors import RegistryError, RegistryFormatError, RegistryMigrationError
 from .session import Database
 
@@ -27,7 +28,7 @@ def migrate(database: Database, scripts: str = SCRIPTS) -> str:
 
     Raises:
         RegistryMigrationError: one failed; none of them was applied.
-        RegistryFormatError: the database is at a revision that ``scripts`` do not have.
+        RegistryFormatError: the database is at a revision that ``scripts`` do not have, newer or older.
         RegistryError: the database cannot be reached.
     """
     config = Config()
@@ -64,6 +65,12 @@ def _refuse_unknown(directory: ScriptDirectory, current: str | None, database: D
     try:
         directory.get_revision(current)
     except CommandError as error:
+        if current < str(directory.get_base()):
+            raise RegistryFormatError(
+                f"the registry {database.shown_url} has schema revision {current}: it was written before "
+                f"commit {OLDEST} and is no longer read",
+                hint=OLDER,
+            ) from error
         raise RegistryFormatError(
             f"the registry {database.shown_url} is at schema revision {current}, unknown to this program",
             hint="a newer Quadrill wrote it: start that one, or use another registry",

@@ -24,7 +24,7 @@ class Base(DeclarativeBase):
     """The declarative root: holds the metadata that migrations compare with.
 
     Attributes:
-        digest: the row's check sum (`soundness`); None in one of an earlier release.
+        digest: the row's check sum (`soundness`); None in a row that a migration has just changed.
     """
 
     metadata = MetaData(naming_convention=NAMING)

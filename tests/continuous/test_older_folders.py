@@ -1,9 +1,9 @@
-"""Data folders of earlier releases open with their windows, feeds and streams, and go on as they did there.
+"""Data folders of an earlier commit open with windows, feeds and streams, and continue as they did there.
 
-``tests/data/folders/N.tar.xz`` was written by a release whose checkpoints have format N, by
-``python -m tests.continuous.test_older_folders tests/data/folders/N.tar.xz``. It holds two folders, one that
-was closed and one of a process that was killed behind a checkpoint, and beside each what that release told
-when it opened a copy of the folder and went on.
+``tests/data/folders/COMMIT.tar.xz`` was written by that commit, by
+``python -m tests.continuous.test_older_folders tests/data/folders/COMMIT.tar.xz``. It holds two folders, one
+that was closed and one of a process that was killed after a checkpoint, and for each the output of that
+commit after it opened a copy of the folder. Commit 30ff0e66 is the oldest whose folders are read.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,9 @@ from pyoxigraph import NamedNode
 from quadrill.app.describing.queries import describe
 from quadrill.app.describing.streams import describe_streams
 from quadrill.continuous.clock import ManualClock
+from quadrill.store.errors import OlderFormatError
+from quadrill.store.logs.checkpoint_file import read_checkpoint, write_checkpoint
+from quadrill.store.registry import RegistryFormatError
 
 from .test_recovery import E, Life, comparable
 
@@ -161,11 +167,6 @@ def go_on(life: Life) -> dict[str, Any]:
     return json.loads(json.dumps(found))  # type: ignore[no-any-return]
 
 
-UNTOLD = [("mapping", None), ("clock", "event"), ("partitions", None)]
-CORRECTED = ("times",)
-"""Queries that answer otherwise since these releases: `p|q` gives a pair for each of both that matches."""
-
-
 def state(life: Life) -> dict[str, Any]:
     """All that users see of queries and streams."""
     return {
@@ -173,12 +174,7 @@ def state(life: Life) -> dict[str, Any]:
         "answers": life.answers(),
         "counters": {name: describe(life.engine, name)["counters"] for name in sorted(life.told())},
         "streams": [
-            # Earlier releases told no mappings, clocks and partitions, and had none.
-            {
-                member: value
-                for member, value in stream.items()
-                if member != "silent_ms" and (member, value) not in UNTOLD
-            }
+            {member: value for member, value in stream.items() if member != "silent_ms"}
             for stream in describe_streams(life.engine)
         ],
         "dead letters": life.engine.dead_letters(E + "s"),
@@ -215,23 +211,59 @@ def make(folder: Path, kind: str) -> None:
     life.stop()
 
 
-@pytest.mark.always("6.tar.xz-killed", "7.tar.xz-closed")
+def unpacked(archive: Path, folder: Path) -> Path:
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    return folder
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("archive", FOLDERS, ids=lambda each: each.name)
-def test_a_folder_of_an_earlier_release_goes_on_as_there(archive: Path, kind: str, tmp_path: Path) -> None:
-    with tarfile.open(archive) as packed:
-        packed.extractall(tmp_path, filter="data")
-    life = open_folder(tmp_path / kind, 1_000_000)
+def test_a_folder_of_an_earlier_commit_continues_as_there(archive: Path, kind: str, tmp_path: Path) -> None:
+    life = open_folder(unpacked(archive, tmp_path) / kind, 1_000_000)
     assert life.engine.recovery is not None and life.engine.recovery.report["problem"] is None
     told = go_on(life)
     life.stop()
-    expected = json.loads((tmp_path / f"{kind}.json").read_text())
-    assert [told[each]["told"].keys() for each in told] == [expected[each]["told"].keys() for each in told]
-    for moment in (*told.values(), *expected.values()):
-        for part in ("told", "answers", "counters"):
-            for name in CORRECTED:
-                moment[part].pop(name, None)
-    assert told == expected
+    assert told == json.loads((tmp_path / f"{kind}.json").read_text())
+
+
+def old_registry(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "registry.sqlite")) as database:
+        database.execute("UPDATE alembic_version SET version_num = '0005'")
+        database.commit()
+
+
+def old_change_log(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "changes.sqlite")) as database:
+        database.execute("DELETE FROM meta WHERE name IN ('check', 'earliest')")
+        database.commit()
+
+
+def old_events(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "engine" / "results.sqlite")) as database:
+        database.execute("ALTER TABLE events DROP COLUMN digest")
+        database.commit()
+
+
+def old_checkpoint(folder: Path) -> None:
+    path = folder / "engine" / "checkpoint"
+    found = read_checkpoint(path)
+    assert found is not None
+    write_checkpoint(path, found._replace(version=6, packed=bytes(found.packed), quads=bytes(found.quads)))
+
+
+@pytest.mark.parametrize("aged", [old_registry, old_change_log, old_events, old_checkpoint])
+def test_an_older_folder_is_refused_with_the_commit_that_exports_it(
+    aged: Callable[[Path], None], tmp_path: Path
+) -> None:
+    folder = unpacked(FOLDERS[0], tmp_path) / "closed"
+    aged(folder)
+    for _ in range(2):
+        with pytest.raises((OlderFormatError, RegistryFormatError)) as caught:
+            open_folder(folder, 1_000_000)
+        assert "was written before commit 30ff0e66" in str(caught.value)
+        for part in ("commit 30ff0e66 still exports it", "quadrill export --data", "quadrill load"):
+            assert part in str(caught.value.hint)
 
 
 if __name__ == "__main__":

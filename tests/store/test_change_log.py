@@ -14,7 +14,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from quadrill.store.changes.commit import Commit, GraphChange, rdf_patch
 from quadrill.store.changes.counts import keys_of_counts
-from quadrill.store.errors import GoneError, StoreFormatError, StoreUnwritableError
+from quadrill.store.errors import GoneError, OlderFormatError, StoreFormatError, StoreUnwritableError
 from quadrill.store.logs import change_faults, room
 from quadrill.store.logs.change_log import SqliteChangeLog
 from quadrill.store.logs.history import Retention
@@ -351,18 +351,18 @@ def test_a_commit_that_nobody_made_is_not_told(killed: Path) -> None:
             list(store.commits_after(3))
 
 
-def test_a_log_of_an_earlier_release_gets_check_sums(killed: Path) -> None:
+@pytest.mark.parametrize("missing", [("check", "earliest"), ("earliest",)])
+def test_a_log_of_before_the_oldest_format_is_refused_with_the_commit_that_exports_it(
+    killed: Path, missing: tuple[str, ...]
+) -> None:
     QuadStore.open(killed).close()
     with closing(sqlite3.connect(killed / "changes.sqlite")) as database:
-        database.execute("ALTER TABLE commits DROP COLUMN digest")
-        database.execute("ALTER TABLE counts DROP COLUMN digest")
-        database.execute("DELETE FROM meta WHERE name = 'check'")
+        for name in missing:
+            database.execute("DELETE FROM meta WHERE name = ?", (name,))
         database.commit()
-    for _ in range(2):
-        with QuadStore.open(killed) as store:
-            before = store.version
-            fill(store, 1)
-            assert store.version == before + 1 == len(list(store.commits_after(0)))
+    with pytest.raises(OlderFormatError, match="changes.sqlite was written before commit 30ff0e66") as caught:
+        QuadStore.open(killed)
+    assert "commit 30ff0e66 still exports it" in str(caught.value.hint)
 
 
 def test_a_middle_or_a_beginning_that_is_gone_is_damage_and_no_history_that_begins_later(

@@ -237,10 +237,8 @@ class FileSource(Source):
     # --- positions ------------------------------------------------------------------------------
 
     def _restore(self, position: str) -> None:
-        """Go on from a position; those of earlier releases are of one file, some without fingerprints."""
+        """Continue from a position; a file that could not be opened has no fingerprints in it."""
         kept = json.loads(position)
-        if isinstance(kept, list):
-            kept = {"done": kept[0], "files": [kept]}
         self._open.done = kept["done"]
         for name, inode, offset, *further in kept["files"]:
             known = further[0] if further else {}
@@ -276,7 +274,7 @@ def _turn_of(at: int | None) -> tuple[bool, int]:
 def _places(position: str) -> Any:
     """What of a position tells the place, without fingerprints."""
     kept = json.loads(position)
-    return kept if isinstance(kept, list) else (kept["done"], [each[:3] for each in kept["files"]])
+    return kept["done"], [each[:3] for each in kept["files"]]
 
 
 def _format_of(path: str) -> str | None:

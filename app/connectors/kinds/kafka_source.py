@@ -385,7 +385,7 @@ def places_of(position: str | None) -> dict[Place, int]:
 
 
 def ids_of(position: str | None) -> dict[str, str]:
-    """The ids of topics in a position; none in one of an earlier release."""
+    """The ids of topics in a position; a position has none before the first is known."""
     return {} if position is None else dict(json.loads(position).get(_IDS, {}))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import time
 from collections.abc import Iterable
@@ -152,23 +151,6 @@ def test_file_that_comes_later_is_read_from_its_start_also_from_the_end(
     until(lambda: "there is no file" in str(state(server)["error"]))
     path.write_text(records(range(3)))
     wait_for(server, 3)
-
-
-def test_position_of_one_file_goes_on_with_the_files_behind_it(start_server: Start, tmp_path: Path) -> None:
-    """Earlier releases kept the place in one file, whose name tells which files are done."""
-    server = start(start_server, tmp_path)
-    for name in "abc":
-        (tmp_path / f"{name}.ndjson").write_text(records(range(10)))
-    put(server, kind="file", path=f"{tmp_path}/*.ndjson", every="20ms")
-    wait_for(server, 30)
-    server.client.post("/sources/it:stop")
-    inode, offset = (tmp_path / "b.ndjson").stat().st_ino, len(records(range(4)))
-    old = json.dumps([str(tmp_path / "b.ndjson"), inode, offset])
-    server.services.engine.push(S, b"", "application/n-quads", position=("it", old))
-    server.client.post("/sources/it:start")
-    until(lambda: stream(server)["accepted"] >= 30 + 6 + 10)
-    until(lambda: str(tmp_path / "c.ndjson") in state(server)["position"])
-    assert stream(server)["accepted"] == 30 + 6 + 10
 
 
 @pytest.mark.process

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import shutil
 import threading
@@ -290,14 +289,6 @@ def test_link_that_leads_out_is_skipped_and_told_once(
     source.wait_for(["1,x", "3,x", "4,x"])
     assert [each["record"] for each in source.letters.list()] == [str(tmp_path / "2.csv")]
     assert source.context.figures.state == "running"
-
-
-def test_position_of_an_earlier_release_goes_on(follow: Callable[..., Following], tmp_path: Path) -> None:
-    path, source = tmp_path / "log.csv", follow()
-    path.write_text(text(numbered(1, 10)))
-    source.position = json.dumps([str(path), path.stat().st_ino, len(text(numbered(1, 4)))])
-    source.start()
-    source.wait_for(numbered(5, 10))
 
 
 @pytest.mark.parametrize(

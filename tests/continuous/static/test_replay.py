@@ -11,7 +11,6 @@ import pytest
 
 from quadrill.app.describing.queries import describe
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.durable.turns import Turn
 from quadrill.continuous.settings import StaticLimits
 
 from ..test_recovery import Life, P, comparable
@@ -41,28 +40,6 @@ def short(life: Life, name: str) -> list[tuple[str, int, int]]:
         document = json.loads(data)
         found.append((kind, document["version"], len(document["results"]["bindings"])))
     return found
-
-
-def test_records_of_parts_that_moved_in_and_out_of_memory_are_skipped(tmp_path: Path) -> None:
-    """Earlier releases wrote them; they changed nothing that is told."""
-    life = Life(tmp_path / "a", ManualClock(0))
-    life.register("q", NAMED, output="changes")
-    life.push(1, "a")
-    update(life, names("a", 1))
-    turns = life.engine.parts.turns
-    turn = turns.submit(Turn(), "static", name="q", place=0, how="lookup", left=[1, 0, "used long ago"])
-    with turns.lock:
-        turns.note("moved", turn=turn.number)
-    life.push(2, "a", "b")
-    update(life, names("b", 1))
-    before = life.told()
-    life.journal.log.sync()
-    life = life.crash()
-    assert life.told() == before
-    assert describe(life.engine, "q")["static_parts"][0]["lookup"] is None
-    update(life, names("b", 2))
-    assert len(life.told()["q"]) == len(before["q"]) + 1
-    life.stop()
 
 
 def test_a_large_change_that_was_not_read_before_a_crash_is_read_after_it(
