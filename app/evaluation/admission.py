@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from quadrill.store.sparql.cut import MOST_CHARACTERS, Cut, cut
 from quadrill.store.sparql.tokens import Kind, Token, tokens
 
 BOUND = 10_000_000
 """Combinations of quads that are tried within some seconds."""
 MAX_TOKENS = 2_000
-MAX_CHARACTERS = 20 * MAX_TOKENS
 MAX_SCANNED_QUADS = 2_000_000
 """A single pattern may run over that many quads before its rows are sorted or counted."""
 MOST_HELD = 1_000_000
@@ -26,7 +26,7 @@ MOST_JOINED = 100_000
 _SHORT_CHARACTERS = 1_000
 _GROUP = r"\{(?:[^{}]|\{[^{}]*+\})*+\}\s*"
 _SHORT_UPDATE = re.compile(
-    rf"\s*(?:PREFIX\s+[\w\-]*:\s*<>\s*)*(?:(?:INSERT|DELETE)\s+DATA\s*{_GROUP}"
+    rf"\s*(?:(?:INSERT|DELETE)\s+DATA\s*{_GROUP}"
     rf"|(?:DELETE\s*{_GROUP})?(?:INSERT\s*{_GROUP})?WHERE\s*(?P<where>{_GROUP})"
     rf"|DELETE\s+WHERE\s*(?P<both>{_GROUP}))",
     re.IGNORECASE | re.ASCII,
@@ -66,7 +66,7 @@ class SlowTexts:
 
     def ended(self, text: str, seconds: float) -> None:
         """Learn from an evaluation within the server."""
-        if seconds < self.after_seconds or len(text) > MAX_CHARACTERS:
+        if seconds < self.after_seconds or len(text) > MOST_CHARACTERS:
             return
         if len(self.texts) >= MAX_SLOW_TEXTS:
             self.texts.clear()
@@ -100,7 +100,12 @@ def _unknown_size(graph: str) -> int | None:
     return None
 
 
-def is_light(text: str, quads: int, size_of: Callable[[str], int | None] = _unknown_size) -> bool:
+def is_light(
+    text: str,
+    quads: int,
+    size_of: Callable[[str], int | None] = _unknown_size,
+    parts: Cut | None = None,
+) -> bool:
     """True when the evaluation over so many quads is short, or streams so that it can be stopped.
 
     Args:
@@ -108,18 +113,17 @@ def is_light(text: str, quads: int, size_of: Callable[[str], int | None] = _unkn
         quads: in the whole store.
         size_of: the number of quads in a named graph, None where there is no such graph. It is asked for
             graphs that a query names which would be heavy otherwise.
+        parts: the text cut, where that is done.
     """
-    if len(text) > MAX_CHARACTERS:
+    if len(text) > MOST_CHARACTERS:
         return False
-    template = template_of(text)
-    return _is_light(template, quads) or (
-        _names_graphs(template) and _is_bounded_by_its_graphs(text, quads, size_of)
-    )
+    body = (parts or cut(text)).body
+    return _is_light(body, quads) or (_names_graphs(body) and _is_bounded_by_its_graphs(text, quads, size_of))
 
 
 def is_short_update(text: str) -> bool:
     """True for one operation with data, or with a WHERE part that goes along quads from known terms."""
-    return len(text) <= _SHORT_CHARACTERS and _is_short_update(template_of(text))
+    return len(text) <= _SHORT_CHARACTERS and _is_short_update(cut(text).body)
 
 
 @lru_cache(maxsize=2048)
@@ -133,31 +137,7 @@ def _is_short_update(template: str) -> bool:
 
 def shape_of(text: str) -> Shape:
     """The shape of a query text."""
-    return _shape_of_template(template_of(text))
-
-
-def template_of(text: str) -> str:
-    """The text with its IRIs and strings emptied: texts that differ in constants have one shape.
-
-    >>> template_of('SELECT ?o { <http://example.org/a> <http://example.org/b> ?o, "c" }')
-    'SELECT ?o { <> <> ?o, "" }'
-
-    A text where a comment, an escape or a quotation mark of another kind could change where they begin and
-    end is its own template, and so is one that is too long to be judged.
-    """
-    if "\\" in text or len(text) > MAX_CHARACTERS:
-        return text
-    found = "<>".join(_IRI.split(text))
-    if '"' in found:
-        if '"""' in found:
-            return text
-        found = '""'.join(_STRING.split(found))
-    return text if "#" in found or "'" in found else found
-
-
-# What begins with a letter is never taken for a comparison (store/tokens.py).
-_IRI = re.compile(r"<[A-Za-z][^<>\"{}|^`\x00-\x20]*>")
-_STRING = re.compile(r"\"[^\"\r\n]*\"")
+    return _shape_of_template(cut(text).body)
 
 
 @lru_cache(maxsize=2048)
@@ -220,7 +200,7 @@ _DOTS = re.compile(r"[:/]\.")
 
 @lru_cache(maxsize=2048)
 def _shape_of_template(text: str) -> Shape:
-    if len(text) > MAX_CHARACTERS:
+    if len(text) > MOST_CHARACTERS:
         return Shape(strange=True)
     found: list[Token] = []
     for token in tokens(text):

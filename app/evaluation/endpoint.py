@@ -16,6 +16,7 @@ from quadrill.store.errors import QueryTextError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.remote import FetchEndedError
 from quadrill.store.sparql.codepoints import without_escapes
+from quadrill.store.sparql.cut import cut
 from quadrill.store.sparql.query import QueryRequest, QueryResult
 from quadrill.store.sparql.query_worker import WorkerRequest
 from quadrill.store.sparql.update_plan import HeldBackError
@@ -146,17 +147,17 @@ class SparqlEndpoint:
         else:
             text = without_escapes(text)
         scope = scope_of(call, settings)
-        template = admission.template_of(text)
-        refuse_unchecked(text, settings.base_iri, template)
+        parts = cut(text)
+        refuse_unchecked(text, settings.base_iri, parts.body)
         extension, sent = prepared(
             text,
             settings.base_iri,
-            template,
+            parts.body,
             merged=scope[1:] != WHOLE and self._is_merged(scope),
             is_node=partial(is_node, self.store) if scope[1:] == WHOLE else None,
         )
         quads = self.quads()
-        light = admission.is_light(text, quads, self.store.size_of_graph)
+        light = admission.is_light(text, quads, self.store.size_of_graph, parts)
         long_values = grows(text)
         heavy = not light or long_values or text in self.slow_texts.texts
         return Asked(text, scope, extension, sent, long_values, heavy, heavy and self._workers.takes(quads))

@@ -116,14 +116,14 @@ def corrected_where(
 
 
 def prepared(
-    text: str, base_iri: str, template: str, *, merged: bool, is_node: IsNode | None
+    text: str, base_iri: str, body: str, *, merged: bool, is_node: IsNode | None
 ) -> tuple[Extended | None, Sent]:
     """A query as the store takes it, and as a worker gets it; None for a text that is right as it stands.
 
     Args:
         text: as it came.
         base_iri: what its relative IRIs resolve against.
-        template: the text without what its IRIs and strings hold.
+        body: what is left of it when it is cut (store/sparql/cut.py).
         merged: its default graph, which the request names, is merged from several graphs.
         is_node: tells which constants the graphs surely have.
 
@@ -132,7 +132,7 @@ def prepared(
     """
     if _AGGREGATE_MARK in text:
         return extended(text, base_iri, merged=merged), Sent(text, FOR_MERGED if merged else FOR_WORKERS)
-    found = corrected_text(text, base_iri, template=template, merged=merged, is_node=is_node)
+    found = corrected_text(text, base_iri, body=body, merged=merged, is_node=is_node)
     if found is not None:
         written = found.with_base
         functions = {**(functions_of(text) or {}), **found.functions}

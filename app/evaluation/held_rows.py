@@ -17,10 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from quadrill.store.sparql.cut import MOST_CHARACTERS, cut
 from quadrill.store.sparql.tokens import Kind, Token, tokens
 from quadrill.store.sparql.update_plan import HeldBackError
 
-from .admission import MAX_CHARACTERS, MAX_SCANNED_QUADS, shape_of, template_of
+from .admission import MAX_SCANNED_QUADS, shape_of
 
 MOST_ROWS = 500_000
 """Rows that one WHERE part may hold back, or give, within the server: 100 to 200 MB."""
@@ -41,7 +42,7 @@ class Room:
 
     def admit(self, where: str, pending: int) -> None:
         """Raise HeldBackError when a part may hold back too much, with so many changes made before it."""
-        shape = where_shape(template_of(where))
+        shape = where_shape(cut(where).body)
         if not self.has(shape.held if shape.streams else shape.patterns, pending):
             raise HeldBackError("a WHERE part of the update may hold back too many rows")
 
@@ -91,7 +92,7 @@ class _Group:
 def where_shape(where: str) -> WhereShape:
     """The shape of a WHERE part, or of the template of one, with its braces."""
     unknown = WhereShape(_UNKNOWN, _UNKNOWN, False)
-    if len(where) > MAX_CHARACTERS:
+    if len(where) > MOST_CHARACTERS:
         return unknown
     stack = [_Group("joined", 0, 0)]
     before: list[Token] = []  # the tokens since the last brace

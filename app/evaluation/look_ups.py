@@ -3,9 +3,9 @@
     SELECT ?a ?n { <s> <next> ?a . ?a <name> ?n }       quads of <s> <next> --> quads of each ?a <name>
 
 Reading such a text and planning it takes Oxigraph longer than finding the quads. Which texts are look-ups is
-judged for their template, once for all that differ in IRIs. What is not plainly one, or turns out to be
-large, is evaluated; `tests/app/test_look_ups.py` holds both equal. So are WHERE parts of updates read, which
-may count besides.
+judged once for all that differ in IRIs alone (store/sparql/cut.py). What is not plainly one, or turns out to
+be large, is evaluated; `tests/app/test_look_ups.py` holds both equal. So are WHERE parts of updates read,
+which may count besides.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Store, Triple
 from quadrill.store.errors import StoreError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.results import term_text
+from quadrill.store.sparql.cut import cut
 from quadrill.store.terms import Solution, Term
 
 MOST_QUADS = 64
 """So many are looked at; a larger answer is Oxigraph's to stream."""
 _MOST_CHARACTERS = 1000
 _MOST_PATTERNS = 4
-_IRI = re.compile(r"<([A-Za-z][^<>\"{}|^`\\\x00-\x20]*)>")
 _QUERY = re.compile(r"\s*SELECT((?:\s+\?\w+)+)\s*(?:\bWHERE\s*)?\{([^{}]*)\}\s*", re.IGNORECASE | re.ASCII)
 _WHERE = re.compile(
     r"\{(?P<patterns>[^{}()]*?)"
@@ -35,6 +35,7 @@ _WHERE = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _LARGEST = (1 << 63) - 1
+_MOST_COUNTED = 10**9
 _VARIABLE = re.compile(r"\?\w+", re.ASCII)
 _PLACES = ("subject", "predicate", "object")
 _TYPE_AT = -1
@@ -59,14 +60,12 @@ class _Plan(NamedTuple):
     """What texts of one template ask.
 
     Attributes:
-        iris: how many each has.
         variables: how many.
         steps: the patterns, each with a subject or object that is known by then.
         columns: the keys in an object of JSON, with the places of the values.
         head: of the document.
     """
 
-    iris: int
     variables: int
     steps: list[_Step]
     columns: list[tuple[str, int]]
@@ -77,13 +76,12 @@ def look_up(text: str, store: QuadStore) -> tuple[bytes, int, int] | None:
     """The answer as SPARQL Results JSON, its number of rows and its version; None for what is evaluated."""
     if len(text) > _MOST_CHARACTERS:
         return None
-    parts = _IRI.split(text)
-    plan, iris = _plan("<>".join(parts[::2])), parts[1::2]
+    parts = cut(text)
     # Oxigraph takes segments of dots out of IRIs.
-    if plan is None or len(iris) != plan.iris or "/." in text or ":." in text:
+    if parts.prologue or (plan := _plan(parts.body)) is None or "/." in text or ":." in text:
         return None
     try:
-        row: Row = [*map(NamedNode, iris), *[None] * plan.variables, _TYPE]
+        row: Row = [*_nodes(parts.constants), *[None] * plan.variables, _TYPE]
         found = store.read_at_once(partial(_rows, row, plan.steps))
     except (ValueError, RuntimeError, OSError, StoreError):
         # No IRI, or nothing that can be read: evaluating it tells what is wrong.
@@ -103,52 +101,68 @@ def solutions(where: str, names: tuple[str, ...], store: Store) -> list[Solution
     """
     if len(where) > _MOST_CHARACTERS:
         return None
-    parts = _IRI.split(where)
-    plan, iris = _where_plan("<>".join(parts[::2]), names), parts[1::2]
-    if plan is None or len(iris) != plan.iris or "/." in where or ":." in where:
+    parts = cut(where)
+    plan, constants = _where_plan(parts.body, names), parts.constants
+    if plan is None or "/." in where or ":." in where:
+        return None
+    by = plan.by
+    if len(constants) > plan.iris:
+        by = plan.sign * int(constants[-1])
+    if plan.sign and not 0 < abs(by) < _MOST_COUNTED:
         return None
     try:
-        rows = _rows([*map(NamedNode, iris), *[None] * plan.variables, _TYPE], plan.steps, store)
-        for row in rows or () if plan.by else ():
+        known = _nodes(constants[: plan.iris])
+        rows = _rows([*known, *[None] * plan.variables, _TYPE], plan.steps, store)
+        for row in rows or () if by else ():
             value = row[plan.counted]
             number = int(value.value) if isinstance(value, Literal) else 0
             # What is no whole number, or written in another way, or overflows, is Oxigraph's to judge.
-            if value != Literal(number) or abs(number + plan.by) > _LARGEST:
+            if value != Literal(number) or abs(number + by) > _LARGEST:
                 return None
-            row.append(Literal(number + plan.by))
+            row.append(Literal(number + by))
     except (ValueError, OSError):
         return None  # no IRI, no number
     return None if rows is None else [tuple([row[place] for place in plan.places]) for row in rows]
 
 
 class _WherePlan(NamedTuple):
-    """What WHERE parts of one template ask, as `_Plan`; what is ``counted`` and goes up ``by`` comes last."""
+    """What WHERE parts of one body ask, as `_Plan`; what is ``counted`` and goes up ``by`` comes last.
+
+    Where the number is a constant of each text, ``sign`` stands before it.
+    """
 
     iris: int
     variables: int
     steps: list[_Step]
     places: list[int]
     counted: int
+    sign: int
     by: int
 
 
 @lru_cache(maxsize=1024)
-def _where_plan(template: str, names: tuple[str, ...]) -> _WherePlan | None:
-    where, iris = _WHERE.fullmatch(template), template.count("<>")
+def _where_plan(body: str, names: tuple[str, ...]) -> _WherePlan | None:
+    where, iris = _WHERE.fullmatch(body), body.count("<>")
     found = None if where is None else _walk(where["patterns"], iris)
     if where is None or found is None:
         return None
     steps, places = found
-    variables, counted, by = len(places), 0, 0
+    variables, counted, sign, by = len(places), 0, 0, 0
     if where["new"]:
-        by = int(where["sign"] + where["by"])
-        if where["new"] in places or where["counted"] not in places or not by:
+        sign = 1 if where["sign"] == "+" else -1
+        by = sign * int(where["by"])
+        if where["new"] in places or where["counted"] not in places:
             return None
         counted = places[where["counted"]]
         places[where["new"]] = iris + variables + 1
     if not places.keys() >= {f"?{name}" for name in names}:
         return None
-    return _WherePlan(iris, variables, steps, [places[f"?{name}"] for name in names], counted, by)
+    names_at = [places[f"?{name}"] for name in names]
+    return _WherePlan(iris, variables, steps, names_at, counted, sign, by)
+
+
+def _nodes(constants: tuple[str, ...]) -> list[NamedNode]:
+    return [NamedNode(each[1:-1]) for each in constants]
 
 
 def _rows(first: Row, steps: list[_Step], store: Store) -> list[Any] | None:
@@ -173,10 +187,10 @@ def _rows(first: Row, steps: list[_Step], store: Store) -> list[Any] | None:
 
 
 @lru_cache(maxsize=1024)
-def _plan(template: str) -> _Plan | None:
-    """The plan of texts whose IRIs stand at ``<>``; None when they are no look-ups."""
-    query = _QUERY.fullmatch(template)
-    found = None if query is None else _walk(query[2], template.count("<>"))
+def _plan(body: str) -> _Plan | None:
+    """The plan of texts with this body; None when they are no look-ups."""
+    query = _QUERY.fullmatch(body)
+    found = None if query is None else _walk(query[2], body.count("<>"))
     if query is None or found is None:
         return None
     names, (steps, places) = query[1].split(), found
@@ -185,7 +199,6 @@ def _plan(template: str) -> _Plan | None:
     columns = [(f'"{name[1:]}":', places[name]) for name in names]
     listed = ",".join(f'"{name[1:]}"' for name in names)
     return _Plan(
-        template.count("<>"),
         len(places),
         steps,
         columns,

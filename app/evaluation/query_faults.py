@@ -17,10 +17,9 @@ from pyoxigraph import Store
 from quadrill.continuous.language.parser import parse
 from quadrill.store.documents.wall_clock import require_epoch
 from quadrill.store.errors import QuadrillError, QueryTextError
+from quadrill.store.sparql.cut import MOST_CHARACTERS, cut
 from quadrill.store.sparql.scopes import check_scopes, may_break_scopes
 from quadrill.store.sparql.text_errors import text_error
-
-from .admission import MAX_CHARACTERS, template_of
 
 _HAVING = re.compile("having", re.IGNORECASE)
 
@@ -54,17 +53,18 @@ def refusal_of(text: str, base_iri: str) -> QueryTextError | None:
     return None
 
 
-def refuse_unchecked(text: str, base_iri: str, template: str | None = None) -> None:
+def refuse_unchecked(text: str, base_iri: str, body: str | None = None) -> None:
     """Refuse a query that the store would take although SPARQL's rules about scopes forbid it.
 
     So is one whose HAVING names a SELECT alias, as continuous queries may. In SPARQL that is a variable
-    without a value: the store would answer with no rows. ``template`` is that of the text, where it is known.
+    without a value: the store would answer with no rows. ``body`` is that of the cut text, where it
+    is known.
 
     Raises:
         QueryTextError: it is such a one.
     """
     # What IRIs and strings hold changes nothing of it.
-    if len(text) <= MAX_CHARACTERS and not _may_be_unchecked(template or template_of(text)):
+    if len(text) <= MOST_CHARACTERS and not _may_be_unchecked(body or cut(text).body):
         return
     try:
         check_scopes(text)
@@ -85,9 +85,9 @@ def refuse_unchecked(text: str, base_iri: str, template: str | None = None) -> N
 
 
 @lru_cache(maxsize=2048)
-def _may_be_unchecked(template: str) -> bool:
-    """False for a template whose texts need no look."""
-    return may_break_scopes(template) or _HAVING.search(template) is not None
+def _may_be_unchecked(body: str) -> bool:
+    """False for a body whose texts need no check."""
+    return may_break_scopes(body) or _HAVING.search(body) is not None
 
 
 def _found(text: str, base_iri: str) -> QueryTextError | None:

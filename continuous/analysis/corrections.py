@@ -63,7 +63,7 @@ def corrected_text(
     text: str,
     base_iri: str,
     *,
-    template: str | None = None,
+    body: str | None = None,
     merged: bool = False,
     is_node: IsNode | None = None,
     change: Callable[[Algebra], Algebra] | None = None,
@@ -73,7 +73,7 @@ def corrected_text(
     Args:
         text: a query.
         base_iri: what its relative IRIs resolve against.
-        template: the text without what its IRIs and strings hold, where it is known.
+        body: what is left of the text when it is cut (store/sparql/cut.py), where it is known.
         merged: the default graph of its dataset, which is given beside it, is merged from several graphs.
         is_node: tells which constants the graphs surely have.
         change: what else is to be written otherwise; the text is written anew then in any case.
@@ -82,7 +82,7 @@ def corrected_text(
         UnsupportedError: it has a regular expression with a back-reference.
         LimitError: it is too long to be corrected.
     """
-    if not merged and change is None and not _may_need(template or text):
+    if not merged and change is None and not _may_need(body or text):
         return None
     if change is not None or len(text) > MOST_CHARACTERS:
         return _corrected(text, base_iri, merged, is_node, change)
@@ -146,8 +146,8 @@ _KNOWN: dict[tuple[str, str, bool], Corrected | None] = {}
 
 
 @lru_cache(maxsize=2048)
-def _may_need(template: str) -> bool:
-    return may_need(template)
+def _may_need(body: str) -> bool:
+    return may_need(body)
 
 
 _LATERAL = re.compile(

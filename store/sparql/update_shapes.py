@@ -10,7 +10,7 @@ read alike. What else there is in a text, and how it is written, belongs to its 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,6 +19,7 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Store, Triple
 from ..changes.commit import NetChange
 from ..errors import QuadrillError
 from ..terms import Solution, Term, store_form
+from .cut import Cut, cut
 from .guard import TextLimits, needs_no_scan
 from .tokens import Kind, tokens
 from .update_plan import UpdateEngine, UpdatePlan, UpdateRequest, parse_all
@@ -27,17 +28,9 @@ from .update_text import Data, Modify, Piece, UpdateOperation
 _SHORT = 1_000
 _MOST = 500
 _SAFE = r"a-z0-9_~.!$&*+,;=:@?\-"
-_IRI = rf"<[a-z][a-z0-9+.\-]*://[a-z0-9.\-]+(?:/(?!\.)[{_SAFE}]*)*(?:#[{_SAFE}/]*)?>"
-_ANY_IRI = r"<[^<>\"{}|^`\x00-\x20]*>"
-_TOKEN = re.compile(
-    rf"(?P<iri>{_IRI}(?!\s*\())"  # no function
-    rf"|(?P<kept>\b(?:prefix|base)\b[^<>\"'#{{}}]*{_ANY_IRI}"
-    rf"|\"[^\"\r\n]*\"(?:@|\^\^\s*(?:{_ANY_IRI}|[\w\-]*:[\w\-]*)?)"
-    rf"|{_ANY_IRI})"
-    r"|(?P<string>\"[^\"\r\n]*\")"
-    r"|(?<=[\s(,;.{])(?P<prefix>(?:[a-z][\w\-]*)?:)(?P<name>\w+(?:-\w+)*)(?=[\s,;)}])(?!\s*\()"
-    r"|(?P<number>(?<=[\s(,])(?:0|[1-9][0-9]{0,17})(?=[\s),;}]))"
-    r"|(?P<stop>[#'])",
+_TAKEN = re.compile(
+    rf"<[a-z][a-z0-9+.\-]*://[a-z0-9.\-]+(?:/(?!\.)[{_SAFE}]*)*(?:#[{_SAFE}/]*)?>"
+    r"|\"[^\"]*\"|:\w+(?:-\w+)*|0|[1-9][0-9]*",
     re.IGNORECASE | re.ASCII,
 )
 _INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
@@ -45,6 +38,8 @@ _ENDS = frozenset({Kind.VAR, Kind.IRI, Kind.PNAME, Kind.STRING, Kind.NUMBER})
 _PLAIN = (NamedNode, Literal, DefaultGraph)
 _OPEN = re.compile(r"[^\s]*://[^\s]*[/#]")
 """A namespace that any name makes an IRI of."""
+_PREFIX = re.compile(r"(?<![^\s(,;.{])(?:[a-z][\w\-]*)?\Z", re.IGNORECASE | re.ASCII)
+_TYPED = re.compile(r"\"\"\s*\^\^")
 _MARK = "urn:quadrill:slot:"
 
 Span: TypeAlias = tuple[int, int]
@@ -54,58 +49,35 @@ _Pattern: TypeAlias = tuple[tuple[int, int], ...]
 """A triple pattern of the default graph: which terms of a quad are which constants; the others may be any."""
 
 
-def parted(text: str) -> tuple[str, list[Span]] | None:
-    r"""The shape of a text and where its constants are; None where that cannot be told for certain.
-
-    >>> parted("INSERT DATA { <http://e/a> ex:p 12 }")
-    ('INSERT DATA { \x01iri\x01 \x01name\x01ex: \x01number\x01 }', [(14, 26), (27, 31), (32, 34)])
-    """
-    if "\\" in text or "\x01" in text or '"""' in text:
-        return None
-    pieces: list[str] = []
-    spans: list[Span] = []
-    at = 0
-    for match in _TOKEN.finditer(text):
-        kind = match.lastgroup
-        if kind == "kept":
-            continue
-        if kind == "stop":  # a comment, or a string of another kind
-            return None
-        start, end = match.span()
-        pieces += (text[at:start], f"\x01{kind}\x01", match["prefix"] or "")
-        spans.append((start, end))
-        at = end
-    pieces.append(text[at:])
-    return "".join(pieces), spans
-
-
 class Shapes:
     """The shapes of updates that came more than once. Safe to use from any thread: only a dict is shared."""
 
     def __init__(self, limits: TextLimits) -> None:
         self._limits = limits
         # True for one that came once, False for one that is planned each time.
-        self._known: dict[tuple[str, str | None], _Shape | bool] = {}
+        self._known: dict[tuple[str, str, str | None], _Shape | bool] = {}
 
     def plan(self, request: UpdateRequest, anew: Callable[[], UpdatePlan]) -> UpdatePlan:
         """The checked plan of a request: that of its shape, or what ``anew`` gives."""
         text = request.text
         if len(text) > _SHORT or request.prefixes or request.custom_functions:
             return anew()
-        found = parted(text) if needs_no_scan(text, self._limits) else None
-        if found is None:
+        if not needs_no_scan(text, self._limits):
             return anew()
-        frame, spans = found
-        shape = self._known.get((frame, request.base_iri))
+        parts = cut(text)
+        if not all(map(_TAKEN.fullmatch, parts.constants)):
+            return anew()
+        key = *parts.skeleton, request.base_iri
+        shape = self._known.get(key)
         if isinstance(shape, _Shape):
-            return shape.plan(request, spans)
+            return shape.plan(request, parts.constants)
         plan = anew()
         if shape is None:
             if len(self._known) >= _MOST:
                 self._known.clear()
-            self._known[frame, request.base_iri] = True
+            self._known[key] = True
         elif shape:
-            self._known[frame, request.base_iri] = _shape_of(plan, spans) or False
+            self._known[key] = _shape_of(plan, parts) or False
         return plan
 
 
@@ -142,21 +114,21 @@ class _Cut(NamedTuple):
 class _Shape(NamedTuple):
     """A planned operation: ``cuts`` are its pieces by the names of the fields of its ``action``.
 
-    ``namespaces`` are those of the prefixes of its constants.
+    ``namespaces`` has that of each constant, empty for those that have none.
     """
 
     planned: UpdatePlan
     action: Data | Modify
     cuts: tuple[tuple[str, _Cut], ...]
     end: _Place
-    namespaces: dict[str, str]
+    namespaces: Sequence[str]
 
-    def plan(self, request: UpdateRequest, spans: Sequence[Span]) -> UpdatePlan:
+    def plan(self, request: UpdateRequest, texts: Sequence[str]) -> UpdatePlan:
         """The plan of a text of this shape."""
         text, lengths = request.text, [0]
-        for start, end in spans:
-            lengths.append(lengths[-1] + end - start)
-        constants = [_term(text[start:end], self.namespaces) for start, end in spans]
+        for each in texts:
+            lengths.append(lengths[-1] + len(each))
+        constants = list(map(_term, texts, self.namespaces))
         (kept,) = self.planned.operations
         pieces: dict[str, Any] = {name: cut.of(text, lengths, constants) for name, cut in self.cuts}
         end = self.end.offset + lengths[self.end.constants]
@@ -207,23 +179,33 @@ def _stored(term: Term | None) -> Term | None:
     return store_form(term) if isinstance(term, Literal | Triple) else term
 
 
-def _term(text: str, namespaces: Mapping[str, str]) -> Term:
+def _term(text: str, namespace: str) -> Term:
     match text[0]:
         case "<":
             return NamedNode(text[1:-1])
         case '"':
             return Literal(text[1:-1])
-    prefix, colon, name = text.partition(":")
-    return NamedNode(namespaces[prefix] + name) if colon else Literal(text, datatype=_INTEGER)
+        case ":":
+            return NamedNode(namespace + text[1:])
+    return Literal(text, datatype=_INTEGER)
+
+
+def _prefix_before(text: str, colon: int) -> str:
+    """The prefix of a name; raises ValueError where something else stands before the colon."""
+    found = _PREFIX.search(text, 0, colon)
+    if found is None:
+        raise ValueError("no prefix")
+    return found[0]
 
 
 # --- learning ---------------------------------------------------------------------------------------------
 
 
-def _shape_of(plan: UpdatePlan, spans: Sequence[Span]) -> _Shape | None:
+def _shape_of(plan: UpdatePlan, parts: Cut) -> _Shape | None:
     """The shape of a request; None where it is not one plain operation."""
-    if len(plan.operations) != 1 or any(start < plan.operations[0].start for start, _ in spans):
+    if len(plan.operations) != 1 or '""@' in parts.body or _TYPED.search(parts.body):
         return None
+    spans = parts.spans(plan.request.text)
     (operation,) = plan.operations
     pieces: dict[str, Piece | None]
     variables: tuple[str, ...] = ()
@@ -237,7 +219,7 @@ def _shape_of(plan: UpdatePlan, spans: Sequence[Span]) -> _Shape | None:
     try:
         parse_all(plan)
         templates = _Templates(plan.request, operation.prologue, spans, variables)
-        if not all(map(_OPEN.fullmatch, templates.namespaces.values())):
+        if not all(map(_OPEN.fullmatch, filter(None, templates.namespaces))):
             return None
         cuts = tuple(
             (name, templates.cut(piece, is_template=name != "where"))
@@ -258,10 +240,13 @@ class _Templates:
     ) -> None:
         self._request, self._prologue = request, prologue
         self._spans, self._variables = spans, variables
-        engine, texts = UpdateEngine(request, Store()), [request.text[start:end] for start, end in spans]
-        prefixes = {text.partition(":")[0] for text in texts if text[0] not in '<"' and ":" in text}
-        self.namespaces = {prefix: engine.iri_text(prologue, f"{prefix}:") for prefix in prefixes}
-        self._constants = [_term(text, self.namespaces) for text in texts]
+        text, engine = request.text, UpdateEngine(request, Store())
+        self.namespaces = [
+            engine.iri_text(prologue, f"{_prefix_before(text, start)}:") if text[start] == ":" else ""
+            for start, _ in spans
+        ]
+        texts = [text[start:end] for start, end in spans]
+        self._constants = list(map(_term, texts, self.namespaces))
 
     def cut(self, piece: Piece, *, is_template: bool) -> _Cut:
         """A piece, cut out of texts of its shape."""
@@ -270,8 +255,10 @@ class _Templates:
         return _Cut(piece._replace(text=""), start, end, quads, patterns)
 
     def _numbers(self, piece: Piece) -> dict[int, int]:
-        """The constants of a piece by their places in it."""
-        return {start - piece.start: number for number, (start, _) in enumerate(self._spans)}
+        """The constants of a piece by the places of their tokens in it."""
+        text = self._request.text
+        starts = [start - len(_prefix_before(text, start)) * (text[start] == ":") for start, _ in self._spans]
+        return {start - piece.start: number for number, start in enumerate(starts)}
 
     def _patterns(self, piece: Piece) -> tuple[_Pattern, ...] | None:
         """What a WHERE part reads; None where it is more than triple patterns, BIND and FILTER."""
@@ -316,8 +303,10 @@ class _Templates:
             marked += before + mark
             named += before + (mark if place >= 0 else token.text)
             at = token.end
+        # Each constant must be a token of its own.
+        inside = sum(0 <= place < len(piece.text) for place in numbers)
         template = self._read(marked + piece.text[at:])
-        if template is None:
+        if template is None or sum(place < 0 for place in places.values()) < inside:
             return None
         found = tuple(tuple([places.get(str(term), term) for term in quad]) for quad in template)
         # Of this very text it says the same as Oxigraph, or it is not believed.

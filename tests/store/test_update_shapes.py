@@ -15,7 +15,6 @@ from quadrill.store.errors import QuadrillError
 from quadrill.store.quads import writing
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql import update
-from quadrill.store.sparql.update_shapes import parted
 from tests.examples import examples
 
 from .test_update_laws import canonical, check_request, open_store
@@ -212,35 +211,3 @@ def test_what_is_wrong_is_told_each_time_with_its_place(template: str) -> None:
         with pytest.raises(QuadrillError) as alone:
             QuadStore.open(None).update(text)
         assert (alike.value.message, alike.value.details) == (alone.value.message, alone.value.details)
-
-
-@pytest.mark.parametrize(
-    ("text", "constants"),
-    [
-        ("INSERT DATA { <http://e/a> ex:p1 1 , 2 , 3. }", ["<http://e/a>", "ex:p1", "1", "2"]),
-        (
-            "DELETE WHERE { _:b ex:1 ?x ; :2 ex:f (1), x:a.b, x:/c . ex:a/ex:b ex:d; }",
-            ["ex:1", ":2", "1", "ex:d"],
-        ),
-        ('INSERT DATA { <a> <urn:b> "c", "d"@en-1, "e"^^ <http://e/t> , "f" }', ['"c"', '"f"']),
-        (
-            "PREFIX e: <http://e/> BASE <http://e/> DELETE WHERE { ?s e:7 <http://e/7> }",
-            ["e:7", "<http://e/7>"],
-        ),
-        ("DELETE WHERE { <http://e/./a> <http://e/%41> <http://e:x/> }", []),
-        ("INSERT { ?s ?p 5 } WHERE { ?s ?p ?o FILTER(<http://e/f> (?o) > -5 && ?o<5&&?o>4) }", ["5"]),
-        ("INSERT DATA { ?s ?p 1234567890123456789 , 01 , 1e5 , +1 , 1.5 , ex:1. }", []),
-    ],
-)
-def test_constants_are_whole_tokens_that_all_read_alike(text: str, constants: list[str]) -> None:
-    found = parted(text)
-    assert found is not None
-    assert [text[start:end] for start, end in found[1]] == constants
-    assert found[0].count("\x01") == 2 * len(constants)
-
-
-@pytest.mark.parametrize(
-    "text", ["INSERT DATA { # <a>\n <a> <b> 1 }", "'<http://e/>'", '"""a""""', '"\\""', "\x01"]
-)
-def test_other_strings_and_comments_are_not_read(text: str) -> None:
-    assert parted(text) is None

@@ -1,0 +1,107 @@
+r"""A SPARQL text as a skeleton and the constants that stand in its holes.
+
+    SELECT ?o { <http://e/a> ex:p ?o, "c", 12 }  ->  SELECT ?o { <> ex: ?o, "", 0 }  <http://e/a> :p "c" 12
+
+Texts that differ in constants alone have one skeleton, and what does not depend on constants is worked out
+once for it. A skeleton is SPARQL as well: the emptied constants are tokens of the same kinds. The prologue,
+functions, datatypes and languages stay in it. Where a comment, an escape or a quotation mark of another kind
+makes it doubtful where constants begin and end, the text is its own skeleton.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+MOST_CHARACTERS = 40_000
+"""Longer texts are their own skeletons, and nothing parses them before Oxigraph does."""
+
+_IN_IRI = r"[^<>\"{}|^`\\\x00-\x20]"
+_ANY_IRI = rf"<{_IN_IRI}*+>"
+_PROLOGUE = re.compile(
+    rf"(?:\s*+(?:PREFIX\s++[\w\-.]*+:\s*+|BASE\s*+){_ANY_IRI})*+\s*+", re.IGNORECASE | re.ASCII
+)
+_DECLARES = re.compile(r"(?<![\w?$:])(?:prefix|base)(?!\w)", re.IGNORECASE)
+# All alternatives begin with one set of characters, by which the search goes from one to the next.
+# An IRI without // holds none of the signs that two comparisons would need between them: ?a<b:c&&?d>e:f.
+_CONSTANT = re.compile(
+    rf"""([<":0-9](?:
+    (?<=<)(?:(?:[A-Za-z][A-Za-z0-9+.\-]*+:(?://{_IN_IRI}*+|[^<>"{{}}|^`\\\x00-\x20(),&=!?$]*+))?+>(?:\s*+\()?+
+        |{_IN_IRI}*+>\s*+\()
+    |(?<=")[^"\\\r\n]*+"(?:@[A-Za-z0-9\-]*+|\s*+\^\^\s*+(?:{_ANY_IRI}|[\w\-.]*+:[\w\-.]*+)?+)?+
+    |(?<=:)(?<!_:)\w*+(?:-\w++)*+(?=[\s,;)}}])(?!\s*+\()
+    |(?<=\s[0-9])[0-9]{{0,17}}+(?=[\s),;}}])
+    ))""",
+    re.ASCII | re.VERBOSE,
+)
+
+
+class Cut(NamedTuple):
+    """A text in parts.
+
+    Attributes:
+        prologue: its declarations.
+        body: what stands behind, with holes.
+        constants: of the body: an IRI, a string, a name with the colon before it, or a number.
+    """
+
+    prologue: str
+    body: str
+    constants: tuple[str, ...]
+
+    @property
+    def skeleton(self) -> tuple[str, str]:
+        """What texts that are alike have in common."""
+        return self[:2]
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where the constants stand in the text that was cut."""
+        if not self.constants:
+            return []
+        found, at = [], len(self.prologue)
+        for number, part in enumerate(_CONSTANT.split(text[at:])):
+            constant = _emptied(part)[1] if number % 2 else ""
+            if constant:
+                found.append((at, at + len(constant)))
+            at += len(part)
+        return found
+
+
+def cut(text: str) -> Cut:
+    """Cut a text.
+
+    >>> cut('BASE <http://e/> ASK { <http://e/a> ex:p "c"@en }')
+    Cut(prologue='BASE <http://e/> ', body='ASK { <> ex: ""@en }', constants=('<http://e/a>', ':p', '"c"'))
+    """
+    if "\\" in text or len(text) > MOST_CHARACTERS:
+        return Cut("", text, ())
+    prologue = _PROLOGUE.match(text)[0]  # type: ignore[index]  # it takes any text
+    parts = _CONSTANT.split(text[len(prologue) :] if prologue else text)
+    constants = []
+    for at in range(1, len(parts), 2):
+        constant = parts[at]
+        if constant[-1] == ">" and constant[0] == "<":
+            parts[at] = "<>"
+            constants.append(constant)
+        else:
+            parts[at], constant = _emptied(constant)
+            if constant:
+                constants.append(constant)
+    body = "".join(parts)
+    if "#" in body or "'" in body or '"""' in body:
+        return Cut("", text, ())
+    small = body.lower()
+    if ("prefix" in small or "base" in small) and _DECLARES.search(body):
+        return Cut("", text, ())
+    return Cut(prologue, body, tuple(constants))
+
+
+def _emptied(part: str) -> tuple[str, str]:
+    """A token without its constant, and that; empty where all of it stays."""
+    first, last = part[0], part[-1]
+    if first == "<":  # with its bracket, it is a function
+        return ("<>", part) if last == ">" else (part, "")
+    if first == '"':
+        end = part.rindex('"') + 1
+        return f'""{part[end:]}', part[:end]
+    return (":" if first == ":" else "0"), part
