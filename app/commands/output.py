@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from quadrill.store.documents.times import format_instant
+from quadrill.store.documents.times import format_instant, units_of
 
 from . import tables
 
@@ -76,11 +76,7 @@ def duration(ms: int | None) -> str:
         return ""
     if ms < 1000:
         return f"{ms} ms"
-    seconds, parts = ms // 1000, []
-    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
-        if seconds >= size:
-            parts.append(f"{seconds // size}{unit}")
-            seconds %= size
+    parts = [f"{count}{unit}" for unit, count in units_of(ms - ms % 1000).items()]
     return " ".join(parts[:2])
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.documents.times import UNITS_NS
+from quadrill.store.documents.times import LONGEST_DURATION, UNITS_NS, compact_ns, iso_ns, unit_named
 
 from ..algebra.nodes import Algebra, Var
 from ..algebra.query import Dialect, WindowDeclaration, WindowSpec
@@ -20,17 +20,7 @@ from .instants import instant_ms
 from .terms import Terms
 from .window_keys import with_patterns
 
-WORDS = {
-    "nanosecond": "ns", "millisecond": "ms", "milli": "ms", "second": "s", "sec": "s",
-    "minute": "m", "min": "m", "hour": "h", "hr": "h", "day": "d",
-}  # fmt: skip
-ISO = re.compile(
-    r"P(?:(?P<Y>[\d.]+)Y)?(?:(?P<M>[\d.]+)M)?(?:(?P<W>[\d.]+)W)?(?:(?P<D>[\d.]+)D)?"
-    r"(?:T(?:(?P<h>[\d.]+)H)?(?:(?P<m>[\d.]+)M)?(?:(?P<s>[\d.]+)S)?)?$",
-    re.IGNORECASE,
-)
 GREATEST_MS = 2**53
-_LONGEST_DURATION = 200
 
 
 def duration_ms(context: Context, text: s.DurationText, what: str) -> int:
@@ -42,7 +32,7 @@ def duration_ms(context: Context, text: s.DurationText, what: str) -> int:
             f"Write {_iso_of(text)} instead of the words.",
         )
     written = _written(text)
-    if len(written) > _LONGEST_DURATION:
+    if len(written) > LONGEST_DURATION:
         context.fault(f"{what} has {len(written)} characters, which is no duration", text.at)
         return 1
     nanoseconds = _nanoseconds(context, text)
@@ -74,11 +64,10 @@ def _nanoseconds(context: Context, text: s.DurationText) -> Fraction | None:
     total = Fraction(0)
     for number, unit in text.parts:
         if unit == "compact":
-            for digits, suffix in re.findall(r"([\d.]+)(ns|ms|[smhd])", number):
-                total += Fraction(digits) * UNITS_NS[suffix]
+            total += compact_ns(number)
         elif unit:
-            total += Fraction(number) * UNITS_NS[_unit(unit)]
-        elif re.fullmatch(r"\d+", number):
+            total += Fraction(number) * UNITS_NS[unit_named(unit)]
+        elif number.isdecimal():
             total += int(number) * UNITS_NS["ms"]
         else:
             part = _iso_nanoseconds(context, number, text.at)
@@ -88,33 +77,21 @@ def _nanoseconds(context: Context, text: s.DurationText) -> Fraction | None:
     return total
 
 
-def _unit(word: str) -> str:
-    return word if word in UNITS_NS else WORDS.get(word.removesuffix("s"), "s")
-
-
 def _iso_nanoseconds(context: Context, number: str, at: int) -> Fraction | None:
-    found = ISO.match(number)
-    if found is None or not any(found.groupdict().values()) or number.upper().endswith("T"):
-        context.fault(
-            f"{number} is not a duration", at, "Write 10s, 2m30s, PT10S, or a whole number of milliseconds."
-        )
-        return None
-    parts = {name: Fraction(value) for name, value in found.groupdict().items() if value}
-    if parts.get("Y") or parts.get("M"):
+    try:
+        found = iso_ns(number)
+    except ValueError:
         context.fault(
             f"{number} has years or months, whose length is not fixed",
             at,
             "Write it in days, hours, minutes, seconds.",
         )
         return None
-    factors = {
-        "W": 7 * UNITS_NS["d"],
-        "D": UNITS_NS["d"],
-        "h": UNITS_NS["h"],
-        "m": UNITS_NS["m"],
-        "s": UNITS_NS["s"],
-    }
-    return sum((value * factors[name] for name, value in parts.items() if name in factors), Fraction(0))
+    if found is None:
+        context.fault(
+            f"{number} is not a duration", at, "Write 10s, 2m30s, PT10S, or a whole number of milliseconds."
+        )
+    return found
 
 
 def _written(text: s.DurationText) -> str:
@@ -124,7 +101,7 @@ def _written(text: s.DurationText) -> str:
 def _iso_of(text: s.DurationText) -> str:
     parts = []
     for number, unit in text.parts:
-        letter = _unit(unit)
+        letter = unit_named(unit)
         if letter in ("h", "m", "s"):
             parts.append(f"{number}{letter.upper()}")
         else:

@@ -11,6 +11,8 @@ from itertools import groupby
 
 from pyoxigraph import NamedNode
 
+from quadrill.store.documents.times import units_of
+
 from ..algebra import nodes as a
 from ..algebra.print_triples import TermPrinter, parts_of, triple_lines
 from ..algebra.printer import Blocks, Printer
@@ -201,24 +203,18 @@ def _keys(spec: WindowSpec) -> str:
     return " ".join(f"?{each.name}" for each in spec.keys)
 
 
-_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
-
-
 def duration_text(milliseconds: int, dialect: Dialect) -> str:
     """A duration: ``1h30m``, in RSP-QL* ``PT1H30M``.
 
     >>> duration_text(5_400_000, "cqels"), duration_text(90_500, "rspql")
     ('1h30m', 'PT1M30.500S')
     """
-    parts: dict[str, int] = {}
-    rest = milliseconds
-    for unit, size in _UNITS:
-        parts[unit], rest = divmod(rest, size)
+    parts: dict[str, object] = dict(units_of(milliseconds))
     if dialect != "rspql":
-        return "".join(f"{count}{unit}" for unit, count in parts.items() if count) or "0"
-    seconds = f"{parts['s']}.{parts['ms']:03}S" if parts["ms"] else f"{parts['s']}S" if parts["s"] else ""
-    hours = f"{parts['h']}H" if parts["h"] else ""
-    minutes = f"{parts['m']}M" if parts["m"] else ""
-    time = hours + minutes + seconds
-    days = f"{parts['d']}D" if parts["d"] else ""
+        return "".join(f"{count}{unit}" for unit, count in parts.items()) or "0"
+    days = f"{parts.pop('d')}D" if "d" in parts else ""
+    if "ms" in parts:
+        parts["s"] = f"{parts.get('s', 0)}.{milliseconds % 1000:03}"
+        del parts["ms"]
+    time = "".join(f"{count}{unit.upper()}" for unit, count in parts.items())
     return f"P{days}" + (f"T{time}" if time else "") if days or time else "PT0S"

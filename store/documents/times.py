@@ -1,4 +1,4 @@
-"""Instants and durations as texts and clients give them: milliseconds, xsd:dateTime, ``2s``, ``PT10S``."""
+"""Instants and durations read from texts and clients, and written for people: the one place with units."""
 
 from __future__ import annotations
 
@@ -16,11 +16,25 @@ INTEGER = re.compile(r"[+-]?\d{1,18}\Z", re.ASCII)
 _DATE_TIME = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:T(\d\d:\d\d:\d\d)(\.\d+)?)?(Z|[+-](?:0\d|1[0-3]):[0-5]\d|[+-]14:00)?\Z", re.ASCII
 )
-UNITS_NS = {"ns": 1, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
+UNITS_NS = {
+    "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9,
+}  # fmt: skip
+_WORDS = {
+    "nanosecond": "ns", "millisecond": "ms", "milli": "ms", "second": "s", "sec": "s",
+    "minute": "m", "min": "m", "hour": "h", "hr": "h", "day": "d",
+}  # fmt: skip
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|ms|s|m|h|d)", re.IGNORECASE)
 _PARTS = re.compile(rf"(?:{_PART.pattern}\s*)+\Z", re.IGNORECASE)
 _ISO = re.compile(r"P(?!\Z)(?:\d+D)?(?:T(?!\Z)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?\Z")
-_LONGEST_DURATION = 200
+# The xsd:duration of query texts: years and months are found so that the error can name them.
+_NUMBER = r"\d+\.?\d*|\.\d+"
+_ISO_OF_TEXTS = re.compile(
+    rf"P(?:(?P<years>{_NUMBER})Y)?(?:(?P<months>{_NUMBER})M)?(?:(?P<weeks>{_NUMBER})W)?(?:(?P<d>{_NUMBER})D)?"
+    rf"(?:T(?:(?P<h>{_NUMBER})H)?(?:(?P<m>{_NUMBER})M)?(?:(?P<s>{_NUMBER})S)?)?$",
+    re.IGNORECASE,
+)
+LONGEST_DURATION = 200
+"""Characters of the longest duration that is read."""
 _TOO_LONG = 10**18
 """Milliseconds that nobody waits; the registry and the journal hold 64 bits."""
 INSTANT_HINT = 'Write integer milliseconds since the epoch or an xsd:dateTime such as "2024-05-01T12:00:00Z"'
@@ -84,11 +98,37 @@ def parse_duration(text: str) -> int | None:
     """A duration in milliseconds, rounded up to whole ones; None when the text is none."""
     if INTEGER.match(text):
         return int(text)
-    if len(text) > _LONGEST_DURATION or not (_PARTS.match(text) or _ISO.match(text)):
+    if len(text) > LONGEST_DURATION or not (_PARTS.match(text) or _ISO.match(text)):
         return None
-    return ceil(
-        sum(Fraction(number) * UNITS_NS[unit.lower()] for number, unit in _PART.findall(text)) / 10**6
+    return ceil(compact_ns(text) / 10**6)
+
+
+def compact_ns(text: str) -> Fraction:
+    """The sum of all numbers with a short unit in a text, in nanoseconds: of ``1m30s``, ``PT10S``."""
+    return sum(
+        (Fraction(number) * UNITS_NS[unit.lower()] for number, unit in _PART.findall(text)), Fraction()
     )
+
+
+def iso_ns(text: str) -> Fraction | None:
+    """An xsd:duration in nanoseconds, with weeks and with fractions of each unit; None when it is none.
+
+    Raises:
+        ValueError: it has years or months, whose length is not fixed.
+    """
+    found = _ISO_OF_TEXTS.match(text)
+    if found is None or not any(found.groups()) or text[-1] in "Tt":
+        return None
+    parts = {name: Fraction(value) for name, value in found.groupdict().items() if value}
+    weeks = parts.pop("weeks", Fraction())
+    if parts.pop("years", 0) or parts.pop("months", 0):
+        raise ValueError(text)
+    return sum((value * UNITS_NS[unit] for unit, value in parts.items()), 7 * weeks * UNITS_NS["d"])
+
+
+def unit_named(word: str) -> str:
+    """The short unit of a word such as ``minutes``; seconds for an unknown word."""
+    return word if word in UNITS_NS else _WORDS.get(word.removesuffix("s"), "s")
 
 
 def duration_ms(value: Any, what: str, *, positive: bool = False) -> int:
@@ -112,7 +152,16 @@ def duration_ms(value: Any, what: str, *, positive: bool = False) -> int:
 
 def show_duration(ms: int) -> str:
     """Milliseconds in the largest unit that is exact."""
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
-        if ms and ms % size == 0:
-            return f"{ms // size}{unit}"
+    for unit in ("d", "h", "m", "s"):
+        count, rest = divmod(ms * 10**6, UNITS_NS[unit])
+        if ms and not rest:
+            return f"{count}{unit}"
     return f"{ms}ms"
+
+
+def units_of(ms: int) -> dict[str, int]:
+    """Milliseconds as days, hours, minutes, seconds and milliseconds, without those that are zero."""
+    parts, rest = {}, ms * 10**6
+    for unit in ("d", "h", "m", "s", "ms"):
+        parts[unit], rest = divmod(rest, UNITS_NS[unit])
+    return {unit: count for unit, count in parts.items() if count}

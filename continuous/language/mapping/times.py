@@ -14,13 +14,13 @@ from quadrill.store.documents.times import (
     INTEGER,
     LEAST_MS,
     MS,
+    UNITS_NS,
     instant_ms,
     parse_instant,
 )
 from quadrill.store.errors import InputError
 
 _NUMBER = re.compile(r"[+-]?(?:\d{1,25}(?:\.\d{0,25})?|\.\d{1,25})(?:[eE][+-]?\d{1,2})?\Z", re.ASCII)
-_PER_MS = {"s": Decimal("0.001"), "ms": Decimal(1), "us": Decimal(1000)}
 _TIME_HINTS = {
     "iso": 'Send ISO 8601, such as "2024-05-01T12:00:00Z"',
     "s": "Send seconds since the epoch",
@@ -46,7 +46,7 @@ def record_ms(value: Any, time_format: str | None, field: str) -> int:
     if time_format is None:
         return instant_ms(value, f"the field {field}")
     text = value if isinstance(value, str) else "" if isinstance(value, bool) else str(value)
-    found = _iso_ms(value) if time_format == "iso" else _number_ms(text.strip(), _PER_MS[time_format])
+    found = _iso_ms(value) if time_format == "iso" else _number_ms(text.strip(), UNITS_NS[time_format])
     if found is None or not LEAST_MS <= found <= GREATEST_MS:
         raise InputError(
             f"the field {field}: {json.dumps(value, default=str)} is no time of the format {time_format} "
@@ -70,11 +70,11 @@ def _iso_ms(value: Any) -> int | None:
     return found
 
 
-def _number_ms(text: str, per_ms: Decimal) -> int | None:
-    """A number of units since the epoch, so many to a millisecond."""
+def _number_ms(text: str, unit_ns: int) -> int | None:
+    """A number of units since the epoch, each so many nanoseconds."""
     if not _NUMBER.match(text):
         return None
     try:
-        return int((Decimal(text) / per_ms).to_integral_value(ROUND_FLOOR))
+        return int((Decimal(text) * unit_ns / 10**6).to_integral_value(ROUND_FLOOR))
     except (ArithmeticError, OverflowError):
         return None
