@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import cast
 
 from pyoxigraph import Literal, NamedNode
@@ -19,7 +20,7 @@ from . import nodes as n
 from .build import is_modifier
 from .nodes import MERGED, Aggregate, Algebra, Call, Expr, Term, Var
 from .print_triples import Pattern, TermPrinter, bracketed, parts_of, triple_lines
-from .query import Dialect, WindowDeclaration
+from .query import ContinuousQuery, Dialect, WindowDeclaration
 from .select_parts import SelectParts, select_parts
 from .set_functions import STATISTICAL, aggregate_iri
 
@@ -301,6 +302,24 @@ class Printer:
         return f"STREAM {self.terms.term(stream or declaration.stream)} {brackets}"
 
     # --- queries
+
+    def head(self, query: ContinuousQuery, terms: TermPrinter) -> list[str] | None:
+        """The lines before the dataset, None for those of a SELECT; ``terms`` writes the template."""
+        match query.form:
+            case "select":
+                return None
+            case "ask":
+                return ["ASK"]
+            case "describe":
+                return [f"DESCRIBE {' '.join(map(terms.term, query.describe)) or '*'}"]
+            case "construct":
+                lines: list[str] = []
+                for graph, quads in groupby(query.template, key=lambda quad: quad.graph):
+                    triples = triple_lines(terms, [quad.triple for quad in quads])
+                    lines += (
+                        triples if graph is None else self.enclosed(f"GRAPH {terms.term(graph)}", triples)
+                    )
+                return self.enclosed("CONSTRUCT", lines)
 
     def select(
         self, parts: SelectParts, head: Sequence[str] | None = None, clauses: Sequence[str] = ()

@@ -34,7 +34,7 @@ from .corrections import corrected
 from .join_order import may_be_lateral
 from .nodes import Algebra, Expr, Term, Var
 from .order import XSD
-from .print_triples import TermPrinter, triple_lines
+from .print_triples import TermPrinter
 from .printer import Printer
 from .query import ContinuousQuery
 from .select_parts import select_parts
@@ -126,21 +126,8 @@ class SparqlText:
         terms = TermPrinter((query.template, query.describe))
         dataset = [f"FROM {iri}" for iri in query.dataset.default]
         dataset += [f"FROM NAMED {iri}" for iri in query.dataset.named]
-        node = self._root
-        match query.form:
-            case "select":
-                lines = self._printer.select(select_parts(self._rewrite(node), projected=True), None, dataset)
-                return self._base + "\n".join(lines)
-            case "ask":
-                head = ["ASK"]
-            case "describe":
-                head = [f"DESCRIBE {' '.join(map(terms.term, query.describe)) or '*'}"]
-            case "construct":
-                head = self._printer.enclosed(
-                    "CONSTRUCT", triple_lines(terms, [each.triple for each in query.template])
-                )
-        where = self._rewrite(node)
-        lines = self._printer.select(select_parts(where, projected=False), head, dataset)
+        parts = select_parts(self._rewrite(self._root), projected=query.form == "select")
+        lines = self._printer.select(parts, self._printer.head(query, terms), dataset)
         return self._base + "\n".join(lines)
 
     # --- what Oxigraph is to read in the place of a node ---------------------------------------

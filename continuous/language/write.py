@@ -7,14 +7,13 @@ shows queries and their static parts so.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from itertools import groupby
 
 from pyoxigraph import NamedNode
 
 from quadrill.store.documents.times import units_of
 
 from ..algebra import nodes as a
-from ..algebra.print_triples import TermPrinter, parts_of, triple_lines
+from ..algebra.print_triples import TermPrinter, parts_of
 from ..algebra.printer import Blocks, Printer
 from ..algebra.query import ContinuousQuery, Dialect, WindowDeclaration, WindowSpec
 from ..algebra.select_parts import select_parts
@@ -64,8 +63,7 @@ def _written(query: ContinuousQuery, clauses: int) -> tuple[str, list[NamedNode]
     writer = Printer(terms, query.dialect, blocks)
     dataset = list(_dataset(query, writer, brackets))
     parts = select_parts(query.root, projected=query.form == "select")
-    head = _head(query, writer)
-    lines = writer.select(parts, head, dataset)
+    lines = writer.select(parts, writer.head(query, terms), dataset)
     if query.form == "describe" and parts.pattern == a.Bgp():
         lines.remove("WHERE { }")
     register = _register(query, terms)
@@ -85,24 +83,6 @@ def _window_variables(query: ContinuousQuery, names: Container[str], clauses: in
             name += "_"
         variables[window.name] = f"?{name}"
     return variables
-
-
-def _head(query: ContinuousQuery, writer: Printer) -> list[str] | None:
-    """The text in the place of SELECT and its columns."""
-    terms = writer.terms
-    match query.form:
-        case "select":
-            return None
-        case "ask":
-            return ["ASK"]
-        case "describe":
-            return [f"DESCRIBE {' '.join(map(terms.term, query.describe)) or '*'}"]
-        case "construct":
-            lines: list[str] = []
-            for graph, quads in groupby(query.template, key=lambda quad: quad.graph):
-                triples = triple_lines(terms, [quad.triple for quad in quads])
-                lines += triples if graph is None else writer.enclosed(f"GRAPH {terms.term(graph)}", triples)
-            return writer.enclosed("CONSTRUCT", lines)
 
 
 def _dataset(query: ContinuousQuery, writer: Printer, brackets: Sequence[str]) -> Iterable[str]:
