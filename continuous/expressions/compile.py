@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from operator import itemgetter
-from types import CodeType
 from typing import Any
 
 from pyoxigraph import NamedNode
@@ -23,6 +22,7 @@ from quadrill.store.errors import UnsupportedError
 from ..algebra.nodes import Call, Constant, Exists, Expr, FunctionCall, Var
 from ..rows import UNLIMITED, Budget
 from . import functions, numeric, oxigraph
+from .emitter import Emitter
 from .growing import GROWING
 from .scaled import NAMES, OPERATIONS, Chain
 from .values import DECIMAL_ONE, XSD, Decimal18, Maybe, Value, ValueTable, term_of, value_of
@@ -47,44 +47,22 @@ class ExpressionContext:
     budget: Budget = UNLIMITED
 
 
-class Emitter:
-    """Collects the lines and the named objects of a generated function."""
+class ExpressionEmitter(Emitter):
+    """Writes expressions into a generated function."""
 
     def __init__(self, context: ExpressionContext) -> None:
+        super().__init__({"values": context.values})
         self.context = context
-        self.lines: list[str] = []
-        self.depth = 0
         self.in_loop = False
         """The function is a loop around steps: lines ``begin`` are before all of them, ``end`` behind."""
         self.begin: list[str] = []
         self.end: list[str] = []
-        self.names: dict[str, Any] = {"values": context.values}
         self.known: dict[str, str] = {}
         """Locals that already hold the value of a variable."""
         self.decimals: set[str] = set()
         """Locals that hold a decimal most of the time."""
         # Inside the longer form of a chain, where what it consists of is none again.
         self._in_chain = False
-        self._count = 0
-        self._objects: dict[int, str] = {}
-
-    def line(self, *texts: str) -> None:
-        """Add a line, or some, at the present depth."""
-        self.lines += ["    " * self.depth + text for text in texts]
-
-    def fresh(self, stem: str = "v") -> str:
-        """A local name that is not taken."""
-        self._count += 1
-        return f"{stem}{self._count}"
-
-    def name_of(self, thing: Any, stem: str = "c") -> str:
-        """A global name for an object that the code uses."""
-        known = self._objects.get(id(thing))
-        if known is None:
-            known = f"{stem}_{len(self._objects)}"
-            self._objects[id(thing)] = known
-            self.names[known] = thing
-        return known
 
     def value(self, expr: Expr, slots: Mapping[str, str]) -> str:
         """Lines that compute ``expr``; the name of the local with its value.
@@ -322,30 +300,14 @@ class Emitter:
                 told.append(f"    # {name}: {thing}")
         return "\n".join([head, *[line.replace("\n", " ") for line in told], *self.lines]) + "\n"
 
-    def build(self, head: str, name: str) -> Any:
-        """Execute ``head`` followed by the lines and give the object called ``name``."""
-        namespace = dict(self.names)
-        try:
-            exec(_compiled("\n".join([head, *map(_without_comment, self.lines)]) + "\n", name), namespace)
-        except (SyntaxError, RecursionError, MemoryError) as error:
-            raise UnsupportedError("an expression nested this deep", hint=str(error)) from None
-        return namespace[name]
-
-
-@lru_cache(maxsize=512)
-def _compiled(source: str, name: str) -> CodeType:
-    """Texts are the same for queries that differ in constants: these are objects with names."""
-    return compile(source, f"<plan {name}>", "exec")
-
-
-def _without_comment(line: str) -> str:
-    """Comments tell constants. No string in a generated line has their sign in it."""
-    return line.partition("# ")[0].rstrip()
+    def _code(self) -> list[str]:
+        """The lines without comments, which name constants. No string in these lines has their sign in it."""
+        return [line.partition("# ")[0].rstrip() for line in self.lines]
 
 
 def compile_value(expr: Expr, schema: tuple[str, ...], context: ExpressionContext) -> ValueFunction:
     """A function from a row (ids in the order of ``schema``) to the value of ``expr`` or None."""
-    emitter = Emitter(context)
+    emitter = ExpressionEmitter(context)
     emitter.depth = 1
     result = emitter.value(expr, _slots(schema))
     emitter.line(f"return {result}")
@@ -378,7 +340,7 @@ def compile_pair_condition(
 
 
 def _condition(expr: Expr, slots: Mapping[str, str], context: ExpressionContext, given: str) -> Any:
-    emitter = Emitter(context)
+    emitter = ExpressionEmitter(context)
     emitter.depth = 1
     result = emitter.truth(expr, slots)
     emitter.line(f"return {result} is True")

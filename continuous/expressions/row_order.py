@@ -8,7 +8,7 @@ from ..algebra.nodes import Extend, OrderCondition, Var
 from ..algebra.order import Key, Tie, falling_number_key, number_key
 from ..algebra.sliced import asked_by
 from ..algebra.variables import NO_NAMES, expression_variables
-from .compile import Emitter, ExpressionContext, compile_id
+from .compile import ExpressionContext, ExpressionEmitter, compile_id
 from .scaled import NAMES
 from .values import OrderKeys
 
@@ -56,7 +56,7 @@ def _sort_key(
     tie: Callable[[Row], Key],
 ) -> KeyOf:
     """The key of a row by the conditions, then what ``tie`` gives; a number needs no id to have a key."""
-    out = Emitter(context)
+    out = ExpressionEmitter(context)
     out.depth = 1
     out.names.update(NAMES, Tie=Tie, tie=tie, id_of=context.values.id_of)
     slots = {name: f"row[{place}]" for place, name in enumerate(given)}

@@ -20,7 +20,7 @@ from ..algebra.build import conditions_of, sub_expressions
 from ..algebra.nodes import Call, Expr, FunctionCall, Var
 from ..algebra.static import is_volatile
 from ..algebra.variables import Names, expression_variables
-from ..expressions.compile import Emitter
+from ..expressions.compile import ExpressionEmitter
 from ..operators import linear
 from ..operators.grouping import Aggregate
 from ..operators.join import Join
@@ -88,7 +88,7 @@ class ColumnMemo(dict[Any, int]):
 class RowBody:
     """Writes the innermost lines of the loops of one plan."""
 
-    def __init__(self, nodes: Sequence[PlanNode], out: Emitter, memos: Memos) -> None:
+    def __init__(self, nodes: Sequence[PlanNode], out: ExpressionEmitter, memos: Memos) -> None:
         self._nodes = nodes
         self._out = out
         self._memos = memos

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from ..expressions.compile import Emitter, ExpressionContext
+from ..expressions.compile import ExpressionContext, ExpressionEmitter
 from ..operators import linear
 from ..operators.grouping import Aggregate
 from ..operators.join import Join, Probe
@@ -31,7 +31,7 @@ _LARGE = 256
 
 
 class Around(Protocol):
-    """A loop around the steps of a plan: how it begins, and what is done behind each step.
+    """A loop around the steps of a plan, which it places in its own code.
 
     ``sources`` are the locals in which the changes of windows are, ``only`` the predicate of their triples
     where they have but one, ``stars``, by the places of stars, those with rows that they need not make;
@@ -43,12 +43,11 @@ class Around(Protocol):
     only: Mapping[SourceKey, int]
     stars: Mapping[int, str]
 
-    def before(self, out: Emitter) -> None:
-        """The lines before a step."""
-        ...
+    def write(self, out: ExpressionEmitter, steps: Callable[[], str], delta: str) -> None:
+        """Write the lines of the loop.
 
-    def behind(self, out: Emitter, delta: str) -> None:
-        """The lines behind it; ``delta`` is the local with the change of the answer."""
+        ``steps`` gives the lines of one step; ``delta`` is the local with the change of the answer after it.
+        """
         ...
 
 
@@ -146,7 +145,7 @@ class _Writer:
         self._root = plan.root
         self._figures = plan.figures
         self._timed = timed
-        self._out = Emitter(context)
+        self._out = ExpressionEmitter(context)
         self._rows = RowBody(plan.nodes, self._out, memos)
         self._budget = plan.budget
         self._consumers = Counter(place for node in plan.nodes for place in node.inputs)
@@ -171,14 +170,18 @@ class _Writer:
         """The same for a loop around many steps; the changes of windows are in the locals that it names."""
         out, self._around = self._out, around
         out.in_loop = True
-        around.before(out)
-        self._steps()
-        around.behind(out, f"d{self._root}")
+        out.depth = 1
+        around.write(out, self._steps_apart, f"d{self._root}")
         begin = [f"number{each} = 0" for each in self._counted] + out.begin
         out.lines[:0] = [f"    {line}" for line in begin]
-        end = [f"rows_out[{each}] += number{each}" for each in self._counted] + out.end
-        out.line(*[f"    {line}" for line in end])
+        out.depth = 2  # in the clause that ends the loop
+        out.line(*[f"rows_out[{each}] += number{each}" for each in self._counted], *out.end)
         return out.source(around.head), out.build(around.head, "run")
+
+    def _steps_apart(self) -> str:
+        with self._out.apart() as lines:
+            self._steps()
+        return "\n".join(lines)
 
     def _steps(self) -> None:
         """The lines of one step, which leave the change of the root."""

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from ..expressions.compile import Emitter
+from ..expressions.compile import ExpressionEmitter
 from ..operators.join import Join
 from ..operators.linear import Operator, Scan
 
 
 def keep(
-    out: Emitter, join: Join, number: int, given: str, made: str, of: Operator | None, *, often: bool
+    out: ExpressionEmitter,
+    join: Join,
+    number: int,
+    given: str,
+    made: str,
+    of: Operator | None,
+    *,
+    often: bool,
 ) -> tuple[list[str], str]:
     """The lines for each row that an input of this number gets, and that behind all of them.
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ..expressions.compile import Emitter
+from ..expressions.compile import ExpressionEmitter
+from ..expressions.emitter import block, fill
 from ..output.emission import ConstructEmission, Event, SelectEmission, refuse
 from ..rows import Delta
 from .plan_state import PlanState
@@ -30,98 +31,84 @@ class Telling:
     # Of rows that have an order: the revision of it that was written last, and what was written.
     _listed: list[Any] = field(default_factory=lambda: [-1, ""])
 
-    def members(self, out: Emitter, delta: str, label: int) -> None:
-        """What each member is told of a change that has rows of several."""
+    def members(self, out: ExpressionEmitter, delta: str, label: int) -> str:
+        """The lines for a change that has rows of several members."""
         tested = {"istream": "if w > 0: ", "dstream": "if w < 0: "}.get(self.emission.output, "")
-        out.line(f"delta, shares = {delta}, {{}}")
-        out.line("for row, w in delta.items():")
-        out.line(f"    {tested}shares.setdefault(row[{label}], {{}})[row] = w")
-        out.line("    if w := net.pop(row, 0) + w: net[row] = w")
-        out.line("for label, share in shares.items():")
-        out.depth += 1
-        out.line("mine = telling[label]")
-        out.line("middle = mine.middle")
-        self.rows(out, "share", "mine.events", "mine.counts", "mine.at, mine.place = due, steps - left")
-        out.depth -= 1
+        told = "mine.at, mine.place = due, steps - left"
+        rows = self.rows(out, "share", "mine.events", "mine.counts", told)
+        return fill(_MEMBERS, delta=delta, tested=tested, label=label, rows=rows)
 
-    def rows(self, out: Emitter, delta: str, events: str, counts: str, told: str) -> None:
-        """The lines of a change, and what is to be done where there are any."""
+    def rows(self, out: ExpressionEmitter, delta: str, events: str, counts: str, told: str) -> str:
+        """The lines for a change, and what is to be done where there are any."""
         if isinstance(self.emission, ConstructEmission):
-            self._quads(out, self.emission, delta, events, told)
-            return
+            return self._quads(out, self.emission, delta, events, told)
         signs = _SIGNS[self.emission.output]
-        for kind, _, _ in signs:
-            out.line(f"{kind} = []")
-        if signs:
-            out.line(f"for row, w in {delta}.items():")
-        for kind, _, sign in signs:
-            out.line(f"    if w == {sign}: {kind}.append(row)")
-            out.line(f"    elif w {'<>'[sign > 0]} 0: {kind}.extend([row] * abs(w))")
-        both = len(signs) > 1
-        for kind, _, _ in signs:
-            out.line(f"if {kind}:")
-            out.depth += 1
-            self._write(out, kind)
-            if both:
-                out.depth -= 1
-                out.line(f"else: {kind}_line = ''")
-        if signs:
-            self._refuse(out, [f"{kind}_line" for kind, _, _ in signs])
-        for kind, counted, _ in signs:
-            if both:
-                out.line(f"if {kind}:")
-                out.depth += 1
-            out.line(f"{counts}.{counted} += len({kind})")
-            out.line(f"{events}.append(('{kind}', {kind}_line))")
-            out.line(told)
-            out.depth -= 1
+        if not signs:
+            return ""
+        kinds = [kind for kind, _, _ in signs]
+        written = {kind: self._written(out, kind) for kind in kinds}
+        refused = self._refused(out, [f"{kind}_line" for kind in kinds])
+        sorted_ = block(fill(_SORTED, kind=kind, sign=sign, than="<>"[sign > 0]) for kind, _, sign in signs)
+        counted = {
+            kind: fill(_COUNTED, kind=kind, counts=counts, counted=counted, events=events, told=told)
+            for kind, counted, _ in signs
+        }
+        if len(signs) == 1:
+            (kind,) = kinds
+            written[kind] = block([written[kind], refused, counted[kind]])
+            return fill(_ONE_KIND, kind=kind, delta=delta, sorted=sorted_, written=written[kind])
+        return fill(
+            _BOTH_KINDS,
+            delta=delta,
+            sorted=sorted_,
+            delete=written["delete"],
+            insert=written["insert"],
+            refused=refused,
+            deleted=counted["delete"],
+            inserted=counted["insert"],
+        )
 
-    def _quads(self, out: Emitter, emission: ConstructEmission, delta: str, events: str, told: str) -> None:
+    def _quads(
+        self, out: ExpressionEmitter, emission: ConstructEmission, delta: str, events: str, told: str
+    ) -> str:
         """The lines of the quads that come and go with a change, of a query that has the plan for itself."""
         changed, coded = emission.changed, self.state.coder_of(emission.names)
 
         def events_of(at: int, head: str, delta: Delta) -> list[Event]:
             return changed(at, head, coded(delta))
 
-        out.line(f"lines = {out.name_of(events_of, 'events')}(due, f'{_BEGIN}', {delta})")
-        out.line("size = sum([len(line) for _, line in lines])")
-        out.line(f"if size > heavy: {out.name_of(refuse, 'refuse')}(size, heavy)")
-        out.line("if lines:")
-        out.line(f"    {events}.extend(lines)")
-        out.line(f"    {told}")
+        made, refused = out.name_of(events_of, "events"), out.name_of(refuse, "refuse")
+        return fill(_QUADS, made=made, begin=_BEGIN, delta=delta, refuse=refused, events=events, told=told)
 
-    def _refuse(self, out: Emitter, lines: Sequence[str]) -> None:
+    def _refused(self, out: ExpressionEmitter, lines: Sequence[str]) -> str:
         """The lines of an instant are too long; other members are told theirs before a run ends by it."""
         size = " + ".join(f"len({line})" for line in lines)
         if self.label is None:
-            out.line(f"if {size} > heavy: {out.name_of(refuse, 'refuse')}({size}, heavy)")
-            return
-        out.line(f"if {size} > heavy:")
-        of_it = f"{{row: w for row, w in delta.items() if row[{self.label}] == label}}"
-        out.line(f"    refused[label], over = {of_it}, True")
-        out.line("    continue")
+            return f"if {size} > heavy: {out.name_of(refuse, 'refuse')}({size}, heavy)"
+        return fill(_REFUSED, size=size, label=self.label)
 
-    def whole(self, out: Emitter, top: str | None) -> None:
+    def whole(self, out: ExpressionEmitter, top: str | None) -> str:
         """The line of all rows in their order, made when they are others than at the last instant."""
         listed = out.name_of(self._listed, "listed")
-        out.line(f"if {top}.revision != {listed}[0]:")
-        out.line(f"    rows = {top}.rows()")
-        text = f"f\"{{{{{{{self._many(out)}(rows)}}}}}}\" if rows else ''"
-        out.line(f"    {listed}[:] = {top}.revision, {text}")
-        out.line(f"line = f'{_BEGIN}{{{listed}[1]}}{_END}'")
-        self._refuse(out, ["line"])
-        out.line(f"if {listed}[1]:" if self.emission.non_empty else "if True:")
-        out.line(f"    {out.name_of(self.emission.counts, 'counts')}.answers += 1")
-        out.line(f"    told.append(({out.name_of('answer', 'kind')}, line))")
-        out.line("    last, told_at = True, due")
+        return fill(
+            _WHOLE,
+            top=top,
+            listed=listed,
+            rows=f"f\"{{{{{{{self._many(out)}(rows)}}}}}}\" if rows else ''",
+            line=f"f'{_BEGIN}{{{listed}[1]}}{_END}'",
+            refused=self._refused(out, ["line"]),
+            test=f"{listed}[1]" if self.emission.non_empty else "True",
+            counts=out.name_of(self.emission.counts, "counts"),
+            kind=out.name_of("answer", "kind"),
+        )
 
-    def _many(self, out: Emitter) -> str:
+    def _many(self, out: ExpressionEmitter) -> str:
         """The function that writes rows, without the outermost braces."""
         names, ordered = self.emission.names, self.emission.ordered
         columns = self.state.plan.schema.columns(names)
         return out.name_of(partial(self.state.terms.texts.listed, names, columns, ordered=ordered), "many")
 
-    def _write(self, out: Emitter, kind: str) -> None:
+    def _written(self, out: ExpressionEmitter, kind: str) -> str:
         """The line of the rows of one sign; that of one row is put together here."""
         names, schema = self.emission.names, self.state.plan.schema
         columns = [each for each in zip(names, schema.columns(names), strict=True) if each[1] >= 0]
@@ -132,7 +119,81 @@ class Telling:
             ids = "".join(f"row[{place}], " for _, place in columns)
             listed = f"[key + text[each] for key, each in zip({key}, ({ids})) if each]"
             cells = f"{{{out.name_of(',', 'k')}.join({listed})}}"
-        out.line(f"if len({kind}) == 1:")
-        out.line(f"    row = {kind}[0]")
-        out.line(f"    {kind}_line = f'{_BEGIN}{{{{{cells}}}}}{_END}'")
-        out.line(f"else: {kind}_line = f'{_BEGIN}{{{{{{{self._many(out)}({kind})}}}}}}{_END}'")
+        one = f"f'{_BEGIN}{{{{{cells}}}}}{_END}'"
+        many = f"f'{_BEGIN}{{{{{{{self._many(out)}({kind})}}}}}}{_END}'"
+        return fill(_LINE, kind=kind, one=one, many=many)
+
+
+_MEMBERS = """
+delta, shares = $delta, {}
+for row, w in delta.items():
+    ${tested}shares.setdefault(row[$label], {})[row] = w
+    if w := net.pop(row, 0) + w: net[row] = w
+for label, share in shares.items():
+    mine = telling[label]
+    middle = mine.middle
+    $rows
+"""
+_SORTED = """
+if w == $sign: $kind.append(row)
+elif w $than 0: $kind.extend([row] * abs(w))
+"""
+_COUNTED = """
+$counts.$counted += len($kind)
+$events.append(('$kind', ${kind}_line))
+$told
+"""
+_ONE_KIND = """
+$kind = []
+for row, w in $delta.items():
+    $sorted
+if $kind:
+    $written
+"""
+_BOTH_KINDS = """
+delete = []
+insert = []
+for row, w in $delta.items():
+    $sorted
+if delete:
+    $delete
+else: delete_line = ''
+if insert:
+    $insert
+else: insert_line = ''
+$refused
+if delete:
+    $deleted
+if insert:
+    $inserted
+"""
+_QUADS = """
+lines = $made(due, f'$begin', $delta)
+size = sum([len(line) for _, line in lines])
+if size > heavy: $refuse(size, heavy)
+if lines:
+    $events.extend(lines)
+    $told
+"""
+_REFUSED = """
+if $size > heavy:
+    refused[label], over = {row: w for row, w in delta.items() if row[$label] == label}, True
+    continue
+"""
+_WHOLE = """
+if $top.revision != $listed[0]:
+    rows = $top.rows()
+    $listed[:] = $top.revision, $rows
+line = $line
+$refused
+if $test:
+    $counts.answers += 1
+    told.append(($kind, line))
+    last, told_at = True, due
+"""
+_LINE = """
+if len($kind) == 1:
+    row = $kind[0]
+    ${kind}_line = $one
+else: ${kind}_line = $many
+"""

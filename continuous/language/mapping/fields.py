@@ -24,6 +24,7 @@ from pyoxigraph import Literal, NamedNode
 
 from quadrill.store.errors import InputError, LimitError
 
+from ...expressions.emitter import Emitter
 from ...expressions.values import INTEGER_LIMIT, XSD, Maybe
 from .limits import CELL_BYTES, ROW_BYTES
 
@@ -93,8 +94,8 @@ class FieldReader:
     def _reader(self, record: Mapping[str, Any]) -> _Reader | None:
         """A function for records with the keys of this one; None when they are read field by field."""
         parts: list[tuple[_Step, Mapping[str, Any], str]] = [(self._root, record, "record")]
-        names: dict[str, Any] = {"is_one": _is_one}
-        lines: list[str] = []
+        out = Emitter({"is_one": _is_one})
+        out.depth = 1
         locals_: dict[int, str] = {}
         for step, fields, source in parts:  # objects of the record are added on the way
             for key, value in fields.items():
@@ -104,19 +105,18 @@ class FieldReader:
                 if type(value) is dict and step is self._root:
                     local, keys = f"a{len(parts)}", f"keys{len(parts)}"
                     parts.append((found, value, local))
-                    names[keys] = tuple(value)
-                    lines.append(f"{local} = {source}[{key!r}]")
-                    lines.append(f"if type({local}) is not dict or tuple({local}) != {keys}: return None")
+                    out.names[keys] = tuple(value)
+                    out.line(f"{local} = {source}[{key!r}]")
+                    out.line(f"if type({local}) is not dict or tuple({local}) != {keys}: return None")
                 elif found.column is None or found.column in locals_ or isinstance(value, dict | list):
                     return None
                 else:
                     local = locals_[found.column] = f"p{found.column}"
-                    lines.append(f"{local} = {source}[{key!r}]")
+                    out.line(f"{local} = {source}[{key!r}]")
         tests = [_IS_ONE.format(each, INTEGER_LIMIT) for each in locals_.values()]
         cells = "".join(f"{locals_.get(column)}, " for column in range(len(self._empty)))
-        lines.append(f"return ({cells}) if {' and '.join(tests) or 'True'} else None")
-        exec("\n    ".join(["def row(record):", *lines]), names)
-        made: _Reader = names["row"]
+        out.line(f"return ({cells}) if {' and '.join(tests) or 'True'} else None")
+        made: _Reader = out.build("def row(record):", "row")
         return made
 
     def _solutions(self, fields: Mapping[str, Any], step: _Step) -> list[Row]:

@@ -28,7 +28,7 @@ from ...algebra.build import sub_expressions
 from ...algebra.nodes import Algebra, Expr, TermPattern, TripleTerm, Var
 from ...algebra.query import TemplateQuad
 from ...algebra.variables import expression_variables
-from ...expressions.compile import Emitter, ExpressionContext
+from ...expressions.compile import ExpressionContext, ExpressionEmitter
 from ...expressions.oxigraph import canonical
 from ...expressions.values import Maybe, Value, ValueTable, value_of
 from .construct import Construct
@@ -69,7 +69,7 @@ Env: TypeAlias = Mapping[str, str]
 """The local with the value of each variable."""
 
 
-class _Emitter(Emitter):
+class RecordEmitter(ExpressionEmitter):
     """Functions that differ from call to call are right here: what they gave is kept, not made again."""
 
     def __init__(self, context: ExpressionContext, work: RecordWork | None) -> None:
@@ -108,7 +108,7 @@ class _Generator:
         self._context = context
         self._work = work
         self._nodes = 0
-        self._emitter = _Emitter(context, work)
+        self._emitter = RecordEmitter(context, work)
         self._fields = fields
         self._texts: dict[tuple[str, str], str] = {}
         self._made_of: dict[str, tuple[str, Callable[[Value], Maybe]]] = {}
@@ -166,7 +166,7 @@ class _Generator:
             field, inner = local, None
         else:
             return None
-        own = _Emitter(self._context, self._work)
+        own = RecordEmitter(self._context, self._work)
         own.depth, own.known = 1, dict.fromkeys(names, "given")
         own.line(f"return {own.value(expr, {})}")
         function = outer = own.build("def value(given):", "value")

@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeAlias
 
 from quadrill.store.documents.one_subject import Statement
 
+from ...expressions.emitter import Emitter
 from .context import Term, node_text
 from .limits import LONG
 from .texts import INTEGER
@@ -58,18 +59,19 @@ def node_function(terms: Sequence[Term | None], names: Mapping[str, Any]) -> Nod
     read = [(place, term) for place, term in enumerate(terms) if term is not None and term.iri is not None]
     if len(terms) > _MOST_KEYS or any(_is_strange(term) for _, term in read):
         return None
-    given = dict(names)
-    lines = [f"{''.join(f'x{place}, ' for place in range(len(terms))) or '()'} = fields.values()"]
+    out = Emitter(names)
+    out.depth = 1
+    out.line(f"{''.join(f'x{place}, ' for place in range(len(terms))) or '()'} = fields.values()")
     ids = [place for place, term in read if term.iri == "@id"]
-    lines.append(f"subject = writing.reference(x{ids[0]})" if ids else "subject = writing.blank()")
-    lines.append("add = writing.found.append")
+    out.line(f"subject = writing.reference(x{ids[0]})" if ids else "subject = writing.blank()")
+    out.line("add = writing.found.append")
     for place, term in read:
         if term.iri == "@type":
-            lines.append(f"writing.types(subject, x{place})")
+            out.line(f"writing.types(subject, x{place})")
         elif term.iri != "@id":
-            lines += _property(place, term, given)
-    exec("\n    ".join(["def node(writing, fields):", *lines, "return subject"]), given)
-    made: Node = given["node"]
+            out.line(*_property(place, term, out.names))
+    out.line("return subject")
+    made: Node = out.build("def node(writing, fields):", "node")
     return made
 
 

@@ -8,7 +8,7 @@ from pyoxigraph import Literal, NamedNode
 
 from quadrill.continuous.algebra.nodes import Call, Constant, Expr, Var
 from quadrill.continuous.expressions import numeric
-from quadrill.continuous.expressions.compile import Emitter, ExpressionContext, compile_value
+from quadrill.continuous.expressions.compile import ExpressionContext, ExpressionEmitter, compile_value
 from quadrill.continuous.expressions.values import (
     DECIMAL_LIMIT,
     DECIMAL_ONE,
@@ -95,7 +95,7 @@ def test_what_cannot_be_out_of_range_is_a_chain() -> None:
     once = Call("+", (Var("x"), number))
 
     def is_chain(expr: Expr) -> bool:
-        out = Emitter(ExpressionContext(ValueTable(TermDictionary())))
+        out = ExpressionEmitter(ExpressionContext(ValueTable(TermDictionary())))
         out.value(expr, {"x": "row[0]"})
         return any("-SMALL <" in line for line in out.lines)
 
