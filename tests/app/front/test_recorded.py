@@ -1,0 +1,39 @@
+"""The front answers as it did when these requests were recorded: heads, bodies, log lines and figures.
+
+Each file of ``recorded/`` is one scenario: requests in a fixed order to a new server in memory.
+
+Some things may change without a word to clients and are not compared: the order of headers, the case of their
+names, the reason after the status, the order of the values of ``Vary``, ``Allow`` and the lists of CORS, the
+milliseconds and the order of log lines, and how an answer is cut into chunks or compressed. Some differ from
+run to run: the server's address, dates, times of now, random names, measured figures, states of sources and
+sinks, and the lengths of answers that contain these. The length that an answer to HEAD announces is not
+compared. Of pages only the title is compared, of ``/ui/static``, ``/openapi.json`` and ``/metrics`` only the
+head: they have their own tests. The label ``route`` of the request metrics is part of the contract.
+
+``make record-requests`` records again (`tests.app.front.recording`). That is right only together with a
+change of the HTTP contract; the diff of ``recorded/`` then shows what the change does to clients.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .replay import RECORDED, differences, read, run
+
+SHOWN = 8
+"""Differences that a failure shows."""
+FILES = sorted(RECORDED.glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_answers_are_as_recorded(file: Path, tmp_path: Path) -> None:
+    scenario, expected = read(file)
+    found = [*differences(scenario, expected, run(scenario, tmp_path, expected))]
+    assert not found, f"{len(found)} differences in {file.name}:\n\n" + "\n\n".join(found[:SHOWN])
+
+
+def test_recorded_requests_are_many() -> None:
+    requests = sum(len(answers) for file in FILES for answers in read(file)[1].answers)
+    assert requests > 1000
