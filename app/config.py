@@ -78,6 +78,12 @@ class Settings:
         (), "origins", "Origins whose pages may call the server; `*` allows every origin to read."
     )
     read_only: bool = _setting(False, "", "Refuse everything that writes.")
+    extensions: tuple[str, ...] = _setting(
+        (),
+        "modules",
+        "Python modules to load at the start and in worker processes, which register functions, aggregates, "
+        "windows and more; `module:function` calls the function.",
+    )
 
     # how much
     threads: int = _setting(

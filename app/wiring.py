@@ -24,6 +24,7 @@ from quadrill.store.logs.input_log import SYNCS
 from quadrill.store.logs.journal import Journal
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry
+from quadrill.store.sparql import extensions
 
 from .config import Settings
 from .connectors.service import Connectors
@@ -130,9 +131,11 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
     """Open the data folder and build everything around it; :meth:`Services.start` sets it going.
 
     Raises:
+        ExtensionError: an extension cannot be loaded.
         StoreLockedError, StoreUnwritableError, StoreFormatError: the data folder cannot be used.
         RegistryError: the registry database cannot.
     """
+    extensions.load(settings.extensions)
     clock = clock or Clock()
     with contextlib.ExitStack() as undo:
         store = open_store(settings, clock.now_ms)

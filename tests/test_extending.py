@@ -17,14 +17,14 @@ from quadrill.app.http import negotiation
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.language import parse
 from quadrill.continuous.language.write import write
-from quadrill.store.errors import QueryTextError
+from quadrill.store.errors import QueryTextError, UnsupportedError
 
 from .continuous.engines import PREFIX, Bench, bench
 from .continuous.test_recovery import Life
 
 PAGE = (Path(__file__).parent.parent / "docs" / "extending.md").read_text(encoding="utf-8")
 *ADDING, REMOVING = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-NEWEST, RANGE, BETWEEN = re.findall(r"```sparql\n(.*?)```", PAGE, re.DOTALL)
+FUNCTION, NEWEST, RANGE, BETWEEN = re.findall(r"```sparql\n(.*?)```", PAGE, re.DOTALL)
 RULE = "FILTER ?celsius BETWEEN 20 AND 22"
 # A pattern that no plan keeps up to date: the answer is recomputed.
 RECOMPUTED = "FILTER NOT EXISTS { { ?sensor :broken ?x } MINUS { ?sensor :celsius ?celsius } } } }"
@@ -32,7 +32,7 @@ RECOMPUTED = "FILTER NOT EXISTS { { ?sensor :broken ?x } MINUS { ?sensor :celsiu
 
 @pytest.fixture
 def additions() -> Iterator[dict[str, Any]]:
-    """The window, aggregate, rule and output format of the page, by their names there."""
+    """The function, window, aggregate, rule and output format of the page, by their names there."""
     names: dict[str, Any] = {}
     for block in ADDING:
         exec(compile(block, "docs/extending.md", "exec"), names)
@@ -121,6 +121,19 @@ def test_an_aggregate_from_outside_is_kept_up_to_date(additions: dict[str, Any],
 
 
 @pytest.mark.parametrize("engine", ["native", "reference"])
+def test_a_function_from_outside_is_called_for_each_row(additions: dict[str, Any], engine: str) -> None:
+    text = FUNCTION if engine == "native" else FUNCTION.replace("} }", RECOMPUTED)
+    with bench() as one:
+        document = one.register("function", text.removeprefix(PREFIX))
+        assert document["engine"].startswith(engine)
+        seen = []
+        for at, celsius in enumerate(("20", "21.5", '"warm"', "-40e0")):
+            measured(one, at * 1000, celsius)
+            seen.append(values(one, "function"))
+        assert seen == [["68"], ["70.7"], ["-"], ["-40"]]
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
 def test_a_rule_from_outside_means_what_it_is_built_of(additions: dict[str, Any], engine: str) -> None:
     text = BETWEEN if engine == "native" else BETWEEN.replace("} }", RECOMPUTED)
     plain = BETWEEN.replace(RULE, "FILTER (?celsius >= 20 && ?celsius <= 22)")
@@ -143,7 +156,7 @@ def test_a_rule_from_outside_is_one_of_its_dialects_alone(additions: dict[str, A
 
 
 def test_texts_with_additions_are_written_and_read_again(additions: dict[str, Any]) -> None:
-    for text in (NEWEST, RANGE, RANGE.replace("(?celsius)", "(DISTINCT ?celsius)"), BETWEEN):
+    for text in (FUNCTION, NEWEST, RANGE, RANGE.replace("(?celsius)", "(DISTINCT ?celsius)"), BETWEEN):
         query = parse(text)
         assert parse(write(query)).root == query.root
         assert parse(write(query)).windows == query.windows
@@ -184,4 +197,6 @@ def test_what_was_taken_away_is_unknown() -> None:
         parse(RANGE.replace("NEWEST 2", "TRIPLES 2"))
     with pytest.raises(QueryTextError):
         parse(BETWEEN.replace("NEWEST 2", "TRIPLES 2"))
+    with bench() as one, pytest.raises(UnsupportedError, match="urn:example:fahrenheit"):
+        one.register("function", FUNCTION.removeprefix(PREFIX))
     assert "text/markdown" not in {offer.media_type for offer in negotiation.result_offers()}

@@ -48,12 +48,12 @@ def _explain(options: argparse.Namespace) -> int:
     from quadrill.continuous.algebra.advice import variable_advice
     from quadrill.continuous.language.registration import Registration
 
-    from ..config import MEMORY, Settings
+    from ..config import MEMORY, Settings, load_settings
     from ..describing.plan_text import code_text, explain_text, plan_document
     from ..describing.queries import validate
     from ..wiring import open_services
 
-    services = open_services(Settings(data=MEMORY), threaded=False)
+    services = open_services(Settings(data=MEMORY, extensions=load_settings().extensions), threaded=False)
     try:
         registration = Registration.from_json({k: v for k, v in members.items() if v is not None})
         found = validate(services.engine, registration, code=options.code)

@@ -25,7 +25,7 @@ from quadrill.store.formats import guess_rdf_format
 from quadrill.store.pushes.decode import DecodedElement, DecodeOptions, decode
 from quadrill.store.quads.quad_store import QuadStore
 
-from ..config import MEMORY, Settings
+from ..config import MEMORY, Settings, load_settings
 from ..describing.queries import describe
 from ..upkeep.garbage import YoungCollections
 from ..wiring import open_services
@@ -114,7 +114,11 @@ class _Printer:
 def _registered(members: dict[str, Any], static: list[str]) -> Iterator[Engine]:
     """An engine in memory that has the query and works in the thread of who pushes."""
     settings = Settings(
-        data=MEMORY, max_queue_elements=1 << 30, max_push_elements=1 << 30, feed_history=1 << 30
+        data=MEMORY,
+        extensions=load_settings().extensions,
+        max_queue_elements=1 << 30,
+        max_push_elements=1 << 30,
+        feed_history=1 << 30,
     )
     services = open_services(settings, clock=ManualClock(time.time_ns() // 1_000_000), threaded=False)
     collections = YoungCollections()

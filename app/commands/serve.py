@@ -42,6 +42,12 @@ def add_commands(commands: Any) -> None:
         "--read-only", action="store_true", default=None, help="refuse everything that writes"
     )
     parser.add_argument(
+        "--extension",
+        metavar="MODULE",
+        action="append",
+        help="load this Python module, which registers functions, aggregates or windows; can be repeated",
+    )
+    parser.add_argument(
         "--paused",
         metavar="NAME",
         action="append",
@@ -67,6 +73,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
         "host": options.host,
         "port": options.port,
         "read_only": options.read_only,
+        "extensions": _names(options.extension) if options.extension else None,
         "paused": _names(options.paused) if options.paused else None,
     }
     # The table of settings takes a while to be made.

@@ -17,7 +17,7 @@ from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.remote import FetchEndedError
 from quadrill.store.sparql.codepoints import without_escapes
 from quadrill.store.sparql.cut import cut
-from quadrill.store.sparql.query import QueryRequest, QueryResult
+from quadrill.store.sparql.query import QueryResult
 from quadrill.store.sparql.query_worker import WorkerRequest
 from quadrill.store.sparql.update_plan import HeldBackError
 from quadrill.store.sparql.update_worker import UpdateTask
@@ -40,14 +40,26 @@ from .answer import (
     timeout_error,
 )
 from .columns import with_ordered_columns
-from .extensions import FOR_UPDATES, IN_UPDATES, Extended, Sent, corrected_where, functions_of, prepared
-from .growth import Limited, grows, limited
-from .held_rows import Room
+from .extensions import (
+    FOR_UPDATES,
+    IN_UPDATES,
+    Extended,
+    Sent,
+    aggregates_of,
+    corrected_where,
+    functions_of,
+    is_extended,
+    prepared,
+)
+from .growth import Limited, grows, limited, limited_results
+from .held_rows import NoRoom, Room
 from .large_answers import LargeAnswers
 from .look_ups import look_up, solutions
+from .named import may_call_costly
 from .nodes import is_node
 from .processes import Process, Processes
 from .query_faults import refusal_of, refuse_unchecked, tell_better
+from .requests import request_of
 from .transcoder import Transcoder, transcoded
 from .workers import WorkerPool
 
@@ -159,7 +171,7 @@ class SparqlEndpoint:
         quads = self.quads()
         light = admission.is_light(text, quads, self.store.size_of_graph, parts)
         long_values = grows(text)
-        heavy = not light or long_values or text in self.slow_texts.texts
+        heavy = not light or long_values or text in self.slow_texts.texts or may_call_costly(text)
         return Asked(text, scope, extension, sent, long_values, heavy, heavy and self._workers.takes(quads))
 
     def looked_up(self, call: SparqlCall, client: Client) -> LookedUp | None:
@@ -243,12 +255,15 @@ class SparqlEndpoint:
         seconds = update_seconds(call)
         reading_seconds = self.settings.query_timeout
         counted: Limited | None = None
+        results: Limited | None = None
         # What is listed ends in every case, so nothing that may fail stands in between.
         process = self.processes.begin("update", text, user)
 
         def check() -> None:
             if counted is not None:
                 counted.check()
+            if results is not None:
+                results.check()
             process.check()
             if time.monotonic() > process.started + seconds:
                 raise timeout_error(seconds, "update")
@@ -260,8 +275,12 @@ class SparqlEndpoint:
 
         try:
             written, functions = text, functions_of(text)
+            costly = may_call_costly(text) and self._workers.takes(self.quads())
             settings = self.settings
             counted = limited(text, settings.max_text_length, settings.max_evaluation_bytes, check_text)
+            results = limited_results(functions, settings.max_text_length, settings.max_evaluation_bytes)
+            if results is not None:
+                functions = {**results.functions}
             if counted is not None:
                 written, functions = counted.text, {**(functions or {}), **counted.functions}
             commit = self.store.update_in_line(
@@ -272,9 +291,10 @@ class SparqlEndpoint:
                 custom_functions=functions,
                 check=check,
                 check_text=check_text,
-                room=Room(self.quads),
+                room=NoRoom() if costly else Room(self.quads),
                 look_up=solutions,
                 correct=corrected_where,
+                custom_aggregates=aggregates_of(text),
                 cause="update",
             )
         except BaseException:
@@ -295,7 +315,7 @@ class SparqlEndpoint:
                     hosts=settings.remote_hosts,
                     remote_seconds=self.store.allowed_hosts.seconds,
                     remote_bytes=self.store.allowed_hosts.max_bytes,
-                    extension=None if functions_of(text) is None else FOR_UPDATES,
+                    extension=FOR_UPDATES if is_extended(text) else None,
                     correct=IN_UPDATES,
                 )
                 return self._workers.work_out(task, process, seconds)
@@ -349,7 +369,8 @@ class _InlineAnswer(HttpAnswer):
     def produce(self, sink: AnswerSink) -> None:
         """Evaluate, and remember when it took long."""
         endpoint, text = self.endpoint, self.asked.text
-        request = self._request()
+        _, scope, extension, _, grows, *_ = self.asked
+        request = request_of(text, scope, extension, grows, endpoint.settings)
         if "service" in request.text.lower():
             request = request._replace(ended=sink.is_over)
         try:
@@ -368,30 +389,6 @@ class _InlineAnswer(HttpAnswer):
         finally:
             # From one block to the next nothing can stop it; sending does not count.
             endpoint.slow_texts.ended(text, max(sink.stalled_seconds, time.monotonic() - sink.resumed))
-
-    def _request(self) -> QueryRequest:
-        """What is asked of the store."""
-        text, scope, extension, _, grows, *_ = self.asked
-        settings = self.endpoint.settings
-        written = text if extension is None else extension.text
-        if "*" in written:
-            written = with_ordered_columns(written)
-        request = QueryRequest(written, settings.base_iri)
-        if scope[1:] != WHOLE:
-            _, default_graphs, named_graphs, union = scope
-            request = request._replace(default_graphs=default_graphs, named_graphs=named_graphs, union=union)
-        if extension is not None:
-            request = request._replace(
-                custom_functions=extension.functions, custom_aggregates=extension.aggregates
-            )
-        if grows or extension is not None:
-            counted = limited(
-                written, settings.max_text_length, settings.max_evaluation_bytes, corrected=True
-            )
-            if counted is not None:
-                functions = {**(request.custom_functions or {}), **counted.functions}
-                request = request._replace(text=counted.text, custom_functions=functions, check=counted.check)
-        return request
 
     def _write(self, result: QueryResult, sink: AnswerSink) -> None:
         graph = result.kind == "graph"

@@ -1,4 +1,4 @@
-"""Functions that one-shot queries can call beyond SPARQL: rspu functions and statistical aggregates."""
+"""Functions that one-shot queries and updates can call beyond SPARQL: ours, and those of extensions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,15 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Store
 
 from quadrill.continuous.algebra.build import children, with_children
 from quadrill.continuous.algebra.corrected_patterns import IsNode
-from quadrill.continuous.algebra.nodes import Aggregate, Algebra, Constant, Group, Term, TermPattern
-from quadrill.continuous.algebra.set_functions import AGGREGATE_NAMESPACE, STATISTICAL, Accumulator
+from quadrill.continuous.algebra.nodes import Aggregate, Algebra, Call, Constant, Group, Term, TermPattern
+from quadrill.continuous.algebra.outside import is_outside
+from quadrill.continuous.algebra.set_functions import (
+    AGGREGATE_NAMESPACE,
+    FUNCTIONS,
+    STATISTICAL,
+    Accumulator,
+)
+from quadrill.continuous.algebra.volatile import UNBOUND
 from quadrill.continuous.analysis.corrections import corrected_text
 from quadrill.continuous.expressions.correcting import CORRECTING_FUNCTIONS
 from quadrill.continuous.uncertainty import (
@@ -20,8 +27,9 @@ from quadrill.continuous.uncertainty import (
     custom_aggregates,
     custom_functions,
 )
-from quadrill.store.errors import LimitError
+from quadrill.store.errors import LimitError, QuadrillError
 
+from .named import may_call_aggregate, may_call_function, names_aggregate
 from .nodes import has_node
 
 _AGGREGATE_MARK = AGGREGATE_NAMESPACE.rstrip(":")
@@ -57,22 +65,60 @@ class Sent(NamedTuple):
 
 def is_extended(text: str) -> bool:
     """True for a text that may call what is ours; any SPARQL processor can evaluate every other one."""
-    return NAMESPACE in text or _AGGREGATE_MARK in text
+    return calls_function(text) or calls_aggregate(text)
+
+
+def calls_function(text: str) -> bool:
+    """Return True when a text may call a function that SPARQL does not have."""
+    return NAMESPACE in text or may_call_function(text)
+
+
+def calls_aggregate(text: str) -> bool:
+    """Return True when a text may call an aggregate that SPARQL does not have."""
+    return _AGGREGATE_MARK in text or may_call_aggregate(text)
+
+
+def _surely_calls_aggregate(text: str) -> bool:
+    return _AGGREGATE_MARK in text or names_aggregate(text)
 
 
 def functions_of(text: str) -> dict[NamedNode, Callable[..., Any]] | None:
     """The functions that an update may call; None when it names none of them."""
-    return dict(custom_functions()) if NAMESPACE in text else None
+    return dict(custom_functions()) if calls_function(text) else None
+
+
+def aggregates_of(text: str) -> dict[NamedNode, Callable[[], Any]] | None:
+    """The aggregates of extensions that an update may call; None when it names none of them."""
+    return _outside_aggregates() if may_call_aggregate(text) else None
 
 
 def as_updated(text: str, base_iri: str) -> Extended:
     """The text of an update as it is, with what it may call."""
-    return Extended(text, functions_of(text))
+    return Extended(text, functions_of(text), aggregates_of(text))
 
 
 def as_corrected(text: str, base_iri: str) -> Extended:
     """A text that was corrected, with what it may call."""
     return Extended(text, {**custom_functions(), **CORRECTING_FUNCTIONS}, dict(custom_aggregates()))
+
+
+def _outside_aggregates() -> dict[NamedNode, Callable[[], Any]]:
+    """The aggregates of extensions by IRI, and by the IRIs that stand for them with DISTINCT."""
+    return {
+        iri: partial(
+            Accumulator,
+            name,
+            distinct=distinct,
+            skip=UNBOUND if function.passes_over_errors else None,
+        )
+        for name, function in FUNCTIONS.items()
+        if is_outside(name)
+        for distinct, iri in ((False, NamedNode(name[1:-1])), (True, _distinct_iri(name)))
+    }
+
+
+def _distinct_iri(name: str) -> NamedNode:
+    return NamedNode(f"{AGGREGATE_NAMESPACE}distinct:{name[1:-1]}")
 
 
 def extended(text: str, base_iri: str, *, merged: bool = False) -> Extended:
@@ -84,15 +130,23 @@ def extended(text: str, base_iri: str, *, merged: bool = False) -> Extended:
     Raises:
         QueryTextError: a text with our aggregates is wrong.
     """
-    if _AGGREGATE_MARK not in text:
-        return Extended(text, custom_functions(), {}) if NAMESPACE in text else Extended(text)
-    aggregates = dict(custom_aggregates())
-    found = corrected_text(
-        text, base_iri, merged=merged, change=lambda root: _called_by_iri(root, aggregates)
-    )
+    if not calls_aggregate(text):
+        return Extended(text, custom_functions(), {}) if calls_function(text) else Extended(text)
+    aggregates = {**custom_aggregates(), **_outside_aggregates()}
+    try:
+        found = corrected_text(
+            text, base_iri, merged=merged, change=lambda root: _called_by_iri(root, aggregates)
+        )
+    except QuadrillError:
+        if _surely_calls_aggregate(text):
+            raise
+        found = None
     if found is None:
+        if not _surely_calls_aggregate(text):
+            return Extended(text, functions_of(text))
         raise LimitError(
-            f"a text of {len(text):,} characters may not use aggregates of ours", hint="Shorten the text."
+            f"a text of {len(text):,} characters may not use aggregates that SPARQL does not have",
+            hint="Shorten the text.",
         )
     return Extended(found.with_base, {**custom_functions(), **found.functions}, aggregates)
 
@@ -111,7 +165,9 @@ def corrected_where(
         at = graph or DefaultGraph()
         return store is not None and isinstance(at, (NamedNode, DefaultGraph)) and has_node(term, at, store)
 
-    found = corrected_text(text, base_iri or "http://localhost/", merged=merged, is_node=known)
+    change = (lambda root: _called_by_iri(root, {})) if names_aggregate(text) else None
+    base = base_iri or "http://localhost/"
+    found = corrected_text(text, base, merged=merged, is_node=known, change=change)
     return None if found is None else (found.text, dict(found.functions))
 
 
@@ -130,14 +186,14 @@ def prepared(
     Raises:
         QuadrillError: it is wrong, or can not be corrected.
     """
-    if _AGGREGATE_MARK in text:
+    if calls_aggregate(text):
         return extended(text, base_iri, merged=merged), Sent(text, FOR_MERGED if merged else FOR_WORKERS)
     found = corrected_text(text, base_iri, body=body, merged=merged, is_node=is_node)
     if found is not None:
         written = found.with_base
         functions = {**(functions_of(text) or {}), **found.functions}
         return Extended(written, functions, {}), Sent(written, FOR_CORRECTED)
-    if NAMESPACE in text:
+    if calls_function(text):
         return extended(text, base_iri), Sent(text, FOR_WORKERS)
     return None, Sent(text, None)
 
@@ -152,6 +208,8 @@ def _called_by_iri(node: Algebra, known: dict[NamedNode, Callable[[], Any]]) -> 
 
 def _of_one_argument(aggregate: Aggregate, known: dict[NamedNode, Callable[[], Any]]) -> Aggregate:
     parameter = aggregate.parameter
+    if is_outside(aggregate.name):
+        return _of_outside(aggregate)
     if aggregate.name not in STATISTICAL:
         return aggregate
     asked = None
@@ -162,3 +220,13 @@ def _of_one_argument(aggregate: Aggregate, known: dict[NamedNode, Callable[[], A
     iri = NamedNode(AGGREGATE_NAMESPACE + name)
     known[iri] = partial(Accumulator, aggregate.name, distinct=aggregate.distinct, parameter=asked)
     return replace(aggregate, name=str(iri), distinct=False, parameter=None)
+
+
+def _of_outside(aggregate: Aggregate) -> Aggregate:
+    """An aggregate of an extension under the IRI that `_outside_aggregates` has."""
+    argument = aggregate.expr
+    if argument is not None and FUNCTIONS[aggregate.name].passes_over_errors:
+        # Oxigraph ends a group at the first error.
+        argument = Call("COALESCE", (argument, Constant(UNBOUND)))
+    name = str(_distinct_iri(aggregate.name)) if aggregate.distinct else aggregate.name
+    return replace(aggregate, name=name, expr=argument, distinct=False)

@@ -16,6 +16,7 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
+from quadrill.continuous.algebra.scalar_functions import OUTSIDE
 from quadrill.continuous.expressions.choices import MUCH, LimitedCalls
 from quadrill.continuous.expressions.growing import concat, corrected_replace, encode_for_uri, written_replace
 from quadrill.continuous.expressions.values import Maybe
@@ -112,6 +113,22 @@ def limited(
     if corrected:
         functions[_NAMES["REPLACE"]] = calls.of(corrected_replace)
     return Limited("".join([*pieces, text[end:]]), functions, calls.begun())
+
+
+def limited_results(
+    functions: Mapping[NamedNode, Callable[..., Any]] | None, longest: int, together: int
+) -> Limited | None:
+    """The functions with the results of those of extensions limited; None where there are none.
+
+    Args:
+        functions: what a text calls.
+        longest: characters of one value at most; 0 for no limit.
+        together: of all values at most; 0 for no limit.
+    """
+    if not functions or not OUTSIDE:
+        return None
+    calls = LimitedCalls(Budget(Limits(text=longest, bytes=together)))
+    return Limited("", calls.results(functions), calls.begun())
 
 
 @dataclass(slots=True)

@@ -57,6 +57,17 @@ class Room:
             raise HeldBackError("a WHERE part of the update has too many solutions")
 
 
+class NoRoom:
+    """A `Room` that leaves every WHERE part to a worker process, which can be killed."""
+
+    def admit(self, where: str, pending: int) -> None:
+        """Raise HeldBackError."""
+        raise HeldBackError("a WHERE part of the update calls a function that may take long")
+
+    def take(self, rows: int) -> None:
+        """Accept every number of rows: none are evaluated here."""
+
+
 @dataclass(frozen=True, slots=True)
 class WhereShape:
     """How much a WHERE part holds back, in triple patterns: a power of the number of quads.

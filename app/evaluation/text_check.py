@@ -9,7 +9,7 @@ from quadrill.store.errors import QuadrillError, QueryTextError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.update_plan import UpdateRequest, parse_all, plan_update
 
-from .extensions import functions_of
+from .extensions import aggregates_of, functions_of
 from .query_faults import refuse_unchecked
 
 
@@ -28,7 +28,9 @@ def faults_of_query(text: str, base_iri: str) -> list[dict[str, Any]]:
 
 def faults_of_update(text: str, base_iri: str, store: QuadStore) -> list[dict[str, Any]]:
     """What is wrong with an update, with its place where that is known."""
-    request = UpdateRequest(text, base_iri, custom_functions=functions_of(text))
+    request = UpdateRequest(
+        text, base_iri, custom_functions=functions_of(text), custom_aggregates=aggregates_of(text)
+    )
     try:
         parse_all(plan_update(request, store.limits, store.allowed_hosts))
     except QueryTextError as error:

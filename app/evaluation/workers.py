@@ -29,6 +29,7 @@ from pyoxigraph import NamedNode, RdfFormat
 from quadrill.store.changes.commit import Commit, NetChange
 from quadrill.store.errors import LimitError, QuadrillError, StoreError
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.extensions import loaded, worker_environment
 from quadrill.store.sparql.query_worker import (
     DUMP_FILE,
     GRAPHS_FILE,
@@ -74,11 +75,12 @@ class _Worker:
         ours, theirs = socket.socketpair()
         read_end, self._lifecycle = os.pipe()
         command = [sys.executable, "-m", "quadrill.store.sparql.query_worker"]
-        command += [str(theirs.fileno()), str(read_end), str(memory_bytes)]
+        command += [str(theirs.fileno()), str(read_end), str(memory_bytes), *loaded()]
         try:
             self._process = subprocess.Popen(
                 command,
                 pass_fds=(theirs.fileno(), read_end),
+                env=worker_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 # Signals that stop the server go to it alone; it ends its workers itself.

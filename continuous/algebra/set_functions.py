@@ -323,6 +323,8 @@ FUNCTIONS: dict[str, SetFunction] = {
 
 One from outside has its IRI in angle brackets as its name (`quadrill.continuous.expressions.aggregates`).
 """
+STANDARD = frozenset(FUNCTIONS)
+"""The names of the built-in ones."""
 
 
 class Accumulator:

@@ -1,18 +1,19 @@
-"""Conditions that compute with probability distributions, which may cost more than the joins around them."""
+"""Conditions whose functions may cost more than the joins around them, such as those of distributions."""
 
 from __future__ import annotations
 
 from .build import all_nodes, conditions_of, sub_expressions
 from .nodes import Algebra, Expr, Filter, FunctionCall
+from .scalar_functions import is_costly
 
 NAMESPACE = "http://w3id.org/rsp/rspu#"
 """Begins the IRIs of the uncertainty functions and of the datatype of distributions."""
 
 
 def is_uncertain(condition: Expr) -> bool:
-    """Return True when the condition itself calls an uncertainty function."""
+    """Return True when the condition itself calls an uncertainty function, or one registered as costly."""
     return any(
-        isinstance(each, FunctionCall) and each.iri.value.startswith(NAMESPACE)
+        isinstance(each, FunctionCall) and (each.iri.value.startswith(NAMESPACE) or is_costly(each.iri))
         for each in sub_expressions(condition)
     )
 

@@ -21,6 +21,7 @@ from quadrill.store.terms import Term
 
 from ..algebra.nodes import Aggregate
 from ..algebra.order import Key
+from ..algebra.scalar_functions import guarded
 from ..algebra.set_functions import FUNCTIONS, SetFunction, percentile_parameter, set_function
 from ..rows import UNLIMITED, Budget, IdRow, add
 from .growing import LONG, take_text
@@ -385,7 +386,7 @@ def register(
     """
     if str(iri) in FUNCTIONS:
         raise ValueError(f"an aggregate {iri} is registered already")
-    FUNCTIONS[str(iri)] = SetFunction(value, passes_over_errors)
+    FUNCTIONS[str(iri)] = SetFunction(guarded("aggregate", iri, value), passes_over_errors)
     if accumulator is not None:
         _ACCUMULATORS[str(iri)] = accumulator
 

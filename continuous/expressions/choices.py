@@ -23,6 +23,7 @@ from ..algebra.build import all_nodes, expressions, sub_expressions
 from ..algebra.nodes import Aggregate, Call
 from ..algebra.order import XSD, total_text, value_text
 from ..algebra.query import ContinuousQuery
+from ..algebra.scalar_functions import OUTSIDE
 from ..algebra.set_functions import FUNCTIONS, NATIVE, Accumulator, percentile_parameter
 from ..algebra.static import VOLATILE_PREFIX
 from ..algebra.volatile import EVENT_TIME, GREATEST, UNBOUND
@@ -30,7 +31,7 @@ from ..errors import BudgetError
 from ..rows import UNLIMITED, Budget
 from .correcting import CORRECTING_FUNCTIONS
 from .functions import substr
-from .growing import GROWING, take_text
+from .growing import GROWING, call_within, take_text
 from .numeric import divide, multiply, to_decimal, to_integer
 from .values import Maybe, term_of, value_of
 
@@ -90,6 +91,13 @@ class LimitedCalls:
         """A function that takes the budget and values as one on terms."""
         return partial(self._call, function)
 
+    def results(self, functions: Mapping[NamedNode, Function]) -> dict[NamedNode, Function]:
+        """Functions by IRI, those of extensions within the budget."""
+        return {
+            iri: partial(self._call_outside, iri, function) if iri in OUTSIDE else function
+            for iri, function in functions.items()
+        }
+
     def take_text(self, size: int) -> bool:
         """True while GROUP_CONCAT may go on with a text of so many characters."""
         if self._fault is None and 0 < self.budget.limits.text < size:
@@ -98,6 +106,15 @@ class LimitedCalls:
             except BudgetError as error:
                 self._fault = error
         return self._fault is None
+
+    def _call_outside(self, iri: NamedNode, function: Function, *terms: Term) -> Term | None:
+        if self._fault is not None:
+            return None
+        try:
+            return call_within(self.budget, iri, function, *terms)
+        except BudgetError as error:
+            self._fault = error
+            return None
 
     def _call(self, function: Callable[..., Maybe], *terms: Term) -> Term | None:
         if self._fault is not None:
@@ -135,7 +152,7 @@ class Functions:
         self._aggregates: dict[Aggregate, NamedNode] = {}
         self.aggregates: dict[NamedNode, Callable[[], Accumulator]] = {}
         self.functions: dict[NamedNode, Function] = {
-            **extensions,
+            **self.limited.results(extensions),
             _VALUE_ORDER: lambda term: Literal(value_text(term)),
             _TOTAL_ORDER: lambda term: Literal(total_text(term)),
             _NOW: self._now,

@@ -20,10 +20,11 @@ from quadrill.store.dictionary import INLINE_DECIMAL
 from quadrill.store.errors import UnsupportedError
 
 from ..algebra.nodes import Call, Constant, Exists, Expr, FunctionCall, Var
+from ..algebra.scalar_functions import OUTSIDE
 from ..rows import UNLIMITED, Budget
 from . import functions, numeric, oxigraph
 from .emitter import Emitter
-from .growing import GROWING
+from .growing import GROWING, call_within
 from .scaled import NAMES, OPERATIONS, Chain
 from .values import DECIMAL_ONE, XSD, Decimal18, Maybe, Value, ValueTable, term_of, value_of
 
@@ -182,6 +183,8 @@ class ExpressionEmitter(Emitter):
     def _function(self, iri: NamedNode, args: tuple[Expr, ...], slots: Mapping[str, str]) -> str:
         own = self.context.functions.get(iri)
         if own is not None:
+            if iri in OUTSIDE:
+                own = partial(call_within, self.context.budget, iri, own)
             return self._guarded(partial(_on_terms, own), args, slots)
         text = f"<{iri.value}>"
         fault = oxigraph.known(text, len(args))

@@ -6,9 +6,14 @@ are told to the budget of the evaluation before they are kept, those of REPLACE 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import lru_cache
 from urllib.parse import quote
+
+from pyoxigraph import Literal, NamedNode
+
+from quadrill.store.terms import Term
 
 from ..algebra.regex_text import Replacement, has_back_reference, pattern_text, read_replacement
 from ..errors import BudgetError
@@ -42,6 +47,25 @@ def take_text(budget: Budget, size: int, function: str) -> None:
             f"{limits.bytes} (max_evaluation_bytes)",
             limit=limits.bytes,
         )
+
+
+def call_within(
+    budget: Budget, iri: NamedNode, function: Callable[..., Term | None], *terms: Term
+) -> Term | None:
+    """Call a function of an extension; its result and its time count for the evaluation.
+
+    Raises:
+        BudgetError: the result is too long, the evaluation has taken too long, or somebody has called it off.
+    """
+    result = function(*terms)
+    if isinstance(result, (Literal, NamedNode)) and len(result.value) > LONG:
+        take_text(budget, len(result.value), str(iri))
+    if budget.since:
+        budget.check_stop(None)
+        took_ms, limits = (time.monotonic() - budget.since) * 1000, budget.limits
+        if 0 < limits.ms * budget.grace < took_ms:
+            raise budget.too_slow(took_ms, budget.rows, None)
+    return result
 
 
 def concat(budget: Budget, *values: Value) -> Maybe:

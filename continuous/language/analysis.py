@@ -35,6 +35,7 @@ from ..algebra.lazy import compute_late
 from ..algebra.nodes import MERGED, Algebra, Extend, Var
 from ..algebra.query import ContinuousQuery, Dialect
 from ..algebra.rewrites import has_order, prepare
+from ..algebra.scalar_functions import OUTSIDE, signatures
 from ..algebra.set_functions import FUNCTIONS
 from ..algebra.static import StaticPattern, is_volatile, projected, split_static
 from ..algebra.template import Skeleton, skeleton
@@ -168,7 +169,7 @@ class KeptAnalyses:
         """What a text means; raises as `parse` does."""
         if has_additions():
             return Analysis(parse(text, dialect=dialect, base_iri=base_iri, parameters=parameters))
-        given = repr((text, dialect, base_iri, parameters, sorted(FUNCTIONS)))
+        given = repr((text, dialect, base_iri, parameters, sorted(FUNCTIONS), OUTSIDE and signatures()))
         key = hashlib.blake2b(given.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
         found = self._living.get(key)
         if found is None:

@@ -9,6 +9,7 @@ from pyoxigraph import Literal, NamedNode, Triple
 from ..algebra.build import fold
 from ..algebra.nodes import Aggregate, Algebra, Call, Constant, Exists, Expr, FunctionCall, Var
 from ..algebra.regex_text import BACK_REFERENCE, has_back_reference
+from ..algebra.scalar_functions import OUTSIDE
 from ..algebra.set_functions import AGGREGATE_NAMESPACE, FUNCTIONS, PERCENTILE_IRI, STATISTICAL
 from . import syntax as s
 from .context import Context
@@ -195,7 +196,16 @@ class ExpressionTranslator:
                     "Write timestamp(?x) for a variable of the triple.",
                 )
             return Call("TIMESTAMP", args)
+        self._check_outside(iri, len(args), node.at)
         return FunctionCall(iri, args)
+
+    def _check_outside(self, iri: NamedNode, given: int, at: int) -> None:
+        """Say that a function of an extension takes another number of arguments."""
+        function = OUTSIDE.get(iri)
+        if function is not None and given not in function.arities:
+            wanted = " or ".join(map(str, function.arities))
+            noun = "argument" if wanted == "1" else "arguments"
+            self.context.fault(f"{iri} takes {wanted} {noun}, {given} given", at)
 
     def _set_function(
         self,

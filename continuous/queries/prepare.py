@@ -15,8 +15,10 @@ from ..algebra.build import all_nodes
 from ..algebra.columnar import StaticEngines
 from ..algebra.graphs import Reads, is_lenient, reads_of
 from ..algebra.nodes import Var, Window
+from ..algebra.outside import refuse_unrepeatable
 from ..algebra.query import ContinuousQuery, Output
 from ..algebra.reports import Report
+from ..algebra.scalar_functions import OUTSIDE
 from ..evaluate.evaluator import Evaluator
 from ..evaluate.native import NativeEvaluator
 from ..evaluate.recomputing import ReferenceEvaluator
@@ -181,6 +183,8 @@ def prepare(
     output = output_of(registration, query, profile)
     check_after(registration, query)
     _check_bounds(registration, query)
+    if OUTSIDE:
+        refuse_unrepeatable(query.root)
     check_view(registration, query)
     t0 = registration.t0 if registration.t0 is not None else query.t0_ms
     report, non_empty = _report(registration, query, profile, t0)

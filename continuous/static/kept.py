@@ -25,6 +25,7 @@ from quadrill.store.shelf.kept_rows import KeptFacts, KeptRows, RowsCopy
 from quadrill.store.shelf.shelf import key_of
 
 from ..algebra.columnar import Choice
+from ..algebra.outside import calls_outside
 from ..rows import Delta, Solution
 from ..settings import StaticLimits
 from .table import Table
@@ -76,6 +77,8 @@ class KeptTables:
             is_ready = table.ready.is_set()
             if is_ready and table.took_s < self._limits.kept_s:
                 continue
+            if calls_outside(table.part.pattern):
+                continue  # the function may be another one after a restart
             key = _key(table)
             keys.add(key)
             if not is_ready or not table.live or table.behind is not None or table.problem is not None:

@@ -12,13 +12,13 @@ from types import MappingProxyType
 
 from pyoxigraph import Literal, NamedNode
 
+from ..algebra import scalar_functions
 from ..algebra.nodes import Term
 from ..algebra.order import XSD
+from ..algebra.scalar_functions import Function, ScalarFunction
 from ..algebra.set_functions import AGGREGATE_NAMESPACE, STATISTICAL, Accumulator, double_text
 from . import probability
 from .distributions import NAMESPACE, Distribution, distribution_literal, parse_distribution, parse_operand
-
-Function = Callable[..., Term | None]
 
 _DOUBLE = NamedNode(XSD + "double")
 # Results kept for each function: the same row is asked again when it goes, and in every row that it joins.
@@ -26,8 +26,8 @@ _REMEMBERED = 16_384
 
 
 def custom_functions() -> Mapping[NamedNode, Function]:
-    """The extension functions by IRI: rspu:add, subtract, greaterThan, lessThan, between, ..."""
-    return _FUNCTIONS
+    """The extension functions by IRI: rspu:add, subtract, greaterThan, ..., and those from outside."""
+    return scalar_functions.CALLS
 
 
 def custom_aggregates() -> Mapping[NamedNode, Callable[[], Accumulator]]:
@@ -68,20 +68,19 @@ def _less_or_equal(left: Distribution, right: Distribution) -> float:
     return probability.greater_or_equal(right, left)
 
 
-_FUNCTIONS: Mapping[NamedNode, Function] = MappingProxyType(
-    {
-        NamedNode(NAMESPACE + name): lru_cache(_REMEMBERED)(function)
-        for name, function in {
-            "add": _distribution(probability.add),
-            "subtract": _distribution(probability.subtract),
-            "greaterThan": _probability(probability.greater, 2),
-            "greaterThanOrEqual": _probability(probability.greater_or_equal, 2),
-            "lessThan": _probability(_less, 2),
-            "lessThanOrEqual": _probability(_less_or_equal, 2),
-            "between": _probability(probability.between, 3),
-        }.items()
-    }
-)
+for _name, _arity, _function in (
+    ("add", 2, _distribution(probability.add)),
+    ("subtract", 2, _distribution(probability.subtract)),
+    ("greaterThan", 2, _probability(probability.greater, 2)),
+    ("greaterThanOrEqual", 2, _probability(probability.greater_or_equal, 2)),
+    ("lessThan", 2, _probability(_less, 2)),
+    ("lessThanOrEqual", 2, _probability(_less_or_equal, 2)),
+    ("between", 3, _probability(probability.between, 3)),
+):
+    scalar_functions.add(
+        NamedNode(NAMESPACE + _name),
+        ScalarFunction(lru_cache(_REMEMBERED)(_function), (_arity,), is_built_in=True),
+    )
 
 _AGGREGATES: Mapping[NamedNode, Callable[[], Accumulator]] = MappingProxyType(
     {

@@ -53,6 +53,7 @@ class StoreWrites(StoreReads):
         room: Room | None = None,
         look_up: LookUp | None = None,
         correct: Correct | None = None,
+        custom_aggregates: Mapping[NamedNode, Callable[[], Any]] | None = None,
         cause: str | None = "update",
         expected: int | None = None,
     ) -> Callable[[], Commit]:
@@ -72,6 +73,7 @@ class StoreWrites(StoreReads):
             room: what its WHERE parts may take.
             look_up: finds the solutions of small ones; see `update_plan.UpdateRequest`.
             correct: writes those that Oxigraph would evaluate wrongly; see there.
+            custom_aggregates: extension aggregates for WHERE parts.
             cause: goes into the commit.
             expected: refuse unless the dataset is at this version (If-Match).
 
@@ -96,6 +98,7 @@ class StoreWrites(StoreReads):
             room,
             look_up,
             correct,
+            custom_aggregates,
         )
 
         def anew() -> UpdatePlan:

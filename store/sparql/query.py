@@ -100,7 +100,7 @@ class QueryResult:
         calls: ServiceCalls | None = None,
     ) -> None:
         if calls is not None:
-            check = _both(calls.require_success, check)
+            check = both(calls.require_success, check)
         self._calls = calls
         self._check = check
         self._raw: QuerySolutions | QueryBoolean | QueryTriples | _Drained | None = raw
@@ -322,7 +322,7 @@ class Querier:
         return term.value
 
 
-def _both(first: Callable[[], None], second: Callable[[], None] | None) -> Callable[[], None]:
+def both(first: Callable[[], None], second: Callable[[], None] | None) -> Callable[[], None]:
     """Both checks, one after the other."""
 
     def check() -> None:

@@ -43,6 +43,7 @@ from ..errors import (
     UpdateError,
 )
 from ..remote import FetchError, FetchTimeoutError
+from .extensions import load_named
 from .guard import TextLimits
 from .query import Querier, QueryFailedError, QueryRequest
 from .update_worker import hosts_of, work_out
@@ -118,8 +119,9 @@ class WorkerRequest:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve one parent: ``SOCKET_FD LIFE_FD MEMORY_BYTES``."""
-    socket_fd, life_fd, memory = (int(argument) for argument in arguments)
+    """Serve one parent: ``SOCKET_FD LIFE_FD MEMORY_BYTES EXTENSION...``."""
+    socket_fd, life_fd, memory = (int(argument) for argument in arguments[:3])
+    load_named(arguments[3:])
     _limit_memory(memory)
     threading.Thread(target=_end_with_parent, args=(life_fd,), daemon=True).start()
     connection = socket.socket(fileno=socket_fd)
@@ -175,10 +177,10 @@ def _answer(connection: socket.socket, copies: _Copies, message: dict[str, Any])
 
 def _work_out(connection: socket.socket, message: dict[str, Any]) -> None:
     """Answer an update with its change; the copy is its own, and let go of at the end."""
-    functions = None
+    functions = aggregates = None
     if message["extension"] is not None:
         asked = _extended(QueryRequest(message["text"], message["base_iri"]), message["extension"])
-        functions = dict(asked.custom_functions or {})
+        functions, aggregates = dict(asked.custom_functions or {}), asked.custom_aggregates
 
     def open_copy(path: Path, written: bool) -> Store:
         if (path / DUMP_FILE).exists():
@@ -186,7 +188,7 @@ def _work_out(connection: socket.socket, message: dict[str, Any]) -> None:
         return Store(str(path)) if written else Store.read_only(str(path))
 
     correct = None if message["correct"] is None else _named(message["correct"])
-    for piece in work_out(message, open_copy, functions, correct):
+    for piece in work_out(message, open_copy, functions, aggregates, correct):
         send_frame(connection, b"D", piece)
     send_frame(connection, b"E", b"")
 

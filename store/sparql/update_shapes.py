@@ -60,7 +60,7 @@ class Shapes:
     def plan(self, request: UpdateRequest, anew: Callable[[], UpdatePlan]) -> UpdatePlan:
         """The checked plan of a request: that of its shape, or what ``anew`` gives."""
         text = request.text
-        if len(text) > _SHORT or request.prefixes or request.custom_functions:
+        if len(text) > _SHORT or request.prefixes or request.custom_functions or request.custom_aggregates:
             return anew()
         if not needs_no_scan(text, self._limits):
             return anew()

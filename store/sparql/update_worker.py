@@ -6,7 +6,7 @@ The change goes back as N-Quads, what is removed before what is added; blank nod
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -60,6 +60,7 @@ def work_out(
     message: dict[str, Any],
     open_copy: Callable[[Path, bool], Store],
     functions: Functions | None,
+    aggregates: Mapping[NamedNode, Callable[[], Any]] | None,
     correct: Correct | None = None,
 ) -> Iterator[bytes]:
     """The change that an update makes, in pieces: a line of JSON that says how to read the others, first.
@@ -67,14 +68,22 @@ def work_out(
     Args:
         message: the fields of an `UpdateTask`.
         open_copy: opens the copy at a path; True when it is to be written to as well.
-        functions: what the text may call.
+        functions: the functions that the text may call.
+        aggregates: the aggregates that it may call.
         correct: writes WHERE parts that Oxigraph would evaluate wrongly.
     """
     limits = TextLimits(height=message["height"], quads=message["quads"])
     hosts = hosts_of(message)
     using, using_named = (_nodes(message[name]) for name in ("using_graphs", "using_named_graphs"))
     request = UpdateRequest(
-        message["text"], message["base_iri"], None, using, using_named, functions, correct=correct
+        message["text"],
+        message["base_iri"],
+        None,
+        using,
+        using_named,
+        functions,
+        correct=correct,
+        custom_aggregates=aggregates,
     )
     plan = plan_update(request, limits, hosts)
     # Operations behind the first see what was changed before, by an update that is rolled back.
