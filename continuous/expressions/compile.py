@@ -52,7 +52,7 @@ class ExpressionEmitter(Emitter):
     """Writes expressions into a generated function."""
 
     def __init__(self, context: ExpressionContext) -> None:
-        super().__init__({"values": context.values})
+        super().__init__({"values": context.values}, commented=True)
         self.context = context
         self.in_loop = False
         """The function is a loop around steps: lines ``begin`` are before all of them, ``end`` behind."""
@@ -302,10 +302,6 @@ class ExpressionEmitter(Emitter):
             elif name.startswith("k_"):
                 told.append(f"    # {name}: {thing}")
         return "\n".join([head, *[line.replace("\n", " ") for line in told], *self.lines]) + "\n"
-
-    def _code(self) -> list[str]:
-        """The lines without comments, which name constants. No string in these lines has their sign in it."""
-        return [line.partition("# ")[0].rstrip() for line in self.lines]
 
 
 def compile_value(expr: Expr, schema: tuple[str, ...], context: ExpressionContext) -> ValueFunction:

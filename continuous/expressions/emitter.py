@@ -19,7 +19,12 @@ _WHOLE_LINE = re.compile(r"( *)\$(\w+)")
 class Emitter:
     """Collects the lines and the named objects of a generated function."""
 
-    def __init__(self, names: Mapping[str, Any]) -> None:
+    def __init__(self, names: Mapping[str, Any], *, commented: bool = False) -> None:
+        """``commented``: lines have comments, which name constants, and no string with their sign.
+
+        Comments are not compiled, so that functions that differ in constants alone share their code.
+        """
+        self._commented = commented
         self.lines: list[str] = []
         self.depth = 0
         self.names: dict[str, Any] = dict(names)
@@ -56,16 +61,14 @@ class Emitter:
 
     def build(self, head: str, name: str) -> Any:
         """Execute ``head`` followed by the lines and return the object called ``name``."""
-        namespace = dict(self.names)
+        namespace, lines = dict(self.names), self.lines
+        if self._commented:
+            lines = [line.partition("# ")[0].rstrip() for line in lines]
         try:
-            exec(_compiled("\n".join([head, *self._code()]) + "\n", name), namespace)
+            exec(_compiled("\n".join([head, *lines]) + "\n", name), namespace)
         except (SyntaxError, RecursionError, MemoryError) as error:
             raise UnsupportedError("an expression nested this deep", hint=str(error)) from None
         return namespace[name]
-
-    def _code(self) -> list[str]:
-        """The lines as they are compiled."""
-        return self.lines
 
 
 @lru_cache(maxsize=512)
