@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.documents.times import LONGEST_DURATION, UNITS_NS, compact_ns, iso_ns, unit_named
+from quadrill.store.documents.times import COMPACT_PART, LONGEST_DURATION, UNITS_NS, iso_ns, unit_named
 
 from ..algebra.nodes import Algebra, Var
 from ..algebra.query import Dialect, WindowDeclaration, WindowSpec
@@ -64,7 +64,8 @@ def _nanoseconds(context: Context, text: s.DurationText) -> Fraction | None:
     total = Fraction(0)
     for number, unit in text.parts:
         if unit == "compact":
-            total += compact_ns(number)
+            for digits, suffix in COMPACT_PART.findall(number):
+                total += Fraction(digits) * UNITS_NS[suffix]
         elif unit:
             total += Fraction(number) * UNITS_NS[unit_named(unit)]
         elif number.isdecimal():

@@ -23,8 +23,8 @@ _WORDS = {
     "nanosecond": "ns", "millisecond": "ms", "milli": "ms", "second": "s", "sec": "s",
     "minute": "m", "min": "m", "hour": "h", "hr": "h", "day": "d",
 }  # fmt: skip
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|ms|s|m|h|d)", re.IGNORECASE)
-_PARTS = re.compile(rf"(?:{_PART.pattern}\s*)+\Z", re.IGNORECASE)
+COMPACT_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|ms|s|m|h|d)", re.IGNORECASE)
+_PARTS = re.compile(rf"(?:{COMPACT_PART.pattern}\s*)+\Z", re.IGNORECASE)
 _ISO = re.compile(r"P(?!\Z)(?:\d+D)?(?:T(?!\Z)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?\Z")
 # The xsd:duration of query texts: years and months are found so that the error can name them.
 _NUMBER = r"\d+\.?\d*|\.\d+"
@@ -100,13 +100,8 @@ def parse_duration(text: str) -> int | None:
         return int(text)
     if len(text) > LONGEST_DURATION or not (_PARTS.match(text) or _ISO.match(text)):
         return None
-    return ceil(compact_ns(text) / 10**6)
-
-
-def compact_ns(text: str) -> Fraction:
-    """The sum of all numbers with a short unit in a text, in nanoseconds: of ``1m30s``, ``PT10S``."""
-    return sum(
-        (Fraction(number) * UNITS_NS[unit.lower()] for number, unit in _PART.findall(text)), Fraction()
+    return ceil(
+        sum(Fraction(number) * UNITS_NS[unit.lower()] for number, unit in COMPACT_PART.findall(text)) / 10**6
     )
 
 

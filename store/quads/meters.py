@@ -6,8 +6,11 @@ import threading
 from bisect import bisect_left
 from collections import Counter, deque
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from itertools import repeat
 from typing import ClassVar
+
+_SPAN_S = 10
 
 
 @dataclass(slots=True, eq=False)
@@ -22,10 +25,10 @@ class Meter:
     What counts at every input does as `add` by itself: begins a second where it is another, then adds.
     """
 
-    SPAN_S: ClassVar = 10
+    SPAN_S: ClassVar = _SPAN_S
     total: int = 0
     second: int | None = None
-    marks: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=Meter.SPAN_S + 1))
+    marks: deque[tuple[int, int]] = field(default_factory=partial(deque, (), _SPAN_S + 1))
 
     def add(self, now_ms: int, number: int) -> None:
         """``number`` more at ``now_ms``."""
