@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from quadrill.continuous.algebra.columnar import ColumnarEngine, StaticEngines
+from quadrill.continuous.algebra.columnar import ColumnarEngine, StaticEngines, columnar_factory
 from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.language import warm_up
@@ -16,7 +16,6 @@ from quadrill.continuous.language.mapping.limits import RecordLimits
 from quadrill.continuous.remote.settings import RemoteSettings
 from quadrill.continuous.rows import Limits
 from quadrill.continuous.settings import EngineSettings
-from quadrill.continuous.spark import SparkEngine
 from quadrill.store.bulk.load import MIRROR
 from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import StoreUnwritableError
@@ -294,7 +293,11 @@ def _columnar(settings: Settings) -> ColumnarEngine | None:
     folder = settings.data_folder
     if folder is None or not settings.static_spark:
         return None
-    return SparkEngine(
+    extensions.load_built_in("quadrill.continuous.spark")
+    factory = columnar_factory("spark")
+    if factory is None:
+        return None
+    return factory(
         folder / MIRROR,
         settings.spark_master or None,
         settings.spark_memory,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,26 @@ def test_a_format_from_outside_is_written_wherever_solutions_are(additions: None
             assert answer.text.endswith("| <http://example.org/a> | 20 |\n")
         described = client.get("/openapi.json").json()["paths"]["/query"]["get"]["responses"]["200"]
         assert "text/markdown" in described["content"]
+
+
+def test_a_sink_from_outside_gets_the_events(
+    additions: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings(data=str(tmp_path), port=0)
+    with running.serve(settings) as server, httpx.Client(base_url=server.url, timeout=20) as client:
+        kinds = [each["kind"] for each in client.get("/sinks:kinds").json()["kinds"]]
+        assert kinds == ["file", "kafka", "log", "mqtt", "webhook"]
+        client.put("/queries/q", json={"query": NEWEST.replace("NEWEST 2", "ALL")}).raise_for_status()
+        client.put("/sinks/told", json={"kind": "log", "query": "q"}).raise_for_status()
+        line = b"<http://example.org/a> <http://example.org/celsius> 20 ."
+        client.post(
+            "/streams", content=line, headers={"Content-Type": "text/turtle"},
+            params={"iri": "http://example.org/readings", "wait": "true"},
+        ).raise_for_status()  # fmt: skip
+        until = time.monotonic() + 20
+        while "http://example.org/a" not in caplog.text and time.monotonic() < until:
+            time.sleep(0.02)
+    assert "http://example.org/a" in caplog.text
 
 
 def test_what_was_taken_away_is_unknown() -> None:

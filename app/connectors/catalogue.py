@@ -1,34 +1,66 @@
-"""The kinds of sources and sinks by name; each is imported when it is asked for."""
+"""The registry of the kinds of sources and sinks, built-in and from outside (docs/extending.md)."""
 
 from __future__ import annotations
 
-from importlib import import_module
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from quadrill.store.errors import InputError, UnsupportedError
 from quadrill.store.registry import ConnectorRole
+from quadrill.store.sparql.extensions import load_built_in
 
 from .sink import SINK_MEMBERS, Sink
 from .source import SOURCE_MEMBERS, Source
 
-_Table: TypeAlias = "dict[str, tuple[str, str, str | None]]"
-"""Kind -> module and class below `kinds`, and the extra that it needs."""
+BUILT_IN = f"{__package__}.kinds"
+"""The extension that registers the built-in kinds; without it there are only those from outside."""
 
-_SOURCES: _Table = {
-    "file": ("file_source", "FileSource", None),
-    "kafka": ("kafka_source", "KafkaSource", "kafka"),
-    "mqtt": ("mqtt_source", "MqttSource", "mqtt"),
-    "poll": ("poll_source", "PollSource", None),
-    "sse": ("sse_source", "SseSource", None),
-    "webhook": ("webhook_source", "WebhookSource", None),
-    "websocket": ("websocket_source", "WebSocketSource", "websocket"),
-}
-_SINKS: _Table = {
-    "file": ("file_sink", "FileSink", None),
-    "kafka": ("kafka_sink", "KafkaSink", "kafka"),
-    "mqtt": ("mqtt_sink", "MqttSink", "mqtt"),
-    "webhook": ("webhook_sink", "WebhookSink", None),
-}
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of source or sink.
+
+    Attributes:
+        load: imports its class, when the kind is asked for: its library may be large or missing.
+        extra: the extra of this distribution that installs its library, None where it needs none.
+    """
+
+    load: Callable[[], type[Source] | type[Sink]]
+    extra: str | None = None
+
+
+_Table: TypeAlias = dict[str, Kind]
+_SOURCES: _Table = {}
+_SINKS: _Table = {}
+
+
+def register_source(name: str, kind: Kind) -> None:
+    """Add a kind of source, whose class is a `Source`.
+
+    Raises:
+        ValueError: a kind of this name is registered already.
+    """
+    _register(_SOURCES, name, kind)
+
+
+def register_sink(name: str, kind: Kind) -> None:
+    """Add a kind of sink, whose class is a `Sink`.
+
+    Raises:
+        ValueError: a kind of this name is registered already.
+    """
+    _register(_SINKS, name, kind)
+
+
+def unregister_source(name: str) -> None:
+    """Remove a kind of source; those that are declared must have been dropped."""
+    del _SOURCES[name]
+
+
+def unregister_sink(name: str) -> None:
+    """Remove a kind of sink; those that are declared must have been dropped."""
+    del _SINKS[name]
 
 
 def source_kind(kind: object) -> type[Source]:
@@ -60,12 +92,13 @@ def described_kinds(role: ConnectorRole) -> list[dict[str, Any]]:
     """
     table, common = (_SOURCES, SOURCE_MEMBERS) if role == "source" else (_SINKS, SINK_MEMBERS)
     described = []
-    for kind, (_, _, extra) in table.items():
+    load_built_in(BUILT_IN)
+    for kind, registered in sorted(table.items()):
         told: dict[str, Any] = {"kind": kind, "needs": None, "guarantee": None, "members": []}
         try:
             found = source_kind(kind) if role == "source" else sink_kind(kind)
         except UnsupportedError:
-            told["needs"] = f"quadrill[{extra}]"
+            told["needs"] = f"quadrill[{registered.extra}]"
         else:
             own = {each.name: each for each in (*common, *found.members) if each.name != "kind"}
             told |= {"guarantee": found.guarantee, "members": [each.to_json() for each in own.values()]}
@@ -73,22 +106,29 @@ def described_kinds(role: ConnectorRole) -> list[dict[str, Any]]:
     return described
 
 
+def _register(table: _Table, name: str, kind: Kind) -> None:
+    load_built_in(BUILT_IN)
+    if name in table:
+        raise ValueError(f"a kind {name} is registered already")
+    table[name] = kind
+
+
 def _load(kind: object, table: _Table, what: str) -> type[Source] | type[Sink]:
+    load_built_in(BUILT_IN)
     if not isinstance(kind, str) or kind not in table:
         raise InputError(
             f"there is no {what} of the kind {kind!r}" if kind is not None else f"a {what} needs its kind",
             code="member",
-            hint=f"Kinds are {', '.join(table)}",
+            hint=f"Kinds are {', '.join(sorted(table))}",
         )
-    module, name, extra = table[kind]
+    found = table[kind]
     try:
-        found: type[Source] | type[Sink] = getattr(import_module(f"{__package__}.kinds.{module}"), name)
+        return found.load()
     except ModuleNotFoundError as error:
-        if extra is None:
+        if found.extra is None:
             raise
         raise UnsupportedError(
             f"a {what} of the kind {kind}",
             f"a {what} of the kind {kind} needs the library {error.name}, which is not installed",
-            hint=f"pip install 'quadrill[{extra}]'",
+            hint=f"pip install 'quadrill[{found.extra}]'",
         ) from error
-    return found

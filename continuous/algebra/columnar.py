@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode
@@ -80,6 +81,32 @@ class ColumnarEngine(Protocol):
                 long; the message says which.
         """
         ...
+
+
+ColumnarFactory: TypeAlias = Callable[[Path, str | None, str, float], ColumnarEngine]
+"""Makes an engine over the mirror in a folder, which may come to be later.
+
+The other arguments are the address of a cluster (None: this machine), the engine's memory as the setting
+``spark_memory`` writes it, and the longest time for one pattern in seconds.
+"""
+
+_FACTORIES: dict[str, ColumnarFactory] = {}
+
+
+def register_columnar(name: str, factory: ColumnarFactory) -> None:
+    """Add a columnar engine; its name is one of `ENGINES`.
+
+    Raises:
+        ValueError: the name is none of them, or has an engine already.
+    """
+    if name not in ENGINES or name in _FACTORIES:
+        raise ValueError(f"{name} is no name for a further engine of static parts")
+    _FACTORIES[name] = factory
+
+
+def columnar_factory(name: str) -> ColumnarFactory | None:
+    """Return what makes an engine of this name; None where no extension has registered it."""
+    return _FACTORIES.get(name)
 
 
 class BoundedEngine(Protocol):

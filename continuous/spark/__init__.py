@@ -1,6 +1,9 @@
-"""Static parts over very large graphs, evaluated by Spark on the store's mirror."""
+"""Static parts over very large graphs, evaluated by Spark on the store's mirror: a built-in extension."""
 
+from ..algebra.columnar import register_columnar
 from .evaluate import SparkEngine, SparkTables
 from .rule import choose
+
+register_columnar("spark", SparkEngine)
 
 __all__ = ["SparkEngine", "SparkTables", "choose"]

@@ -53,6 +53,17 @@ def load_named(names: Iterable[str]) -> None:
         _load(name, "the server")
 
 
+def load_built_in(module: str) -> None:
+    """Load an extension that is a package of this distribution; one that is not installed is passed over."""
+    if module in sys.modules:
+        return
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+
+
 def loaded() -> list[str]:
     """The names of all extensions that this process has loaded, in their order."""
     return list(_loaded)
