@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from pyoxigraph import NamedNode
@@ -220,64 +220,114 @@ def _check_bounds(registration: Registration, query: ContinuousQuery) -> None:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class _ReportWish:
+    """What a text and its registration say about the report."""
+
+    registration: Registration
+    query: ContinuousQuery
+    profile: Profile
+
+    @property
+    def words(self) -> list[str]:
+        """Kolibrie's REPORT words; the period of PERIODIC comes from COMPUTED EVERY or the registration."""
+        return (self.query.report or "").lower().replace("_", "-").split()
+
+    @property
+    def asked(self) -> str | int | None:
+        """The kind, or the period in milliseconds, that was asked for."""
+        query = self.query
+        return self.registration.report or (query.computed_every_ms if query.emit is None else query.emit)
+
+    @property
+    def said(self) -> str | int | None:
+        """The same, or else the first REPORT word that is a kind."""
+        kinds = ("on-window-close", "on-content-change")
+        return self.asked or next((word for word in kinds if word in self.words), None)
+
+    @property
+    def kind(self) -> str | int:
+        """What was asked for, else the default of the profile."""
+        sequences = any(window.spec.sequence is not None for window in self.query.windows)
+        own = self.profile == "cqels" or (sequences and not self.closes)
+        return self.said or ("on-content-change" if own else "on-window-close")
+
+    @property
+    def closes(self) -> bool:
+        """True when a window that is read closes; steps of SEQ may name a window for its stream alone."""
+        windows, root = self.query.windows, self.query.root
+        if any(window.spec.sequence is not None for window in windows):
+            read = {each.name for each in all_nodes(root) if isinstance(each, Window)}
+            if not any(isinstance(each, Var) for each in read):
+                windows = tuple(window for window in windows if window.name in read)
+        return any(kind_of(window.spec).closes for window in windows)
+
+    @property
+    def shown_windows(self) -> str:
+        """The windows, for a message."""
+        return ", ".join(show_window(window.spec) for window in self.query.windows)
+
+
+_REFUSED_REPORTS: tuple[tuple[Callable[[_ReportWish], bool], Callable[[_ReportWish], str], str], ...] = (
+    (
+        lambda wish: _differ(wish.query.emit, wish.registration.report),
+        lambda wish: (
+            f"the report is {_shown_report(wish.query.emit)} in the text and "
+            f"{_shown_report(wish.registration.report)} in the registration"
+        ),
+        'Leave "report" or EMIT out.',
+    ),
+    (
+        lambda wish: _differ(wish.query.emit, wish.query.computed_every_ms),
+        lambda wish: "EMIT and COMPUTED EVERY in the text differ",
+        "Leave one of them out.",
+    ),
+    (
+        lambda wish: not wish.query.windows and isinstance(wish.said, int),
+        lambda wish: "a query without windows has no event time, so a report at fixed instants never comes",
+        'Leave EMIT EVERY, COMPUTED EVERY or "report" out: it is evaluated at each commit.',
+    ),
+    (
+        lambda wish: not wish.query.windows and wish.said == "on-window-close",
+        lambda wish: (
+            "a query without windows has none that closes, so a report at the close of windows never comes"
+        ),
+        'Leave EMIT ON CLOSE, REPORT or "report" out: it is evaluated at each commit.',
+    ),
+    (
+        lambda wish: wish.asked is None and "periodic" in wish.words,
+        lambda wish: "REPORT PERIODIC needs its period",
+        'Write COMPUTED EVERY PT10S or register with "report": {"periodic": "10s"}',
+    ),
+    (
+        lambda wish: bool(wish.query.windows) and wish.kind == "on-window-close" and not wish.closes,
+        lambda wish: (
+            f"no window of the query ever closes ({wish.shown_windows}), so on-window-close would "
+            "report nothing"
+        ),
+        'Give a window a STEP or SLIDE, or register with "report": "on-content-change"',
+    ),
+)
+"""Reports that are refused, in the order of the checks: the test, the message, the hint."""
+
+
 def _report(
     registration: Registration, query: ContinuousQuery, profile: Profile, t0: int | None
 ) -> tuple[Report, bool]:
     """When to evaluate, and whether empty windows are left out."""
-    # Kolibrie's REPORT words; PERIODIC needs a period, which COMPUTED EVERY or the registration gives.
-    words = (query.report or "").lower().replace("_", "-").split()
-    non_empty = registration.non_empty or "non-empty-content" in words
-    said_when = query.computed_every_ms if query.emit is None else query.emit
-    if None not in (query.emit, registration.report) and query.emit != registration.report:
-        text, option = _shown_report(query.emit), _shown_report(registration.report)
-        raise InputError(
-            f"the report is {text} in the text and {option} in the registration",
-            hint='Leave "report" or EMIT out.',
-        )
-    if None not in (query.emit, query.computed_every_ms) and query.emit != query.computed_every_ms:
-        raise InputError("EMIT and COMPUTED EVERY in the text differ", hint="Leave one of them out.")
-    asked = registration.report or said_when
-    said = [word for word in ("on-window-close", "on-content-change") if word in words]
-    if not query.windows:
-        _check_without_windows(asked or next(iter(said), None))
-    if isinstance(asked, int):
-        return Report("periodic", asked, t0 or 0, registration.strict), non_empty
-    if asked is None and "periodic" in words:
-        raise InputError(
-            "REPORT PERIODIC needs its period",
-            hint='Write COMPUTED EVERY PT10S or register with "report": {"periodic": "10s"}',
-        )
-    sequences = any(w.spec.sequence is not None for w in query.windows)
-    # Steps of SEQ may name a window for its stream alone.
-    read = {each.name for each in all_nodes(query.root) if isinstance(each, Window)} if sequences else None
-    closes = any(
-        kind_of(w.spec).closes
-        for w in query.windows
-        if read is None or w.name in read or any(isinstance(each, Var) for each in read)
-    )
-    own = "on-content-change" if profile == "cqels" or (sequences and not closes) else "on-window-close"
-    kind = asked or next(iter(said), own)
-    if kind == "on-window-close" and query.windows and not closes:
-        shown = ", ".join(show_window(w.spec) for w in query.windows)
-        raise InputError(
-            f"no window of the query ever closes ({shown}), so on-window-close would report nothing",
-            hint='Give a window a STEP or SLIDE, or register with "report": "on-content-change"',
-        )
-    return Report(kind, t0_ms=t0 or 0), non_empty  # type: ignore[arg-type]  # one of the two words
+    wish = _ReportWish(registration, query, profile)
+    for is_refused, message, hint in _REFUSED_REPORTS:
+        if is_refused(wish):
+            raise InputError(message(wish), hint=hint)
+    non_empty = registration.non_empty or "non-empty-content" in wish.words
+    if isinstance(wish.asked, int):
+        return Report("periodic", wish.asked, t0 or 0, registration.strict), non_empty
+    return Report(wish.kind, t0_ms=t0 or 0), non_empty  # type: ignore[arg-type]  # one of the two words
 
 
-def _check_without_windows(asked: str | int | None) -> None:
-    """Refuse a report that was asked for and that a query without windows never makes."""
-    if isinstance(asked, int):
-        raise InputError(
-            "a query without windows has no event time, so a report at fixed instants never comes",
-            hint='Leave EMIT EVERY, COMPUTED EVERY or "report" out: it is evaluated at each commit.',
-        )
-    if asked == "on-window-close":
-        raise InputError(
-            "a query without windows has none that closes, so a report at the close of windows never comes",
-            hint='Leave EMIT ON CLOSE, REPORT or "report" out: it is evaluated at each commit.',
-        )
+def _differ(one: str | int | None, other: str | int | None) -> bool:
+    """True when both are given and are not the same."""
+    return None not in (one, other) and one != other
 
 
 def _shown_report(report: str | int | None) -> str:

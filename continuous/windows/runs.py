@@ -38,8 +38,8 @@ class ReportSchedule:
 
     def start(self, origin: int) -> None:
         """Choose the first periodic report: the first after ``origin``."""
-        if self._report.kind == "periodic":
-            every, t0 = self._report.every_ms, self._report.t0_ms
+        if every := self._report.every_ms:
+            t0 = self._report.t0_ms
             self.next_report = t0 + ((origin - t0) // every + 1) * every
 
     def take_report(self, at: int) -> bool:

@@ -32,6 +32,7 @@ from .query_streams import (
     Transaction,
     View,
 )
+from .report_strategies import STRATEGIES
 from .runs import AskSilent, ReportSchedule, always, never
 
 _NOT_DUE = (1 << 62, 0)
@@ -85,12 +86,12 @@ class QueryTimeline:
         self._lateness_ms = lateness_ms
         self._after_ms = after_ms
         self.quiet_until = NEVER
-        on_close = report.kind == "on-window-close"
+        self._strategy = strategy = STRATEGIES[report.kind]
         self.windows = QueryWindows(
-            tuple(windows), t0_ms, open_closed, on_close, content_of, variable_streams
+            tuple(windows), t0_ms, open_closed, strategy.at_closes, content_of, variable_streams
         )
         self.inputs = InputOrder()
-        self._slides = report.kind == "on-content-change" and self.windows.slide
+        self._slides = strategy.at_changes and self.windows.slide
         self._schedule = ReportSchedule(self.windows, report)
         self._last_at: int | None = None
         self._last_window: Interval | None = None
@@ -229,7 +230,7 @@ class QueryTimeline:
         if self.instant is None and isinstance(event, Advance):
             # The first heartbeat or tick is the first instant.
             self._start(watermark)
-            if self.report.kind == "on-content-change":
+            if self._strategy.at_changes:
                 yield Evaluation(watermark, "tick")
         if self.instant is not None:
             self.instant = max(self.instant, watermark)
@@ -314,7 +315,7 @@ class QueryTimeline:
             if not ends_quiet:
                 yield from self._pass_over(until, silent if wanted else never)
             return
-        if self.report.kind == "on-content-change" or not self._non_empty:
+        if self._strategy.at_changes or not self._non_empty:
             yield Evaluation(at, "time", interval, skipped=True)
         self._jump(run.end)
         self._last_at = run.end
@@ -365,7 +366,7 @@ class QueryTimeline:
                     changed, self._last_at = True, None
             while self.windows.close_next():
                 changed, self._last_at = True, None
-                if self.report.kind == "on-window-close":
+                if self._strategy.at_closes:
                     yield from self._tell(at, "elements", interval)
                     interval = None
         if self._is_wanted(at, changed, interval, reported):
@@ -376,18 +377,12 @@ class QueryTimeline:
         if NEVER < self.quiet_until <= at:
             # What stands now is told, as if it came.
             self.quiet_until, changed = NEVER, True
-        match self.report.kind:
-            case "on-content-change":
-                return changed
-            case "on-window-close":
-                return interval is not None
-            case _:
-                return reported
+        return self._strategy.wants(changed, interval is not None, reported)
 
     def _tell(self, at: int, cause: Cause, interval: Interval | None) -> Sequence[Evaluation]:
         """The evaluation at an instant, unless all windows are empty and that is not to be told."""
         self._last_at, self._last_window = at, interval
-        if self._non_empty and self.report.kind != "on-content-change" and self.windows.empty:
+        if self._non_empty and not self._strategy.at_changes and self.windows.empty:
             return ()
         return (Evaluation(at, cause, interval),)
 
@@ -412,10 +407,7 @@ class QueryTimeline:
                     self.inputs.missed.append(element)
                 while self.windows.close_next():
                     closed = True
-            if self.report.kind == "on-content-change":
-                if changed or closed:
-                    yield Evaluation(self.instant, "late")
-            elif closed and self.report.kind == "on-window-close":
+            if self._strategy.corrects(changed, closed):
                 self._last_at, self._last_window = self.instant, None
                 yield Evaluation(self.instant, "late")
             elif changed and self._last_at is not None and (reported or at <= self._last_at):
