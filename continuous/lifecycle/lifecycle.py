@@ -162,7 +162,7 @@ class QueryLifecycle:
         emit = None
         if prepared.made_stream is not None:
             output = self.parts.streams.open_output(prepared.made_stream, entry.name)
-            emit = partial(self.parts.acceptor.derive, output)
+            emit = partial(self.parts.derived.add, output)
         running = RunningQuery(
             entry.name,
             prepared,

@@ -35,6 +35,7 @@ from ..static.kept import KeptTables
 from ..static.reading import StaticBudget
 from ..static.table_registry import TableRegistry
 from ..streams.accept import Acceptor
+from ..streams.derived import DerivedStreams
 from ..streams.registry import StreamRegistry
 from ..windows.encoded import EngineTerms
 from .starting import Starting
@@ -93,10 +94,12 @@ class EngineParts:
         self.outbox = Outbox(journal)
         self.streams = StreamRegistry(registry, clock, settings, self.turns.lock)
         self.acceptor = Acceptor(self.turns, settings, self.streams.stamp)
+        self.derived = DerivedStreams(self.turns)
         self.catalogue = QueryCatalogue(registry, clock, settings)
         self.router = Router(
             self.turns,
             self.acceptor,
+            self.derived,
             self.streams,
             self.catalogue,
             settings,

@@ -51,7 +51,7 @@ def reset_time(parts: EngineParts, lifecycle: QueryLifecycle, stream: StreamStat
     with turns.lock:
         for each in streams:
             forget_time(each)
-            parts.acceptor.note(each, None, turns.clock.now_ms(), members={"time_reset": True})
+            parts.acceptor.write(each, None, turns.clock.now_ms(), members={"time_reset": True})
     for entry, prepared, evaluator in made:
         paused = entry.state == "paused"
         start = None if paused else NEVER

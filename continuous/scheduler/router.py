@@ -28,6 +28,7 @@ from ..slices import SLICE, give_way
 from ..static.table import Turn as Frontier
 from ..streams.accept import Acceptor, StreamState
 from ..streams.dead_letters import Reason
+from ..streams.derived import DerivedStreams
 from ..streams.registry import StreamRegistry
 from .backlog import Reader
 from .laggards import Laggards
@@ -54,6 +55,7 @@ class Router:
 
     _turns: TurnQueue
     _acceptor: Acceptor
+    _derived: DerivedStreams
     _streams: StreamRegistry
     _catalogue: QueryCatalogue
     settings: InitVar[EngineSettings]
@@ -133,7 +135,7 @@ class Router:
         running.timeline.inputs.missed.clear()
         if running.state != "failed" and running not in self.shares.behind:
             self._take_places(self._groups.enter([running]))
-        _derive_time(self._acceptor, running, self._outputs.get(running))
+        _derive_time(self._derived, running, self._outputs.get(running))
         if isinstance(running.prepared.refresh, int):
             self.timetable.set(running)
         kept.append(replayed)
@@ -185,7 +187,7 @@ class Router:
             if output is not None and self._producers.get(output.iri) is running:
                 del self._producers[output.iri]
             if output is not None:  # nothing comes until another query makes it
-                self._acceptor.derive_time(output, None, idle=True)
+                self._derived.move_time(output, None, idle=True)
         for readers in self._readers.values():
             readers.pop(running, None)
 
@@ -275,7 +277,7 @@ class Router:
         One reader gets all, then the next; where one makes a stream, which may be read beside these, all
         get the first, then the next.
         """
-        derived, readers = self._acceptor.derived, self._readers
+        derived, readers = self._derived.inputs, self._readers
         if len(events) > 1 and self._outputs.keys() & _in_order(readers, events).keys():
             for event in events:
                 self.dispatch((event,), now)
@@ -326,7 +328,7 @@ class Router:
             except Exception as error:
                 self.fail(reader, error)
         if self._outputs and reader in self._outputs:
-            _derive_time(self._acceptor, reader, self._outputs[reader])
+            _derive_time(self._derived, reader, self._outputs[reader])
 
     def new_stream(self) -> None:
         """A stream was declared: windows on unbound variables read every stream there is."""
@@ -343,7 +345,7 @@ class Router:
         except Exception as error:
             self.fail(running, error)
         self.index(running)
-        _derive_time(self._acceptor, running, self._outputs.get(running))
+        _derive_time(self._derived, running, self._outputs.get(running))
 
     def fail(self, running: RunningQuery, error: Exception) -> None:
         """A query stops alone; the elements at which it did are kept as dead letters."""
@@ -388,7 +390,7 @@ class Router:
 
     def deliver_derived(self) -> None:
         """Give what queries derived to its readers."""
-        derived = self._acceptor.derived
+        derived = self._derived.inputs
         if derived:
             self.dispatch((derived.popleft(),), self._turns.at)
 
@@ -411,12 +413,12 @@ def _in_order(
     return given
 
 
-def _derive_time(acceptor: Acceptor, running: RunningQuery, output: StreamState | None) -> None:
+def _derive_time(derived: DerivedStreams, running: RunningQuery, output: StreamState | None) -> None:
     """Move a derived stream's watermark with its query's; it is idle while all that the query reads is."""
     if output is not None and output.derived_from == running.name:
         inputs = running.timeline.inputs
         idle = not any(view.active and not view.idle for view in inputs.views.values())
-        acceptor.derive_time(output, inputs.watermark, idle=idle)
+        derived.move_time(output, inputs.watermark, idle=idle)
 
 
 def _wait_for_disorder(streams: StreamRegistry, prepared: PreparedQuery, name: str) -> None:

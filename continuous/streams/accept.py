@@ -9,11 +9,9 @@ from itertools import count
 from operator import attrgetter
 from typing import Any
 
-from pyoxigraph import Quad
-
 from quadrill.store.documents.own_terms import with_own_blank_nodes
 from quadrill.store.errors import LimitError
-from quadrill.store.pushes.decode import PROV_GENERATED_AT_TIME, BadElement, Decoded
+from quadrill.store.pushes.decode import PROV_GENERATED_AT_TIME, BadElement, Decoded, DecodedElement
 from quadrill.store.pushes.receipts import PushReceipt, Receipts
 from quadrill.store.registry.admission import checked
 from quadrill.store.registry.records import Stamping, StreamRecord
@@ -21,7 +19,7 @@ from quadrill.store.registry.records import Stamping, StreamRecord
 from ..clock import Clock
 from ..durable.records import note_input
 from ..durable.turns import InputTurn, TurnQueue, weight_of
-from ..inputs import Advance, Arrival, Element, Idle, LogRecord, StreamInput, StreamTime
+from ..inputs import Advance, Arrival, Element, LogRecord, StreamInput, StreamTime
 from ..settings import EngineSettings
 from .dead_letters import DeadLetter, DeadLetters
 from .partitions import DIRECT, Partitions
@@ -235,7 +233,6 @@ class Acceptor:
 
     Attributes:
         receipts: the answers that are remembered.
-        derived: what queries made in the turn at work, which their readers get in the same turn.
     """
 
     def __init__(
@@ -243,13 +240,11 @@ class Acceptor:
     ) -> None:
         """Make one; ``stamp`` is told how the first element of a stream came by its time."""
         self._turns = turns
-        self._lock = turns.lock
         self._clock = turns.clock
         self._journal = turns.journal
         self._settings = settings
         self._stamp = stamp
         self.receipts = Receipts(settings.idempotency_keys)
-        self.derived: deque[StreamInput] = deque()
 
     # --- pushes ---------------------------------------------------------------------------------
 
@@ -277,7 +272,40 @@ class Acceptor:
             again = self.receipts.find(stream.iri, *key)
             if again is not None:
                 return again, None
-        elements, settings, record = decoded.elements, self._settings, stream.record
+        record, now, watermark = stream.record, self._clock.wall_ns() // 1_000_000, stream.watermark
+        elements, times, bad = self._check(stream, decoded, now, watermark, partial)
+        members: dict[str, Any] = {}
+        if bad or retried is not None:
+            members = stream.dead_letters.keep_unread(bad, retried, self._turns.order + 1, now)
+        newest = None if stream.partitions is None else stream.partitions.newest
+        before = _made(StreamTime, (stream.seen, stream.floor, record.lateness_ms, newest))
+        made, entering, late, dropped = self._number(stream, elements, times, now, watermark, partition)
+        event = None
+        if entering:
+            stream.idle = False
+            newest = None if stream.partitions is None else stream.partitions.newest
+            after = _made(StreamTime, (stream.seen, stream.floor, record.lateness_ms, newest))
+            event = _made(Arrival, (stream.iri, tuple(entering), before, after, record.late == "admit"))
+        begin, end = (made[0].seq, made[-1].seq) if made else (None, None)
+        durable, listed = self._journal is not None, tuple(bad) if partial else None
+        counted = begin, end, len(made), len(late), durable, listed, len(dropped), decoded.skipped
+        receipt = _made(PushReceipt, (stream.iri, *counted))
+        if key is not None:
+            self.receipts.keep(stream.iri, *key, receipt)
+            members["key"] = [*key, receipt.members()]
+        if position is not None:
+            self.receipts.restore(stream.iri, *position)
+            members["position"] = position
+        if not (made or members):
+            return receipt, None
+        members["late"], members["dropped"] = late, dropped
+        return receipt, self.write(stream, event, now, made, members)
+
+    def _check(
+        self, stream: StreamState, decoded: Decoded, now: int, watermark: int | None, partial: bool
+    ) -> tuple[list[DecodedElement], list[Any], list[BadElement]]:
+        """The elements that may enter, their times, and those that are bad."""
+        elements, settings = decoded.elements, self._settings
         number, most = len(elements), settings.push_elements
         if number > most:
             raise LimitError(f"a push of {number} elements is over the limit of {most}", limit=most)
@@ -285,37 +313,46 @@ class Acceptor:
             self._turns.require_room(number, settings.queue_elements)
         if self._turns.lag is not None:
             self._turns.require_pace(stream.iri, number, settings.queue_elements)
-        now, watermark, ahead = self._clock.wall_ns() // 1_000_000, stream.watermark, settings.max_future_ms
-        newest = None if stream.partitions is None else stream.partitions.newest
-        before = _made(StreamTime, (stream.seen, stream.floor, record.lateness_ms, newest))
+        ahead, stamping = settings.max_future_ms, stream.record.stamping
         times: list[Any] = [*map(_time_of, elements)]
-        bad: list[BadElement] = decoded.bad
         if (
-            not times
-            or record.stamping != "event"
-            or None in times
-            or (watermark is not None and min(times) < watermark)
-            or max(times) > max(now, watermark or now) + ahead
+            times
+            and stamping == "event"
+            and None not in times
+            and (watermark is None or min(times) >= watermark)
+            and max(times) <= max(now, watermark or now) + ahead
         ):
-            unstamped = times.count(None)
-            arrival = max(now, watermark or now, stream.seen or now) if unstamped else now
-            if unstamped == number and record.stamping == "arrival":
-                times = [arrival] * number
-            else:
-                known = record, stream.lateness_ms, watermark, now, arrival, ahead, partial
-                elements, times, bad = checked(decoded, *known)
-                stream.refused += len(bad) - len(decoded.bad)
-        members: dict[str, Any] = {}
-        if bad or retried is not None:
-            members = stream.dead_letters.keep_unread(bad, retried, self._turns.order + 1, now)
-        # What entered, but for late ones that the stream drops.
-        iri, first, event = stream.iri, stream.next_seq, None
-        statements: list[Any] = [*map(_statements_of, elements)]
-        for place, each in enumerate(elements) if any(map(_blank_of, elements)) else ():
+            return elements, times, decoded.bad
+        unstamped = times.count(None)
+        arrival = max(now, watermark or now, stream.seen or now) if unstamped else now
+        if unstamped == number and stamping == "arrival":
+            return elements, [arrival] * number, decoded.bad
+        known = stream.record, stream.lateness_ms, watermark, now, arrival, ahead, partial
+        good, times, bad = checked(decoded, *known)
+        stream.refused += len(bad) - len(decoded.bad)
+        return good, times, bad
+
+    def _number(
+        self,
+        stream: StreamState,
+        decoded: Sequence[DecodedElement],
+        times: Sequence[int],
+        now: int,
+        watermark: int | None,
+        partition: str,
+    ) -> tuple[list[Element], Sequence[Element], list[int], list[int]]:
+        """Give elements the next seqs and move the time of their stream.
+
+        Returns: all elements, those that enter, and the places of late and of dropped ones.
+        """
+        iri, first = stream.iri, stream.next_seq
+        statements: list[Any] = [*map(_statements_of, decoded)]
+        for place, each in enumerate(decoded) if any(map(_blank_of, decoded)) else ():
             if each.blank:
                 statements[place] = with_own_blank_nodes(each.statements, iri, first + place)
         made = [*map(Element, statements, times, count(first))]
-        if stream.partitions is not None and record.stamping is None and made and elements[0].at is None:
+        stamping = stream.record.stamping
+        if stream.partitions is not None and stamping is None and made and decoded[0].at is None:
             stream.partitions = None  # it is stamped at arrival
         entering, late, dropped = stream.take(made, times, watermark, partition)
         if made:
@@ -323,30 +360,9 @@ class Acceptor:
             stream.last_input_ms, stream.last_input_steady = now, self._clock.steady_ns() // 1_000_000
             if stream.partitions is not None:
                 stream.partitions.hear(partition, stream.last_input_steady)
-            if record.stamping is None:
-                self._stamp(stream, "arrival" if elements[0].at is None else "event")
-        if entering:
-            stream.idle = False
-            newest = None if stream.partitions is None else stream.partitions.newest
-            after = _made(StreamTime, (stream.seen, stream.floor, record.lateness_ms, newest))
-            event = _made(Arrival, (iri, tuple(entering), before, after, record.late == "admit"))
-        begin, end = (first, stream.next_seq - 1) if made else (None, None)
-        durable, listed = self._journal is not None, tuple(bad) if partial else None
-        counted = begin, end, len(made), len(late), durable, listed, len(dropped), decoded.skipped
-        receipt = _made(PushReceipt, (iri, *counted))
-        if key is not None:
-            self.receipts.keep(iri, *key, receipt)
-            members["key"] = [*key, receipt.members()]
-        if position is not None:
-            self.receipts.restore(iri, *position)
-            members["position"] = position
-        noted = bool(made or members)
-        members["late"], members["dropped"] = late, dropped
-        if event is not None:
-            return receipt, self.log(stream, event, now, made, members)
-        if noted:
-            self.note(stream, None, now, made, members)
-        return receipt, None
+            if stamping is None:
+                self._stamp(stream, "arrival" if decoded[0].at is None else "event")
+        return made, entering, late, dropped
 
     def admit(self, stream: StreamState, letter: DeadLetter) -> InputTurn:
         """Let a late element that was dropped enter after all, called under the lock; its turn.
@@ -360,88 +376,39 @@ class Acceptor:
             stream.seen = element.event_time if stream.seen is None else max(stream.seen, element.event_time)
         stream.dead_letters.remove([letter])
         event = Arrival(stream.iri, (element,), before, stream.time, True)
-        return self.log(stream, event, self._clock.now_ms(), [element], {"retried": letter.id})
+        turn = self.write(stream, event, self._clock.now_ms(), [element], {"retried": letter.id})
+        assert turn is not None
+        return turn
 
     def forget(self, stream: StreamState, letters: Sequence[DeadLetter]) -> None:
         """Drop dead letters for good, called under the lock."""
         stream.dead_letters.remove(letters)
-        self.note(stream, None, self._clock.now_ms(), members={"forgotten": [each.id for each in letters]})
-
-    # --- derived streams ------------------------------------------------------------------------
-
-    def derive(self, stream: StreamState, at: int, quads: Sequence[Quad], repeats: bool) -> None:
-        """In a turn: one element of a stream that a query makes is logged, and kept for its readers.
-
-        While the query repeats the past, instants that the stream has got are not told again.
-        """
-        with self._lock:
-            if repeats and stream.seen is not None and at <= stream.seen:
-                return
-            before, watermark = stream.time, stream.watermark
-            element = Element.of(quads, at, stream.next_seq)
-            stream.derived += 1
-            stream.idle = False
-            stream.heard(self._clock)
-            if stream.take([element], [at], watermark)[0]:
-                admits = stream.record.late == "admit"
-                self._log_derived(stream, Arrival(stream.iri, (element,), before, stream.time, admits))
-
-    def derive_time(self, stream: StreamState, watermark: int | None, *, idle: bool) -> None:
-        """In a turn: the watermark of a derived stream follows its query's, and so does idleness.
-
-        Follows from the inputs of the query alone, so that a replay does the same.
-        """
-        with self._lock:
-            moved = watermark is not None and stream.guarantee(watermark)
-            if moved or (stream.idle and not idle):
-                stream.idle = False
-                self._log_derived(stream, Advance(stream.iri, stream.time))
-            if idle and not stream.idle and stream.watermark is not None:
-                stream.idle = True
-                if stream.seen is not None:
-                    stream.guarantee(stream.seen)
-                self._log_derived(stream, Idle(stream.iri, stream.time))
-
-    def _log_derived(self, stream: StreamState, event: StreamInput) -> None:
-        """Keep what a query made for those that start in the past; a replay makes it again."""
-        turns, journal = self._turns, self._journal
-        if journal is None:
-            turns.order += 1
-        elif not journal.silent:
-            turns.order = note_input(journal, "derived", event)
-        stream.retain(turns.order, event)
-        self.derived.append(event)
+        self.write(stream, None, self._clock.now_ms(), members={"forgotten": [each.id for each in letters]})
 
     # --- the log --------------------------------------------------------------------------------
 
-    def note(
+    def write(
         self,
         stream: StreamState,
         event: StreamInput | None,
         now: int,
         elements: Sequence[Element] = (),
         members: dict[str, Any] | None = None,
-    ) -> None:
-        """Write an input to the journal; ``elements`` are all of a push, those that did not enter too."""
+    ) -> InputTurn | None:
+        """Write an input to the journal; retain and queue its event, if anything entered.
+
+        ``elements`` are all of a push, those that did not enter too.
+        """
+        turns = self._turns
         if self._journal is None:
-            self._turns.order += 1
+            turns.order += 1
         else:
             members = {"stream": stream.iri, **(members or {}), "figures": [*_figures_of(stream)], "now": now}
             if stream.partitions is not None:
                 members["figures"].append(stream.partitions.figures())
-            self._turns.order = note_input(self._journal, "input", event, elements, members)
-
-    def log(
-        self,
-        stream: StreamState,
-        event: StreamInput,
-        now: int,
-        elements: Sequence[Element] = (),
-        members: dict[str, Any] | None = None,
-    ) -> InputTurn:
-        """Note an input, retain it and give it its turn."""
-        self.note(stream, event, now, elements, members)
-        turns = self._turns
+            turns.order = note_input(self._journal, "input", event, elements, members)
+        if event is None:
+            return None
         weight = stream.retain(turns.order, event)
         turn = InputTurn(event)
         turn.number, turn.at, turn.weight = turns.order, now, weight or 1

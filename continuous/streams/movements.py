@@ -35,7 +35,9 @@ def heartbeat(
     stream.heard(turns.clock)
     stream.idle, stream.promised = False, at
     stream.guarantee(at)
-    return acceptor.log(stream, Advance(stream.iri, stream.time), now)
+    turn = acceptor.write(stream, Advance(stream.iri, stream.time), now)
+    assert turn is not None
+    return turn
 
 
 def tick(acceptor: Acceptor, turns: TurnQueue, stream: StreamState, now: int) -> None:
@@ -47,7 +49,7 @@ def tick(acceptor: Acceptor, turns: TurnQueue, stream: StreamState, now: int) ->
         if reached is not None:
             if stream.guarantee(reached):
                 stream.idle = False
-                acceptor.log(stream, Advance(stream.iri, stream.time), now)
+                acceptor.write(stream, Advance(stream.iri, stream.time), now)
             return
         left = idle_in(stream, turns.clock)
         if left is not None and left <= 0:
@@ -57,7 +59,7 @@ def tick(acceptor: Acceptor, turns: TurnQueue, stream: StreamState, now: int) ->
             # Nothing is waited for any more: what was held back by lateness can go.
             if stream.seen is not None and stream.seen != NEVER:
                 stream.guarantee(stream.seen)
-            acceptor.log(stream, Idle(stream.iri, stream.time), now)
+            acceptor.write(stream, Idle(stream.iri, stream.time), now)
 
 
 def forget_time(stream: StreamState) -> None:
@@ -114,9 +116,9 @@ def declare_partitions(
 def _tell_moved(acceptor: Acceptor, clock: Clock, stream: StreamState, before: int | None) -> None:
     """Note how partitions have changed; where that moves the stream it is an input."""
     if stream.seen != before:
-        acceptor.log(stream, Advance(stream.iri, stream.time), clock.now_ms())
+        acceptor.write(stream, Advance(stream.iri, stream.time), clock.now_ms())
     else:
-        acceptor.note(stream, None, clock.now_ms())
+        acceptor.write(stream, None, clock.now_ms())
 
 
 def _expire(acceptor: Acceptor, clock: Clock, stream: StreamState) -> bool:

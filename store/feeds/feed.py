@@ -141,7 +141,8 @@ class Feed:
         if self.written:
             made = self._as_written(made, place)
         elif self.number:
-            self._rows += [(self.number, at, *event) for at, event in enumerate(made, place + 1)]
+            for at, event in enumerate(made, place + 1):
+                self._rows.append((self.number, at, *event))
         if self._held:
             self._held += made
         else:
