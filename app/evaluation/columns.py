@@ -9,11 +9,20 @@ from __future__ import annotations
 
 import re
 
+from quadrill.continuous.analysis.prepared import MOST_PARSED, prepared
 from quadrill.continuous.language.parser import parse
 from quadrill.store.errors import QuadrillError
-from quadrill.store.sparql.tokens import Kind, tokens
+from quadrill.store.sparql.cut import cut
 
-_STAR = re.compile(r"select\s+(?:distinct\s+|reduced\s+)?\*", re.IGNORECASE)
+_SPACE = r"(?:[ \t\r\n]|\#[^\r\n]*+)"
+_IRI = r"<[^<>\"{}|^`\x00-\x20]*+>"
+_STAR = re.compile(
+    rf"(?:{_SPACE}|PREFIX{_SPACE}++[^\s<:]*+:{_SPACE}*+{_IRI}|BASE{_SPACE}*+{_IRI}"
+    rf"|VERSION{_SPACE}*+(?:\"[^\"\\\r\n]*+\"|'[^'\\\r\n]*+'))*+"
+    rf"SELECT{_SPACE}*+(?:(?:DISTINCT|REDUCED){_SPACE}*+)?\*",
+    re.IGNORECASE,
+)
+"""What stands before the star of the outermost SELECT, and the star."""
 
 
 def with_ordered_columns(text: str) -> str:
@@ -21,27 +30,20 @@ def with_ordered_columns(text: str) -> str:
 
     A text that our parser refuses, or one without variables, is returned as it is: the evaluator judges it.
     """
-    if not _STAR.search(text):
+    star = _STAR.match(text) if "*" in text else None
+    if star is None:
         return text
-    place = _outermost_star(text)
-    if place is None:
-        return text
-    try:
-        columns = parse(text, dialect="sparql").columns
-    except QuadrillError:
-        return text
+    columns = prepared(text, cut(text)).columns
+    if not columns and len(text) > MOST_PARSED:
+        columns = _columns_of(text)
     if not columns:
         return text
-    return text[:place] + " ".join(f"?{column.name}" for column in columns) + text[place + 1 :]
+    return text[: star.end() - 1] + " ".join([f"?{name}" for name in columns]) + text[star.end() :]
 
 
-def _outermost_star(text: str) -> int | None:
-    select = False
-    for token in tokens(text):
-        if token.kind is Kind.PUNCT and token.text == "{":
-            return None
-        if token.word == "SELECT":
-            select = True
-        elif select and token.word not in ("DISTINCT", "REDUCED"):
-            return token.start if token.text == "*" else None
-    return None
+def _columns_of(text: str) -> tuple[str, ...]:
+    """The columns of a long text, which nobody keeps."""
+    try:
+        return tuple([column.name for column in parse(text, dialect="sparql").columns])
+    except QuadrillError:
+        return ()

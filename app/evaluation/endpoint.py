@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from pyoxigraph import NamedNode
 
+from quadrill.continuous.analysis.prepared import prepared
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import QueryTextError
 from quadrill.store.quads.quad_store import QuadStore
@@ -42,25 +43,23 @@ from .answer import (
 from .columns import with_ordered_columns
 from .extensions import (
     FOR_UPDATES,
-    IN_UPDATES,
     Extended,
     Sent,
     aggregates_of,
-    corrected_where,
+    extended_for,
     functions_of,
     is_extended,
-    prepared,
 )
 from .growth import Limited, grows, limited, limited_results
-from .held_rows import NoRoom, Room
 from .large_answers import LargeAnswers
-from .look_ups import look_up, solutions
+from .look_ups import look_up
 from .named import may_call_costly
 from .nodes import is_node
 from .processes import Process, Processes
 from .query_faults import refusal_of, refuse_unchecked, tell_better
 from .requests import request_of
 from .transcoder import Transcoder, transcoded
+from .where_parts import IN_UPDATES, Room, ServerWhereParts
 from .workers import WorkerPool
 
 
@@ -160,8 +159,9 @@ class SparqlEndpoint:
             text = without_escapes(text)
         scope = scope_of(call, settings)
         parts = cut(text)
-        refuse_unchecked(text, settings.base_iri, parts.body)
-        extension, sent = prepared(
+        known = prepared(text, parts)
+        refuse_unchecked(text, settings.base_iri, known)
+        extension, sent = extended_for(
             text,
             settings.base_iri,
             parts.body,
@@ -169,7 +169,7 @@ class SparqlEndpoint:
             is_node=partial(is_node, self.store) if scope[1:] == WHOLE else None,
         )
         quads = self.quads()
-        light = admission.is_light(text, quads, self.store.size_of_graph, parts)
+        light = admission.is_light(known.shape, parts.constants, quads, self.store.size_of_graph)
         long_values = grows(text)
         heavy = not light or long_values or text in self.slow_texts.texts or may_call_costly(text)
         return Asked(text, scope, extension, sent, long_values, heavy, heavy and self._workers.takes(quads))
@@ -291,9 +291,7 @@ class SparqlEndpoint:
                 custom_functions=functions,
                 check=check,
                 check_text=check_text,
-                room=NoRoom() if costly else Room(self.quads),
-                look_up=solutions,
-                correct=corrected_where,
+                where_parts=ServerWhereParts(Room(self.quads), costly=costly),
                 custom_aggregates=aggregates_of(text),
                 cause="update",
             )
@@ -316,7 +314,7 @@ class SparqlEndpoint:
                     remote_seconds=self.store.allowed_hosts.seconds,
                     remote_bytes=self.store.allowed_hosts.max_bytes,
                     extension=FOR_UPDATES if is_extended(text) else None,
-                    correct=IN_UPDATES,
+                    where_parts=IN_UPDATES,
                 )
                 return self._workers.work_out(task, process, seconds)
             finally:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from pyoxigraph import DefaultGraph, Literal, NamedNode, Store
+from pyoxigraph import Literal, NamedNode
 
 from quadrill.continuous.algebra.build import children, with_children
 from quadrill.continuous.algebra.corrected_patterns import IsNode
-from quadrill.continuous.algebra.nodes import Aggregate, Algebra, Call, Constant, Group, Term, TermPattern
+from quadrill.continuous.algebra.nodes import Aggregate, Algebra, Call, Constant, Group
 from quadrill.continuous.algebra.outside import is_outside
 from quadrill.continuous.algebra.set_functions import (
     AGGREGATE_NAMESPACE,
@@ -30,7 +30,6 @@ from quadrill.continuous.uncertainty import (
 from quadrill.store.errors import LimitError, QuadrillError
 
 from .named import may_call_aggregate, may_call_function, names_aggregate
-from .nodes import has_node
 
 _AGGREGATE_MARK = AGGREGATE_NAMESPACE.rstrip(":")
 
@@ -41,8 +40,6 @@ FOR_UPDATES = f"{__name__}:as_updated"
 """Where they find what updates may call."""
 FOR_CORRECTED = f"{__name__}:as_corrected"
 """Where they find what corrected texts may call."""
-IN_UPDATES = f"{__name__}:corrected_where"
-"""Where they find what corrects the WHERE parts of updates."""
 FOR_MERGED = f"{__name__}:extended_over_merged"
 """Where they find `extended` over a merged default graph."""
 
@@ -135,7 +132,7 @@ def extended(text: str, base_iri: str, *, merged: bool = False) -> Extended:
     aggregates = {**custom_aggregates(), **_outside_aggregates()}
     try:
         found = corrected_text(
-            text, base_iri, merged=merged, change=lambda root: _called_by_iri(root, aggregates)
+            text, base_iri, merged=merged, change=lambda root: called_by_iri(root, aggregates)
         )
     except QuadrillError:
         if _surely_calls_aggregate(text):
@@ -156,22 +153,7 @@ def extended_over_merged(text: str, base_iri: str) -> Extended:
     return extended(text, base_iri, merged=True)
 
 
-def corrected_where(
-    text: str, base_iri: str | None, merged: bool, store: Store | None
-) -> tuple[str, dict[NamedNode, Callable[..., Any]]] | None:
-    """A SELECT with the WHERE of an update, as the store should read it; see `update_plan.Correct`."""
-
-    def known(term: Term, graph: TermPattern | None) -> bool:
-        at = graph or DefaultGraph()
-        return store is not None and isinstance(at, (NamedNode, DefaultGraph)) and has_node(term, at, store)
-
-    change = (lambda root: _called_by_iri(root, {})) if names_aggregate(text) else None
-    base = base_iri or "http://localhost/"
-    found = corrected_text(text, base, merged=merged, is_node=known, change=change)
-    return None if found is None else (found.text, dict(found.functions))
-
-
-def prepared(
+def extended_for(
     text: str, base_iri: str, body: str, *, merged: bool, is_node: IsNode | None
 ) -> tuple[Extended | None, Sent]:
     """A query as the store takes it, and as a worker gets it; None for a text that is right as it stands.
@@ -198,12 +180,12 @@ def prepared(
     return None, Sent(text, None)
 
 
-def _called_by_iri(node: Algebra, known: dict[NamedNode, Callable[[], Any]]) -> Algebra:
+def called_by_iri(node: Algebra, known: dict[NamedNode, Callable[[], Any]]) -> Algebra:
     """The pattern with our set functions under IRIs that take one argument, which ``known`` then has."""
     if isinstance(node, Group):
         found = tuple((var, _of_one_argument(aggregate, known)) for var, aggregate in node.aggregates)
         node = replace(node, aggregates=found)
-    return with_children(node, [_called_by_iri(each, known) for each in children(node)])
+    return with_children(node, [called_by_iri(each, known) for each in children(node)])
 
 
 def _of_one_argument(aggregate: Aggregate, known: dict[NamedNode, Callable[[], Any]]) -> Aggregate:

@@ -2,26 +2,21 @@
 
 The store's parser tries every way to go on and names the place where the last one ended; ours names the
 token that is wrong, what it should be, and lists independent faults together. It reads a text only when the
-store has refused it, when it breaks a rule about scopes (store/sparql/scopes.py), or when the store would
+store has refused it, when it breaks a rule about names that the store does not check, or when the store would
 take a name in HAVING for a variable without a value.
 """
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
 from typing import NoReturn
 
 from pyoxigraph import Store
 
+from quadrill.continuous.analysis.prepared import Prepared, scope_error_of
 from quadrill.continuous.language.parser import parse
 from quadrill.store.documents.wall_clock import require_epoch
 from quadrill.store.errors import QuadrillError, QueryTextError
-from quadrill.store.sparql.cut import MOST_CHARACTERS, cut
-from quadrill.store.sparql.scopes import check_scopes, may_break_scopes
 from quadrill.store.sparql.text_errors import text_error
-
-_HAVING = re.compile("having", re.IGNORECASE)
 
 
 def tell_better(refused: QueryTextError, text: str, base_iri: str) -> NoReturn:
@@ -53,41 +48,22 @@ def refusal_of(text: str, base_iri: str) -> QueryTextError | None:
     return None
 
 
-def refuse_unchecked(text: str, base_iri: str, body: str | None = None) -> None:
+def refuse_unchecked(text: str, base_iri: str, known: Prepared) -> None:
     """Refuse a query that the store would take although SPARQL's rules about scopes forbid it.
 
     So is one whose HAVING names a SELECT alias, as continuous queries may. In SPARQL that is a variable
-    without a value: the store would answer with no rows. ``body`` is that of the cut text, where it
-    is known.
+    without a value: the store would answer with no rows. ``known`` is what is known of the text.
 
     Raises:
         QueryTextError: it is such a one.
     """
-    # What IRIs and strings hold changes nothing of it.
-    if len(text) <= MOST_CHARACTERS and not _may_be_unchecked(body or cut(text).body):
-        return
-    try:
-        check_scopes(text)
-    except QueryTextError as refused:
+    if known.breaks_scopes and (refused := scope_error_of(text)) is not None:
         tell_better(refused, text, base_iri)
-    if _HAVING.search(text) is None:
-        return
-    try:
-        named = parse(text, dialect="sparql", base_iri=base_iri).named_aliases
-    except QuadrillError:
-        # The store judges it.
-        return
-    if named:
+    if known.named_aliases:
         raise QueryTextError(
-            f"HAVING names ?{named[0]}, which SPARQL binds only behind it",
+            f"HAVING names ?{known.named_aliases[0]}, which SPARQL binds only behind it",
             hint="Write its expression again in HAVING; continuous queries may name aliases there.",
         )
-
-
-@lru_cache(maxsize=2048)
-def _may_be_unchecked(body: str) -> bool:
-    """False for a body whose texts need no check."""
-    return may_break_scopes(body) or _HAVING.search(body) is not None
 
 
 def _found(text: str, base_iri: str) -> QueryTextError | None:

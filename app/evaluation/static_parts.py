@@ -35,8 +35,8 @@ from quadrill.store.sparql.query_worker import WorkerRequest
 from .admission import MAX_SCANNED_QUADS
 from .answer import QueryTimeoutError, timeout_error
 from .extensions import Extended
-from .held_rows import MOST_ROWS, Room
 from .processes import Process
+from .where_parts import MOST_ROWS, Room
 from .workers import LimitedSink, StoreCopy, TooLargeError, WorkerLostError, WorkerPool, taken
 
 IN_WORKERS = f"{__name__}:as_evaluated"

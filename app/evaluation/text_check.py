@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from quadrill.continuous.analysis.prepared import prepared
 from quadrill.continuous.language.parser import parse
 from quadrill.store.errors import QuadrillError, QueryTextError
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.cut import cut
 from quadrill.store.sparql.update_plan import UpdateRequest, parse_all, plan_update
 
 from .extensions import aggregates_of, functions_of
 from .query_faults import refuse_unchecked
+from .where_parts import ServerWhereParts
 
 
 def faults_of_query(text: str, base_iri: str) -> list[dict[str, Any]]:
     """What is wrong with a query, each fault with its place; none where our parser does not judge it."""
     try:
-        refuse_unchecked(text, base_iri)
+        refuse_unchecked(text, base_iri, prepared(text, cut(text)))
         parse(text, dialect="sparql", base_iri=base_iri)
     except QueryTextError as error:
         # Longer texts than continuous queries may have are the store's to read.
@@ -29,7 +32,11 @@ def faults_of_query(text: str, base_iri: str) -> list[dict[str, Any]]:
 def faults_of_update(text: str, base_iri: str, store: QuadStore) -> list[dict[str, Any]]:
     """What is wrong with an update, with its place where that is known."""
     request = UpdateRequest(
-        text, base_iri, custom_functions=functions_of(text), custom_aggregates=aggregates_of(text)
+        text,
+        base_iri,
+        custom_functions=functions_of(text),
+        where_parts=ServerWhereParts(),
+        custom_aggregates=aggregates_of(text),
     )
     try:
         parse_all(plan_update(request, store.limits, store.allowed_hosts))

@@ -23,16 +23,13 @@ from ..algebra.corrected_patterns import IsNode
 from ..algebra.corrections import CORRECTIONS, corrected, may_need
 from ..algebra.nodes import Algebra, TermPattern
 from ..algebra.print_triples import parts_of
-from ..algebra.query import ContinuousQuery
 from ..algebra.regex_text import BACK_REFERENCE
 from ..algebra.text import SparqlText
 from ..expressions.correcting import CORRECTING_FUNCTIONS
-from ..language.context import Limits
-from ..language.parser import parse
+from .prepared import LIMITS, has_lateral, parsed
 
-MOST_CHARACTERS = 200_000
-"""Longer texts are not parsed: that takes a second for some 150 kB."""
-_LIMITS = Limits(characters=MOST_CHARACTERS, nesting=1_000, patterns=20_000, operators=1_000)
+MOST_CHARACTERS = LIMITS.characters
+"""Longer texts are not parsed."""
 
 _MOST_KNOWN = 256
 """Corrected texts that are kept, before all are dropped."""
@@ -136,7 +133,7 @@ def _corrected(
     calls = {each.iri for each in parts_of(root) if isinstance(each, n.FunctionCall)} & CORRECTING
     base = query.base_iri if query.base_iri != base_iri and "base" in text.lower() else None
     written = SparqlText(root).query(query)
-    if _has_lateral(text):
+    if has_lateral(text):
         written = written.replace(f"SERVICE {n.LATERAL}", "LATERAL")
     return Corrected(written, {iri: CORRECTING_FUNCTIONS[iri] for iri in calls}, base)
 
@@ -150,25 +147,7 @@ def _may_need(body: str) -> bool:
     return may_need(body)
 
 
-_LATERAL = re.compile(
-    r"""(\"{3}(?:[^"\\]|\\.|"(?!""))*+\"{3}|'{3}(?:[^'\\]|\\.|'(?!''))*+'{3}"""
-    r"""|<[^<>"{}|^`\x00-\x20]*+>|"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'|\#[^\n]*)"""
-    r"""|(?<![\w:?$.-])LATERAL(?=\s*\{)""",
-    re.IGNORECASE,
-)
-"""LATERAL before a group; strings, IRIs and comments come first."""
-
-
-def _has_lateral(text: str) -> bool:
-    return "lateral" in text.lower()
-
-
-@lru_cache(maxsize=256)
-def _parsed(text: str, base_iri: str) -> ContinuousQuery:
-    if _has_lateral(text):
-        # The grammar is that of SPARQL 1.1. A call of a service has the same scope and place.
-        text = _LATERAL.sub(lambda found: found[1] or f"SERVICE {n.LATERAL}", text)
-    return parse(text, dialect="sparql", base_iri=base_iri, limits=_LIMITS)
+_parsed = lru_cache(maxsize=256)(parsed)
 
 
 _CONSTANTS = re.compile(

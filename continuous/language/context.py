@@ -72,12 +72,13 @@ _MOST_FAULTS = 100
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong with the text, at an offset."""
+    """One thing that is wrong with the text, at an offset; ``of_scope``: with names, not with its form."""
 
     message: str
     at: int
     hint: str | None = None
     code: str | None = None
+    of_scope: bool = False
 
 
 @dataclass(slots=True)
@@ -108,12 +109,20 @@ class Context:
         """True for the dialects that have windows."""
         return self.dialect != "sparql"
 
-    def fault(self, message: str, at: int, hint: str | None = None, code: str | None = None) -> None:
+    def fault(
+        self,
+        message: str,
+        at: int,
+        hint: str | None = None,
+        code: str | None = None,
+        *,
+        of_scope: bool = False,
+    ) -> None:
         """Note a fault and go on, so that independent faults are reported together, up to a hundred."""
         if len(self.faults) < _MOST_FAULTS and not any(
             known.at == at and known.message == message for known in self.faults
         ):
-            self.faults.append(Fault(message, at, hint, code))
+            self.faults.append(Fault(message, at, hint, code, of_scope))
 
     def missing(self, construct: str, at: int, hint: str | None = None) -> None:
         """Note a construct that is right but not supported; it is raised when there is no fault."""

@@ -219,6 +219,7 @@ class ExpressionTranslator:
                 f"the aggregate {node.name} cannot stand in {place}",
                 node.at,
                 "Aggregates belong to SELECT, HAVING and ORDER BY; use a sub-query elsewhere.",
+                of_scope=True,
             )
             return Constant(Literal(""))
         inside = f"the argument of {node.name}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 from lark import Lark, v_args
 from lark.exceptions import UnexpectedInput
 
-from quadrill.store.errors import QueryTextError, UnsupportedError
+from quadrill.store.errors import QuadrillError, QueryTextError, UnsupportedError
 from quadrill.store.sparql.codepoints import without_escapes
 
 from ..algebra.query import ContinuousQuery, Dialect
@@ -113,17 +114,7 @@ def parse(
         parameters or {},
         limits or Limits(),
     )
-    check_size(context)
-    if context.faults:
-        raise diagnostics.error_of(context)
-    context.dialect = dialect or detect_dialect(context.text)
-    try:
-        unit = parse_syntax(context)
-        query = translate(unit, context)
-    except RecursionError:
-        raise QueryTextError(
-            "the query is nested too deeply", code="limit", hint="Split it into several queries."
-        ) from None
+    query = _translated(context, dialect)
     if context.faults:
         raise diagnostics.error_of(context)
     if context.unsupported:
@@ -131,6 +122,40 @@ def parse(
         place = diagnostics.place_of(context.text, missing.at)
         raise UnsupportedError(missing.message, hint=missing.hint, **place)
     return query
+
+
+def scope_error(text: str, limits: Limits, whole: str | None = None, start: int = 0) -> QueryTextError | None:
+    """What breaks the rules of SPARQL 1.1, 18.2.1, 19.6 and 19.8 about names; None where nothing does.
+
+    Other faults do not count: whoever evaluates the text tells them.
+
+    Args:
+        text: SPARQL Query.
+        limits: how large it may be.
+        whole: the text that it was taken from, where places are told.
+        start: what is added to an offset for that.
+    """
+    context = Context(text, "sparql", "http://localhost/", {}, limits)
+    with suppress(QuadrillError):
+        _translated(context, "sparql")
+    found = [replace(fault, at=fault.at + start) for fault in context.faults if fault.of_scope]
+    if not found:
+        return None
+    return diagnostics.error_of(replace(context, text=text if whole is None else whole, faults=found))
+
+
+def _translated(context: Context, dialect: Dialect | None) -> ContinuousQuery:
+    """The query of a text; raises QueryTextError where its form is wrong, other faults are noted."""
+    check_size(context)
+    if context.faults:
+        raise diagnostics.error_of(context)
+    context.dialect = dialect or detect_dialect(context.text)
+    try:
+        return translate(parse_syntax(context), context)
+    except RecursionError:
+        raise QueryTextError(
+            "the query is nested too deeply", code="limit", hint="Split it into several queries."
+        ) from None
 
 
 def parse_syntax(context: Context) -> s.Unit:

@@ -101,19 +101,24 @@ class _Modification:
     # --- grouping
 
     def _group_keys(self) -> None:
+        alone: set[Var] = set()
         for key in self.modifiers.group_by:
             expression, variable = key.expression, key.variable
             if isinstance(expression, s.Variable) and variable is None:
                 self._variable_key(expression)
+                alone.add(self.keys[-1])
                 continue
             translated = self.expressions.translate(expression, None, place="GROUP BY")
             if variable is None:
                 self._extend_key(translated, self.context.hidden())
                 continue
             var = self.triples.variable(variable)
-            if var in self.scopes.of(self.node):
+            if var in alone or var in self.scopes.of(self.node):
                 self.context.fault(
-                    f"GROUP BY cannot set ?{var.name}: the pattern uses it already", variable.at
+                    f"GROUP BY cannot set ?{var.name}: the pattern uses it already",
+                    variable.at,
+                    "Choose another name.",
+                    of_scope=True,
                 )
             self._extend_key(translated, var)
 
@@ -194,6 +199,7 @@ class _Modification:
                         f"SELECT cannot set ?{var.name}: it is already used",
                         item.variable.at,
                         "Choose another name.",
+                        of_scope=True,
                     )
                 self.node = a.Extend(self.node, var, expr)
             columns[var] = None

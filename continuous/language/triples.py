@@ -175,6 +175,7 @@ class TripleTranslator:
                 f"the blank node _:{node.label} is used in two basic graph patterns",
                 node.at,
                 f"Use a variable such as ?{node.label} instead.",
+                of_scope=True,
             )
         return Var(f"_:{node.label}")
 

@@ -18,7 +18,7 @@ from ..hosts import AllowedHosts
 from ..remote import Fetcher, fetch_rdf
 from ..sparql.guard import TextLimits
 from ..sparql.update import derive_update
-from ..sparql.update_plan import Correct, LookUp, Room, UpdatePlan, UpdateRequest, check_syntax, plan_update
+from ..sparql.update_plan import UpdatePlan, UpdateRequest, WhereParts, check_syntax, plan_update
 from ..sparql.update_shapes import Shapes
 from ..terms import in_store_form
 from ..threads import with_big_stack
@@ -50,9 +50,7 @@ class StoreWrites(StoreReads):
         custom_functions: Functions | None = None,
         check: Callable[[], None] = lambda: None,
         check_text: Callable[[], None] | None = None,
-        room: Room | None = None,
-        look_up: LookUp | None = None,
-        correct: Correct | None = None,
+        where_parts: WhereParts | None = None,
         custom_aggregates: Mapping[NamedNode, Callable[[], Any]] | None = None,
         cause: str | None = "update",
         expected: int | None = None,
@@ -70,9 +68,7 @@ class StoreWrites(StoreReads):
             custom_functions: extension functions for WHERE parts.
             check: ends the update by an error; see `update_plan.UpdateRequest`.
             check_text: ends it while its text is read.
-            room: what its WHERE parts may take.
-            look_up: finds the solutions of small ones; see `update_plan.UpdateRequest`.
-            correct: writes those that Oxigraph would evaluate wrongly; see there.
+            where_parts: what is known of its WHERE parts.
             custom_aggregates: extension aggregates for WHERE parts.
             cause: goes into the commit.
             expected: refuse unless the dataset is at this version (If-Match).
@@ -95,9 +91,7 @@ class StoreWrites(StoreReads):
             custom_functions,
             check,
             check_text,
-            room,
-            look_up,
-            correct,
+            where_parts,
             custom_aggregates,
         )
 

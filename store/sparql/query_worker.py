@@ -187,8 +187,8 @@ def _work_out(connection: socket.socket, message: dict[str, Any]) -> None:
             return _load_dump(path)
         return Store(str(path)) if written else Store.read_only(str(path))
 
-    correct = None if message["correct"] is None else _named(message["correct"])
-    for piece in work_out(message, open_copy, functions, aggregates, correct):
+    where_parts = None if message["where_parts"] is None else _named(message["where_parts"])()
+    for piece in work_out(message, open_copy, functions, aggregates, where_parts):
         send_frame(connection, b"D", piece)
     send_frame(connection, b"E", b"")
 

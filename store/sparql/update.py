@@ -233,13 +233,13 @@ class _Derivation:
         plain = not (elsewhere or action.with_graph or action.using or action.using_named)
         concerns = action.where.concerns if plain else None
         pending = bool(layers) and (concerns is None or any(map(concerns, layers)))
-        if plain and not pending and request.look_up is not None:
-            looked_up = request.look_up(action.where.text, variables, self._engine.store)
+        known = request.where_parts
+        if plain and not pending and known is not None:
+            looked_up = known.look_up(action.where.text, variables, self._engine.store)
             if looked_up is not None:
                 return looked_up
-        room = request.room
-        if room is not None:
-            room.admit(action.where.text, sum(len(layer.added) for layer in layers))
+        if known is not None:
+            known.admit(self._prologue, action.where.text, sum(len(layer.added) for layer in layers))
         if pending:
             return self._recorded_solutions(action, variables)
         options = dict(self._engine.options)
@@ -262,8 +262,8 @@ class _Derivation:
             rows.append(tuple(solution)[:width])
             if not len(rows) % _ROWS_BETWEEN_CHECKS:
                 request.check()
-                if room is not None:
-                    room.take(len(rows))
+                if known is not None:
+                    known.take(len(rows))
         return rows
 
     def _where(self, action: Modify) -> str:
@@ -289,9 +289,9 @@ class _Derivation:
             if over:
                 return Literal(True)
             rows.append(tuple(None if term == _UNBOUND else term for term in terms[1:]))
-            if request.room is not None and not len(rows) % _ROWS_BETWEEN_CHECKS:
+            if request.where_parts is not None and not len(rows) % _ROWS_BETWEEN_CHECKS:
                 try:
-                    request.room.take(len(rows))
+                    request.where_parts.take(len(rows))
                 except HeldBackError as error:
                     # Oxigraph would take it for an error of the expression.
                     over.append(error)
@@ -340,10 +340,11 @@ class _Derivation:
         projection = " ".join(f"?{name}" for name in variables) or f"(1 AS ?{count})"
         text = f"SELECT {projection} WHERE {where}"
         functions = dict(request.custom_functions or {})
-        if request.correct is not None:
+        if request.where_parts is not None:
             graphs = self._using(action)
             merged = graphs is not None and len(graphs[0]) > 1
-            found = request.correct(f"{self._prologue} {text}", request.base_iri, merged, store)
+            select = f"{self._prologue} {text}"
+            found = request.where_parts.corrected(select, request.base_iri, merged, store)
             if found is not None:
                 return found[0], {**functions, **found[1]}
         return text, functions

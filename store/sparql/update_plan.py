@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 from pyoxigraph import NamedNode, QuerySolutions, Store
 
@@ -15,7 +15,6 @@ from ..errors import LimitError, QueryTextError
 from ..hosts import NO_HOSTS, AllowedHosts
 from ..terms import Solution
 from .guard import Inspection, TextLimits, check_length, check_services, inspect_text
-from .scopes import check_scopes
 from .text_errors import text_error
 from .tokens import Kind, excerpt_at, line_and_column, tokens
 from .update_text import Data, Load, Modify, UpdateOperation, split_update
@@ -26,30 +25,37 @@ ABSENT = "urn:quadrill:absent"
 _ABSOLUTE = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*:[^\\]*>")
 
 
-LookUp: TypeAlias = Callable[[str, tuple[str, ...], Store], list[Solution] | None]
-
-
-Correct: TypeAlias = Callable[[str, str | None, bool, "Store | None"], tuple[str, Functions] | None]
-"""Gives a SELECT as Oxigraph should read it, without its prologue, and the functions that it calls.
-
-Its arguments are the text, its base, whether its default graph is merged from several graphs, and the store
-whose default graph it reads, where that is known. None: the text is right as it stands.
-"""
-
-
 class HeldBackError(LimitError):
     """A WHERE part may need more memory than the update may take within this process; nothing is applied."""
 
 
-class Room(Protocol):
-    """What the WHERE parts of an update may take within this process."""
+class WhereParts(Protocol):
+    """What is known of WHERE parts of updates above the store; without it they are evaluated as they are."""
 
-    def admit(self, where: str, pending: int) -> None:
+    def check(self, prologue: str, where: str, text: str, start: int) -> None:
+        """Raise QueryTextError, with its place in the text, for a part that Oxigraph should have refused."""
+        ...
+
+    def look_up(self, where: str, names: tuple[str, ...], store: Store) -> list[Solution] | None:
+        """The values of variables for a part over the default graph, where that takes less than Oxigraph."""
+        ...
+
+    def admit(self, prologue: str, where: str, pending: int) -> None:
         """Raise HeldBackError when a part may hold back too much, with so many changes made before it."""
         ...
 
     def take(self, rows: int) -> None:
         """Raise HeldBackError when a part gives too many rows."""
+        ...
+
+    def corrected(
+        self, select: str, base_iri: str | None, merged: bool, store: Store | None
+    ) -> tuple[str, Functions] | None:
+        """A SELECT with a part, without its prologue, as Oxigraph should read it, and what it calls.
+
+        ``merged``: its default graph is merged from several graphs; ``store``: the one whose default graph
+        it reads, where that is known. None: it is right as it stands.
+        """
         ...
 
 
@@ -68,10 +74,7 @@ class UpdateRequest(NamedTuple):
         check: called now and then between operations and between solutions; an error that it raises ends the
             update, and nothing of it is applied.
         check_text: the same between tokens, before anything is evaluated; ``check`` where it is not given.
-        room: what WHERE parts may take; None for as much as they need.
-        look_up: gives the values of variables for a WHERE part over the default graph, where that takes it
-            less than Oxigraph; None where not.
-        correct: writes WHERE parts that Oxigraph would evaluate wrongly.
+        where_parts: what is known of its WHERE parts.
     """
 
     text: str
@@ -82,9 +85,7 @@ class UpdateRequest(NamedTuple):
     custom_functions: Functions | None = None
     check: Callable[[], None] = lambda: None
     check_text: Callable[[], None] | None = None
-    room: Room | None = None
-    look_up: LookUp | None = None
-    correct: Correct | None = None
+    where_parts: WhereParts | None = None
     custom_aggregates: Mapping[NamedNode, Callable[[], Any]] | None = None
 
     def is_stopped(self) -> bool:
@@ -129,9 +130,9 @@ def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts)
             own = inspect_text(request.text[operation.start : operation.end], limits, check)
             prologue = operation.prologue
             check_services(own, hosts, partial(scratch.iri_text, prologue))
-        if isinstance(operation.action, Modify):
+        if isinstance(operation.action, Modify) and request.where_parts is not None:
             where = operation.action.where
-            check_scopes(where.text, request.text, where.start, check)
+            request.where_parts.check(operation.prologue, where.text, request.text, where.start)
         if isinstance(operation.action, Load) and not operation.action.silent:
             hosts.require(scratch.iri(operation.action.source, operation.prologue).value, "LOAD")
     return plan

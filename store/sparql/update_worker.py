@@ -23,7 +23,7 @@ from ..remote import http_fetcher
 from ..threads import with_big_stack
 from .guard import TextLimits
 from .update import derive_update
-from .update_plan import Correct, UpdateRequest, plan_update
+from .update_plan import UpdateRequest, WhereParts, plan_update
 
 _QUADS_AT_ONCE = 10_000
 
@@ -32,8 +32,8 @@ _QUADS_AT_ONCE = 10_000
 class UpdateTask:
     """One update for a worker; ``update`` tells it from a query.
 
-    ``correct`` is ``module:function`` of an `update_plan.Correct`. The other fields are those of
-    `query_worker.WorkerRequest` and of `update_plan.UpdateRequest`.
+    ``where_parts`` is ``module:function`` of one that makes an `update_plan.WhereParts`. The other fields are
+    those of `query_worker.WorkerRequest` and of `update_plan.UpdateRequest`.
     """
 
     text: str
@@ -48,7 +48,7 @@ class UpdateTask:
     remote_seconds: float = 30.0
     remote_bytes: int = 64 << 20
     extension: str | None = None
-    correct: str | None = None
+    where_parts: str | None = None
     update: bool = True
 
     def encode(self) -> bytes:
@@ -61,7 +61,7 @@ def work_out(
     open_copy: Callable[[Path, bool], Store],
     functions: Functions | None,
     aggregates: Mapping[NamedNode, Callable[[], Any]] | None,
-    correct: Correct | None = None,
+    where_parts: WhereParts | None = None,
 ) -> Iterator[bytes]:
     """The change that an update makes, in pieces: a line of JSON that says how to read the others, first.
 
@@ -70,7 +70,7 @@ def work_out(
         open_copy: opens the copy at a path; True when it is to be written to as well.
         functions: the functions that the text may call.
         aggregates: the aggregates that it may call.
-        correct: writes WHERE parts that Oxigraph would evaluate wrongly.
+        where_parts: what is known of its WHERE parts.
     """
     limits = TextLimits(height=message["height"], quads=message["quads"])
     hosts = hosts_of(message)
@@ -82,7 +82,7 @@ def work_out(
         using,
         using_named,
         functions,
-        correct=correct,
+        where_parts=where_parts,
         custom_aggregates=aggregates,
     )
     plan = plan_update(request, limits, hosts)

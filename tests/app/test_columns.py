@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from quadrill.app.evaluation.admission import is_light
 from quadrill.app.evaluation.columns import with_ordered_columns
+from quadrill.continuous.analysis.prepared import prepared
+from quadrill.store.sparql.cut import cut
 from tests.app.conftest import Start
 
 
@@ -33,5 +34,5 @@ def test_columns_keep_their_order_in_a_worker_process(start_server: Start) -> No
     server = start_server()
     server.update("INSERT DATA { <http://e/s> <http://e/p> 1 }")
     text = "SELECT * { { SELECT * { ?s ?p ?o } } ?s ?p ?other }"
-    assert not is_light(text, server.services.endpoint.quads())
+    assert prepared(text, cut(text)).shape.strange
     assert server.query(text, "text/csv").text.splitlines()[0] == "s,p,o,other"

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from quadrill.app.evaluation.held_rows import Room
 from quadrill.app.evaluation.processes import Processes
+from quadrill.app.evaluation.where_parts import Room, ServerWhereParts
 from quadrill.app.evaluation.workers import WorkerPool
 from quadrill.store.errors import QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
@@ -212,13 +212,15 @@ def test_an_update_that_waits_for_another_can_be_stopped(
         ("{ SELECT ?j { ?j <urn:at> ?t . ?j <urn:is> 1 } ORDER BY ?t LIMIT 1 }", 500, True),
         ("{ ?s <urn:a> ?x . ?t <urn:a> ?y }", 10**3, False),
         ("{ ?s <urn:a>+ ?x }", 2, False),
-        ("{ ?s <urn:a> ?x . ?s <urn:b> ?y { ?s <urn:c> ?z } }", 10**3, False),
+        ("{ ?s <urn:a> ?x . ?s <urn:b> ?y { ?s <urn:c> ?z } }", 10**7, True),
+        ("{ ?s <urn:a> ?x . ?s <urn:b> ?y { SELECT * { ?s <urn:c> ?z } LIMIT 9 } }", 10**3, False),
+        ("{ ?s <urn:a> ?x { SERVICE <urn:far> { ?s <urn:c> ?z } } }", 2, False),
         ("{ { SELECT * { ?a <urn:p> ?x { SELECT ?b { ?b <urn:p> ?x } } } ORDER BY ?a } }", 10**3, False),
     ],
 )
 def test_what_holds_little_back_stays_within_the_server(where: str, quads: int, admitted: bool) -> None:
     if admitted:
-        Room(lambda: quads).admit(where, 0)
+        ServerWhereParts(Room(lambda: quads)).admit("", where, 0)
     else:
         with pytest.raises(HeldBackError):
-            Room(lambda: quads).admit(where, 0)
+            ServerWhereParts(Room(lambda: quads)).admit("", where, 0)

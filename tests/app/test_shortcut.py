@@ -8,14 +8,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import pytest
 
 from quadrill.app import running
 from quadrill.app.config import Settings
-from quadrill.app.evaluation import admission
-from quadrill.app.evaluation.admission import shape_of
 from quadrill.app.http import wire
 from quadrill.app.http.reply import Reply
 from quadrill.app.http.turn import Held, Turn
@@ -382,25 +380,6 @@ def test_a_plain_head_is_read() -> None:
     assert found.headers == {"Host": "a:1", "Accept": "x/y", "Content-Length": "2"}
     assert data[found.body_at :] == b"{}"
     assert found.fields.body_length == 2
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        'SELECT ?o { <http://e/a> <http://e/b> ?o, "c", "d"@en, "5"^^<http://e/int> }',
-        "SELECT ?o { <http://e/a#b> ?p ?o } # a comment with <http://e/x>",
-        "SELECT ?o { ?s ?p ?o FILTER(?o < 3 && ?s > ?p) }",
-        "SELECT ?o { ?s ?p ?o FILTER(?a<?b&&?c>?d) }",
-        'SELECT ?o { ?s ?p """a "quoted" <http://e/x> text""" }',
-        'SELECT ?o { ?s ?p "an escape \\" and <http://e/x>" . ?o ?p ?s }',
-        'SELECT ?o { ?s ?p \'single " quoted\' . ?o ?p "x" }',
-        'SELECT ?o { ?s <http://e/p>+ ?o . "a <b" ?p "c> d" }',
-        f"SELECT ?o {{ {'?a ?b ?c . ' * 900} }}",
-        f"SELECT ?o {{ ?s ?p <http://e/{quote('x' * 50_000)}> }}",
-    ],
-)
-def test_a_template_has_the_shape_of_its_text(text: str) -> None:
-    assert shape_of(text) == admission._shape_of_template(text)
 
 
 def test_a_large_answer_gives_its_turn_back_before_its_client_has_read_it(

@@ -30,7 +30,7 @@ from quadrill.store.sparql.cut import MOST_CHARACTERS, cut
         ("INSERT { ?s ?p 5 } WHERE { ?s ?p ?o FILTER(<http://e/f> (?o) > -5 && ?o<5&&?o>4) }", ["5"]),
         ("INSERT DATA { ?s ?p 1234567890123456789 , 01 , 1e5 , +1 , 1.5 , ex:1. }", ["01"]),
         ("SELECT * { ?s ?p ?o FILTER(?a<b:c(?x,CONCAT(?y,?y))&&?c>?d) }", []),
-        ("SELECT * { ?s ?p ?o FILTER(ex:f(?a) || ex:g (?b)) } LIMIT 10", []),
+        ("SELECT * { ?s ?p ?o FILTER(ex:f(?a) || ex:g (?b)) } LIMIT 10", ["10"]),
         ('SELECT * { ?s <urn:x;a:b,c>(1) ?o , "<urn:a>" }', ['"<urn:a>"']),
     ],
 )

@@ -1,0 +1,150 @@
+"""What is known of one-shot texts: worked out once for all that differ in constants alone.
+
+    SELECT * { <http://e/a> ?p ?o }   --cut-->   SELECT * { <> ?p ?o }   --parsed-->   columns p and o
+
+Nothing that depends on constants is kept here. What needs them (the sizes of the graphs that a text names)
+has their numbers, and is decided for each text. Where our parser does not read a text, nothing is known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pyoxigraph import NamedNode
+
+from quadrill.store.errors import QuadrillError, QueryTextError
+from quadrill.store.sparql.cut import MOST_CHARACTERS, Cut
+
+from ..algebra import nodes as n
+from ..algebra.query import ContinuousQuery
+from ..language.context import Limits
+from ..language.parser import parse, scope_error
+from .query import NOT_JUDGED, Shape, shape_of
+
+LIMITS = Limits(characters=200_000, nesting=1_000, patterns=20_000, operators=1_000)
+"""Of texts that are parsed; it takes a second for some 150 kB."""
+
+MOST_PARSED = 20_000
+"""Characters of a skeleton, rows of data aside; nothing is known of longer ones."""
+_MOST_KEPT = 4_000_000
+"""Characters of all skeletons that are kept, before all are dropped."""
+_MOST_TEXTS = 4_000
+_NUMBERED = re.compile(r"(.*)quadrill-constant-([0-9]+)")
+_FILLINGS = {"<": "<urn:quadrill-constant-{}>", '"': '"{}"', ":": ":quadrill-constant-{}"}
+_VALUES = re.compile(r"\bVALUES\s*+([?$]\w++|\([^(){}]*+\))\s*+\{[^{}]*+\}", re.IGNORECASE)
+_LATERAL = re.compile(
+    r"""(\"{3}(?:[^"\\]|\\.|"(?!""))*+\"{3}|'{3}(?:[^'\\]|\\.|'(?!''))*+'{3}"""
+    r"""|<[^<>"{}|^`\x00-\x20]*+>|"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'|\#[^\n]*)"""
+    r"""|(?<![\w:?$.-])LATERAL(?=\s*\{)""",
+    re.IGNORECASE,
+)
+"""LATERAL before a group; strings, IRIs and comments come first."""
+
+
+class Prepared(NamedTuple):
+    """What is known of a skeleton.
+
+    Attributes:
+        columns: of a SELECT, those of ``*`` in the order of their first occurrence.
+        breaks_scopes: it breaks a rule about names that Oxigraph does not check.
+        named_aliases: of its SELECT, those that HAVING names, where SPARQL does not see them.
+        shape: of its patterns.
+    """
+
+    columns: tuple[str, ...] = ()
+    breaks_scopes: bool = False
+    named_aliases: tuple[str, ...] = ()
+    shape: Shape = NOT_JUDGED
+
+
+def prepared(text: str, parts: Cut) -> Prepared:
+    """What is known of a text, which was cut into ``parts``, and of all others with its skeleton."""
+    plain = bool(parts.constants)
+    key = parts.prologue, _with_one_row(parts.body) if plain else parts.body
+    if len(key[1]) > MOST_PARSED or len(text) > MOST_CHARACTERS:
+        return Prepared()
+    known = _kept.texts.get(key)
+    if known is None:
+        known = _worked_out(_with_one_row(_numbered(text, parts)) if plain else text)
+        _kept.keep(key, known)
+    return known
+
+
+@dataclass(slots=True)
+class _Kept:
+    texts: dict[tuple[str, str], Prepared] = field(default_factory=dict)
+    characters: int = 0
+
+    def keep(self, key: tuple[str, str], known: Prepared) -> None:
+        self.characters += len(key[1])
+        if self.characters > _MOST_KEPT or len(self.texts) >= _MOST_TEXTS:
+            self.texts.clear()
+            self.characters = len(key[1])
+        self.texts[key] = known
+
+
+_kept = _Kept()
+
+
+def constant_named(graph: NamedNode, constants: Sequence[str]) -> str | None:
+    """The IRI that a graph of a `Shape` stands for; None where it had to be resolved or unescaped."""
+    numbered = _NUMBERED.fullmatch(graph.value)
+    if numbered is None:
+        return None
+    constant = constants[int(numbered[2])]
+    return constant[1:-1] if constant[0] == "<" else numbered[1] + constant[1:]
+
+
+def parsed(text: str, base_iri: str) -> ContinuousQuery:
+    """The algebra of a one-shot query; raises as `parse`."""
+    # The grammar is that of SPARQL 1.1. A call of a service has the same scope and place.
+    written = _without_lateral(text, f"SERVICE {n.LATERAL}")
+    return parse(written, dialect="sparql", base_iri=base_iri, limits=LIMITS)
+
+
+def scope_error_of(text: str, whole: str | None = None, start: int = 0) -> QueryTextError | None:
+    """See `scope_error`."""
+    return scope_error(_without_lateral(text, " " * len("LATERAL")), LIMITS, whole, start)
+
+
+def _worked_out(text: str) -> Prepared:
+    try:
+        query = parsed(text, "http://localhost/")
+        columns = tuple([column.name for column in query.columns])
+        return Prepared(columns, False, query.named_aliases, shape_of(query))
+    except RecursionError:
+        return Prepared()
+    except QuadrillError:
+        return Prepared(breaks_scopes=scope_error_of(text) is not None)
+
+
+def _numbered(text: str, parts: Cut) -> str:
+    """The text with constants that are all different."""
+    pieces, at = [], 0
+    for number, (start, end) in enumerate(parts.spans(text)):
+        pieces += [text[at:start], _FILLINGS.get(text[start], "{}").format(number)]
+        at = end
+    return "".join([*pieces, text[at:]])
+
+
+def _with_one_row(text: str) -> str:
+    """The text with one row in each block of data: how many there are changes nothing that is known here."""
+    return _VALUES.sub(_one_row, text) if "values" in text.lower() else text
+
+
+def _one_row(block: re.Match[str]) -> str:
+    names = block[1]
+    row = "UNDEF" if names[0] != "(" else f"({' '.join(['UNDEF'] * len(names.strip('()').split()))})"
+    return f"VALUES {names} {{ {row} }}"
+
+
+def has_lateral(text: str) -> bool:
+    """True for a text that may call LATERAL."""
+    return "lateral" in text.lower()
+
+
+def _without_lateral(text: str, instead: str) -> str:
+    return _LATERAL.sub(lambda found: found[1] or instead, text) if has_lateral(text) else text
