@@ -12,7 +12,7 @@ CHAOS_TESTS = tests/app/test_starts.py tests/continuous/test_unreplayed.py \
   tests/app/http/test_departed_clients.py tests/app/test_behind_a_proxy.py
 CLIENTS = $(or $(TEST_QUADRILL_CLIENTS),$(HOME)/.cache/quadrill/clients)
 
-.PHONY: help dev check types imports test test-fast test-all kafka clients bench bench-peers targets chaos soak links vendor lock record-requests
+.PHONY: help dev check types imports test test-fast test-all kafka client clients bench bench-peers targets chaos soak links vendor lock record-requests
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -47,6 +47,11 @@ test-all: ## everything, the slow sweeps and all examples of the laws too
 
 docs: ## the site of the documents, into build/site, with every link looked at
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
+
+client: ## write app/client/sync.py from app/client/asynchronous.py
+	$(BIN)/python -m tests.client.unasync
+	$(BIN)/ruff check -q --fix app/client/sync.py
+	$(BIN)/ruff format -q app/client/sync.py
 
 record-requests: ## record again how the front answers some 2,000 requests: only with a change of the HTTP contract
 	$(BIN)/python -m tests.app.front.recording $(SCENARIO)

@@ -1,22 +1,61 @@
-"""The client, for programs with an event loop; method by method as `sync`, which has the descriptions."""
+"""The client, for programs with an event loop; `make client` writes `sync` from this module."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeAlias
 
 import httpx
 
 from . import calls
 from .answers import Answer, FeedEvent
-from .calls import Call
-from .connectors import AsyncConnectors
+from .calls import Call, lost, refused
 from .errors import QuadrillError
 from .event_stream import events_of_async
 from .resuming import SILENCE_S, FeedPlace
-from .sync import lost, refused
+
+Role: TypeAlias = Literal["sources", "sinks"]
+
+
+class AsyncConnectors:
+    """The sources of a server, or its sinks; what they are is a description, a dict."""
+
+    def __init__(self, role: Role, answer: Callable[[Call], Awaitable[dict[str, Any]]]) -> None:
+        """``answer`` sends a request and gives the JSON object that is answered, {} for none."""
+        self._role: Role = role
+        self._answer = answer
+
+    async def all(self) -> list[dict[str, Any]]:
+        """The descriptions of all."""
+        found = await self._answer(Call("GET", self._role))
+        return list(found[self._role])
+
+    async def describe(self, name: str) -> dict[str, Any]:
+        """The description of one: its declaration, state, position, rate, error."""
+        return await self._answer(calls.connector("GET", self._role, name))
+
+    async def declare(self, name: str, **members: Any) -> dict[str, Any]:
+        """Declare one or change it; it runs. Its description. A member ``from_`` stands for ``from``."""
+        return await self._answer(calls.connector("PUT", self._role, name, json=calls.members(members)))
+
+    async def start(self, name: str) -> dict[str, Any]:
+        """Let one run, also after it has failed."""
+        return await self._answer(calls.connector("POST", self._role, name, ":start"))
+
+    async def stop(self, name: str) -> dict[str, Any]:
+        """Stop one, also over restarts."""
+        return await self._answer(calls.connector("POST", self._role, name, ":stop"))
+
+    async def drop(self, name: str) -> None:
+        """Stop one and forget it."""
+        await self._answer(calls.connector("DELETE", self._role, name))
+
+    async def dead_letters(self, name: str) -> list[dict[str, Any]]:
+        """What a source could not read, or a sink not deliver, with the reason."""
+        found = await self._answer(calls.connector("GET", self._role, name, "/dead-letters"))
+        return list(found["letters"])
 
 
 class _Sender:
@@ -47,10 +86,19 @@ class AsyncClient(_Sender):
     """A connection to one server; used from one event loop.
 
     Methods raise QuadrillError when the server refuses or cannot be reached.
+
+    Attributes:
+        sources: the sources of the server; they need the role admin.
+        sinks: its sinks.
     """
 
     def __init__(
-        self, url: str = calls.DEFAULT_SERVER, *, token: str | None = None, timeout: float = 60.0
+        self,
+        url: str = calls.DEFAULT_SERVER,
+        *,
+        token: str | None = None,
+        timeout: float = 60.0,
+        trust_env: bool = True,
     ) -> None:
         """Name a server; nothing is reached yet.
 
@@ -58,9 +106,10 @@ class AsyncClient(_Sender):
             url: its address, the scheme may be left out.
             token: a bearer token.
             timeout: seconds that a request may be silent; feeds do not count.
+            trust_env: use the proxies that the environment names.
         """
         self.url = calls.base_of(url)
-        self._http = httpx.AsyncClient(headers=calls.headers_of(token), timeout=timeout)
+        self._http = httpx.AsyncClient(headers=calls.headers_of(token), timeout=timeout, trust_env=trust_env)
         self.sources = AsyncConnectors("sources", self._json)
         self.sinks = AsyncConnectors("sinks", self._json)
 
@@ -95,7 +144,8 @@ class AsyncClient(_Sender):
 
     async def streams(self) -> list[dict[str, Any]]:
         """The descriptions of all streams."""
-        return list((await self._json(Call("GET", "streams")))["streams"])
+        found = await self._json(Call("GET", "streams"))
+        return list(found["streams"])
 
     async def push(
         self,
@@ -143,8 +193,16 @@ class AsyncClient(_Sender):
         mapping: dict[str, Any] | None = None,
         media_type: str | None = None,
     ) -> str:
-        """N-Quads of what records would be; nothing enters."""
-        return (await self._send(calls.trial(records, stream, mapping, media_type))).text
+        """N-Quads of what records would be by a stream's mapping, or by one that is given; nothing enters.
+
+        Args:
+            records: as for a push; for a ``mapping`` dicts, or the text of a CSV file.
+            stream: name or IRI.
+            mapping: the mapping as a declaration has it.
+            media_type: of text or bytes for a ``stream``.
+        """
+        answer = await self._send(calls.trial(records, stream, mapping, media_type))
+        return answer.text
 
     async def reset_time(self, name: str) -> dict[str, Any]:
         """Let the time of a stream begin anew after its clock was ahead; its readers begin a new epoch."""
@@ -169,7 +227,8 @@ class AsyncClient(_Sender):
 
     async def queries(self) -> list[dict[str, Any]]:
         """The descriptions of all continuous queries."""
-        return list((await self._json(Call("GET", "queries")))["queries"])
+        found = await self._json(Call("GET", "queries"))
+        return list(found["queries"])
 
     async def describe(self, name: str) -> dict[str, Any]:
         """The description of one query."""
@@ -219,7 +278,8 @@ class AsyncClient(_Sender):
         snapshot = snapshot and resume is None
         if resume is None:
             # Known from the start, the place outlives a connection that is lost before the first event.
-            resume = (await self.describe(name)).get("feed", {}).get("last_id")
+            described = await self.describe(name)
+            resume = described.get("feed", {}).get("last_id")
         place = FeedPlace(resume)
         timeout = httpx.Timeout(SILENCE_S)
         first = True

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from .answers import Answer
 from .bodies import body_of
 from .errors import QuadrillError
+
+if TYPE_CHECKING:
+    import httpx
 
 DEFAULT_SERVER = "http://127.0.0.1:7878/"
 RESULTS = "application/sparql-results+json, application/n-quads;q=0.9"
@@ -155,3 +158,20 @@ def problem(status: int, reason: str, document: Any) -> QuadrillError:
     if isinstance(document, dict) and "detail" in document:
         return QuadrillError(str(document["detail"]), status=status, problem=document)
     return QuadrillError(f"the server answered {status} {reason}", status=status)
+
+
+def lost(url: str, error: httpx.HTTPError) -> QuadrillError:
+    """The error of a request that got no answer."""
+    return QuadrillError(f"no server answers at {url}: {error or type(error).__name__}")
+
+
+def refused(answer: httpx.Response) -> QuadrillError:
+    """The error of a request that was refused."""
+    try:
+        document = answer.json()
+    except ValueError:
+        document = None
+    error = problem(answer.status_code, answer.reason_phrase, document)
+    seconds = answer.headers.get("Retry-After", "")
+    error.retry_after = float(seconds) if seconds.isascii() and seconds.isdigit() else None
+    return error

@@ -14,6 +14,7 @@ class QuadrillError(Exception):
         code: the server's word for what happened (docs/errors.md), ``unreachable`` where no answer came.
         message: one sentence.
         hint: how to mend it, or None.
+        retry_after: seconds after which the server asks for another try, None where it names none.
         problem: the whole problem document (RFC 9457), with ``line``, ``column`` and ``excerpt`` of texts.
     """
 
@@ -24,5 +25,6 @@ class QuadrillError(Exception):
         self.status = status
         self.code = str(self.problem.get("code", "unreachable" if status is None else "error"))
         self.message = message
+        self.retry_after: float | None = None
         self.hint: str | None = self.problem.get("hint")
         super().__init__(message if self.hint is None else f"{message}. {self.hint}")

@@ -1,21 +1,61 @@
-"""The client, for programs that wait."""
+"""The client, for programs that wait; `make client` writes this module from `asynchronous`."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeAlias
 
 import httpx
 
 from . import calls
 from .answers import Answer, FeedEvent
-from .calls import Call
-from .connectors import Connectors
+from .calls import Call, lost, refused
 from .errors import QuadrillError
 from .event_stream import events_of
 from .resuming import SILENCE_S, FeedPlace
+
+Role: TypeAlias = Literal["sources", "sinks"]
+
+
+class Connectors:
+    """The sources of a server, or its sinks; what they are is a description, a dict."""
+
+    def __init__(self, role: Role, answer: Callable[[Call], dict[str, Any]]) -> None:
+        """``answer`` sends a request and gives the JSON object that is answered, {} for none."""
+        self._role: Role = role
+        self._answer = answer
+
+    def all(self) -> list[dict[str, Any]]:
+        """The descriptions of all."""
+        found = self._answer(Call("GET", self._role))
+        return list(found[self._role])
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """The description of one: its declaration, state, position, rate, error."""
+        return self._answer(calls.connector("GET", self._role, name))
+
+    def declare(self, name: str, **members: Any) -> dict[str, Any]:
+        """Declare one or change it; it runs. Its description. A member ``from_`` stands for ``from``."""
+        return self._answer(calls.connector("PUT", self._role, name, json=calls.members(members)))
+
+    def start(self, name: str) -> dict[str, Any]:
+        """Let one run, also after it has failed."""
+        return self._answer(calls.connector("POST", self._role, name, ":start"))
+
+    def stop(self, name: str) -> dict[str, Any]:
+        """Stop one, also over restarts."""
+        return self._answer(calls.connector("POST", self._role, name, ":stop"))
+
+    def drop(self, name: str) -> None:
+        """Stop one and forget it."""
+        self._answer(calls.connector("DELETE", self._role, name))
+
+    def dead_letters(self, name: str) -> list[dict[str, Any]]:
+        """What a source could not read, or a sink not deliver, with the reason."""
+        found = self._answer(calls.connector("GET", self._role, name, "/dead-letters"))
+        return list(found["letters"])
 
 
 class _Sender:
@@ -53,7 +93,12 @@ class Client(_Sender):
     """
 
     def __init__(
-        self, url: str = calls.DEFAULT_SERVER, *, token: str | None = None, timeout: float = 60.0
+        self,
+        url: str = calls.DEFAULT_SERVER,
+        *,
+        token: str | None = None,
+        timeout: float = 60.0,
+        trust_env: bool = True,
     ) -> None:
         """Name a server; nothing is reached yet.
 
@@ -61,9 +106,10 @@ class Client(_Sender):
             url: its address, the scheme may be left out.
             token: a bearer token.
             timeout: seconds that a request may be silent; feeds do not count.
+            trust_env: use the proxies that the environment names.
         """
         self.url = calls.base_of(url)
-        self._http = httpx.Client(headers=calls.headers_of(token), timeout=timeout)
+        self._http = httpx.Client(headers=calls.headers_of(token), timeout=timeout, trust_env=trust_env)
         self.sources = Connectors("sources", self._json)
         self.sinks = Connectors("sinks", self._json)
 
@@ -98,7 +144,8 @@ class Client(_Sender):
 
     def streams(self) -> list[dict[str, Any]]:
         """The descriptions of all streams."""
-        return list(self._json(Call("GET", "streams"))["streams"])
+        found = self._json(Call("GET", "streams"))
+        return list(found["streams"])
 
     def push(
         self,
@@ -154,7 +201,8 @@ class Client(_Sender):
             mapping: the mapping as a declaration has it.
             media_type: of text or bytes for a ``stream``.
         """
-        return self._send(calls.trial(records, stream, mapping, media_type)).text
+        answer = self._send(calls.trial(records, stream, mapping, media_type))
+        return answer.text
 
     def reset_time(self, name: str) -> dict[str, Any]:
         """Let the time of a stream begin anew after its clock was ahead; its readers begin a new epoch."""
@@ -179,7 +227,8 @@ class Client(_Sender):
 
     def queries(self) -> list[dict[str, Any]]:
         """The descriptions of all continuous queries."""
-        return list(self._json(Call("GET", "queries"))["queries"])
+        found = self._json(Call("GET", "queries"))
+        return list(found["queries"])
 
     def describe(self, name: str) -> dict[str, Any]:
         """The description of one query."""
@@ -187,7 +236,8 @@ class Client(_Sender):
 
     def explain(self, name: str) -> str:
         """The plan of a query as text."""
-        return self._send(calls.one_query("GET", name, "/explain", headers={"Accept": "text/plain"})).text
+        answer = self._send(calls.one_query("GET", name, "/explain", headers={"Accept": "text/plain"}))
+        return answer.text
 
     def pause(self, name: str) -> dict[str, Any]:
         """Let a query rest."""
@@ -226,7 +276,8 @@ class Client(_Sender):
         snapshot = snapshot and resume is None
         if resume is None:
             # Known from the start, the place outlives a connection that is lost before the first event.
-            resume = self.describe(name).get("feed", {}).get("last_id")
+            described = self.describe(name)
+            resume = described.get("feed", {}).get("last_id")
         place = FeedPlace(resume)
         timeout = httpx.Timeout(SILENCE_S)
         first = True
@@ -256,17 +307,3 @@ class Client(_Sender):
                 if first or error.status not in (429, 502, 503, 504):
                     raise
             time.sleep(place.wait_s())
-
-
-def lost(url: str, error: httpx.HTTPError) -> QuadrillError:
-    """The error of a request that got no answer."""
-    return QuadrillError(f"no server answers at {url}: {error or type(error).__name__}")
-
-
-def refused(answer: httpx.Response) -> QuadrillError:
-    """The error of a request that was refused."""
-    try:
-        document = answer.json()
-    except ValueError:
-        document = None
-    return calls.problem(answer.status_code, answer.reason_phrase, document)

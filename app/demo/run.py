@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
         with running.serve(settings, demo=True) as server, contextlib.suppress(_StoppedError):
             screen = Screen()
-            with DemoClient(server.url, headers) as client:
+            with DemoClient(server.url, settings.token or None) as client:
                 client.set_up()
                 with _feeder(client, options) as api:
                     screen.say(f"Quadrill is ready at {server.url}")

@@ -158,7 +158,7 @@ def two_rounds() -> Outcome:
 def outcome_of(*plans: ReplayPlan) -> Outcome:
     printed = io.StringIO()
     with running.serve(load_settings(overrides={"data": ":memory:", "port": 0}, environment={})) as server:
-        with DemoClient(server.url, {}) as client:
+        with DemoClient(server.url, None) as client:
             client.set_up()
             stop = threading.Event()
             tallies = play(

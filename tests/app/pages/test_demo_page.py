@@ -42,7 +42,7 @@ def demo() -> Iterator[str]:
             pass
 
     settings = load_settings(overrides={"data": ":memory:", "port": 0}, environment={})
-    with running.serve(settings, demo=True) as server, DemoClient(server.url, {}) as client:
+    with running.serve(settings, demo=True) as server, DemoClient(server.url, None) as client:
         client.set_up()
         feeding = threading.Thread(target=feed, args=(client,), daemon=True)
         feeding.start()

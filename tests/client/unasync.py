@@ -1,0 +1,58 @@
+"""Writes the client for programs that wait from the one for programs with an event loop (`make client`).
+
+    async def drop(self, name):              def drop(self, name):
+        await self._send(...)         ->         self._send(...)
+
+Words are replaced token by token, so that texts and comments stay, except those sentences that are listed.
+"""
+
+from __future__ import annotations
+
+import io
+import tokenize
+from pathlib import Path
+
+FOLDER = Path(__file__).parent.parent.parent / "app" / "client"
+SOURCE, WRITTEN = FOLDER / "asynchronous.py", FOLDER / "sync.py"
+
+NAMES = {
+    "AsyncClient": "Client",
+    "AsyncConnectors": "Connectors",
+    "AsyncIterator": "Iterator",
+    "__aenter__": "__enter__",
+    "__aexit__": "__exit__",
+    "aclose": "close",
+    "aiter_bytes": "iter_bytes",
+    "aread": "read",
+    "asyncio": "time",
+    "events_of_async": "events_of",
+}
+SENTENCES = {
+    "The client, for programs with an event loop; `make client` writes `sync` from this module.": (
+        "The client, for programs that wait; `make client` writes this module from `asynchronous`."
+    ),
+    "used from one event loop.": "every method may be called from any thread.",
+    "Callable[[Call], Awaitable[dict[str, Any]]]": "Callable[[Call], dict[str, Any]]",
+    "AsyncIterator, Awaitable, Callable": "Callable, Iterator",
+}
+
+
+def synchronous(source: str) -> str:
+    """The module without its event loop; its layout is left to `ruff format`."""
+    for old, new in SENTENCES.items():
+        assert old in source, f"the module has no longer: {old}"
+        source = source.replace(old, new)
+    lines = source.splitlines(keepends=True)
+    for token in reversed(list(tokenize.generate_tokens(io.StringIO(source).readline))):
+        if token.type == tokenize.NAME:
+            row, begin, end = token.start[0] - 1, token.start[1], token.end[1]
+            line = lines[row]
+            if token.string in ("async", "await"):
+                lines[row] = line[:begin] + line[end:].removeprefix(" ")
+            elif token.string in NAMES:
+                lines[row] = line[:begin] + NAMES[token.string] + line[end:]
+    return "".join(lines)
+
+
+if __name__ == "__main__":
+    WRITTEN.write_text(synchronous(SOURCE.read_text(encoding="utf-8")), encoding="utf-8")
