@@ -9,7 +9,7 @@ CHAOS_TESTS = tests/app/test_starts.py tests/continuous/test_unreplayed.py \
   tests/continuous/language/mapping/test_limits.py tests/app/test_public_bodies.py tests/app/test_revoked_tokens.py \
   tests/app/connectors/test_hostile_receivers.py tests/app/connectors/test_rotations.py tests/app/connectors/test_files_together.py tests/app/connectors/test_kills.py \
   tests/app/connectors/test_broker_records.py tests/app/connectors/test_kafka_broker.py tests/app/test_wall_clock.py \
-  tests/app/http/test_departed_clients.py tests/app/test_behind_a_proxy.py
+  tests/app/server/test_departed_clients.py tests/app/test_behind_a_proxy.py
 CLIENTS = $(or $(TEST_QUADRILL_CLIENTS),$(HOME)/.cache/quadrill/clients)
 
 .PHONY: help dev check types imports test test-fast test-all kafka client clients bench bench-peers targets chaos soak links vendor lock record-requests

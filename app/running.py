@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from .application import create_app
 from .config import Settings
-from .http.connection import Patience
-from .http.intake import Crowd
-from .http.middleware import RequestObserver
-from .http.proxies import TrustedProxies
-from .http.server import Server
-from .routes.push_shortcut import PushShortcut
-from .routes.shortcut import QueryShortcut
-from .routes.update_shortcut import UpdateShortcut
+from .front.pipeline import Front
+from .http.observer import RequestObserver
+from .page.application import create_page
+from .page.handler import Page
+from .routes import POOLS, all_routes
+from .server.connection import Patience
+from .server.intake import Crowd
+from .server.proxies import TrustedProxies
+from .server.server import Server
 from .upkeep.garbage import YoungCollections
 from .wiring import Services, open_services
 
@@ -75,7 +75,7 @@ def serve(
         services.security.check_address()
         stack.callback(_log_access(settings))
         server = Server(
-            create_app(settings, services=services, demo=demo),
+            Front(all_routes(Page(create_page(services, demo=demo))), services),
             host=settings.host,
             port=settings.port,
             threads=settings.threads,
@@ -87,6 +87,7 @@ def serve(
                 settings.max_unfinished_per_address,
             ),
             shutdown_timeout=settings.shutdown_timeout,
+            pools=POOLS,
             observer=RequestObserver(services.metrics),
             background=services.endpoint.large_answers,
             proxies=TrustedProxies(settings.trusted_proxies),
@@ -101,8 +102,6 @@ def serve(
         log.info("listening at %s; the server is starting", server.url)
         services.start()
         garbage.start()
-        quick = (QueryShortcut(services), PushShortcut(services), UpdateShortcut(services))
-        server.use(quick, quick)
         yield found
 
 

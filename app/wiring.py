@@ -37,13 +37,14 @@ from .http.request_metrics import RequestMetrics
 from .ingest.loop import PushLoop
 from .metrics import ServiceFigures
 from .prefixes import PrefixTable
-from .security import Security
+from .security import REFRESH_SECONDS, Security
 from .setting_values import SettingsError
 from .upkeep.backup import remove_outgoing
 from .upkeep.freed_memory import FreedMemory
 from .upkeep.history import History
 from .upkeep.huge_pages import HugePages
 from .upkeep.jobs import JobQueue
+from .upkeep.periodic import Periodic
 
 log = logging.getLogger("quadrill.app")
 
@@ -69,6 +70,7 @@ class Services:
     history: History
     pages: HugePages
     freed: FreedMemory
+    tokens: Periodic
     closed: bool = False
     engine_ended: bool | None = None
 
@@ -81,6 +83,7 @@ class Services:
         self.engine.start()
         self.connectors.start()
         if self.engine.settings.threaded:
+            self.tokens.start()
             self.history.start()
             self.pages.start()
             self.freed.start()
@@ -96,6 +99,7 @@ class Services:
             return
         self.closed = True
         self._each(
+            self.tokens.stop,
             self.history.stop,
             self.pages.stop,
             self.freed.stop,
@@ -182,6 +186,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             History(engine, clock.now_ms),
             pages,
             FreedMemory(),
+            Periodic("quadrill-tokens", security.refresh, lambda: REFRESH_SECONDS),
         )
         undo.pop_all()
     return services

@@ -59,8 +59,10 @@ def test_the_site_fetches_nothing_from_elsewhere(site: Path) -> None:
 
 
 def test_the_reference_of_http_has_every_operation(site: Path) -> None:
-    from quadrill.app.openapi import document
+    from quadrill.app.front.openapi import document
+    from quadrill.app.routes import all_routes
+    from tests.app.routes import no_page
 
     page = unescape((site / "reference" / "http.html").read_text("utf-8"))
-    paths = document("0", "")["paths"]
+    paths = document(all_routes(no_page), "0", "")["paths"]
     assert [f"{m.upper()} {p}" for p in paths for m in paths[p] if f"{m.upper()} {p}" not in page] == []

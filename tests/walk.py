@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import sys
+import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -67,6 +69,69 @@ def follow(work: Callable[[], Any]) -> Walk:
     finally:
         sys.setprofile(None)
     return walk
+
+
+class ThreadsWalk:
+    """Follows the calls of all threads that were started within `following_threads`."""
+
+    def __init__(self) -> None:
+        self._walk: Walk | None = None
+        self._lock = threading.Lock()
+
+    def follow(self, work: Callable[[], Any], is_over: Callable[[], bool] = lambda: True) -> Walk:
+        """Do some work that other threads process; what they passed until ``is_over`` is true."""
+        walk = self._walk = Walk()
+        try:
+            work()
+            while not is_over():
+                pass
+        finally:
+            self._walk = None
+        return walk
+
+    def hook(self, frame: FrameType, event: str, _: Any) -> None:
+        """Note a call; the profile function of each thread."""
+        if self._walk is None or event != "call":
+            return
+        module = module_of(frame.f_code.co_filename)
+        if module is None or module.startswith(AROUND):
+            return
+        chain = [module, *_callers(frame)]
+        with self._lock:
+            walk = self._walk
+            if walk is None:
+                return
+            name = f"{module}:{frame.f_code.co_qualname}"
+            walk.modules.setdefault(module)
+            walk.functions[name] += 1
+            walk.depth = max(walk.depth, len(chain))
+            walk.lines.append("  " * (len(chain) - 1) + name)
+            if len(chain) > 1 and climbs(chain[1], module):
+                walk.climbs[chain[1], module] += 1
+
+
+AROUND = ("app/upkeep/", "app/http/request_metrics.py", "store/threads.py")
+"""Work that has nothing to do with a request and may run at any time."""
+
+
+def _callers(frame: FrameType) -> Iterator[str]:
+    back = frame.f_back
+    while back is not None:
+        module = module_of(back.f_code.co_filename)
+        if module is not None:
+            yield module
+        back = back.f_back
+
+
+@contextmanager
+def following_threads() -> Iterator[ThreadsWalk]:
+    """Let the threads that are started within be followed."""
+    found = ThreadsWalk()
+    threading.setprofile(found.hook)
+    try:
+        yield found
+    finally:
+        threading.setprofile(None)
 
 
 @cache

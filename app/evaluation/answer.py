@@ -11,25 +11,24 @@ from __future__ import annotations
 import math
 import time
 import traceback
-import zlib
-from collections.abc import Callable, Iterable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from quadrill.store.errors import QuadrillError
 
-from ..config import Settings
-from ..http import errors, negotiation, xml_text
+from ..http import negotiation, xml_text
+from ..http.answers import Answer, Output, Stream
 from ..http.errors import HttpError
-from ..http.reply import AnswerBrokenError
-from ..http.turn import Held
+from ..http.problems import problem_answer
+from ..server.reply import AnswerBrokenError
 from .large_answers import SMALL_BYTES, LargeAnswers
 from .processes import Process, Processes
+from .short_answers import Hold
 
 HEAD_BYTES = 64 << 10
 BLOCK_BYTES = 256 << 10
-OK = "200 OK"
-COMPRESS_FROM_BYTES = 1024
-COMPRESSION_LEVEL = 1
+VARY = {"Vary": "Accept, Accept-Encoding"}
 
 
 class Sink(Protocol):
@@ -51,54 +50,26 @@ class AnswerLimits(NamedTuple):
 ROW_MARKS = {"json": b'}},{"', "xml": b"<result>", "csv": b"\r\n", "tsv": b"\n", "nt": b"\n", "nq": b"\n"}
 
 
-class Headers(Protocol):
-    """The headers of an answer, by name; a plain dictionary, or werkzeug's."""
-
-    def __setitem__(self, name: str, value: str, /) -> None: ...
-
-    def items(self) -> Iterable[tuple[str, str]]: ...  # noqa: D102
-
-
 class Client(NamedTuple):
-    """The wishes of a client about answers; the same for all requests of a client with the same headers.
+    """What a client wants of an answer.
 
     Attributes:
-        accept: the formats that are liked.
-        headers: the answer carries them in any case.
-        compress: gzip is wanted.
-        head_only: only the headers are wanted.
+        accept: its header ``Accept``.
+        head_only: only the head is wanted.
     """
 
     accept: str | None
-    headers: Mapping[str, str]
-    compress: bool = False
     head_only: bool = False
 
 
-def client_of(
-    settings: Settings, accept: str | None, accept_encoding: str | None, *, head_only: bool = False
-) -> Client:
-    """The client's wishes in the headers of a request."""
-    return Client(
-        accept,
-        {"Content-Type": negotiation.JSON_RESULTS.header, "Vary": "Accept, Accept-Encoding"},
-        settings.gzip and negotiation.accepts_gzip(accept_encoding),
-        head_only,
-    )
-
-
-Start = Callable[[str, list[tuple[str, str]]], Callable[[bytes], object]]
-"""Begins to send: takes the status line and the headers, gives what takes the blocks of the body."""
-
-
-class HttpAnswer:
-    """An answer whose body is produced while it is sent; it knows no web framework.
+class EvaluatedAnswer(Stream):
+    """The answer of an evaluation, which produces its body while it is sent.
 
     `produce` runs in the thread that sends: Oxigraph's result iterators must not change threads. What it sets
-    in ``headers`` goes out with the answer. ``turn`` is given back when the answer is large after all.
+    in ``headers`` and ``version`` goes out with the answer.
     """
 
-    __slots__ = ("client", "headers", "large_answers", "limits", "process", "processes", "turn")
+    __slots__ = ("client", "headers", "hold", "large_answers", "limits", "process", "processes", "version")
 
     def __init__(
         self,
@@ -123,52 +94,40 @@ class HttpAnswer:
         self.limits = limits
         self.client = client
         self.large_answers = large_answers
-        self.headers: Headers = dict(client.headers)
-        self.turn: Held | None = None
+        self.headers = dict(VARY)
+        self.version: int | None = None
+        self.hold: Hold | None = None
 
+    @abstractmethod
     def produce(self, sink: AnswerSink) -> None:
         """Write the whole answer to ``sink``."""
-        raise NotImplementedError
 
-    def send(self, start: Start) -> Iterable[bytes]:
-        """Produce and send, and tell every ending apart; returns what is still to be sent.
-
-        Raises:
-            AnswerBrokenError: the answer ended early after its first bytes were sent.
-            OSError: the client is gone.
-        """
-        sink = AnswerSink(self, start)
+    def send(self, output: Output) -> Answer | None:
+        """Produce and send the answer, or the problem in its place; see `Stream`."""
+        sink = AnswerSink(self, output)
         try:
             self.produce(sink)
             return sink.finish()
         except Exception as error:
             cause = sink.stopped or error
-            # The traceback holds on to Oxigraph's iterator, which must be let go in this very thread.
+            # The traceback keeps Oxigraph's iterator, which must be released in this very thread.
             traceback.clear_frames(error.__traceback__)
             if isinstance(cause, _HeadIsEnough):
-                return sink.head_only_answer()
+                return Answer(200, self.headers, None, self.version)
             if sink.started:
                 if isinstance(cause, OSError):
-                    raise cause from None  # the client is gone
+                    raise cause from None  # the client has left
                 raise AnswerBrokenError(str(cause)) from None
-            return self._problem(cause, start)
+            problem = problem_answer(cause)
+            problem.headers.update(VARY)
+            return problem
         finally:
             sink.stopped = None
             sink.leave()
             self.processes.end(self.process)
 
-    def _problem(self, cause: BaseException, start: Start) -> Iterable[bytes]:
-        answer = errors.problem_response(cause)
-        for name, value in self.headers.items():
-            if name.lower() not in ("content-type", "etag", "content-encoding", "cache-control"):
-                answer.headers.setdefault(name, value)
-        body = answer.get_data()
-        answer.headers["Content-Length"] = str(len(body))
-        start(answer.status, list(answer.headers))
-        return () if self.client.head_only else (body,)
 
-
-class BodyAnswer(HttpAnswer):
+class BodyAnswer(EvaluatedAnswer):
     """An answer whose body a function writes to the sink that it is given."""
 
     __slots__ = ("body",)
@@ -194,22 +153,21 @@ class AnswerSink:
 
     __slots__ = (
         *("process", "resumed", "stalled_seconds", "started", "stopped"),
-        *("_answer", "_compressor", "_deadline", "_held", "_held_bytes", "_last", "_limits", "_most"),
+        *("_answer", "_deadline", "_held", "_held_bytes", "_last", "_limits", "_most"),
         *(
             "_large_answers",
             "_paused",
             "_placed",
             "_row_mark",
             "_rows",
-            "_send",
-            "_start_answer",
+            "_output",
             "_tail",
             "_written",
             "_xml",
         ),
     )
 
-    def __init__(self, answer: HttpAnswer, start: Start) -> None:
+    def __init__(self, answer: EvaluatedAnswer, output: Output) -> None:
         self.started = False
         self.stopped: BaseException | None = None
         self._row_mark = b""
@@ -218,14 +176,12 @@ class AnswerSink:
         self._rows = 0
         self._tail = b""
         self._answer = answer
-        self._start_answer = start
-        self._send: Callable[[bytes], object] | None = None
+        self._output = output
         self._limits = answer.limits
         self._deadline = answer.process.started + answer.limits.seconds
         self._written = 0
         self._held: list[bytes] = []
         self._held_bytes = 0
-        self._compressor: zlib._Compress | None = None
         self.resumed = answer.process.started
         self.stalled_seconds = 0.0
         self._most = answer.limits.max_bytes or math.inf
@@ -263,35 +219,20 @@ class AnswerSink:
     def flush(self) -> None:
         """Serialisers flush at their end; nothing is held that could go out earlier."""
 
-    def finish(self) -> Iterable[bytes]:
-        """The end of the answer: its last bytes."""
+    def finish(self) -> Answer | None:
+        """The whole answer when nothing was sent yet; else send the last block."""
         if self.stopped is not None:
             raise self.stopped
         if self.is_over():
             raise self._refusal()
-        if self._send is None:
-            answer, body = self._answer, self._joined()
-            if self._row_mark and body.count(self._row_mark) > (self._limits.max_rows or len(body)):
-                raise self._too_many_rows()
-            if answer.client.compress and len(body) >= COMPRESS_FROM_BYTES:
-                compressor = _compressor()
-                body = compressor.compress(body) + compressor.flush()
-                answer.headers["Content-Encoding"] = "gzip"
-            answer.headers["Content-Length"] = str(len(body))
-            self._start_answer(OK, list(answer.headers.items()))
-            return () if answer.client.head_only else (body,)
-        if self._held:
-            self._pass_on()
-        if self._compressor is not None:
-            tail = self._compressor.flush()
-            if tail:
-                self._send(tail)
-        return ()
-
-    def head_only_answer(self) -> Iterable[bytes]:
-        """Headers without a length: the answer would be streamed."""
-        self._start_answer(OK, list(self._answer.headers.items()))
-        return ()
+        if self.started:
+            if self._held:
+                self._pass_on()
+            return None
+        answer, body = self._answer, self._joined()
+        if self._row_mark and body.count(self._row_mark) > (self._limits.max_rows or len(body)):
+            raise self._too_many_rows()
+        return Answer(200, answer.headers, body, answer.version)
 
     def leave(self) -> None:
         """Leave the place among the large answers: nothing is computed for a while."""
@@ -302,8 +243,8 @@ class AnswerSink:
     def _take_turns(self, large_answers: LargeAnswers, now: float) -> None:
         """Have a place before more is computed, and pause there once when requests are in line."""
         if not self._placed:
-            if self._answer.turn is not None:
-                self._answer.turn.give_back()
+            if self._answer.hold is not None:
+                self._answer.hold.release_early()
             self._placed = large_answers.enter(self._written, self.is_over)
             if not self._placed:
                 raise self._refusal()
@@ -328,25 +269,20 @@ class AnswerSink:
         block = self._joined()
         if self._row_mark and self._limits.max_rows:
             self._count(block)
-        if self._send is None:
+        if not self.started:
             answer = self._answer
             if answer.client.head_only:
                 raise self._stop(_HeadIsEnough())
-            if answer.client.compress:
-                self._compressor = _compressor()
-                answer.headers["Content-Encoding"] = "gzip"
             answer.processes.answering(self.process)
-            self._send = self._start_answer(OK, list(answer.headers.items()))
+            self._output.begin(answer.headers, answer.version)
             self.started = True
         self._held, self._held_bytes = [], 0
-        packed = self._compressor.compress(block) if self._compressor is not None else block
         self.leave()
         self._paused = False
-        if packed:
-            try:
-                self._send(packed)
-            except OSError as error:
-                raise self._stop(error) from error
+        try:
+            self._output.write(block)
+        except OSError as error:
+            raise self._stop(error) from error
 
     def _joined(self) -> bytes:
         """What is held, as it may be sent."""
@@ -397,10 +333,6 @@ class AnswerSink:
         # The serialiser may wrap what it caught: the cause is kept here as well.
         self.stopped = error
         return error
-
-
-def _compressor() -> zlib._Compress:
-    return zlib.compressobj(COMPRESSION_LEVEL, wbits=31)
 
 
 class QueryTimeoutError(QuadrillError):

@@ -25,17 +25,19 @@ from quadrill.store.sparql.update_worker import UpdateTask
 
 from ..config import Settings
 from ..http import negotiation
+from ..http.answers import Answer, Output
 from ..http.protocol import WHOLE, DatasetScope, SparqlCall, query_text, scope_of, update_seconds, update_text
+from ..http.request import FastLane
 from ..prefixes import PrefixTable
 from . import admission
 from .admission import SlowTexts
 from .answer import (
-    COMPRESS_FROM_BYTES,
+    VARY,
     AnswerLimits,
     AnswerSink,
     BodyAnswer,
     Client,
-    HttpAnswer,
+    EvaluatedAnswer,
     Sink,
     reading_timeout_error,
     timeout_error,
@@ -58,6 +60,7 @@ from .nodes import is_node
 from .processes import Process, Processes
 from .query_faults import refusal_of, refuse_unchecked, tell_better
 from .requests import request_of
+from .short_answers import ShortAnswerLock
 from .transcoder import Transcoder, transcoded
 from .where_parts import IN_UPDATES, Room, ServerWhereParts
 from .workers import WorkerPool
@@ -85,13 +88,6 @@ class Asked(NamedTuple):
     elsewhere: bool
 
 
-class LookedUp(NamedTuple):
-    """An answer in one piece."""
-
-    headers: list[tuple[str, str]]
-    body: bytes
-
-
 class SparqlEndpoint:
     """Queries and updates over one store; knows no web framework, safe to use from any thread.
 
@@ -99,6 +95,7 @@ class SparqlEndpoint:
         processes: what is being evaluated.
         slow_texts: light-looking queries that are not.
         large_answers: those that are computed, and those that wait for that.
+        short_answers: lets short ones be computed one after the other.
     """
 
     def __init__(
@@ -122,6 +119,7 @@ class SparqlEndpoint:
         self.slow_texts = SlowTexts() if slow_texts is None else slow_texts
         # Serialising holds the interpreter for most of the time: more at once would not be done earlier.
         self.large_answers = LargeAnswers(max(2, os.cpu_count() or 1))
+        self.short_answers = ShortAnswerLock()
         self.store = store
         self.settings = settings
         self.prefixes = prefixes
@@ -174,7 +172,7 @@ class SparqlEndpoint:
         heavy = not light or long_values or text in self.slow_texts.texts or may_call_costly(text)
         return Asked(text, scope, extension, sent, long_values, heavy, heavy and self._workers.takes(quads))
 
-    def looked_up(self, call: SparqlCall, client: Client) -> LookedUp | None:
+    def looked_up(self, call: SparqlCall, accept: str | None) -> Answer | None:
         """The whole answer to a query that is a look-up, as JSON; None for what is to be asked and answered.
 
         Raises: as `asked`.
@@ -182,7 +180,7 @@ class SparqlEndpoint:
         settings = self.settings
         text, offers = query_text(call, settings), negotiation.result_offers()
         whole = not call.fields or scope_of(call, settings) == (settings.query_timeout, *WHOLE)
-        if not whole or negotiation.best_offer(client.accept, offers) is not negotiation.JSON_RESULTS:
+        if not whole or negotiation.best_offer(accept, offers) is not negotiation.JSON_RESULTS:
             return None
         found = look_up(text, self.store)
         if found is None:
@@ -191,18 +189,18 @@ class SparqlEndpoint:
         most_rows, most_bytes = settings.max_result_rows, settings.max_result_bytes
         if 0 < most_rows < rows or 0 < most_bytes < len(body):
             return None
-        if client.compress and len(body) >= COMPRESS_FROM_BYTES:
-            return None
-        headers = [*client.headers.items(), ("ETag", f'"{version}"'), ("Content-Length", str(len(body)))]
-        return LookedUp(headers, body)
+        return Answer(200, {"Content-Type": negotiation.JSON_RESULTS.header, **VARY}, body, version)
 
-    def answer(self, asked: Asked, client: Client, user: str) -> HttpAnswer:
+    def answer(
+        self, asked: Asked, client: Client, user: str, lane: FastLane | None = None
+    ) -> EvaluatedAnswer:
         """The answer to a query; whatever is wrong from here on becomes the answer.
 
         Args:
             asked: the query.
             client: what the answer has to be like.
             user: who asks, for the list of processes.
+            lane: the thread of short answers, when it asks.
         """
         settings = self.settings
         text, scope = asked.text, asked.scope
@@ -211,7 +209,7 @@ class SparqlEndpoint:
         limits = _limits(scope.seconds, settings.max_result_bytes, settings.max_result_rows)
         process = self.processes.begin("query", text, user)
         answer = _InlineAnswer(self.processes, process, limits, client, self.large_answers)
-        answer.endpoint, answer.asked = self, asked
+        answer.endpoint, answer.asked, answer.lane = self, asked, lane
         return answer
 
     def stream(
@@ -235,16 +233,12 @@ class SparqlEndpoint:
         text = call.direct
         return text is not None and not call.fields and admission.is_short_update(text)
 
-    def update(self, call: SparqlCall, user: str) -> Commit:
-        """Make an update; see `update_in_line`."""
-        return self.update_in_line(call, user, lambda: None)()
-
-    def update_in_line(self, call: SparqlCall, user: str, aside: Callable[[], None]) -> Callable[[], Commit]:
+    def update_in_line(self, call: SparqlCall, user: str, lane: FastLane | None) -> Callable[[], Commit]:
         """Put an update in line; the result makes it, one commit, all or nothing, and is to be called once.
 
         It can be stopped between the solutions of its WHERE parts, until it is logged: then nothing is
         applied. Its text is read as long as a query may take. What could hold much back is worked out by a
-        worker, whose memory is limited; ``aside`` is called before that, as it takes long.
+        worker, whose memory is limited; ``lane`` steps aside before that, as it takes long.
 
         Raises:
             HttpError: 400 or 413 for a parameter that is wrong.
@@ -303,7 +297,8 @@ class SparqlEndpoint:
             try:
                 with suppress(HeldBackError):
                     return commit()
-                aside()
+                if lane is not None:
+                    lane.step_aside()
                 task = UpdateTask(
                     text,
                     quads=self.store.limits.quads,
@@ -322,7 +317,7 @@ class SparqlEndpoint:
 
         return make
 
-    def _from_worker(self, asked: Asked, user: str, client: Client) -> HttpAnswer:
+    def _from_worker(self, asked: Asked, user: str, client: Client) -> EvaluatedAnswer:
         """The answer of a query that may be heavy: a worker process evaluates it and can be killed."""
         settings, text, scope, sent = self.settings, asked.text, asked.scope, asked.sent
         wanted = WorkerRequest(
@@ -356,13 +351,21 @@ class SparqlEndpoint:
         return answer
 
 
-class _InlineAnswer(HttpAnswer):
+class _InlineAnswer(EvaluatedAnswer):
     """The answer of a query that is evaluated within the server, in the thread that sends it."""
 
-    __slots__ = ("asked", "endpoint")
+    __slots__ = ("asked", "endpoint", "lane")
 
     endpoint: SparqlEndpoint
     asked: Asked
+    lane: FastLane | None
+
+    def send(self, output: Output) -> Answer | None:
+        """Produce and send the answer; a short one while no other is."""
+        if self.asked.heavy:
+            return super().send(output)
+        with self.endpoint.short_answers.hold(self.lane) as self.hold:
+            return super().send(output)
 
     def produce(self, sink: AnswerSink) -> None:
         """Evaluate, and remember when it took long."""
@@ -411,12 +414,12 @@ def told_by_store(refused: QueryTextError, asked: Asked, base_iri: str) -> NoRet
     tell_better(refused, asked.text, base_iri)
 
 
-def _begin(answer: HttpAnswer, graph: bool, version: int) -> negotiation.Offer:
+def _begin(answer: EvaluatedAnswer, graph: bool, version: int) -> negotiation.Offer:
     """The kind of the result is known, and with it the format: what the headers say of it."""
     offers = negotiation.graph_offers() if graph else negotiation.result_offers()
     chosen = negotiation.choose(answer.client.accept, offers)
     answer.headers["Content-Type"] = chosen.header
-    answer.headers["ETag"] = f'"{version}"'
+    answer.version = version
     return chosen
 
 

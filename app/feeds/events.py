@@ -1,27 +1,28 @@
-"""Answers that go on, events or lines: handed to the fan-out, or streamed where there is none."""
+"""Answers that go on, events or lines: their sockets go to the fan-out."""
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import socket
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
 
-from flask import Response
-
-from ..grants import Grant, current_grant
-from ..http.errors import HttpError, problem_response
-from ..http.gateway import CONNECTION
+from ..http.answers import Answer
+from ..http.errors import HttpError
 from ..http.negotiation import Offer, accepts
+from ..http.problems import problem_answer
+from ..http.request import Request
+from ..server.connection import Connection
+from ..server.home import Home
+from ..server.reply import head_of
+from ..server.takeover import Takeover
 from .broadcast import HEARTBEAT_FRAME, PING_FRAME, Greeting
 from .fanout import Fanout
 from .query_feeds import FeedSource
-from .sources import EventSource, Write, blocking_stream, frame, line
+from .sources import EventSource, Write, frame, line
 
 EVENT_STREAM = "text/event-stream"
 LINES = "application/x-ndjson"
-log = logging.getLogger("quadrill.app")
 
 
 def event_form(accept: str | None, rivals: Sequence[Offer]) -> str | None:
@@ -37,11 +38,10 @@ def written_as(form: str) -> Write:
     return line if form == LINES else frame
 
 
-class EventStream(Response):
-    """A response that never ends by itself: headers at once, then the events of a source.
+class EventStream(Takeover):
+    """An answer that never ends by itself: its head at once, then the events of a source.
 
-    Under the server the socket goes to the fan-out; under another WSGI server or the test client the
-    frames are yielded from the calling thread. Lines of JSON have no heartbeat: TCP looks for the client.
+    The socket goes to the fan-out. Lines of JSON have no heartbeat: TCP asks whether the client is there.
     """
 
     def __init__(
@@ -51,50 +51,45 @@ class EventStream(Response):
         form: str = EVENT_STREAM,
         *,
         retry_ms: int,
+        permitted: Callable[[], bool],
         first: bytes = b"",
-        head_only: bool = False,
     ) -> None:
-        """``form`` is the content type; the source writes its events so, see `written_as`.
+        """Make an answer.
 
-        ``first`` stands before the first event of a form that is not `EVENT_STREAM`.
+        Args:
+            source: of the events.
+            fanout: takes the socket.
+            form: the content type; the source writes its events so, see `written_as`.
+            retry_ms: pause before a client of `EVENT_STREAM` connects again.
+            permitted: tells from time to time whether the client may still read.
+            first: stands before the first event of another form.
         """
         self._lines = form != EVENT_STREAM
-        super().__init__(b"", content_type=form if self._lines else f"{EVENT_STREAM}; charset=utf-8")
-        del self.headers["Content-Length"]
-        self.headers["Cache-Control"] = "no-store"
-        self.headers["Vary"] = "Accept"
-        # Proxies such as nginx would collect events otherwise.
-        self.headers["X-Accel-Buffering"] = "no"
+        headers = {
+            "Content-Type": form if self._lines else f"{EVENT_STREAM}; charset=utf-8",
+            "Cache-Control": "no-store",
+            "Vary": "Accept",
+            # Proxies such as nginx would collect events otherwise.
+            "X-Accel-Buffering": "no",
+        }
+        super().__init__(HTTPStatus.OK, headers)
         self._source = source
         self._fanout = fanout
-        self._head_only = head_only
-        self._grant = current_grant()
+        self._permitted = permitted
         self._first = first if self._lines else f"retry: {retry_ms}\n".encode()
 
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        """The WSGI application: hand the connection over, or stream."""
-        if self._head_only:
-            self._source.close()
-            start_response(self.status, list(self.headers))
-            return ()
-        if self._fanout.full:
-            self._source.close()
-            return problem_response(_too_many(self._fanout))(environ, start_response)
-        connection = environ.get(CONNECTION)
+    def take_over(self, request: Request, connection: Connection, home: Home) -> Answer | None:
+        """Hand the socket over; HEAD gets the head alone."""
+        if request.head_only or self._fanout.full:
+            if not isinstance(self._source, FeedSource):
+                self._source.close()
+            return Answer(self.status, self.headers, None) if request.head_only else _too_many(self._fanout)
+        chunked = request.fields.minor_version > 0
+        ending = "Transfer-Encoding: chunked\r\n" if chunked else ""
+        ending += "Connection: close\r\n"
+        head = head_of(self.status, self.headers, ending).encode("latin-1")
         heartbeat = b"" if self._lines else HEARTBEAT_FRAME
-        if connection is None:
-            start_response(self.status, list(self.headers))
-            greeting = Greeting(b"", self._first, heartbeat, permitted=_permitted(self._grant))
-            return blocking_stream(self._source, greeting, self._fanout.heartbeat)
-        chunked = environ.get("SERVER_PROTOCOL") != "HTTP/1.0"
-        lines = [f"HTTP/1.1 {self.status}"]
-        lines += [f"{name}: {value}" for name, value in self.headers]
-        lines += ["Transfer-Encoding: chunked"] if chunked else []
-        lines += ["Connection: close", "", ""]
-        head = "\r\n".join(lines).encode("latin-1")
-        greeting = Greeting(head, self._first, heartbeat, chunked, permitted=_permitted(self._grant))
-        # The access log sees a status although nothing goes through the server from here on.
-        start_response(self.status, list(self.headers))
+        greeting = Greeting(head, self._first, heartbeat, chunked, permitted=self._permitted)
         sock = connection.take_socket()
         if self._lines:
             look_for_client(sock, self._fanout.heartbeat)
@@ -102,37 +97,34 @@ class EventStream(Response):
             self._source.hand_over(self._fanout, sock, greeting)
         else:
             self._fanout.adopt(sock, self._source, greeting)
-        return ()
+        return None
 
 
-class MessageStream(Response):
+class MessageStream(Takeover):
     """A WebSocket that gets the events of a feed, each as a message."""
 
-    def __init__(self, source: FeedSource, fanout: Fanout, handshake: bytes) -> None:
+    def __init__(
+        self, source: FeedSource, fanout: Fanout, handshake: bytes, permitted: Callable[[], bool]
+    ) -> None:
         """``source`` encodes its events as messages; ``handshake`` opens the WebSocket."""
-        super().__init__(b"", status=101)
+        super().__init__(HTTPStatus.SWITCHING_PROTOCOLS, {})
         self._source = source
         self._fanout = fanout
         self._handshake = handshake
-        self._grant = current_grant()
+        self._permitted = permitted
 
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        """The WSGI application: hand the connection over."""
+    def take_over(self, request: Request, connection: Connection, home: Home) -> Answer | None:
+        """Hand the socket over."""
         if self._fanout.full:
-            return problem_response(_too_many(self._fanout))(environ, start_response)
-        start_response(self.status, list(self.headers))
-        permitted = _permitted(self._grant)
-        greeting = Greeting(self._handshake, heartbeat=PING_FRAME, messages=True, permitted=permitted)
-        self._source.hand_over(self._fanout, environ[CONNECTION].take_socket(), greeting)
-        return ()
+            return _too_many(self._fanout)
+        greeting = Greeting(self._handshake, heartbeat=PING_FRAME, messages=True, permitted=self._permitted)
+        self._source.hand_over(self._fanout, connection.take_socket(), greeting)
+        return None
 
 
-def _permitted(grant: Grant | None) -> Callable[[], bool] | None:
-    return None if grant is None else grant.holds
-
-
-def _too_many(fanout: Fanout) -> HttpError:
-    return HttpError(503, f"there are {fanout.max_clients} event streams already", code="too-many-streams")
+def _too_many(fanout: Fanout) -> Answer:
+    detail = f"there are {fanout.max_clients} event streams already"
+    return problem_answer(HttpError(503, detail, code="too-many-streams"))
 
 
 def look_for_client(sock: socket.socket, seconds: float) -> None:

@@ -25,7 +25,7 @@ from typing import Protocol, TypeVar, cast
 
 from quadrill.store.quads.meters import Histogram
 
-from ..grants import CHECK_SECONDS
+from ..http.grants import CHECK_SECONDS
 from . import broadcast
 from .broadcast import FIGURES_HEAD, Greeting
 from .sources import EventSource

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from quadrill.store.feeds.feed import Feed
-from quadrill.store.feeds.subscription import FeedEvent, Subscription
+from quadrill.store.feeds.subscription import FeedEvent
 
 from .broadcast import Greeting
 from .fanout import Fanout
@@ -37,9 +37,7 @@ def encode_message(event: FeedEvent) -> bytes:
 
 
 class FeedSource:
-    """One subscriber of a feed. It attaches when it is listened to or handed over, not before."""
-
-    more = False
+    """One subscriber of a feed. It attaches when its socket is handed over, not before."""
 
     def __init__(
         self,
@@ -56,8 +54,6 @@ class FeedSource:
         self._after_id = after_id
         self._snapshot = snapshot
         self._empty = empty
-        self._subscription: Subscription | None = None
-        self.finished = False
 
     def hand_over(self, fanout: Fanout, sock: socket.socket, greeting: Greeting) -> None:
         """Let the feed's channel serve a socket: the greeting, then what this subscriber asked for."""
@@ -67,27 +63,6 @@ class FeedSource:
             if feed.join(relay, (sock, greeting), self._after_id, self._snapshot, self._empty):
                 return
             # It has just lost its last member, or the writer; the next one is new.
-
-    def take(self) -> list[bytes]:
-        """The frames that are ready."""
-        subscription = self._attached()
-        frames = [frame for event in subscription.take() if (frame := self._encode(event))]
-        self.finished = subscription.exhausted
-        return frames
-
-    def listen(self, wake: Callable[[], None]) -> None:
-        """Call ``wake`` when there is something to take."""
-        self._attached().listen(wake)
-
-    def close(self) -> None:
-        """Leave the feed."""
-        if self._subscription is not None:
-            self._subscription.close()
-
-    def _attached(self) -> Subscription:
-        if self._subscription is None:
-            self._subscription = self._feed.subscribe(self._after_id, self._snapshot, self._empty)
-        return self._subscription
 
 
 class Relay:

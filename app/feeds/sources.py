@@ -1,12 +1,9 @@
-"""Sources of event streams, how events are sent, and a generator for servers without hand-over."""
+"""Sources of event streams, and how events are written."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Protocol, TypeAlias
-
-from .broadcast import Greeting
 
 
 class EventSource(Protocol):
@@ -56,25 +53,3 @@ def message(kind: str | None, data: str, event_id: int | None = None) -> bytes:
     if size < 1 << 16:
         return b"\x81\x7e" + size.to_bytes(2, "big") + text
     return b"\x81\x7f" + size.to_bytes(8, "big") + text
-
-
-def blocking_stream(source: EventSource, greeting: Greeting, heartbeat: float) -> Iterator[bytes]:
-    """The frames of a source as a generator that waits, for servers that cannot hand a socket over."""
-    first = greeting.first
-    event = threading.Event()
-    source.listen(event.set)
-    try:
-        while True:
-            event.clear()
-            frames = source.take()
-            if frames:
-                yield first + b"".join(frames)
-                first = b""
-            elif source.finished:
-                return
-            elif greeting.permitted is not None and not greeting.permitted():
-                return
-            elif not event.wait(heartbeat) and greeting.heartbeat:
-                yield greeting.heartbeat
-    finally:
-        source.close()

@@ -1,1 +1,1 @@
-"""HTTP: the server, the wire, negotiation, limits and errors."""
+"""The values of HTTP: requests, answers, errors, negotiation and the SPARQL protocol."""

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from flask import request
+import zlib
+from typing import Protocol
+
+from quadrill.store.network.unpacking import Unpacker
 
 from .errors import HttpError
+from .fields import Fields, LargeBody
+
+_PIECE_BYTES = 1 << 16
+
+
+class HasBody(Protocol):
+    """A request; see `Request`."""
+
+    fields: Fields
+    headers: dict[str, str]
+    body: bytes
+    stream: LargeBody | None
+    most_body_bytes: int
 
 
 def utf8(data: bytes, what: str) -> str:
@@ -29,13 +45,56 @@ def too_large(what: str, limit: int, actual: int | None) -> HttpError:
     return HttpError(413, f"{what} may have {limit} bytes, this one has {said}", code="body-too-large")
 
 
-def limit_public_body(most: int) -> None:
-    """Bound the body of a request that needs no token, whatever its form, length header or parser.
+def check_announced(request: HasBody, limit: int, what: str) -> int:
+    """Refuse a body that is announced to be over its limit.
 
-    Raises: HttpError 413 when the length is known and too large.
+    Returns: the limit of what arrives, which is smaller for a request that needs no token.
+
+    Raises: HttpError 413.
     """
-    length = request.content_length
-    if length is not None and length > most:
-        raise too_large("a request without a token", most, length)
-    # A chunked body has no length: werkzeug stops reading it here.
-    request.max_content_length = most
+    if request.most_body_bytes:
+        limit = min(limit, request.most_body_bytes)
+    length = request.fields.body_length
+    if length > limit:
+        raise too_large(what, limit, length)
+    return limit
+
+
+def read_body(request: HasBody, limit: int, what: str) -> bytes:
+    """The body of a request, unpacked; see `Request.read`."""
+    limit = check_announced(request, limit, what)
+    stream, coding = request.stream, request.headers.get("Content-Encoding")
+    unpacker = None if coding is None else _unpacker(coding.strip().lower())
+    if stream is None and unpacker is None:
+        if len(request.body) > limit:
+            raise too_large(what, limit, None)
+        return request.body
+    # One growing block: many small ones would stay in the thread's memory arena when they are freed.
+    body = bytearray()
+    pieces = [request.body] if stream is None else iter(lambda: stream.read(_PIECE_BYTES), b"")
+    for piece in pieces:
+        try:
+            body += unpacker.unpack(piece or b"", limit - len(body) + 1) if unpacker else piece or b""
+        except zlib.error as error:
+            raise HttpError(
+                400, f"{what} says it is packed but cannot be unpacked", code="bad-encoding"
+            ) from error
+        if len(body) > limit:
+            raise too_large(what, limit, None)
+    if unpacker and not unpacker.complete and body:
+        raise HttpError(400, f"{what} is packed and ends early", code="bad-encoding")
+    return bytes(body)
+
+
+def _unpacker(encoding: str) -> Unpacker | None:
+    if encoding in ("", "identity"):
+        return None
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        raise HttpError(
+            415,
+            f"bodies packed as {encoding} are not read here",
+            code="unsupported-encoding",
+            hint="Send the body as it is, or packed with gzip.",
+            headers={"Accept-Encoding": "gzip, deflate"},
+        )
+    return Unpacker()

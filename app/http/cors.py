@@ -6,8 +6,6 @@ Source: the Fetch standard, https://fetch.spec.whatwg.org/#http-cors-protocol.
 
 from __future__ import annotations
 
-from flask import Flask, Response, request
-
 from ..config import Settings
 
 _METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, QUERY, OPTIONS"
@@ -45,18 +43,3 @@ class Policy:
                 ("Access-Control-Max-Age", _MAX_AGE),
             ]
         return found
-
-
-def install(app: Flask, settings: Settings) -> None:
-    """Add the headers to answers for allowed origins; answer preflight requests."""
-    policy = Policy(settings)
-    if not policy:
-        return
-
-    @app.after_request
-    def _allow(response: Response) -> Response:
-        response.vary.add("Origin")
-        preflight = request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers
-        for name, value in policy.headers(request.headers.get("Origin"), preflight=preflight):
-            response.headers[name] = value
-        return response

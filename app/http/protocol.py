@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
-from urllib.parse import parse_qsl, unquote_to_bytes
 
 from pyoxigraph import NamedNode
 
@@ -17,12 +16,11 @@ from ..config import Settings
 from . import negotiation
 from .bodies import too_large, utf8
 from .errors import HttpError
+from .forms import fields_of
 
 FORM = "application/x-www-form-urlencoded"
 QUERY = "application/sparql-query"
 UPDATE = "application/sparql-update"
-_MAX_FIELDS = 10_000
-_PIECE_BYTES = 1 << 16
 
 ReadBody = Callable[[int, str], bytes]
 """Gives the body of a request; called with its limit in bytes and with what it is, for the error."""
@@ -170,45 +168,6 @@ def _text(call: SparqlCall, parameter: str, what: str, limit: int) -> str:
     if len(text) > limit:
         raise too_large(what, limit, len(text))
     return without_escapes(text)
-
-
-def fields_of(data: bytes) -> tuple[tuple[str, str], ...]:
-    """Fields of a query string or a form, percent-decoded once.
-
-    Raises: HttpError 400 when they are not UTF-8 or too many.
-    """
-    try:
-        if len(data) > _PIECE_BYTES:
-            return tuple(_large_fields(data))
-        text = data.decode("ascii") if data.isascii() else data.decode("utf-8")
-        return tuple(parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS))
-    except UnicodeDecodeError as error:
-        raise HttpError(400, "the parameters are not UTF-8", code="not-utf-8") from error
-    except ValueError as error:
-        raise HttpError(
-            400, f"the request has more than {_MAX_FIELDS} parameters", code="parameter"
-        ) from error
-
-
-def _large_fields(data: bytes, piece_bytes: int = _PIECE_BYTES) -> Iterator[tuple[str, str]]:
-    """As ``parse_qsl``, which takes eighty bytes for each one of a long field: decoded piece by piece."""
-    if data.count(b"&") >= _MAX_FIELDS:
-        raise ValueError("too many fields")
-    for field in data.split(b"&"):
-        if field:
-            name, _, value = field.partition(b"=")
-            yield _decoded(name, piece_bytes), _decoded(value, piece_bytes)
-
-
-def _decoded(text: bytes, piece_bytes: int) -> str:
-    found, at = bytearray(), 0
-    while at < len(text):
-        end = at + piece_bytes
-        cut = text.rfind(b"%", max(at + 1, end - 2), end)  # no escape is cut in two
-        end = cut if cut > 0 else end
-        found += unquote_to_bytes(text[at:end].replace(b"+", b" "))
-        at = end
-    return found.decode("utf-8")
 
 
 def graph_iri(text: str, parameter: str) -> NamedNode:

@@ -4,36 +4,40 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Mapping
 
 from wsproto.utilities import generate_accept_token
 
 from .errors import HttpError
-from .wire import HeaderFields
 
 VERSION = "13"
 
 
-def is_asked(fields: HeaderFields) -> bool:
+def is_asked(fields: Mapping[str, str]) -> bool:
     """True when a request asks for a WebSocket."""
     return _word(fields, "Upgrade").lower() == "websocket"
 
 
-def handshake(fields: HeaderFields, *, method: str, body_length: int) -> bytes:
+def is_opened(fields: Mapping[str, str]) -> bool:
+    """True when a request asks for a WebSocket on this connection."""
+    return is_asked(fields) and "upgrade" in _options(fields)
+
+
+def handshake(fields: Mapping[str, str], *, method: str, body_length: int) -> bytes:
     """The head that opens the WebSocket.
 
     Raises: HttpError 400 for what is no handshake, 426 for another version of the protocol.
     """
-    options = [each.strip().lower() for each in _word(fields, "Connection").split(",")]
-    if method != "GET" or body_length or "upgrade" not in options:
+    if method != "GET" or body_length or "upgrade" not in _options(fields):
         raise HttpError(400, "a WebSocket is opened by GET without a body, with Connection: Upgrade")
-    if _word(fields, "Sec-WebSocket-Version") != VERSION:
+    if _word(fields, "Sec-Websocket-Version") != VERSION:
         raise HttpError(
             426,
             f"WebSockets are spoken in version {VERSION} here",
             code="websocket-version",
             headers={"Sec-WebSocket-Version": VERSION, "Upgrade": "websocket"},
         )
-    key = _word(fields, "Sec-WebSocket-Key")
+    key = _word(fields, "Sec-Websocket-Key")
     try:
         right = len(base64.b64decode(key, validate=True)) == 16
     except (binascii.Error, ValueError):
@@ -46,5 +50,9 @@ def handshake(fields: HeaderFields, *, method: str, body_length: int) -> bytes:
     ).encode("ascii")
 
 
-def _word(fields: HeaderFields, name: str) -> str:
+def _options(fields: Mapping[str, str]) -> list[str]:
+    return [each.strip().lower() for each in _word(fields, "Connection").split(",")]
+
+
+def _word(fields: Mapping[str, str], name: str) -> str:
     return (fields.get(name) or "").strip()

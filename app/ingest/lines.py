@@ -9,13 +9,15 @@ from typing import Any
 
 from quadrill.continuous.engine import Engine
 
-from ..http.chunked import ChunkedBody
-from ..http.connection import Connection
-from ..http.errors import HttpError, problem_response
-from ..http.refused import RefusedError
+from ..http.errors import HttpError
+from ..http.problems import problem_answer
+from ..server.chunked import ChunkedBody
+from ..server.connection import Connection
+from ..server.home import Home
+from ..server.refused import RefusedError
+from ..server.reply import head_of
 from .live_push import (
     NDJSON,
-    Home,
     Limits,
     LivePush,
     Message,
@@ -157,12 +159,12 @@ class LinePush(LivePush):
         self._answered = True
         document, status, headers = self._totals(), HTTPStatus.OK, {"Content-Type": "application/json"}
         if self._failure is not None:
-            refusal = problem_response(self._failure)
-            told = json.loads(refusal.get_data())
+            refusal = problem_answer(self._failure)
+            told = json.loads(refusal.body or b"{}")
             if "line" in told:
                 _move(told, ("detail",), told["line"], self._done)
-            document, status = told | document, HTTPStatus(refusal.status_code)
-            headers = dict(refusal.headers.items())
+            document, status = told | document, HTTPStatus(refusal.status)
+            headers = refusal.headers
         if self._acknowledges:
             self.unsent += self.framed(document) + b"0\r\n\r\n"
         else:
@@ -178,9 +180,7 @@ class LinePush(LivePush):
         given = self._headers | headers
         if not self._keeps or self._failure is not None:
             given["Connection"] = "close"
-        lines = [f"HTTP/1.1 {status.value} {status.phrase}"]
-        lines += [f"{name}: {value}" for name, value in given.items()]
-        self.unsent += "\r\n".join([*lines, "", ""]).encode("latin-1")
+        self.unsent += head_of(status, given).encode("latin-1")
 
     def cut_off(self) -> None:
         """The body ends early: what came of it stays."""

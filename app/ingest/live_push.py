@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.errors import BackPressureError
 from quadrill.store.errors import QuadrillError
 
-from ..grants import CHECK_SECONDS, Grant
-from ..http.connection import Connection
 from ..http.errors import HttpError
+from ..http.grants import CHECK_SECONDS, Grant
+from ..server.connection import Connection
+from ..server.home import Home
 
 NDJSON = "application/x-ndjson"
 PAUSE_SECONDS = 0.02
@@ -54,16 +55,6 @@ class Limits(NamedTuple):
     idle_seconds: float = 300.0
     ping_seconds: float = 15.0
     grant: Grant | None = None
-
-
-class Home(Protocol):
-    """Where a connection goes when its push has ended: the intake."""
-
-    def put(self, connection: Connection) -> None: ...  # noqa: D102
-
-    def drain(self, connection: Connection, last_words: bytes = b"") -> None: ...  # noqa: D102
-
-    def close(self, connection: Connection) -> None: ...  # noqa: D102
 
 
 class Message(NamedTuple):

@@ -15,12 +15,12 @@ from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 from quadrill.continuous.engine import Engine
 from quadrill.store.errors import StoreUnwritableError
 
-from ..http.connection import Connection
-from ..http.errors import problem
+from ..http.problems import problem
+from ..server.connection import Connection
+from ..server.home import Home
 from .live_push import (
     NDJSON,
     EndingError,
-    Home,
     Limits,
     LivePush,
     Message,

@@ -1,1 +1,39 @@
-"""One blueprint per resource of the HTTP interface."""
+"""The table of routes: each row is a method on a path and the resource that answers it."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+from ..front.openapi import document
+from ..front.route import Handler, Route
+from ..front.vocabulary import JSON
+from ..http.answers import Answer, json_answer
+from ..http.request import Request
+from ..resources.links import base_url
+from ..wiring import Services
+from .operating import FIGURES, LIVE, OPERATING
+from .page import page_routes
+from .queries import QUERIES
+from .store import STORE
+from .streams import STREAMS
+
+POOLS = (LIVE, FIGURES)
+"""Names of pools in the table."""
+
+
+def all_routes(page: Handler) -> tuple[Route, ...]:
+    """The whole table; ``page`` answers its own part."""
+
+    def openapi(services: Services, request: Request) -> Answer:
+        """The OpenAPI document of this server."""
+        try:
+            number = version("quadrill")
+        except PackageNotFoundError:
+            number = "0"
+        return json_answer(document(table, number, base_url(services, request)))
+
+    described = Route(
+        "GET", "/openapi.json", openapi, "this document", answers=JSON, role="public", while_starting=True
+    )
+    table = (*STORE, *STREAMS, *QUERIES, *OPERATING, described, *page_routes(page))
+    return table

@@ -13,11 +13,11 @@ import httpx
 import pytest
 
 from quadrill.app.config import load_settings
-from quadrill.app.http.proxies import TrustedProxies, client_behind
+from quadrill.app.server.proxies import TrustedProxies, client_behind
 from quadrill.app.setting_values import SettingsError
 from tests.app.conftest import LiveServer, Start, problem_of
-from tests.app.http.proxies import haproxy, nginx
-from tests.app.http.test_departed_clients import connected, post
+from tests.app.server.proxies import haproxy, nginx
+from tests.app.server.test_departed_clients import connected, post
 from tests.app.test_server import eventually, read_all
 
 TOKEN = "an admin token of some length"

@@ -11,7 +11,7 @@ import pytest
 
 from quadrill.app.feeds.broadcast import Greeting
 from quadrill.app.feeds.fanout import Fanout
-from quadrill.app.feeds.sources import blocking_stream, frame
+from quadrill.app.feeds.sources import frame
 from tests.app.conftest import Start
 from tests.app.events import EventReader
 
@@ -213,18 +213,6 @@ def test_stopping_closes_every_stream() -> None:
 def test_a_frame_has_id_event_and_one_line_of_data() -> None:
     assert frame(kind="insert", data='{"a": 1}', event_id=7) == b'id: 7\nevent: insert\ndata: {"a": 1}\n\n'
     assert frame(kind=None, data="x") == b"data: x\n\n"
-
-
-def test_without_a_socket_to_hand_over_the_frames_are_yielded() -> None:
-    source = Source()
-    stream = blocking_stream(source, Greeting(b"", b"retry: 1\n"), 0.05)
-    source.put(b"one;")
-    assert next(stream) == b"retry: 1\none;"
-    assert next(stream).startswith(b":")
-    source.put(b"two;")
-    source.finish()
-    assert list(stream) == [b"two;"]
-    assert source.closed.is_set()
 
 
 def test_idle_subscribers_leave_the_workers_free(start_server: Start) -> None:

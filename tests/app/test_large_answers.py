@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from quadrill.app.evaluation.answer import AnswerLimits, BodyAnswer, Client, Sink
 from quadrill.app.evaluation.large_answers import SMALL_BYTES, LargeAnswers
@@ -59,7 +59,7 @@ class Sending(threading.Thread):
         self.takes = takes
         processes = Processes()
         self.process = processes.begin("query", "", "")
-        self.answer = BodyAnswer(processes, self.process, AnswerLimits(30), Client(None, {}), large)
+        self.answer = BodyAnswer(processes, self.process, AnswerLimits(30), Client(None), large)
         self.answer.body = lambda sink: self._write(sink, blocks)
         self.error: Exception | None = None
         self.start()
@@ -69,14 +69,19 @@ class Sending(threading.Thread):
             sink.write(BLOCK)
             self.blocks += 1
 
-    def _take(self, block: bytes) -> None:
+    def begin(self, headers: Mapping[str, str], version: int | None) -> None:
+        """Take the head of the answer."""
+
+    def write(self, block: bytes) -> None:
+        """Take a block of the answer."""
         self.takes()
         self.sent += len(block)
 
     def run(self) -> None:
         try:
-            rest = self.answer.send(lambda _status, _headers: self._take)
-            self.sent += sum(map(len, rest))
+            whole = self.answer.send(self)
+            if whole is not None:
+                self.sent += len(whole.body or b"")
         except Exception as error:
             self.error = error
 

@@ -14,9 +14,10 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from quadrill.app.application import create_app
-from quadrill.app.security import PUBLIC, PUBLIC_BODY_BYTES
+from quadrill.app.http.callers import PUBLIC, PUBLIC_BODY_BYTES
+from quadrill.app.routes import all_routes
 from tests.app.conftest import LiveServer, Start, problem_of
+from tests.app.routes import no_page
 
 TOKEN = "t" * 32
 KEY = "between the two of us"
@@ -72,13 +73,12 @@ def _pieces(body: bytes = LARGE) -> Iterator[bytes]:
 
 def _served_routes(server: LiveServer) -> dict[tuple[str, str], int]:
     """The routes that some request may use without a token, with the limits of their bodies."""
-    app, found = create_app(services=server.services), {}
-    for rule in app.url_map.iter_rules():
-        view = app.view_functions[rule.endpoint]
-        role = getattr(view, "quadrill_role", None)
-        if role == PUBLIC or callable(role):
-            for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
-                found[method, rule.rule] = server.services.security.public_body_bytes(view)
+    found = {}
+    for route in all_routes(no_page):
+        if route.role == PUBLIC or callable(route.role):
+            limit = route.public_bytes
+            most = getattr(server.services.settings, limit) if isinstance(limit, str) else limit
+            found[route.method, route.label] = most
     return found
 
 
@@ -87,15 +87,14 @@ def test_the_table_lists_every_route_that_needs_no_token(guarded: LiveServer) ->
 
 
 def test_a_route_outside_the_table_needs_a_token(guarded: LiveServer) -> None:
-    app, seen = create_app(services=guarded.services), 0
-    for rule in app.url_map.iter_rules():
-        path = re.sub("<[^>]*>", "name", rule.rule)
-        headers = UPGRADE if rule.websocket else {}
-        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
-            if (method, rule.rule) not in PUBLIC_ROUTES:
-                answer = guarded.client.request(method, path, headers=headers)
-                assert answer.status_code == 401, (method, rule.rule)
-                seen += 1
+    seen = 0
+    for route in all_routes(no_page):
+        path = re.sub("{[^}]*}", "name", route.path)
+        headers = UPGRADE if route.websocket else {}
+        if (route.method, route.label) not in PUBLIC_ROUTES:
+            answer = guarded.client.request(route.method, path, headers=headers)
+            assert answer.status_code == 401, (route.method, route.path)
+            seen += 1
     assert seen > 90
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from urllib.parse import parse_qsl
@@ -9,8 +10,9 @@ from urllib.parse import parse_qsl
 import pytest
 
 from quadrill.app.config import Settings
-from quadrill.app.http import protocol
-from quadrill.app.http.errors import HttpError, problem_response
+from quadrill.app.http import forms, protocol
+from quadrill.app.http.errors import HttpError
+from quadrill.app.http.problems import problem_answer
 from quadrill.store.errors import LimitError
 from quadrill.store.sparql.update_text import split_update
 
@@ -91,7 +93,7 @@ def test_an_update_is_limited_by_the_memory_of_its_text(text: str, taken: bool) 
 def test_a_long_form_is_read_as_a_short_one(piece_bytes: int) -> None:
     text = "a=b&c=%41%4a+%C3%A9&&d&=e&%%41%=%4&x=%E6%97%A5%F0%9F%98%80+%zz%2B=&y==z"
     expected = parse_qsl(text, keep_blank_values=True, errors="strict")
-    assert list(protocol._large_fields(text.encode(), piece_bytes)) == expected
+    assert list(forms._large_fields(text.encode(), piece_bytes)) == expected
 
 
 def test_a_request_has_a_limited_number_of_quads(start_server: Start) -> None:
@@ -131,5 +133,5 @@ def test_never_more_quads_are_inserted_than_were_counted(data: str, quads: int) 
 
 
 def test_a_full_memory_is_a_problem_document() -> None:
-    answer = problem_response(MemoryError())
-    assert (answer.status_code, answer.get_json(force=True)["code"]) == (507, "out-of-memory")
+    answer = problem_answer(MemoryError())
+    assert (answer.status, json.loads(answer.body or b"")["code"]) == (507, "out-of-memory")

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 import httpx
 import pytest
 
-from quadrill.app import security
+from quadrill.app import wiring
 from quadrill.app.feeds import fanout
 from quadrill.app.ingest import live_push
 from quadrill.app.security import COOKIE, hash_token, new_token
@@ -35,7 +35,7 @@ HOLDS_S = 1.5
 def server(start_server: Start, monkeypatch: pytest.MonkeyPatch) -> LiveServer:
     monkeypatch.setattr(fanout, "CHECK_SECONDS", 0.2)
     monkeypatch.setattr(live_push, "CHECK_SECONDS", 0.2)
-    monkeypatch.setattr(security, "TOKEN_CACHE_SECONDS", 0.1)
+    monkeypatch.setattr(wiring, "REFRESH_SECONDS", 0.1)
     live = start_server(token=ADMIN, sse_heartbeat=0.3)
     live.client.headers["Authorization"] = f"Bearer {ADMIN}"
     assert live.client.put("/streams/s", json={"iri": "urn:s"}).status_code == 201
@@ -135,7 +135,7 @@ def test_server_without_tokens_keeps_its_feeds_until_it_has_one(
     start_server: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fanout, "CHECK_SECONDS", 0.2)
-    monkeypatch.setattr(security, "TOKEN_CACHE_SECONDS", 0.1)
+    monkeypatch.setattr(wiring, "REFRESH_SECONDS", 0.1)
     live = start_server()
     live.client.put("/streams/s", json={"iri": "urn:s"})
     live.client.put("/queries/q", json={"query": TEXT})

@@ -156,7 +156,7 @@ def test_roles_open_what_they_say(start_server: Start) -> None:
     for role, expected in ROLES.items():
         token = new_token()
         server.services.registry.add_token(TokenRecord(hash_token(token), role, role, 0))
-        server.services.security.forget()
+        server.services.security.refresh()
         auth = bearer(token)
         query = {"Content-Type": "application/sparql-query"}
         update = {"Content-Type": "application/sparql-update"}
@@ -224,7 +224,7 @@ def test_an_address_that_shows_many_wrong_tokens_has_to_wait(start_server: Start
     server = start_server(token=TOKEN, max_wrong_tokens=5)
     later = new_token()
     server.services.registry.add_token(TokenRecord(hash_token(later), "read", "later", 0))
-    server.services.security.forget()
+    server.services.security.refresh()
     assert server.client.get("/streams", headers=bearer(TOKEN)).status_code == 200
     for number, path in enumerate(("/streams", "/query?query=ASK%7B%7D") * 2):
         problem_of(server.client.get(path, headers=bearer(f"guess {number}")), 401)

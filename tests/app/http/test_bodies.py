@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quadrill.app.http.body_stream import BodyStream
-from quadrill.app.http.chunked import ChunkedBody
 from quadrill.app.http.errors import HttpError
-from quadrill.app.http.refused import RefusedError
+from quadrill.app.server.body_stream import BodyStream
+from quadrill.app.server.chunked import ChunkedBody
+from quadrill.app.server.refused import RefusedError
 from tests.app.conftest import LiveServer, Start, problem_of
 from tests.app.test_server import connect, read_all
 
@@ -127,18 +127,21 @@ class Stalling:
             raise TimeoutError
         return piece
 
+    def invite(self) -> None:
+        raise AssertionError("the client sends its body already")
+
 
 def test_a_body_of_which_a_piece_was_read_and_lost_is_not_read_on() -> None:
     body = BodyStream(Stalling(b"12345", None, b"67890"), 30.0, 10, None)
     with pytest.raises(HttpError, match="too slowly"):
-        body.whole()
+        body.read()
     with pytest.raises(HttpError, match="too slowly"):
         body.read()
 
 
 def test_the_whole_of_a_body_is_its_pieces() -> None:
     body = BodyStream(Stalling(b"12345", b"67890"), 30.0, 10, None)
-    assert (body.whole(), body.finished, body.received) == (b"1234567890", True, 10)
+    assert (body.read(), body.finished, body.received) == (b"1234567890", True, 10)
 
 
 def test_a_client_of_http_1_0_gets_no_chunks(server: LiveServer) -> None:
@@ -162,6 +165,24 @@ def test_a_large_body_may_be_announced(server: LiveServer) -> None:
         assert client.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         client.sendall(TRIPLES)
         assert read_all(client).startswith(b"HTTP/1.1 20")
+
+
+@pytest.mark.parametrize(
+    ("target", "length", "status"),
+    [
+        ("/store?default", b"Content-Length: 9000000", b"413"),
+        ("/nowhere", b"Content-Length: 100000", b"404"),
+        ("/store?nothing", b"Transfer-Encoding: chunked", b"400"),
+    ],
+)
+def test_refused_body_is_not_invited(start_server: Start, target: str, length: bytes, status: bytes) -> None:
+    server = start_server(max_body_bytes=1 << 20)
+    with connect(server) as client:
+        head = f"PUT {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/turtle\r\n".encode()
+        client.sendall(head + b"Expect: 100-continue\r\n" + length + b"\r\n\r\n")
+        answer = read_all(client)
+    assert answer.startswith(b"HTTP/1.1 " + status), answer
+    assert b"Connection: close" in answer
 
 
 def test_every_member_of_a_packed_body_is_read(server: LiveServer) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from quadrill.app.http import wire
+from quadrill.app.http.request import Request
+from quadrill.app.server import wire
 from tests.app.conftest import LiveServer, Start
 from tests.app.ingest.talking import NDJSON, Body, eventually, line
 
@@ -155,7 +156,7 @@ def test_the_parameter_wait_is_known_by_its_decoded_name(query: str, in_lines: b
     fields = wire.Fields({"Content-Type": NDJSON}, 0, chunked=True)
     line_of_request = wire._target(head)
     assert line_of_request is not None
-    assert wire.WireRequest(line_of_request, fields, 0).in_lines is in_lines
+    assert wire.in_lines(Request(line_of_request, fields)) is in_lines
 
 
 def test_what_a_client_sent_before_it_was_cut_off_stays(start_server: Start) -> None:

@@ -1,0 +1,118 @@
+"""What every answer has in common: ETag, Vary, CORS, nosniff, compression and its length."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+
+from ..config import Settings
+from ..http import cors, negotiation
+from ..http.answers import Answer
+from ..http.request import Request
+from ..server.reply import Reply
+
+COMPRESS_FROM_BYTES = 1024
+"""Smaller bodies do not get smaller enough to be worth the time."""
+_LEVEL = 1
+_COMPRESSIBLE = ("text/", "application/", "image/svg+xml")
+_PACKED = ("application/x-tar",)
+_EMPTY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+
+
+class Finish:
+    """Completes answers and sends them."""
+
+    def __init__(self, settings: Settings, version: Callable[[], int]) -> None:
+        """Make one; ``version`` returns the version of the store."""
+        self._gzip = settings.gzip
+        self._cors = cors.Policy(settings)
+        self._version = version
+
+    def send(self, request: Request, reply: Reply, answer: Answer) -> None:
+        """Send a whole answer.
+
+        Raises: OSError when the client has left.
+        """
+        headers, body = answer.headers, answer.body
+        if answer.status in _EMPTY:
+            headers.pop("Content-Type", None)
+            body = None
+        elif body is not None:
+            if len(body) >= COMPRESS_FROM_BYTES and self._compresses(request, headers):
+                body = gzip.compress(body, _LEVEL, mtime=0)
+            headers["Content-Length"] = str(len(body))
+        self.complete(request, headers, answer.version)
+        reply.start(answer.status, headers)
+        reply.end((body,) if body else ())
+
+    def complete(self, request: Request, headers: dict[str, str], version: int | None = None) -> None:
+        """Add the headers that every answer has."""
+        if "ETag" not in headers:
+            headers["ETag"] = f'"{self._version() if version is None else version}"'
+        headers.setdefault("X-Content-Type-Options", "nosniff")
+        if self._cors:
+            _vary(headers, "Origin")
+            fields = request.headers
+            preflight = request.method == "OPTIONS" and "Access-Control-Request-Method" in fields
+            headers.update(self._cors.headers(fields.get("Origin"), preflight=preflight))
+
+    def output(self, request: Request, reply: Reply) -> StreamOutput:
+        """Where a stream sends its blocks."""
+        return StreamOutput(self, request, reply)
+
+    def begin(self, request: Request, reply: Reply, headers: dict[str, str], version: int | None) -> bool:
+        """Begin an answer whose length is not known; True when its blocks have to be compressed."""
+        compresses = self._compresses(request, headers)
+        self.complete(request, headers, version)
+        reply.start(HTTPStatus.OK, headers)
+        return compresses
+
+    def _compresses(self, request: Request, headers: dict[str, str]) -> bool:
+        """True when a body is to be compressed; its headers say so then."""
+        media_type = headers.get("Content-Type", "")
+        if not (self._gzip and media_type.startswith(_COMPRESSIBLE)) or media_type.startswith(_PACKED):
+            return False
+        if "Content-Encoding" in headers:
+            return False
+        _vary(headers, "Accept-Encoding")
+        if not negotiation.accepts_gzip(request.headers.get("Accept-Encoding")):
+            return False
+        headers["Content-Encoding"] = "gzip"
+        return True
+
+
+class StreamOutput:
+    """The blocks of a stream, compressed where the client accepts that."""
+
+    def __init__(self, finish: Finish, request: Request, reply: Reply) -> None:
+        self._finish = finish
+        self._request = request
+        self._reply = reply
+        self._compressor: zlib._Compress | None = None
+
+    def begin(self, headers: Mapping[str, str], version: int | None) -> None:
+        """Send the head with the first block."""
+        if self._finish.begin(self._request, self._reply, dict(headers), version):
+            self._compressor = zlib.compressobj(_LEVEL, wbits=31)
+
+    def write(self, block: bytes) -> None:
+        """Send a block. Raises: OSError when the client has left."""
+        packed = block if self._compressor is None else self._compressor.compress(block)
+        if packed:
+            self._reply.write(packed)
+
+    def end(self) -> None:
+        """Send what is left. Raises: as `write`."""
+        rest = b"" if self._compressor is None else self._compressor.flush()
+        self._reply.end((rest,) if rest else ())
+
+
+def _vary(headers: dict[str, str], name: str) -> None:
+    """Add a name to the header ``Vary``."""
+    known = headers.get("Vary")
+    if known is None:
+        headers["Vary"] = name
+    elif name not in (each.strip() for each in known.split(",")):
+        headers["Vary"] = f"{known}, {name}"

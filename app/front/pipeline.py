@@ -1,0 +1,187 @@
+"""The pipeline of every request: route, authorise, handler, finish, observe.
+
+    Request -> Table.find -> Security.authorise -> Route.handler -> Answer | Stream | Later | Takeover
+            -> Finish -> Reply, then RequestObserver at the last byte
+
+The server calls `Front.answer` in a worker thread. In the thread of short answers it calls
+`Front.answer_short`, which runs the same handlers and returns the rest of a `Later`, so that the answers of a
+round wait for the log together.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+
+from ..http.answers import Answer, Later, NotShort, Stream
+from ..http.bodies import too_large
+from ..http.callers import PUBLIC
+from ..http.observer import RequestObserver
+from ..http.problems import problem_answer
+from ..http.request import FastLane, Request
+from ..server.connection import Connection
+from ..server.home import Home
+from ..server.reply import Reply
+from ..server.takeover import Takeover
+from ..wiring import Services
+from .finish import Finish
+from .route import READING, Found, Result, Route, Table
+
+log = logging.getLogger("quadrill.server")
+
+
+class Front:
+    """Answers the requests of a server; safe to use from any thread."""
+
+    def __init__(self, routes: Iterable[Route], services: Services) -> None:
+        self._table = Table(routes)
+        self._services = services
+        self._security = services.security
+        self._starting = services.engine.parts.starting
+        self._finish = Finish(services.settings, lambda: services.store.version)
+        self._observer = RequestObserver(services.metrics)
+
+    # --- for the server -------------------------------------------------------------------------------------
+
+    def pool(self, request: Request) -> str:
+        """The name of the worker threads that process a request; empty for those of most requests."""
+        route = self._table.find(request).route
+        return "" if route is None else route.pool
+
+    def may_be_short(self, request: Request) -> bool:
+        """True for a request that `answer_short` may answer."""
+        if request.stream is not None or not request.fields.plain:
+            return False
+        route = self._table.find(request).route
+        return route is not None and route.short
+
+    def answer(self, connection: Connection, request: Request, reply: Reply, home: Home) -> None:
+        """Answer a request.
+
+        Raises:
+            AnswerBrokenError: the answer failed after its first bytes; the connection must be cut.
+            OSError: the client has left.
+        """
+        started = time.perf_counter()
+        found = self._table.find(request)
+        try:
+            result = self._result(found, request)
+            assert not isinstance(result, NotShort), "only the thread of short answers may get this"
+            complete = _completed(result) if isinstance(result, Later) else result
+            self._send(complete, connection, request, reply, home)
+        finally:
+            self._ended(found, request, reply, started)
+
+    def answer_short(
+        self, connection: Connection, request: Request, reply: Reply, home: Home, lane: FastLane
+    ) -> bool | Callable[[], None]:
+        """Answer a request if it is short.
+
+        Returns: False when a worker has to process it; True when it is answered; else what completes the
+            answer, and waits for the log.
+
+        Raises: as `answer`.
+        """
+        started = time.perf_counter()
+        if not self.may_be_short(request) or not self._security.knows(request):
+            return False
+        found = self._table.find(request)
+        request.lane = lane
+        result = self._result(found, request)
+        request.lane = None
+        if isinstance(result, NotShort):
+            return False
+
+        def send(complete: Answer | Stream | Takeover) -> None:
+            try:
+                self._send(complete, connection, request, reply, home)
+            finally:
+                self._ended(found, request, reply, started)
+
+        if isinstance(result, Later):
+            later = result
+            return lambda: send(_completed(later))
+        send(result)
+        return True
+
+    # --- the steps ------------------------------------------------------------------------------------------
+
+    def _result(self, found: Found, request: Request) -> Result:
+        """What the handler of a request returns, or the problem of an error."""
+        try:
+            if request.method == "OPTIONS" and found.methods:
+                return Answer(200, {"Allow": ", ".join(sorted(found.methods))})
+            route = found.route
+            self._authorise(route, found, request)
+            if route is None:
+                raise found.refusal(request)
+            if self._starting.active and not route.while_starting:
+                self._starting.require_over()
+            return route.handler(self._services, request)
+        except Exception as error:
+            return problem_answer(error)
+
+    def _authorise(self, route: Route | None, found: Found, request: Request) -> None:
+        """Authorise the sender, before anything of a large body is read; once for each request."""
+        if request.caller is not None or request.method == "OPTIONS":
+            return
+        request.names = found.names
+        needed = route.role if route is not None else "read" if request.method in READING else "write"
+        if not isinstance(needed, str):
+            needed = needed(self._services, request)
+        self._security.authorise(needed, request)
+        if needed == PUBLIC and route is not None:
+            self._limit_public_body(route, request)
+
+    def _limit_public_body(self, route: Route, request: Request) -> None:
+        limit = route.public_bytes
+        most = int(getattr(self._services.settings, limit)) if isinstance(limit, str) else limit
+        if request.fields.body_length > most:
+            raise too_large("a request without a token", most, request.fields.body_length)
+        request.most_body_bytes = most
+
+    def _send(
+        self,
+        result: Answer | Stream | Takeover,
+        connection: Connection,
+        request: Request,
+        reply: Reply,
+        home: Home,
+    ) -> None:
+        if isinstance(result, Takeover):
+            refused = self._hand_over(result, connection, request, reply, home)
+            if refused is None:
+                return
+            result = refused
+        if request.stream is not None and not request.stream.finished:
+            # What the client still sends would be taken for its next request.
+            reply.close = True
+        if isinstance(result, Stream):
+            output = self._finish.output(request, reply)
+            whole = result.send(output)
+            if whole is None:
+                output.end()
+                return
+            result = whole
+        self._finish.send(request, reply, result)
+
+    def _hand_over(
+        self, takeover: Takeover, connection: Connection, request: Request, reply: Reply, home: Home
+    ) -> Answer | None:
+        self._finish.complete(request, takeover.headers)
+        refused = takeover.take_over(request, connection, home)
+        if refused is None:
+            reply.status = takeover.status
+        return refused
+
+    def _ended(self, found: Found, request: Request, reply: Reply, started: float) -> None:
+        seconds = time.perf_counter() - started
+        self._observer.ended(request, found.label, reply.status or 500, seconds)
+
+
+def _completed(later: Later) -> Answer:
+    try:
+        return later.complete()
+    except Exception as error:
+        return problem_answer(error)

@@ -1,0 +1,177 @@
+"""A row of the table of routes, and the search for the row of a request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+from ..http import websocket
+from ..http.answers import Answer, Later, NotShort, Stream
+from ..http.callers import PUBLIC_BODY_BYTES
+from ..http.errors import HttpError
+from ..http.request import Request, decoded
+from ..server.takeover import Takeover
+from ..wiring import Services
+
+Result: TypeAlias = "Answer | Stream | Later | Takeover | NotShort"
+Handler: TypeAlias = Callable[[Services, Request], Result]
+"""A resource: returns its answer or raises an error, which becomes a problem document."""
+READING = frozenset({"GET", "HEAD", "OPTIONS", "QUERY"})
+_PLACEHOLDERS = {
+    "name": ("<part:name>", "[^/:]+"),
+    "path": ("<path:path>", "[^/].*"),
+    "filename": ("<path:filename>", "[^/].*"),
+}
+"""The label in metrics and the pattern of placeholders; others stand for one part of a path."""
+_MAX_KEPT_PATH = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method on one path, and how it is answered.
+
+    Attributes:
+        method: in capitals.
+        path: with placeholders in braces.
+        handler: the resource.
+        summary: for the OpenAPI document; empty for a route that it leaves out.
+        statuses: of successful answers.
+        parameters: of the address, by name.
+        body: media types of bodies that it reads.
+        answers: media types of its answers.
+        role: that it needs, or a function that derives the role from a request.
+        public_bytes: largest body of a request that needs no token, or the name of the setting with it.
+        short: its requests may be short enough for the thread that answers these one after the other.
+        pool: the worker threads that process it; empty for those of most requests.
+        while_starting: it is answered while the journal is replayed.
+        websocket: it opens a WebSocket.
+        head: what HEAD gives, where the OpenAPI document says so.
+        labelled: the label in metrics, in place of one derived from the path.
+        described_role: the role in the OpenAPI document, where ``role`` depends on the request.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str = ""
+    statuses: tuple[int, ...] = (200,)
+    parameters: tuple[str, ...] = ()
+    body: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
+    role: str | Callable[[Services, Request], str] = "read"
+    public_bytes: int | str = field(default=PUBLIC_BODY_BYTES, kw_only=True)
+    short: bool = field(default=False, kw_only=True)
+    pool: str = field(default="", kw_only=True)
+    while_starting: bool = field(default=False, kw_only=True)
+    websocket: bool = field(default=False, kw_only=True)
+    head: str = field(default="", kw_only=True)
+    labelled: str = field(default="", kw_only=True)
+    described_role: str = field(default="", kw_only=True)
+
+    @property
+    def label(self) -> str:
+        """The path as the label of metrics."""
+        return self.labelled or re.sub(r"{(\w+)}", lambda found: _placeholder(found[1])[0], self.path)
+
+
+class Found(NamedTuple):
+    """The route of a request.
+
+    Attributes:
+        route: None where the path or the method has none.
+        names: what the placeholders of its path stand for.
+        label: of the path in metrics.
+        methods: possible at the path; empty for a path that does not exist.
+    """
+
+    route: Route | None
+    names: Mapping[str, str]
+    label: str
+    methods: frozenset[str]
+
+    def refusal(self, request: Request) -> HttpError:
+        """The error of a request without a route."""
+        path = decoded(request.path)
+        if not self.methods:
+            return HttpError(404, f"there is no resource at {path}", code="no-such-resource")
+        if websocket.is_opened(request.headers) and request.method in self.methods:
+            return HttpError(400, f"no WebSocket is opened at {path}", code="bad-request")
+        return HttpError(
+            405,
+            f"{request.method} is not possible at {path}",
+            code="method-not-allowed",
+            headers={"Allow": ", ".join(sorted(self.methods))},
+        )
+
+
+class _Resource:
+    """The routes of one path."""
+
+    def __init__(self, path: str, label: str) -> None:
+        self.label = label
+        self.is_literal = "{" not in path
+        self.routes: dict[tuple[str, bool], Route] = {}
+        pattern = re.sub(
+            r"\\{(\w+)\\}", lambda found: f"(?P<{found[1]}>{_placeholder(found[1])[1]})", re.escape(path)
+        )
+        self.match = re.compile(pattern, re.DOTALL).fullmatch
+
+    @property
+    def methods(self) -> frozenset[str]:
+        """Those that are possible at the path, with those that every path has."""
+        methods = {method for method, _ in self.routes}
+        return frozenset(methods | {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set()))
+
+
+class Table:
+    """Finds the routes of requests; a literal path goes before one with placeholders."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        resources: dict[str, _Resource] = {}
+        for route in routes:
+            resource = resources.setdefault(route.path, _Resource(route.path, route.label))
+            resource.routes[route.method, route.websocket] = route
+        self._by_start: dict[str, list[_Resource]] = {}
+        for path, resource in sorted(resources.items(), key=lambda item: not item[1].is_literal):
+            self._by_start.setdefault(_start(path), []).append(resource)
+        self._kept = lru_cache(maxsize=4096)(self._search)
+
+    def find(self, request: Request) -> Found:
+        """The route of a request."""
+        found: Found | None = request.found
+        if found is None:
+            found = request.found = self._find(request)
+        return found
+
+    def _find(self, request: Request) -> Found:
+        opens = "Upgrade" in request.headers and websocket.is_opened(request.headers)
+        method = "GET" if request.method == "HEAD" else request.method
+        search = self._kept if len(request.path) <= _MAX_KEPT_PATH else self._search
+        return search(request.path, method, opens)
+
+    def _search(self, raw: str, method: str, opens: bool) -> Found:
+        path = f"/{decoded(raw).lstrip('/')}"  # clients join addresses with two slashes
+        methods: set[str] = set()
+        label = "none"
+        for resource in self._by_start.get(_start(path), ()):
+            found = resource.match(path)
+            if found is not None:
+                route = resource.routes.get((method, opens))
+                if route is not None:
+                    return Found(route, found.groupdict(), resource.label, resource.methods)
+                if method == "OPTIONS" and not methods:
+                    label = resource.label
+                methods |= resource.methods
+        return Found(None, {}, label, frozenset(methods))
+
+
+def _start(path: str) -> str:
+    """The first part of a path, up to a colon."""
+    return path[1:].partition("/")[0].partition(":")[0]
+
+
+def _placeholder(name: str) -> tuple[str, str]:
+    return _PLACEHOLDERS.get(name, (f"<{name}>", "[^/]+"))

@@ -1,0 +1,78 @@
+"""Parameters and media types that the rows of the table of routes name."""
+
+from __future__ import annotations
+
+from quadrill.store.formats import RDF_TYPES as READABLE
+
+from ..http.codecs import READABLE as CONVERTED
+
+SPARQL_TEXTS = ("application/sparql-query",)
+# Formats may be registered later: the document says which there are when it is asked for.
+GRAPH_TYPES = ("graphs",)
+RESULT_TYPES = ("solutions", "graphs")
+READ_TYPES = tuple(kind.media_type for kind in READABLE)
+RDF_TYPES = (*READ_TYPES, *CONVERTED)
+JSON = ("application/json",)
+RECORD_TYPES = (*JSON, "application/x-ndjson", "text/csv")
+PUSH_TYPES = (
+    *(each for each in READ_TYPES if each != "application/rdf+xml"),
+    *RECORD_TYPES,
+    "application/x-ld+ndjson",
+    "application/rdfm+yaml",
+    "application/rdfm+xml",
+)
+EVENTS = ("text/event-stream", "application/x-ndjson")
+FORM = ("application/x-www-form-urlencoded",)
+UPDATE_TEXTS = ("application/sparql-update", *FORM)
+
+PARAMETERS: dict[str, tuple[str, str]] = {
+    # name: (JSON type, meaning)
+    "query": ("string", "SPARQL query text"),
+    "update": ("string", "SPARQL update text"),
+    "default-graph-uri": ("array", "graphs that make the default graph"),
+    "named-graph-uri": ("array", "named graphs of the dataset"),
+    "using-graph-uri": ("array", "graphs that make the default graph of the update's patterns"),
+    "using-named-graph-uri": ("array", "named graphs of the update's patterns"),
+    "union-default-graph": ("boolean", "the default graph is the union of all graphs"),
+    "timeout": ("number", "seconds that the evaluation may take"),
+    "graph": ("string", "IRI of the graph"),
+    "default": ("string", "given without a value: the default graph"),
+    "after": ("integer", "version after which to begin"),
+    "patch": ("boolean", "with the exact change set as RDF Patch"),
+    "prefix": ("string", "a prefix without its colon"),
+    "uri": ("string", "the IRI of a prefix"),
+    "iri": ("string", "IRI of the stream"),
+    "at": ("string", "event time: milliseconds since the epoch or xsd:dateTime"),
+    "each": ("string", "`triple` makes one element of each triple"),
+    "partial": ("boolean", "accept the good elements and list the bad"),
+    "wait": ("boolean", "answer once all results are in the feeds"),
+    "id": ("string", "name of a dead letter"),
+    "reason": ("string", "late, failed, budget or unreadable"),
+    "limit": ("integer", "at most so many"),
+    "offset": ("integer", "so many are passed over first"),
+    "contains": ("string", "names with this text in them, in any case of letters"),
+    "state": ("string", "those of this state: running, materialising, paused, failed"),
+    "ack": ("boolean", "acknowledge the lines of a chunked body while it comes"),
+    "durable": ("boolean", "`false` answers without waiting for the input log"),
+    "name": ("string", "name of the query"),
+    "replace": ("boolean", "drop the query that has the name"),
+    "dry_run": ("boolean", "tell what it would do, and do nothing"),
+    "compact": ("boolean", "take commits into the files that are there, where that can be"),
+    "drop_graph": ("boolean", "drop the graph of the query's view, too"),
+    "analyze": ("boolean", "JSON with live figures per operator"),
+    "code": ("boolean", "the generated source of the plan; as JSON in the member code"),
+    "from": ("string", "event id after which to begin, 0 is the oldest kept; of a replay the event time"),
+    "last": ("string", "how much of the streams' event time, `5m` for instance"),
+    "follow": ("boolean", "go on with the feed in the form of Accept, as CSV for instance"),
+    "snapshot": ("boolean", "begin with the current answer"),
+    "format": ("string", "short name of a format, in place of Accept"),
+}
+
+DATASET = ("default-graph-uri", "named-graph-uri", "union-default-graph", "timeout")
+USING = ("using-graph-uri", "using-named-graph-uri")
+GRAPH = ("graph", "default")
+PREFIX = ("prefix", "uri")
+DECLARE = ("iri", "dry_run")
+PUSH = ("at", "each", "partial", "wait", "durable", "ack")
+PREVIEW = ("name", "last", "limit")
+REGISTRATION = ("text/plain", "application/sparql-query", "application/json")

@@ -1,0 +1,114 @@
+"""The four kinds of answer that a resource returns.
+
+    Answer     whole: status, headers, body
+    Stream     produced while it is sent; its first 64 KiB are buffered
+    Later      a change that is accepted and whose answer is complete when the log is synced
+    Takeover   another thread or process takes the connection over (server/takeover.py)
+
+A resource that is asked in the thread of short answers may also return `NOT_SHORT`; a worker then asks it
+again.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from quadrill.store.changes.commit import Commit
+
+from .request import Request
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
+
+
+@dataclass(slots=True)
+class Answer:
+    """A whole answer.
+
+    Attributes:
+        status: the HTTP status.
+        headers: without those that every answer has.
+        body: not compressed; None where only the head is known, for HEAD.
+        version: of the store, for the header ETag; None for its version when the answer is sent.
+    """
+
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = b""
+    version: int | None = None
+
+
+class Output(Protocol):
+    """Where a stream sends its blocks."""
+
+    def begin(self, headers: Mapping[str, str], version: int | None) -> None:
+        """Send the head of an answer with status 200, before the first block."""
+
+    def write(self, block: bytes) -> None:
+        """Send a block. Raises: OSError when the client has left."""
+
+
+class Stream(ABC):
+    """An answer that is produced while it is sent, in the thread that sends it."""
+
+    @abstractmethod
+    def send(self, output: Output) -> Answer | None:
+        """Produce the answer.
+
+        Returns: the whole answer, or the problem in its place, when nothing was sent yet; None when all was
+            sent to ``output``.
+
+        Raises: AnswerBrokenError when it failed after its first bytes; OSError when the client has left.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """An accepted change; ``complete`` waits for the log and returns the answer. It is called once."""
+
+    complete: Callable[[], Answer]
+
+
+class NotShort:
+    """The request is not short: a worker has to process it."""
+
+
+NOT_SHORT = NotShort()
+
+
+def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
+    """A JSON answer, text kept readable."""
+    text = _ENCODER.encode(value) + "\n"
+    return Answer(status, {"Content-Type": "application/json", **(headers or {})}, text.encode())
+
+
+def text_answer(body: str | bytes, content_type: str, status: int = 200) -> Answer:
+    """An answer of a content type."""
+    return Answer(status, {"Content-Type": content_type}, body.encode() if isinstance(body, str) else body)
+
+
+def no_content() -> Answer:
+    """An answer without a body."""
+    return Answer(204)
+
+
+def commit_answer(request: Request, commit: Commit, status: int = 204) -> Answer:
+    """The answer to a write: its version, and the number of quads for clients that prefer a representation.
+
+    Source: RFC 7240, section 4.2.
+    """
+    if "return=representation" not in request.headers.get("Prefer", "").replace(" ", ""):
+        return Answer(status, version=commit.version)
+    changes = commit.graphs.values()
+    document = {
+        "version": commit.version,
+        "added": sum(each.added for each in changes),
+        "removed": sum(each.removed for each in changes),
+    }
+    answer = json_answer(document, 200 if status == 204 else status)
+    answer.headers["Preference-Applied"] = "return=representation"
+    answer.version = commit.version
+    return answer

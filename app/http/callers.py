@@ -1,0 +1,38 @@
+"""The sender of a request, and the roles that tokens have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ROLES: dict[str, frozenset[str]] = {
+    "read": frozenset({"read"}),
+    "push": frozenset({"push"}),
+    "write": frozenset({"read", "push", "write"}),
+    "admin": frozenset({"read", "push", "write", "admin"}),
+}
+PUBLIC = "public"
+"""The role of requests that need no token."""
+PUBLIC_BODY_BYTES = 4096
+"""Largest body of a request that needs no token, before any of it is parsed: anybody may send one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The sender of a request.
+
+    Attributes:
+        role: of its token; empty without a token, where the request needs none.
+        label: of its token, for logs.
+    """
+
+    role: str
+    label: str = ""
+
+    def may(self, needed: str) -> bool:
+        """True when the role includes ``needed``."""
+        return needed == PUBLIC or needed in ROLES.get(self.role, ())
+
+
+NOBODY = Caller("")
+LOCAL = Caller("admin", "local")
+"""Everybody on this machine, where the server has no tokens."""

@@ -1,0 +1,53 @@
+"""Counts and logs requests that were answered to their last byte."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+
+from .request import Request
+from .request_metrics import RequestMetrics
+
+LARGE_BODY_BYTES = 16 << 20
+"""After a larger body, freed memory is returned to the system."""
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY"})
+access_log = logging.getLogger("quadrill.access")
+
+
+class RequestObserver:
+    """Counts and logs requests."""
+
+    def __init__(self, metrics: RequestMetrics) -> None:
+        self._metrics = metrics
+
+    def ended(self, request: Request, route: str, status: int, seconds: float) -> None:
+        """Count a request whose answer was sent to its last byte.
+
+        Args:
+            request: the request.
+            route: the label of its path, or ``none``.
+            status: of the answer.
+            seconds: from the begin of the request to the last byte.
+        """
+        stream = request.stream
+        # The size of a chunked body is known only now, and only to its reader.
+        received = request.fields.body_length if stream is None else stream.received
+        if received > LARGE_BODY_BYTES:
+            _return_freed_memory()
+        self._count(request.method, route, status, seconds, request.client, request.target)
+
+    def refused(self, status: int, client: str, detail: str) -> None:
+        """Count what could not be read as a request."""
+        self._count("refused", "none", status, 0.0, client, detail)
+
+    def _count(self, method: str, route: str, status: int, seconds: float, client: str, target: str) -> None:
+        self._metrics.request_ended(method if method in _METHODS else "other", route, status, seconds)
+        if access_log.handlers:
+            access_log.info('%s "%s %s" %d %.1f ms', client, method, target, status, seconds * 1000)
+
+
+def _return_freed_memory() -> None:
+    """Return freed memory to the system: glibc keeps small freed blocks in the arena of the thread."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

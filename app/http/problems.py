@@ -1,0 +1,96 @@
+"""Every error becomes one JSON shape: ``application/problem+json`` (RFC 9457).
+
+    {"type": "urn:quadrill:problem:unknown-stream", "title": "Not Found", "status": 404, "detail": "…",
+     "code": "unknown-stream", "hint"?: "…", "line"?, "column"?, "excerpt"?, "faults"?: […], …}
+
+An unexpected error is a 500 with an incident number under which the log has the stack trace; the client never
+sees one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import traceback
+from http import HTTPStatus
+from typing import Any
+
+from quadrill.store.errors import QuadrillError
+
+from .answers import Answer
+from .errors import MEDIA_TYPE, HttpError, status_of
+
+log = logging.getLogger("quadrill.app")
+
+
+def problem(error: BaseException) -> dict[str, Any]:
+    """The problem document of an error."""
+    if isinstance(error, MemoryError):
+        # Without its frames: they hold what filled the memory.
+        traceback.clear_frames(error.__traceback__)
+        error = HttpError(
+            507,
+            "the request needs more memory than there is",
+            code="out-of-memory",
+            hint="Send or ask for less.",
+        )
+    if not isinstance(error, QuadrillError):
+        return _unexpected(error)
+    status = status_of(error)
+    document: dict[str, Any] = {
+        "type": f"urn:quadrill:problem:{error.code}",
+        "title": _title(status),
+        "status": status,
+        "detail": error.message,
+        "code": error.code,
+    }
+    for name in ("line", "column", "excerpt"):
+        value = getattr(error, name, None)
+        if value is not None:
+            document[name] = value
+    if error.hint:
+        document["hint"] = error.hint
+    faults = getattr(error, "faults", ())
+    if faults:
+        document["faults"] = list(faults)
+    for name, value in error.details.items():
+        if value is not None:
+            document.setdefault(name, value)
+    return document
+
+
+def problem_answer(error: BaseException) -> Answer:
+    """The answer of an error, with the headers that its status requires."""
+    document = problem(error)
+    status: int = document["status"]
+    headers = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store"}
+    version = None
+    if isinstance(error, HttpError):
+        headers |= error.headers
+        version = error.version
+    if status in (429, 503):
+        retry_after = getattr(error, "retry_after", None)
+        headers.setdefault("Retry-After", str(max(1, round(retry_after))) if retry_after else "1")
+    body = json.dumps(document, ensure_ascii=False, default=str) + "\n"
+    return Answer(status, headers, body.encode(), version)
+
+
+def _unexpected(error: BaseException) -> dict[str, Any]:
+    incident = secrets.token_hex(4)
+    log.error("unexpected error %s", incident, exc_info=error)
+    return {
+        "type": "urn:quadrill:problem:internal",
+        "title": _title(500),
+        "status": 500,
+        "detail": f"the server met an error that it did not expect; its log has it under {incident}",
+        "code": "internal",
+        "incident": incident,
+    }
+
+
+def _title(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Error"

@@ -1,0 +1,158 @@
+"""A request, whoever has received it, and the readers of its parameters, headers and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeAlias
+from urllib.parse import unquote_to_bytes
+
+from werkzeug.http import parse_cookie
+
+from .bodies import read_body, utf8
+from .callers import Caller
+from .fields import Fields, LargeBody
+from .parameters import Arguments, arguments_of, json_object
+
+Line: TypeAlias = tuple[str, str, bytes, str]
+"""Method, path, query string of a request line, and the target that holds the latter two."""
+SERVER_NAME = "Quadrill"
+
+
+class FastLane(Protocol):
+    """The thread that answers short requests one after the other."""
+
+    def step_aside(self) -> None:
+        """Release the connections that wait for this thread: the present answer is not short."""
+
+
+class Request:
+    """One request. ``path``, ``query_string`` and ``target`` are as received, not decoded.
+
+    Attributes:
+        fields: its header.
+        headers: the values of the header by name, each word of a name with one capital.
+        body_at: where the body begins in the bytes that the head was read from.
+        body: the whole body, unless it is large.
+        stream: a large body, received while it is read.
+        client: the client's address.
+        port: the port that the server listens on.
+        trusted: a trusted proxy has sent it.
+        lent: the answer has taken the connection over, and returns it later.
+        caller: the sender, once it is authorised.
+        found: the result of the search in the table of routes, once it is made.
+        names: what the placeholders of the route's path stand for.
+        needed: the role that it needs, once it is authorised.
+        most_body_bytes: limit of the body of a request that needs no token; 0 for none.
+        lane: the thread of short answers, when it processes this request.
+    """
+
+    __slots__ = (
+        *("body", "body_at", "caller", "client", "fields", "found", "headers", "lane", "lent"),
+        *(
+            "method",
+            "most_body_bytes",
+            "names",
+            "needed",
+            "path",
+            "port",
+            "query_string",
+            "stream",
+            "target",
+            "trusted",
+        ),
+    )
+
+    def __init__(self, line: Line, fields: Fields, body_at: int = 0, body: bytes = b"") -> None:
+        self.method, self.path, self.query_string, self.target = line
+        self.fields = fields
+        self.headers = fields.values
+        self.body_at = body_at
+        self.body = body
+        self.stream: LargeBody | None = None
+        self.client = ""
+        self.port = 0
+        self.trusted = False
+        self.lent = False
+        self.caller: Caller | None = None
+        self.needed = ""
+        self.found: Any = None
+        self.names: Mapping[str, str] = {}
+        self.most_body_bytes = 0
+        self.lane: FastLane | None = None
+
+    # --- address --------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str | None:
+        """The name in the path; None for a resource that is not named there."""
+        return self.names.get("name")
+
+    @property
+    def arguments(self) -> Arguments:
+        """The parameters of the address.
+
+        Raises: HttpError 400 when they are not UTF-8 or too many.
+        """
+        return arguments_of(self.query_string)
+
+    # --- header ---------------------------------------------------------------------------------------------
+
+    @property
+    def accept(self) -> str | None:
+        """The header ``Accept``."""
+        return self.headers.get("Accept")
+
+    @property
+    def media_type(self) -> str:
+        """The type of the body without parameters, in lower case; empty without one."""
+        return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+    @property
+    def cookies(self) -> Mapping[str, str]:
+        """The cookies by name."""
+        return parse_cookie(self.headers.get("Cookie"))
+
+    @property
+    def head_only(self) -> bool:
+        """True for HEAD."""
+        return self.method == "HEAD"
+
+    @property
+    def user(self) -> str:
+        """The label of the sender's token."""
+        return "" if self.caller is None else self.caller.label
+
+    # --- body -----------------------------------------------------------------------------------------------
+
+    def read(self, limit: int, what: str = "the body") -> bytes:
+        """The body, unpacked when it says gzip or deflate.
+
+        Raises: HttpError 413 when it has more than ``limit`` bytes, 415 for another Content-Encoding.
+        """
+        if self.stream is None and not self.most_body_bytes and "Content-Encoding" not in self.headers:
+            if len(self.body) <= limit:
+                return self.body  # nearly always
+        return read_body(self, limit, what)
+
+    def text(self, limit: int, what: str) -> str:
+        """The body as UTF-8 text.
+
+        Raises: as `read`; HttpError 400 when it is not UTF-8.
+        """
+        return utf8(self.read(limit, what), what)
+
+    def json(self, limit: int, what: str) -> dict[str, Any]:
+        """The body as a JSON object; an empty body is an empty object.
+
+        Raises: as `text`; HttpError 400 with line and column when it is not one.
+        """
+        text = self.text(limit, what)
+        return json_object(text, what) if text.strip() else {}
+
+
+def decoded(path: str) -> str:
+    """A path percent-decoded, but for slashes that are part of a name."""
+    if "%" not in path:
+        return path
+    kept = path.replace("%2F", "%252F").replace("%2f", "%252F")
+    return unquote_to_bytes(kept).decode("utf-8", "replace")

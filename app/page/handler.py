@@ -1,0 +1,82 @@
+"""The page as a handler of the front: a request becomes a WSGI environment (PEP 3333)."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from flask import Flask
+
+from ..http.answers import Answer
+from ..http.request import SERVER_NAME, Request, decoded
+from ..wiring import Services
+
+REQUEST = "quadrill.request"
+"""Names the request in the environment."""
+_ALWAYS: dict[str, Any] = {
+    "SCRIPT_NAME": "",
+    "SERVER_NAME": SERVER_NAME,
+    "SERVER_PROTOCOL": "HTTP/1.1",
+    "wsgi.errors": sys.stderr,
+    "wsgi.input_terminated": True,
+    "wsgi.multiprocess": False,
+    "wsgi.multithread": True,
+    "wsgi.run_once": False,
+    "wsgi.url_scheme": "http",
+    "wsgi.version": (1, 0),
+}
+
+
+class Page:
+    """Answers requests by Flask."""
+
+    def __init__(self, application: Flask) -> None:
+        self._application = application
+
+    def __call__(self, services: Services, request: Request) -> Answer:
+        """Run the application; its answers are collected, since pages are small."""
+        answer = Answer()
+
+        def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+            answer.status = int(status[:3])
+            answer.headers = dict(headers)
+            return body.append
+
+        body: list[bytes] = []
+        found: Iterable[bytes] = self._application.wsgi_app(self._environ(request), start_response)
+        try:
+            body.extend(found)
+        finally:
+            close = getattr(found, "close", None)
+            if close is not None:
+                close()
+        answer.headers.pop("Content-Length", None)
+        answer.body = b"".join(body)
+        if not answer.body and answer.headers.get("Content-Type", "").startswith("text/html"):
+            del answer.headers["Content-Type"]  # Flask's default: nothing has no type
+        return answer
+
+    def _environ(self, request: Request) -> dict[str, Any]:
+        environ: dict[str, Any] = {
+            f"HTTP_{name.upper().replace('-', '_')}": value
+            for name, value in request.headers.items()
+            # A name with an underscore would be taken for the one with a hyphen.
+            if "_" not in name and name not in ("Content-Type", "Content-Length")
+        }
+        return environ | {
+            **_ALWAYS,
+            "CONTENT_LENGTH": "0",
+            "CONTENT_TYPE": request.headers.get("Content-Type", ""),
+            "PATH_INFO": decoded(request.path).encode("utf-8").decode("latin-1"),
+            "QUERY_STRING": request.query_string.decode("latin-1"),
+            # HEAD is answered as GET: the server leaves the body out.
+            "REQUEST_METHOD": "GET" if request.head_only else request.method,
+            "REQUEST_URI": request.target,
+            "REMOTE_ADDR": request.client,
+            "SERVER_PORT": str(request.port),
+            # Views read the body from the request, within its limits.
+            "wsgi.input": io.BytesIO(),
+            REQUEST: request,
+        }

@@ -1,0 +1,63 @@
+"""``/login`` and ``/logout``: the page's cookie in exchange for a token."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+from flask import Blueprint, Response, redirect, request
+from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.formparser import FormDataParser
+
+from ..http.bodies import too_large
+from ..http.callers import PUBLIC_BODY_BYTES
+from ..http.request import Request
+from ..security import COOKIE, SESSION_SECONDS
+from .context import received, services
+
+blueprint = Blueprint("login", __name__)
+
+_MOST_PARTS = 16
+"""Fields and files of a multipart login; the form of the page has two."""
+
+
+@blueprint.post("/login")
+def log_in() -> Response:
+    """Exchange a token (form field or JSON member ``token``) for the session cookie."""
+    message = received()
+    is_json = message.media_type == "application/json"
+    if is_json:
+        token = str(message.json(PUBLIC_BODY_BYTES, "the login").get("token", ""))
+    else:
+        token = _form_token(message)
+    session = services().security.log_in(token.strip(), message.client)
+    response = Response(status=204) if is_json else _to_page()
+    # Out of reach of scripts and of other sites.
+    response.set_cookie(COOKIE, session, max_age=SESSION_SECONDS, httponly=True, samesite="Strict", path="/")
+    return response
+
+
+@blueprint.post("/logout")
+def log_out() -> Response:
+    """End the session."""
+    services().security.log_out(request.cookies.get(COOKIE, ""))
+    response = Response(status=204) if request.mimetype == "application/json" else _to_page()
+    response.delete_cookie(COOKIE, path="/", samesite="Strict", httponly=True)
+    return response
+
+
+def _form_token(message: Request) -> str:
+    """Return the field ``token`` of a form, urlencoded or multipart; the body is within its limit.
+
+    Raises: HttpError 413 when a multipart form has too many parts.
+    """
+    body = message.read(PUBLIC_BODY_BYTES, "the login")
+    parser = FormDataParser(max_form_parts=_MOST_PARTS)
+    try:
+        _, form, _ = parser.parse(BytesIO(body), request.mimetype, len(body), request.mimetype_params)
+    except RequestEntityTooLarge as error:
+        raise too_large("the login", PUBLIC_BODY_BYTES, None) from error
+    return form.get("token", "")
+
+
+def _to_page() -> Response:
+    return redirect("/", code=303)  # type: ignore[return-value]

@@ -1,0 +1,1 @@
+"""The resources of the HTTP interface: functions from a request to an answer."""

@@ -1,0 +1,116 @@
+"""``/streams/{name}/dead-letters``: what did not get where it should, tried again or dropped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadrill.continuous.engine import Engine
+from quadrill.continuous.errors import BackPressureError
+from quadrill.store.errors import NotFoundError, QuadrillError
+from quadrill.store.feeds.subscription import Subscription
+
+from ..feeds.dead_letters import watch_dead_letters
+from ..feeds.events import EventStream, event_form, written_as
+from ..feeds.sources import Write
+from ..http import negotiation
+from ..http.answers import Answer, json_answer
+from ..http.errors import HttpError
+from ..http.parameters import check_name
+from ..http.request import Request
+from ..server.takeover import Takeover
+from ..wiring import Services
+
+_LISTED = 20
+"""Errors in an answer about many letters."""
+
+
+def get_dead_letters(services: Services, request: Request) -> Answer | Takeover:
+    """The dead letters of a stream, oldest first: as JSON, or as events that go on with what comes."""
+    request.arguments.check()
+    name = check_name(request.name, "the stream name")
+    form = event_form(request.accept, (negotiation.JSON_RESULTS,))
+    if form is None:
+        return json_answer({"letters": services.engine.dead_letters(name)})
+    return EventStream(
+        _Letters(watch_dead_letters(services.engine, name), written_as(form)),
+        services.fanout,
+        form,
+        retry_ms=services.settings.sse_retry_ms,
+        permitted=services.security.grant(request).holds,
+    )
+
+
+class _Letters:
+    """Dead letters as events."""
+
+    more = False
+
+    def __init__(self, watcher: Subscription, write: Write) -> None:
+        self._watcher = watcher
+        self._write = write
+        self.listen = watcher.listen
+        self.close = watcher.close
+        self.finished = False
+
+    def take(self) -> list[bytes]:
+        """The events that are ready; after the end of the buffer the client has to begin again."""
+        ready = [self._write(event.kind, event.data, None) for event in self._watcher.take()]
+        self.finished = self._watcher.exhausted
+        return ready
+
+
+def retry_dead_letters(services: Services, request: Request) -> Answer:
+    """Try the dead letter ``?id=`` once more, or those that are kept for ``?reason=``, the oldest first."""
+    stream, letter, reason = _chosen(request)
+    engine = services.engine
+    if letter is not None:
+        return json_answer(engine.retry_dead_letter(stream, letter))
+    retried, failed = 0, []
+    for each in _letters_of(engine, stream, reason):
+        try:
+            engine.retry_dead_letter(stream, each)
+            retried += 1
+        except BackPressureError:
+            raise
+        except NotFoundError:
+            continue  # its query has begun anew before it, with an older letter
+        except QuadrillError as error:
+            failed.append({"id": each, "error": error.message})
+    answer: dict[str, Any] = {"retried": retried, "failed": len(failed), "errors": failed[:_LISTED]}
+    return json_answer(answer)
+
+
+def drop_dead_letters(services: Services, request: Request) -> Answer:
+    """Drop the dead letter ``?id=`` for good, or those that are kept for ``?reason=``."""
+    stream, letter, reason = _chosen(request)
+    engine = services.engine
+    letters = [letter] if letter is not None else _letters_of(engine, stream, reason)
+    while True:
+        try:
+            engine.drop_dead_letters(stream, letters)
+            return json_answer({"dropped": len(letters)})
+        except NotFoundError:
+            if letter is not None:
+                raise
+        # Some have made room for newer ones, or were tried again, since they were listed.
+        kept = set(_letters_of(engine, stream, reason))
+        letters = [each for each in letters if each in kept]
+
+
+def _chosen(request: Request) -> tuple[str, str | None, str | None]:
+    """The stream of a request, and the letter or the reason that it names."""
+    request.arguments.check({"id", "reason"})
+    letter, reason = request.arguments.get("id"), request.arguments.get("reason")
+    if bool(letter) == bool(reason):
+        raise HttpError(
+            400,
+            "the request must say which dead letters: either id or reason",
+            code="parameter",
+            hint="GET /streams/{name}/dead-letters lists them.",
+        )
+    return check_name(request.name, "the stream name"), letter, reason
+
+
+def _letters_of(engine: Engine, stream: str, reason: str | None) -> list[str]:
+    """The ids of the letters that are kept for a reason."""
+    return [each["id"] for each in engine.dead_letters(stream) if each["reason"] == reason]

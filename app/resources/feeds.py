@@ -1,0 +1,153 @@
+"""Step 8 of 8: ``/queries/{name}/results``, a feed as Server-Sent Events, or the current answer."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+from pyoxigraph import QueryResultsFormat, parse_query_results, serialize
+
+from quadrill.continuous.errors import FeedGoneError
+from quadrill.store.documents.own_lines import own_quads
+from quadrill.store.documents.serialising import serialising
+
+from ..describing.queries import describe
+from ..feeds.events import LINES, EventStream, MessageStream, event_form
+from ..feeds.forms import FeedForm, other_form
+from ..feeds.query_feeds import Encode, FeedSource, encode, encode_line, encode_message
+from ..http import negotiation, websocket, xml_text
+from ..http.answers import Answer, no_content
+from ..http.negotiation import Offer
+from ..http.parameters import check_name, whole_number
+from ..http.request import Request
+from ..server.takeover import Takeover
+from ..wiring import Services
+
+_QUADS_JSON = Offer("json", "application/json", ("text/json",))
+
+
+def results(services: Services, request: Request) -> Answer | Takeover:
+    """The feed in a form that is named, else the current answer; 204 after a drop."""
+    request.arguments.check({"from", "snapshot", "format", "follow"})
+    name = check_name(request.name, "the query name")
+    accept = request.accept
+    try:
+        after_id, snapshot = _position(request)
+        rivals = (*negotiation.result_offers(), *negotiation.GRAPH_OFFERS)
+        form, follow = event_form(accept, rivals), request.arguments.flag("follow")
+        chosen = None
+        if form is not None:
+            chosen = FeedForm(form, b"", encode_line if form == LINES else encode)
+        elif follow or "-messages" in (accept or ""):
+            chosen = other_form(accept, follow, describe(services.engine, name))
+        if chosen is not None:
+            return _feed(services, request, chosen, after_id, snapshot=snapshot)
+        return _current_answer(services, request, name)
+    except FeedGoneError:
+        return no_content()
+
+
+def open_results(services: Services, request: Request) -> Answer | Takeover:
+    """The feed as messages of a WebSocket; 204 after a drop."""
+    request.arguments.check({"from", "snapshot", "last_event_id"})
+    name = check_name(request.name, "the query name")
+    head = websocket.handshake(request.headers, method=request.method, body_length=request.fields.body_length)
+    try:
+        after_id, snapshot = _position(request)
+        return MessageStream(
+            _source(services, name, after_id, snapshot=snapshot, encode=encode_message),
+            services.fanout,
+            head,
+            services.security.grant(request).holds,
+        )
+    except FeedGoneError:
+        return no_content()
+
+
+def _position(request: Request) -> tuple[int | None, bool]:
+    """The place where a feed is to begin: behind which event, and whether with the current answer."""
+    after = request.arguments.get("from")
+    snapshot = request.arguments.flag("snapshot")
+    # A browser keeps the address when it connects again: the header is the newer of the two.
+    # A page cannot give a WebSocket headers.
+    if resumed := request.headers.get("Last-Event-Id") or request.arguments.get("last_event_id"):
+        return whole_number("Last-Event-ID", resumed), False
+    return None if after is None else whole_number("the parameter from", after), snapshot
+
+
+def _feed(
+    services: Services, request: Request, form: FeedForm, after_id: int | None, *, snapshot: bool
+) -> EventStream:
+    return EventStream(
+        _source(services, request.names["name"], after_id, snapshot=snapshot, encode=form.encode),
+        services.fanout,
+        form.content_type,
+        first=form.first,
+        retry_ms=services.settings.sse_retry_ms,
+        permitted=services.security.grant(request).holds,
+    )
+
+
+def _source(
+    services: Services, name: str, after_id: int | None, *, snapshot: bool, encode: Encode
+) -> FeedSource:
+    engine = services.engine
+    feed = engine.feed(name)
+    empty = engine.empty_answer(name) if snapshot or after_id else None
+    return FeedSource(feed, after_id, snapshot=snapshot, empty=empty, encode=encode)
+
+
+def _current_answer(services: Services, request: Request, name: str) -> Answer:
+    answer = services.engine.current_answer(name)
+    if "quads" in answer:
+        chosen = _choose(request, (_QUADS_JSON, *negotiation.GRAPH_OFFERS))
+        body = _dump(answer) if chosen is _QUADS_JSON else _graph(answer["quads"], chosen)
+    else:
+        chosen = _choose(request, negotiation.result_offers())
+        body = _dump(answer) if chosen is negotiation.JSON_RESULTS else _table(answer, chosen)
+    headers = {"Content-Type": chosen.header, "Cache-Control": "no-store", "Vary": "Accept"}
+    version = answer.get("version")
+    return Answer(200, headers, body, version if isinstance(version, int) else None)
+
+
+def _choose(request: Request, offers: tuple[Offer, ...]) -> Offer:
+    asked = request.arguments.get("format")
+    if asked is not None:
+        named = negotiation.short_name(asked)
+        for offer in offers:
+            if named is not None and offer.name == named.name:
+                return offer
+    # A client that would take events or anything gets JSON.
+    return negotiation.choose(request.accept, offers)
+
+
+def _dump(answer: dict[str, Any]) -> bytes:
+    return (json.dumps(answer, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def _table(answer: dict[str, Any], chosen: Offer) -> bytes:
+    document = {member: answer[member] for member in ("head", "results", "boolean") if member in answer}
+    document.setdefault("head", {})
+    text = json.dumps(document, ensure_ascii=False)
+    solutions = parse_query_results(text, QueryResultsFormat.JSON)
+    output = io.BytesIO()
+    assert chosen.results is not None
+    solutions.serialize(output, chosen.results)
+    return _allowed(
+        output.getvalue() if chosen.convert is None else chosen.convert(output.getvalue()), chosen
+    )
+
+
+def _graph(quads: str, chosen: Offer) -> bytes:
+    assert chosen.rdf is not None
+    parsed = own_quads(quads.encode())
+    items: Any = parsed if chosen.rdf.supports_datasets else (quad.triple for quad in parsed)
+    with serialising():
+        written = serialize(items, format=chosen.rdf)
+    assert written is not None
+    return _allowed(written, chosen)
+
+
+def _allowed(written: bytes, chosen: Offer) -> bytes:
+    return xml_text.xml_text(written) if chosen.name in xml_text.NAMES else written

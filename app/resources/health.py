@@ -1,0 +1,61 @@
+"""``/health`` and ``/metrics``: alive, ready, and how much of what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quadrill.continuous.engine import Engine
+from quadrill.continuous.errors import EngineStoppedError
+from quadrill.store.errors import StoreUnwritableError
+
+from ..describing.figures import journal_state
+from ..http.answers import Answer, json_answer, text_answer
+from ..http.request import Request
+from ..http.request_metrics import CONTENT_TYPE
+from ..wiring import Services
+
+
+def live(services: Services, request: Request) -> Answer:
+    """200 as long as requests are answered."""
+    return json_answer({"status": "live"})
+
+
+def ready(services: Services, request: Request) -> Answer:
+    """200 when store and registry answer queries, the engine runs and its logs can be written, else 503.
+
+    While the journal is replayed the answer says how far that is.
+    """
+    starting = services.engine.parts.starting
+    if starting.active:
+        document = {"status": "starting", "replay": starting.to_json()}
+        return json_answer(document, 503, {"Retry-After": "2"})
+    checks: dict[str, Callable[[], object]] = {
+        "store": lambda: services.store.solutions("SELECT * { ?s ?p ?o } LIMIT 1"),
+        "registry": lambda: services.registry.list_tokens(),
+        "engine": lambda: _check_engine(services.engine),
+    }
+    found = {name: _outcome(check) for name, check in checks.items()}
+    good = all(outcome == "ok" for outcome in found.values())
+    return json_answer({"status": "ready" if good else "not ready", "checks": found}, 200 if good else 503)
+
+
+def metrics(services: Services, request: Request) -> Answer:
+    """The figures for Prometheus."""
+    return text_answer(services.metrics.text(), CONTENT_TYPE)
+
+
+def _check_engine(engine: Engine) -> None:
+    if not engine.running:
+        raise EngineStoppedError("the engine is not running")
+    state = journal_state(engine)
+    if state is not None and state["trouble"] is not None:
+        raise StoreUnwritableError(state["trouble"])
+
+
+def _outcome(check: Callable[[], object]) -> str:
+    try:
+        check()
+    except Exception as error:
+        # Names the kind of fault only: health is public.
+        return type(error).__name__
+    return "ok"

@@ -1,0 +1,142 @@
+"""``/loads`` and ``/jobs``: bulk work and its progress; ``/backups``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from threading import Thread
+
+from ..feeds.events import EventStream, event_form, written_as
+from ..feeds.sources import Write
+from ..http import negotiation
+from ..http.answers import Answer, Output, Stream, json_answer
+from ..http.errors import HttpError
+from ..http.negotiation import Offer
+from ..http.request import Request
+from ..server.reply import AnswerBrokenError
+from ..server.takeover import Takeover
+from ..upkeep import backup
+from ..upkeep.jobs import JobQueue, describe
+from ..wiring import Services
+from .links import base_url
+
+_TAR = Offer("tar", "application/x-tar")
+_FINAL = ("done", "failed", "cancelled")
+
+
+def load(services: Services, request: Request) -> Answer:
+    """Queue a bulk load."""
+    record = services.jobs.submit_load(request.json(services.settings.max_query_bytes, "the load"))
+    headers = {"Location": f"{base_url(services, request)}jobs/{record.id}"}
+    return json_answer(describe(record), 202, headers)
+
+
+def list_jobs(services: Services, request: Request) -> Answer | Takeover:
+    """All jobs; as events, also while they go on."""
+    form = event_form(request.accept, (negotiation.JSON_RESULTS,))
+    if form is None:
+        return json_answer({"jobs": [describe(record) for record in services.jobs.list()]})
+    return _events(services, request, form, None)
+
+
+def get_job(services: Services, request: Request) -> Answer | Takeover:
+    """One job; as events while it goes on."""
+    job_id = request.names["job_id"]
+    record = services.jobs.get(job_id)
+    form = event_form(request.accept, (negotiation.JSON_RESULTS,))
+    return json_answer(describe(record)) if form is None else _events(services, request, form, job_id)
+
+
+def _events(services: Services, request: Request, form: str, job_id: str | None) -> EventStream:
+    return EventStream(
+        JobSource(services.jobs, job_id, written_as(form)),
+        services.fanout,
+        form,
+        retry_ms=services.settings.sse_retry_ms,
+        permitted=services.security.grant(request).holds,
+    )
+
+
+def cancel_job(services: Services, request: Request) -> Answer:
+    """Cancel a job that has not ended."""
+    return json_answer(describe(services.jobs.cancel(request.names["job_id"])), 202)
+
+
+def make_backup(services: Services, request: Request) -> Answer | Stream:
+    """Copy all that is kept into a folder below the operator's choice, or send it as an archive."""
+    store, registry, settings = services.store, services.registry, services.settings
+    members = request.json(settings.max_query_bytes, "the backup")
+    if members.keys() - {"folder"}:
+        raise HttpError(400, "the only member of a backup is folder", code="member")
+    hold = services.engine.hold_files
+    if "folder" in members:
+        target = backup.checked_folder(members["folder"], settings, "backup")
+        return json_answer(backup.make(store, registry, hold, target), 201)
+    negotiation.choose(request.accept, (_TAR,))
+    return Archive(*backup.download(store, registry, hold, settings))
+
+
+class Archive(Stream):
+    """The pieces of a backup as one file."""
+
+    def __init__(self, version: int, pieces: Iterable[bytes]) -> None:
+        self._version = version
+        self._pieces = pieces
+
+    def send(self, output: Output) -> None:
+        """Send all pieces."""
+        output.begin({"Content-Type": _TAR.media_type}, self._version)
+        try:
+            for piece in self._pieces:
+                output.write(piece)
+        except OSError:
+            raise
+        except Exception as error:
+            raise AnswerBrokenError(repr(error)) from error
+        finally:
+            close = getattr(self._pieces, "close", None)
+            if close is not None:
+                close()
+
+
+class JobSource:
+    """The progress of a job, or of all, as events; a thread of its own waits, since jobs are few."""
+
+    more = False
+
+    def __init__(self, jobs: JobQueue, job_id: str | None, write: Write) -> None:
+        self.finished = False
+        self._jobs = jobs
+        self._job_id = job_id
+        self._write = write
+        self._last: dict[str, bytes] = {}
+        self._closed = False
+
+    def take(self) -> list[bytes]:
+        """The states of jobs that are others than those sent last."""
+        if self._job_id is None:
+            records = self._jobs.list()
+        else:
+            records = [self._jobs.get(self._job_id)]
+            self.finished = records[0].state in _FINAL
+        told = []
+        for record in records:
+            shown = self._write("progress", json.dumps(describe(record), ensure_ascii=False), None)
+            if shown != self._last.get(record.id):
+                self._last[record.id] = shown
+                told.append(shown)
+        return told
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Call ``wake`` at each change."""
+
+        def watch() -> None:
+            while not (self._closed or self.finished):
+                self._jobs.wait_for_change(1.0)
+                wake()
+
+        Thread(target=watch, name="quadrill-job-watch", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._closed = True

@@ -1,0 +1,15 @@
+"""Addresses of resources in answers."""
+
+from __future__ import annotations
+
+from ..http.request import SERVER_NAME, Request
+from ..wiring import Services
+
+
+def base_url(services: Services, request: Request) -> str:
+    """The address of this server as the client sees it, with a slash at its end."""
+    configured = services.settings.public_url
+    if configured:
+        return configured.rstrip("/") + "/"
+    host = request.headers.get("Host") or f"{SERVER_NAME}:{request.port}"
+    return f"http://{host.removesuffix(':80')}/"

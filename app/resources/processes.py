@@ -1,0 +1,18 @@
+"""``/processes``: the one-shot queries that run now, and stopping one."""
+
+from __future__ import annotations
+
+from ..http.answers import Answer, json_answer, no_content
+from ..http.request import Request
+from ..wiring import Services
+
+
+def list_processes(services: Services, request: Request) -> Answer:
+    """The running queries, oldest first."""
+    return json_answer({"processes": services.endpoint.processes.list()})
+
+
+def stop_process(services: Services, request: Request) -> Answer:
+    """Stop a running query."""
+    services.endpoint.processes.cancel(request.names["process_id"])
+    return no_content()

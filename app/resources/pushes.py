@@ -1,0 +1,185 @@
+"""What a push and a heartbeat ask for, without their bodies."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from quadrill.continuous.engine import Engine
+from quadrill.store.documents.times import instant_ms
+
+from ..http.errors import HttpError
+from ..http.fields import Fields
+from ..http.parameters import Arguments, arguments_of, check_name
+from ..http.request import Request
+from ..ingest.live_push import Wanted
+
+_PUSH_PARAMETERS = frozenset({"iri", "at", "each", "partial", "wait", "durable", "ack"})
+_MESSAGE_PARAMETERS = frozenset({"iri", "at", "each", "partial"})
+_HEARTBEAT_PARAMETERS = frozenset({"iri", "at", "wait"})
+_MAX_KEPT_TARGET = 512
+NOT_WAITED = {"waited": False}
+"""The answer to a heartbeat whose results are not in the feeds when its wait ends."""
+
+
+class PushCall(NamedTuple):
+    """A push but for its body; see `StreamService.push`."""
+
+    stream: str
+    content_type: str
+    at: str | None
+    each: str | None
+    partial: bool
+    wait: bool
+    durable: bool
+    key: str | None
+    ack: bool
+
+    def give(self, engine: Engine, body: bytes) -> dict[str, Any]:
+        """Push a body; the JSON answer.
+
+        Raises: as `StreamService.push`.
+        """
+        return engine.push(
+            self.stream,
+            body,
+            self.content_type,
+            at=self.at,
+            each=self.each,
+            partial=self.partial,
+            wait=self.wait,
+            durable=self.durable,
+            idempotency_key=self.key,
+        )
+
+    @property
+    def is_quick(self) -> bool:
+        """True for a push that waits for nothing but the input log."""
+        return self.durable and not self.wait and self.key is None
+
+    def accept(self, engine: Engine, body: bytes) -> tuple[dict[str, Any], int]:
+        """Give a quick one to the engine; the JSON answer, and what `Engine.wait_durable` has to wait for.
+
+        Raises: as `StreamService.take`.
+        """
+        answer, _turn, number = engine.take(
+            self.stream, body, self.content_type, at=self.at, each=self.each, partial=self.partial
+        )
+        return answer, number
+
+
+class HeartbeatCall(NamedTuple):
+    """A heartbeat; see `StreamService.heartbeat`."""
+
+    stream: str
+    at_ms: int
+    wait: bool
+
+    def give(self, engine: Engine) -> bool:
+        """Move the stream's time; False if its results are not in the feeds when the wait ends.
+
+        Raises: as `StreamService.heartbeat`.
+        """
+        return engine.heartbeat(self.stream, self.at_ms, wait=self.wait)
+
+
+def push_call(request: Request) -> PushCall:
+    """The push that a request asks for.
+
+    Raises: HttpError 400 for a parameter that is wrong, 415 without a Content-Type.
+    """
+    read = _kept_push_call if len(request.target) <= _MAX_KEPT_TARGET else _push_call
+    return read(request.name, request.query_string, request.fields)
+
+
+def _push_call(name: str | None, query: bytes, fields: Fields) -> PushCall:
+    arguments, headers = arguments_of(query), fields.values
+    arguments.check(_PUSH_PARAMETERS)
+    stream = _stream(name, arguments)
+    each = _each(arguments)
+    content_type = headers.get("Content-Type")
+    if not content_type:
+        raise HttpError(
+            415,
+            "the push has no Content-Type",
+            code="unsupported-media-type",
+            hint="Name the body's type, for instance application/n-quads or application/x-ndjson.",
+        )
+    return PushCall(
+        stream,
+        content_type,
+        arguments.get("at"),
+        each,
+        arguments.flag("partial"),
+        arguments.flag("wait"),
+        arguments.flag("durable", True),
+        headers.get("Idempotency-Key"),
+        arguments.flag("ack"),
+    )
+
+
+# A client repeats its header, and where it pushes to.
+_kept_push_call = lru_cache(maxsize=1024)(_push_call)
+
+
+def messages_wanted(request: Request) -> Wanted:
+    """What a WebSocket of pushes asks for.
+
+    Raises: HttpError 400.
+    """
+    arguments = request.arguments
+    arguments.check(_MESSAGE_PARAMETERS)
+    return Wanted(
+        _stream(request.name, arguments), arguments.get("at"), _each(arguments), arguments.flag("partial")
+    )
+
+
+def heartbeat_call(request: Request) -> HeartbeatCall:
+    """The heartbeat that a request asks for.
+
+    Raises: HttpError 400, InputError for a time that is none.
+    """
+    arguments = request.arguments
+    arguments.check(_HEARTBEAT_PARAMETERS)
+    stream = _stream(request.name, arguments)
+    at = arguments.get("at")
+    if at is None:
+        raise HttpError(
+            400,
+            "the heartbeat does not say its time: at is missing",
+            code="parameter",
+            hint="Give at as milliseconds since the epoch or as an xsd:dateTime.",
+        )
+    return HeartbeatCall(stream, instant_ms(at, "the parameter at"), arguments.flag("wait"))
+
+
+def _each(arguments: Arguments) -> str | None:
+    each = arguments.get("each")
+    if each not in (None, "triple"):
+        raise HttpError(400, f"the parameter each must be triple, it is {each!r}", code="parameter")
+    return each
+
+
+def _stream(name: str | None, arguments: Arguments) -> str:
+    """The stream that the path or ``?iri=`` names."""
+    if name is None:
+        return stream_iri(arguments)
+    if arguments.get("iri") is not None:
+        raise HttpError(400, "the stream is named twice, in the path and by iri", code="parameter")
+    return check_name(name, "the stream name")
+
+
+def stream_iri(arguments: Arguments) -> str:
+    """The parameter ``iri``.
+
+    Raises: HttpError 400 without one.
+    """
+    iri = arguments.get("iri")
+    if not iri:
+        raise HttpError(
+            400,
+            "the request does not say which stream: iri is missing",
+            code="parameter",
+            hint="Use /streams/{name}, or /streams?iri= with the stream's IRI.",
+        )
+    return iri

@@ -1,0 +1,48 @@
+"""Routes of the page and its login."""
+
+from __future__ import annotations
+
+from ..front.route import Handler, Route
+from ..front.vocabulary import FORM, GRAPH_TYPES, JSON
+
+_PAGES = ("demo", "register", "streams", "streams/one", "connectors", "sparql", "store", "jobs", "processes")
+
+
+def page_routes(page: Handler) -> tuple[Route, ...]:
+    """The routes that the page answers, which decides by itself what needs a token."""
+    return (
+        Route(
+            "GET",
+            "/",
+            page,
+            "the page for browsers, the service description for RDF clients",
+            answers=("text/html", *GRAPH_TYPES),
+            role="public",
+            while_starting=True,
+        ),
+        Route(
+            "POST",
+            "/login",
+            page,
+            "exchange a token for the page's cookie",
+            (204, 303),
+            (),
+            (*FORM, *JSON),
+            role="public",
+            while_starting=True,
+        ),
+        Route(
+            "POST", "/logout", page, "end the page's session", (204, 303), role="public", while_starting=True
+        ),
+        Route("GET", "/login", page, role="public", while_starting=True),
+        *(Route("GET", f"/ui/{each}", page, role="public") for each in _PAGES),
+        Route(
+            "GET",
+            "/ui/queries/{query}",
+            page,
+            role="public",
+            while_starting=True,
+            labelled="/ui/queries/<name>",
+        ),
+        Route("GET", "/ui/static/{filename}", page, role="public", while_starting=True),
+    )

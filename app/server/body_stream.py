@@ -1,0 +1,134 @@
+"""Bodies too large to be collected before a worker is asked: received while the application reads them."""
+
+from __future__ import annotations
+
+import io
+import time
+from typing import Any, Protocol
+
+from ..http.errors import HttpError
+from .chunked import ChunkedBody
+from .refused import RefusedError
+
+SLOWEST_BYTES_PER_SECOND = 64 << 10
+"""The slowest upload that may hold a worker, beside the time that every request has."""
+_RECEIVED_AT_ONCE = 64 << 10
+
+
+class Source(Protocol):
+    """Where a body comes from: a connection."""
+
+    data: bytes | bytearray
+
+    def receive_more(self, most: int, seconds: float) -> bytes: ...  # noqa: D102
+
+    def invite(self) -> None: ...  # noqa: D102
+
+
+class BodyStream(io.RawIOBase):
+    """The body of one request.
+
+    Attributes:
+        received: bytes of it that were received.
+        chunks: the decoder of a chunked body.
+        lines: its lines may be taken as they come.
+        finished: it was read to its end; what the connection has received then belongs to the next request.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        timeout: float,
+        length: int,
+        chunks: ChunkedBody | None,
+        *,
+        lines: bool = False,
+        invited: bool = True,
+    ) -> None:
+        """Begin to receive.
+
+        Args:
+            source: the connection.
+            timeout: seconds that the whole body has, beside what it takes at the slowest rate.
+            length: of the body, when it is not chunked.
+            chunks: the decoder, with what was received so far.
+            lines: see above.
+            invited: the client sends the body; False for one that waits for ``100 Continue``, which is sent
+                when the body begins to be read.
+        """
+        super().__init__()
+        self._source = source
+        self._timeout = timeout
+        self._began = time.monotonic()
+        self._left = length
+        self.chunks = chunks
+        self.lines = lines
+        self.received = 0
+        self.finished = False
+        self._failed: HttpError | None = None
+        self._invited = invited
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what is there, waiting for it as long as the body may take.
+
+        Raises: HttpError 400 when the body is wrong or ends early, 408 when it is slow.
+        """
+        if self.finished:
+            return 0
+        piece = self._plain(len(buffer)) if self.chunks is None else self._unchunked(self.chunks, len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def _plain(self, most: int) -> bytes:
+        most = min(most, self._left)
+        data = self._source.data
+        if data:
+            piece = bytes(data[:most])
+            self._source.data = data[most:]
+            self.received += len(piece)
+        else:
+            piece = self._receive(most)
+        self._left -= len(piece)
+        self.finished = not self._left
+        return piece
+
+    def _unchunked(self, chunks: ChunkedBody, most: int) -> bytes:
+        while not chunks.decoded and not chunks.ended:
+            piece = self._receive(_RECEIVED_AT_ONCE)
+            try:
+                chunks.feed(piece)
+            except RefusedError as error:
+                raise HttpError(error.status, error.detail, code="bad-body") from error
+        if chunks.decoded:
+            return chunks.take(most)
+        self._source.data = chunks.rest
+        self.finished = True
+        return b""
+
+    def _receive(self, most: int) -> bytes:
+        if self._failed is not None:
+            # What was read before is gone: what comes now must not be taken for the whole.
+            raise self._failed
+        if not self._invited:
+            self._invited = True
+            self._source.invite()
+        allowed = self._timeout + self.received / SLOWEST_BYTES_PER_SECOND
+        left = self._began + allowed - time.monotonic()
+        try:
+            piece = self._source.receive_more(most, min(left, self._timeout))
+        except TimeoutError as error:
+            raise self._lost(408, "the body of the request came too slowly", "request-timeout") from error
+        except OSError as error:
+            raise self._lost(400, "the client went away within its request", "bad-body") from error
+        if not piece:
+            raise self._lost(400, "the body of the request ends early", "bad-body")
+        self.received += len(piece)
+        return piece
+
+    def _lost(self, status: int, detail: str, code: str) -> HttpError:
+        self._failed = HttpError(status, detail, code=code)
+        return self._failed

@@ -1,0 +1,371 @@
+"""One connection of a client: bytes received become whole requests, answers are sent.
+
+A connection belongs to one thread at a time: to the intake (intake.py) until a request is whole, then to the
+worker that answers it. Its socket never blocks; who wants to wait says how long.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import struct
+import time
+from dataclasses import dataclass
+
+from ..http.request import Request
+from . import strict, wire
+from .body_stream import SLOWEST_BYTES_PER_SECOND, BodyStream
+from .chunked import ChunkedBody
+from .proxies import client_behind
+from .refused import RefusedError
+
+COLLECTED_BYTES = 64 << 10
+"""A body up to this size is received before a worker is asked; of a larger one so much."""
+_RECEIVED_AT_ONCE = 16 << 10
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_POLLS = hasattr(select, "poll")
+_LINGER, _NO_LINGER = struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a client may take, in seconds, and how much it may say.
+
+    Attributes:
+        header: for a head, from its first byte.
+        request: for a request without what a large body takes, and for a pause in an answer.
+        header_bytes: largest head.
+    """
+
+    header: float = 5.0
+    request: float = 30.0
+    header_bytes: int = 64 << 10
+
+
+class Connection:
+    """A connected client.
+
+    Attributes:
+        socket: not blocking.
+        address: of the client.
+        port: of the client.
+        client: the address for limits and the access log: the one that a trusted proxy names in its latest
+            request, else ``address``.
+        counted_as: the address under which the intake counts this connection.
+        trusted: the other end is a trusted proxy.
+        data: received and not used yet.
+        request: the one that a worker is to answer.
+        deadline: when the intake is through with waiting.
+        ended: the client sends no more.
+        draining: the last answer is sent; what still comes is not looked at.
+        waits_since: when a worker began to wait for the client; 0 while it does not. Earlier by what the
+            client is behind the slowest rate: a byte now and then does not begin the wait anew.
+        handed_over: the socket was given away.
+        ends_by_reset: closing resets the connection, because an answer that its end completes is not whole.
+    """
+
+    __slots__ = (
+        *("address", "client", "counted_as", "data", "deadline", "draining", "ended", "ends_by_reset"),
+        *("handed_over", "port", "request", "socket", "trusted", "waits_since"),
+        *("_behind", "_chunks", "_patience", "_poll", "_searched", "_skipped", "_unfinished", "_unread"),
+    )
+
+    def __init__(
+        self, sock: socket.socket, address: str, port: int, patience: Patience, *, trusted: bool = False
+    ) -> None:
+        sock.setblocking(False)
+        self.socket = sock
+        self.address = self.client = self.counted_as = address
+        self.trusted = trusted
+        self.port = port
+        self.data: bytes | bytearray = b""
+        self.request: Request | None = None
+        self.deadline = 0.0
+        self.ended = False
+        self.draining = False
+        self.waits_since = 0.0
+        self.handed_over = False
+        self.ends_by_reset = False
+        # Seconds that the client has taken longer than the slowest rate allows, sending and receiving.
+        self._behind = self._unread = 0.0
+        self._patience = patience
+        self._unfinished: Request | None = None
+        self._chunks: ChunkedBody | None = None
+        self._poll: select.poll | None = None
+        self._searched = 0
+        self._skipped = False
+
+    @property
+    def names_no_client(self) -> bool:
+        """True for a trusted proxy that has not named the client of its request, or not yet."""
+        return self.trusted and self.client == self.address
+
+    # --- requests -------------------------------------------------------------------------------------------
+
+    @property
+    def in_head(self) -> bool:
+        """True while the head of a request is here in part."""
+        return bool(self.data) and self._unfinished is None
+
+    @property
+    def in_body(self) -> bool:
+        """True while a head is here and its body in part."""
+        return self._unfinished is not None
+
+    def receive(self) -> bool:
+        """Take what has come; False at the end of what the client sends.
+
+        Raises: OSError when the client is gone.
+        """
+        try:
+            piece = self.socket.recv(COLLECTED_BYTES if self.data else _RECEIVED_AT_ONCE)
+        except (BlockingIOError, InterruptedError):
+            return True
+        if not piece:
+            return False
+        if not self.data:
+            self.data = piece
+        else:
+            if isinstance(self.data, bytes):
+                self.data = bytearray(self.data)
+            self.data += piece
+        return True
+
+    def next_request(self) -> Request | None:
+        """The next request of what was received: with its body, or with the beginning of a large one.
+
+        Raises: RefusedError.
+        """
+        request = self._unfinished
+        if request is None:
+            data = self.data
+            if not data:
+                return None
+            if not self._searched and isinstance(data, bytes):
+                # Nearly always a plain request came in one piece.
+                request = wire.parse(data)
+                if request is not None and request.body_at <= self._patience.header_bytes:
+                    size = request.body_at + request.fields.body_length
+                    if len(data) >= size:
+                        request.body = data[request.body_at : size]
+                        self.data = data[size:]
+                        self._skipped = False
+                        self._unread = 0.0
+                        if self.trusted:
+                            self._see_client(request)
+                        return request
+            request = self._unfinished = self._head()
+            if request is None:
+                return None
+            if self.trusted:
+                self._see_client(request)
+            if request.fields.chunked:
+                self._chunks = ChunkedBody()
+            if request.fields.expects and not self.data:
+                if self._may_be_refused_unread(request):
+                    return self._unread_body(request)
+                self.invite()
+        whole = (
+            self._length_body(request) if self._chunks is None else self._chunked_body(request, self._chunks)
+        )
+        if not whole:
+            return None
+        self._unfinished = None
+        self._chunks = None
+        self._behind = self._unread = 0.0
+        return request
+
+    def _see_client(self, request: Request) -> None:
+        request.trusted = True
+        self.client = client_behind(self.address, request.headers)
+
+    def _head(self) -> Request | None:
+        data = self.data
+        if not self._skipped and data[:2] == b"\r\n":
+            # RFC 9112 section 2.2: one empty line before a request is no part of it.
+            data = self.data = data[2:]
+            self._skipped = True
+        end = data.find(wire.END, max(0, self._searched - len(wire.END)))
+        most = self._patience.header_bytes
+        if end < 0:
+            strict.check_begun(data, self._searched)
+            self._searched = len(data)
+            if len(data) <= most:
+                return None
+        at = end + len(wire.END)
+        if end < 0 or at > most:
+            if not 0 <= data.find(b"\r\n") < most:
+                raise RefusedError(414, f"the target of a request may have {most} bytes")
+            raise RefusedError(413, f"the header of a request may have {most} bytes")
+        self._searched = 0
+        self._skipped = False
+        head = bytes(data[:at])
+        self.data = data[at:]
+        return wire.parse(head) or strict.read(head)
+
+    def _length_body(self, request: Request) -> bool:
+        length, data = request.fields.body_length, self.data
+        if len(data) >= length:
+            request.body = bytes(data[:length])
+            self.data = bytes(data[length:])
+            return True
+        if length > COLLECTED_BYTES and len(data) >= COLLECTED_BYTES:
+            request.stream = BodyStream(self, self._patience.request, length, None)
+            return True
+        return False
+
+    def _chunked_body(self, request: Request, chunks: ChunkedBody) -> bool:
+        chunks.feed(self.data)
+        self.data = b""
+        if wire.in_lines(request):
+            request.stream = BodyStream(self, self._patience.request, 0, chunks, lines=True)
+            return True
+        if chunks.ended:
+            request.body = bytes(chunks.decoded)
+            self.data = chunks.rest
+            return True
+        if len(chunks.decoded) >= COLLECTED_BYTES:
+            request.stream = BodyStream(self, self._patience.request, 0, chunks)
+            return True
+        return False
+
+    def _may_be_refused_unread(self, request: Request) -> bool:
+        """True for a body that is too large to be collected first, and is not processed as it arrives."""
+        fields = request.fields
+        return not wire.in_lines(request) and (fields.chunked or fields.body_length > COLLECTED_BYTES)
+
+    def _unread_body(self, request: Request) -> Request:
+        """A request whose client sends its body once a handler reads it."""
+        length, chunks = request.fields.body_length, self._chunks
+        request.stream = BodyStream(self, self._patience.request, length, chunks, invited=False)
+        self._unfinished = self._chunks = None
+        self._behind = self._unread = 0.0
+        return request
+
+    def invite(self) -> None:
+        """Tell a client that waits for it to send the body."""
+        with contextlib.suppress(OSError):
+            self.socket.send(_CONTINUE)
+
+    # --- waiting for the client -----------------------------------------------------------------------------
+
+    def wait_for_data(self, seconds: float) -> bool:
+        """True when something can be received, after so many seconds at most."""
+        if not _POLLS:
+            return _wait(self.socket, seconds, writing=False)
+        poll = self._poll
+        if poll is None:
+            poll = self._poll = select.poll()
+            poll.register(self.socket, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
+    def receive_more(self, most: int, seconds: float) -> bytes:
+        """Receive for a worker; nothing at the end of what the client sends.
+
+        Raises:
+            TimeoutError: nothing came for so many seconds.
+            OSError: the client is gone.
+        """
+        waited = 0.0
+        try:
+            piece = self.socket.recv(most)
+        except (BlockingIOError, InterruptedError):
+            began = time.monotonic()
+            self.waits_since = began - self._behind
+            try:
+                if seconds <= 0 or not _wait(self.socket, seconds, writing=False):
+                    raise TimeoutError("the client sends nothing") from None
+                piece = self.socket.recv(most)
+            finally:
+                self.waits_since = 0.0
+            waited = time.monotonic() - began
+        # Only waiting counts, not what a worker does with the bytes; and who was fast may not be slow later.
+        self._behind = max(0.0, self._behind + waited - len(piece) / SLOWEST_BYTES_PER_SECOND)
+        return piece
+
+    def send(self, data: bytes) -> None:
+        """Send all of ``data``, waiting while the client does not receive.
+
+        Raises:
+            TimeoutError: the client receives too slowly.
+            OSError: the client is gone.
+        """
+        try:
+            sent = self.socket.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        if sent < len(data):
+            self._send_rest(memoryview(data)[sent:], len(data))
+        elif self._unread:
+            self._unread = max(0.0, self._unread - sent / SLOWEST_BYTES_PER_SECOND)
+
+    def _send_rest(self, data: memoryview, size: int) -> None:
+        """Send what is left of a piece; many small pieces are waited for as long as one large one."""
+        pause, allowed = self._patience.request, size / SLOWEST_BYTES_PER_SECOND
+        began = time.monotonic() - self._unread
+        until = began + pause + allowed
+        self.waits_since = began
+        try:
+            while data:
+                left = min(pause, until - time.monotonic())
+                if left <= 0 or not _wait(self.socket, left, writing=True):
+                    raise TimeoutError("the client receives too slowly")
+                with contextlib.suppress(BlockingIOError, InterruptedError):
+                    data = data[self.socket.send(data) :]
+        finally:
+            self.waits_since = 0.0
+        self._unread = max(0.0, time.monotonic() - began - allowed)
+
+    # --- the end --------------------------------------------------------------------------------------------
+
+    def end_by_reset(self, wanted: bool) -> None:
+        """Let the end of this connection be a reset (RST), or an ordinary end (FIN) again.
+
+        The system itself resets it then, also when the process is killed.
+        """
+        self.ends_by_reset = wanted
+        with contextlib.suppress(OSError):
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER if wanted else _NO_LINGER)
+
+    def last_words(self, data: bytes) -> None:
+        """Send what the client can take at once, and that nothing follows it."""
+        with contextlib.suppress(OSError):
+            if data:
+                self.socket.send(data)
+            self.socket.shutdown(socket.SHUT_WR)
+
+    def discard(self) -> bool:
+        """Take what has come, and forget it; False at the end of what the client sends."""
+        try:
+            return bool(self.socket.recv(1 << 16))
+        except (BlockingIOError, InterruptedError):
+            return True
+        except OSError:
+            return False
+
+    def take_socket(self) -> socket.socket:
+        """Give the socket away; this connection will not touch it again."""
+        self.handed_over = True
+        return self.socket.dup()
+
+    def cut(self) -> None:
+        """End the connection for whoever waits for its client; safe from any thread."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close; of a socket that was given away only this descriptor."""
+        if not (self.handed_over or self.ends_by_reset):
+            # A copy of this process may hold the descriptor: closing alone would not tell the client.
+            self.cut()
+        self.socket.close()
+
+
+def _wait(sock: socket.socket, seconds: float, *, writing: bool) -> bool:
+    if _POLLS:
+        poll = select.poll()
+        poll.register(sock, select.POLLOUT if writing else select.POLLIN)
+        return bool(poll.poll(max(0.0, seconds) * 1000))
+    none: list[socket.socket] = []
+    return any(select.select(none if writing else [sock], [sock] if writing else none, none, seconds))

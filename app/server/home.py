@@ -1,0 +1,20 @@
+"""Who owns connections that nobody answers: the connection loop."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from .connection import Connection
+from .refused import RefusedError
+
+
+class Home(Protocol):
+    """Accepts connections whose request is answered; see `Intake`."""
+
+    def put(self, connection: Connection, since: float = 0.0) -> None: ...  # noqa: D102
+
+    def refuse(self, connection: Connection, error: RefusedError) -> None: ...  # noqa: D102
+
+    def drain(self, connection: Connection, last_words: bytes = b"") -> None: ...  # noqa: D102
+
+    def close(self, connection: Connection) -> None: ...  # noqa: D102

@@ -1,0 +1,392 @@
+"""The thread that owns every connection until a whole request is here, and takes it back after the answer.
+
+    accept --> idle --> head --> body (up to 64 KB) --> dispatch to workers --> idle, or drain and close
+
+A client that sends slowly, or nothing, costs a socket and its bytes so far; no worker ever waits for a head.
+What may pile up has a limit: connections in all and of one address, requests that are not whole in all and of
+one address. Over a limit the one that has waited longest goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from ..http.observer import RequestObserver
+from .connection import Connection, Patience
+from .connection_counts import ConnectionCounts
+from .proxies import TrustedProxies
+from .refused import RefusedError
+from .reply import refusal
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
+
+log = logging.getLogger("quadrill.server")
+
+LOOK_SECONDS = 0.25
+"""How often connections are looked through for those whose time is over."""
+BUSY_SECONDS = 0.05
+"""How long the loop sleeps at most while requests wait for a worker."""
+DRAIN_SECONDS = 3.0
+PAUSE_SECONDS = 0.25
+"""How long nobody is let in when the system has no descriptors left."""
+_ACCEPTED_AT_ONCE = 64
+_OTHER_FILES = 256
+_YOUNG_SECONDS = 1.0
+_NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """How many may be there at a time.
+
+    Attributes:
+        connections: in all; event streams are not among them.
+        of_address: connections of one address.
+        unfinished: requests that are not whole.
+        unfinished_of_address: such requests of one address.
+    """
+
+    connections: int = 8192
+    of_address: int = 1024
+    unfinished: int = 1024
+    unfinished_of_address: int = 128
+
+
+def within_open_files(crowd: Crowd) -> Crowd:
+    """The crowd that the process has descriptors for: half of them, or all but some, are left to the rest."""
+    if resource is None:
+        return crowd
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if most == resource.RLIM_INFINITY:
+        return crowd
+    return replace(crowd, connections=min(crowd.connections, most - min(most // 2, _OTHER_FILES)))
+
+
+class Intake:
+    """Accepts connections and reads requests, in the thread that calls `run`.
+
+    Attributes:
+        counts: connections by client.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        patience: Patience,
+        crowd: Crowd,
+        dispatch: Callable[[Connection], None],
+        look_after_workers: Callable[[float], bool],
+        observer: RequestObserver | None = None,
+        proxies: TrustedProxies | None = None,
+    ) -> None:
+        """Make an intake; nothing is accepted before `run`.
+
+        Args:
+            listener: a listening socket.
+            patience: how long a client may take.
+            crowd: how many there may be.
+            dispatch: gives a connection with a whole request to a worker.
+            look_after_workers: called with the time again and again; True while requests wait.
+            observer: told of what is refused.
+            proxies: whose connections count for the clients that they name.
+        """
+        listener.setblocking(False)
+        self._listener = listener
+        self._patience = patience
+        self._crowd = crowd
+        self.counts = ConnectionCounts(crowd.of_address)
+        self._dispatch = dispatch
+        self._look_after_workers = look_after_workers
+        self._observer = observer
+        self._proxies = proxies or TrustedProxies()
+        self._selector = selectors.DefaultSelector()
+        self._wake, self._woken = socket.socketpair()
+        self._woken.setblocking(False)
+        # Guards what follows; workers give connections back. In both, who waits longest comes first.
+        self._lock = threading.Lock()
+        self._held: dict[Connection, float] = {}
+        self._unfinished: dict[Connection, None] = {}
+        self._ending = False
+        self._closed = False
+        self._paused_until = 0.0
+
+    @property
+    def connections(self) -> int:
+        """Connections in all, those with a worker too."""
+        return self.counts.total
+
+    # --- called by workers ----------------------------------------------------------------------------------
+
+    def put(self, connection: Connection, since: float = 0.0) -> None:
+        """Take back a connection that may have further requests, and the one that is here already.
+
+        Args:
+            connection: of the client.
+            since: when it began to wait, by the monotonic clock; 0 for now.
+        """
+        try:
+            connection.request = connection.next_request()
+        except RefusedError as error:
+            self.refuse(connection, error)
+            return
+        if self._ending:
+            self.close(connection)
+            return
+        if connection.request is not None:
+            self._dispatch(connection)
+            return
+        if connection.trusted:
+            self.counts.count_for_proxy(connection)
+        now = since or time.monotonic()
+        connection.deadline = now + self._patience.request
+        if self._hold(connection, now):
+            self._note_unfinished(connection, now)
+
+    def refuse(self, connection: Connection, error: RefusedError) -> None:
+        """Answer what is no request, and end the connection."""
+        log.debug("refused a request of %s: %s", connection.address, error)
+        if self._observer is not None:
+            self._observer.refused(error.status, connection.client, error.detail)
+        self.drain(connection, refusal(error.status, error.detail))
+
+    def drain(self, connection: Connection, last_words: bytes = b"") -> None:
+        """End a connection whose client may still send.
+
+        Closing at once would reset the connection, and the client would not see its answer.
+        """
+        connection.last_words(last_words)
+        connection.draining = True
+        now = time.monotonic()
+        connection.deadline = now + DRAIN_SECONDS
+        self._hold(connection, now)
+
+    def close(self, connection: Connection) -> None:
+        """End a connection."""
+        with self._lock:
+            self._forget(connection)
+        self.counts.remove(connection)
+        connection.close()
+
+    # --- the loop -------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Accept and read until `stop` is called."""
+        selector = self._selector
+        selector.register(self._woken, selectors.EVENT_READ)
+        selector.register(self._listener, selectors.EVENT_READ)
+        next_look = 0.0
+        waiting = False
+        while not self._ending:
+            try:
+                ready = selector.select(BUSY_SECONDS if waiting else LOOK_SECONDS)
+                now = time.monotonic()
+                for key, _events in ready:
+                    if key.data is not None:
+                        self._read(key.data, now)
+                    elif key.fileobj is self._listener:
+                        self._accept(now)
+                if now >= next_look:
+                    next_look = now + LOOK_SECONDS
+                    self._end_late_ones(now)
+                    self._accept_again(now)
+                waiting = self._look_after_workers(now)
+            except Exception:
+                # Without this thread nobody would be answered any more.
+                log.exception("the thread that reads requests met an error")
+                time.sleep(BUSY_SECONDS)
+        self._close_all()
+
+    def stop(self) -> None:
+        """Let `run` end: nothing is accepted any more, and who waits for a next request is disconnected."""
+        self._ending = True
+        with contextlib.suppress(OSError):
+            # It may have seen the end by itself, and be gone.
+            self._wake.send(b"x")
+
+    def close_unstarted(self) -> None:
+        """Close what an intake holds that was never run."""
+        if not self._closed:
+            self._close_all()
+
+    def _close_all(self) -> None:
+        with self._lock:
+            self._closed = True
+            held = list(self._held)
+        for connection in held:
+            self.close(connection)
+        self._selector.close()
+        for each in (self._listener, self._wake, self._woken):
+            each.close()
+
+    def _accept(self, now: float) -> None:
+        for _ in range(_ACCEPTED_AT_ONCE):
+            try:
+                sock, address = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionError):
+                return
+            except OSError as error:
+                if error.errno in _NO_ROOM:
+                    self._pause(now, error)
+                return
+            self._welcome(sock, address, now)
+
+    def _welcome(self, sock: socket.socket, address: tuple[str, int], now: float) -> None:
+        trusted = address[0] in self._proxies
+        connection = Connection(sock, address[0], address[1], self._patience, trusted=trusted)
+        of_one = not trusted and self.counts.is_full(connection.address)
+        if of_one or self.connections >= self._crowd.connections:
+            one_of = connection.address if of_one else None
+            if not self._drop_idle(now, one_of):
+                what = "from this address" if of_one else "to this server"
+                connection.last_words(refusal(503, f"there are too many connections {what}"))
+                connection.close()
+                return
+        self.counts.add(connection)
+        connection.deadline = now + self._patience.request
+        # The first request is often here already.
+        self._take(connection, now)
+
+    def _read(self, connection: Connection, now: float) -> None:
+        if connection not in self._held:
+            # Ended within this very round.
+            return
+        if connection.draining:
+            if not connection.discard():
+                self.close(connection)
+            return
+        self._take(connection, now)
+
+    def _take(self, connection: Connection, now: float) -> None:
+        """Receive, and dispatch when a request is whole; else hold the connection."""
+        try:
+            if not connection.receive():
+                self.close(connection)
+                return
+            request = connection.next_request()
+        except RefusedError as error:
+            self._release(connection)
+            self.refuse(connection, error)
+        except OSError as error:
+            log.debug("a client is gone: %s", error)
+            self.close(connection)
+        except Exception:
+            log.exception("a request could not be read")
+            self.close(connection)
+        else:
+            if request is not None:
+                self._release(connection)
+                connection.request = request
+                self._dispatch(connection)
+            elif connection in self._held or self._hold(connection, now):
+                self._note_unfinished(connection, now)
+
+    def _note_unfinished(self, connection: Connection, now: float) -> None:
+        """The clock runs from the first byte of a request, for its head and for the whole."""
+        if connection.in_body:
+            began = self._held.get(connection, now) if connection in self._unfinished else now
+            connection.deadline = began + self._patience.request
+        if connection in self._unfinished or not (connection.in_head or connection.in_body):
+            return
+        if connection.in_head:
+            connection.deadline = now + min(self._patience.header, self._patience.request)
+        with self._lock:
+            if connection not in self._held:
+                return
+            self._held[connection] = now
+            self._unfinished[connection] = None
+            victim = self._over_limit(connection, now)
+        if victim is not None:
+            self._too_slow(victim)
+
+    def _over_limit(self, latest: Connection, now: float) -> Connection | None:
+        """The oldest unfinished request when there are too many; the rest of a young one is on its way."""
+        crowd, unfinished = self._crowd, self._unfinished
+        found = None
+        if len(unfinished) > crowd.unfinished:
+            found = next(iter(unfinished))
+        elif len(unfinished) > crowd.unfinished_of_address and not latest.names_no_client:
+            of_one = [each for each in unfinished if each.client == latest.client]
+            if len(of_one) > crowd.unfinished_of_address:
+                found = of_one[0]
+        return found if found is not None and now - self._held[found] >= _YOUNG_SECONDS else None
+
+    def _end_late_ones(self, now: float) -> None:
+        for connection in [each for each in list(self._held) if each.deadline < now]:
+            if connection in self._unfinished:
+                self._too_slow(connection)
+            else:
+                self.close(connection)
+
+    def _too_slow(self, connection: Connection) -> None:
+        self._release(connection)
+        what = "body" if connection.in_body else "head"
+        self.refuse(connection, RefusedError(408, f"the {what} of the request came too slowly"))
+
+    # --- who is here ----------------------------------------------------------------------------------------
+
+    def _hold(self, connection: Connection, now: float) -> bool:
+        with self._lock:
+            if not self._closed:
+                try:
+                    self._selector.register(connection.socket, selectors.EVENT_READ, connection)
+                except (OSError, ValueError, KeyError) as error:
+                    log.warning("a connection cannot be watched and is closed: %s", error)
+                else:
+                    self._held[connection] = now
+                    return True
+        self.close(connection)
+        return False
+
+    def _release(self, connection: Connection) -> None:
+        with self._lock:
+            self._forget(connection)
+
+    def _forget(self, connection: Connection) -> None:
+        if self._held.pop(connection, None) is not None:
+            self._unfinished.pop(connection, None)
+            with contextlib.suppress(KeyError, ValueError):
+                self._selector.unregister(connection.socket)
+
+    def _drop_idle(self, now: float, address: str | None) -> bool:
+        """Close who has been idle longest, of one address or of all; False when nobody is idle."""
+        with self._lock:
+            idle = self._idle_first(self._held.items(), now, address)
+        if idle is None:
+            return False
+        self.close(idle)
+        return True
+
+    def _idle_first(
+        self, held: Iterable[tuple[Connection, float]], now: float, address: str | None
+    ) -> Connection | None:
+        for connection, since in held:
+            if now - since < _YOUNG_SECONDS:
+                # A request may be on its way. Those behind this one are younger, but for few.
+                continue
+            if connection not in self._unfinished and address in (None, connection.address):
+                return connection
+        return None
+
+    def _pause(self, now: float, error: OSError) -> None:
+        """Without descriptors the listener would be ready for ever, and the loop would spin."""
+        self._drop_idle(now, None)
+        if not self._paused_until:
+            log.warning("no connection can be accepted: %s", error)
+            self._selector.unregister(self._listener)
+        self._paused_until = now + PAUSE_SECONDS
+
+    def _accept_again(self, now: float) -> None:
+        if self._paused_until and now >= self._paused_until:
+            self._paused_until = 0.0
+            self._selector.register(self._listener, selectors.EVENT_READ)

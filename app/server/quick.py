@@ -1,0 +1,313 @@
+"""One thread that answers the short requests of busy clients, one after the other.
+
+    a worker has answered a short request --adopt--> wait for all, read, answer; at the end of a round
+                                                     one wait for the log, and the answers that stood on it
+    what is not short, or not whole, or does not come --> back to the workers and the intake
+
+Threads that answer at once take the interpreter from each other at every system call, and hand connections to
+and fro: here a request costs none of that. Nothing may hold this thread up, and nothing can be taken from it:
+when an answer takes long all others leave, and for a while the workers answer everything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+from ..http.request import Request
+from .connection import Connection
+from .home import Home
+from .refused import RefusedError
+
+log = logging.getLogger("quadrill.server")
+
+LONG_SECONDS = 0.02
+"""An answer that takes so long is none of the short ones: the others leave."""
+APART_SECONDS = 0.25
+"""So long nobody is adopted after that."""
+IDLE_SECONDS = 0.25
+"""Who asks nothing for so long is not busy, and goes back to the intake."""
+_LOOK_SECONDS = 0.1
+_FURTHER = 8
+"""So often one looks for further requests before the wait for the log."""
+
+Later: TypeAlias = Callable[[], bool]
+"""Ends an answer at the end of the round: it may wait for the input log. True as from `Answer`."""
+Answer: TypeAlias = Callable[[Connection, Request], "bool | Later | None"]
+"""Answers a short request. True when the connection may have further ones, False when it is gone; what ends
+the answer later; None for a request that is not short."""
+
+
+class QuickLane:
+    """The thread and the connections that it waits for.
+
+    A connection is waited for, or it is being answered; who answers too long loses those that are waited for.
+    """
+
+    def __init__(
+        self,
+        answer: Answer,
+        dispatch: Callable[[Connection], None],
+        home: Home,
+        *,
+        stack_bytes: int = 0,
+        idle: float = IDLE_SECONDS,
+        apart: float = APART_SECONDS,
+    ) -> None:
+        """Make a lane without connections.
+
+        Args:
+            answer: answers a short request, in the lane's thread.
+            dispatch: gives a connection with another request to a worker.
+            home: gets back who is not busy.
+            stack_bytes: of the thread; 0 for what the platform gives.
+            idle: seconds without a request after which a connection goes home.
+            apart: seconds in which nobody is adopted after an answer that took long.
+        """
+        self._make_answer = answer
+        self._dispatch = dispatch
+        self._home = home
+        self._stack_bytes = stack_bytes
+        self._idle_seconds, self._apart_seconds = idle, apart
+        self._selector = selectors.DefaultSelector()
+        self._wake, self._woken = socket.socketpair()
+        self._woken.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        # Guards what follows, and what the selector watches.
+        self._lock = threading.Lock()
+        self._waits: dict[Connection, float] = {}
+        self._owed: deque[tuple[Connection, Later]] = deque()
+        self._apart_until = 0.0
+        self._ending = False
+        # When the answer began that is being made, and for whom; 0 between answers.
+        self._since = 0.0
+        self._present: Connection | None = None
+        self._thread = threading.Thread(target=self._run, name="quadrill-quick", daemon=True)
+
+    @property
+    def busy(self) -> bool:
+        """True while it has connections."""
+        return bool(self._waits or self._since)
+
+    def start(self) -> None:
+        """Begin."""
+        before = threading.stack_size(self._stack_bytes)
+        try:
+            self._thread.start()
+        finally:
+            threading.stack_size(before)
+
+    def stop(self) -> None:
+        """Let everybody go home, and end behind the present answer."""
+        self._ending = True
+        self._let_go()
+        with contextlib.suppress(OSError):
+            self._wake.send(b"x")
+
+    def join(self, until: float) -> bool:
+        """Wait for the end of the thread; False when it still answers at that time."""
+        if self._thread.ident is not None:
+            self._thread.join(max(0.0, until - time.monotonic()))
+        return not self._thread.is_alive()
+
+    def cut_waiting(self) -> None:
+        """Cut the client that the thread waits for."""
+        present = self._present
+        if present is not None and present.waits_since:
+            present.cut()
+
+    # --- called by other threads ----------------------------------------------------------------------------
+
+    def adopt(self, connection: Connection) -> bool:
+        """Wait for the next request of who has had a short one; False where that is not done now."""
+        now = time.monotonic()
+        with self._lock:
+            if self._ending or now < self._apart_until or self._is_long(now):
+                return False
+            return self._watch(connection, now)
+
+    def look(self, now: float) -> bool:
+        """Let everybody go when an answer takes long; True while there are connections to look after."""
+        if self._is_long(now):
+            self.step_aside()
+        return self.busy
+
+    def _is_long(self, now: float) -> bool:
+        since = self._since
+        return since > 0 and now - since > LONG_SECONDS
+
+    def step_aside(self) -> None:
+        """The present answer is not short: all others leave, what is owed ends in threads of its own."""
+        with self._lock:
+            self._apart_until = time.monotonic() + self._apart_seconds
+            owed = [*self._owed]
+            self._owed.clear()
+            for connection, _later in owed:
+                self._unwatch(connection)
+        for each in owed:
+            threading.Thread(target=self._end_apart, args=each, name="quadrill-owed", daemon=True).start()
+        self._let_go()
+
+    def _end_apart(self, connection: Connection, later: Later) -> None:
+        if later():
+            self._home.put(connection)
+
+    # --- in the thread --------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        next_look = 0.0
+        while not self._ending:
+            try:
+                self._round(self._ready(_LOOK_SECONDS if self._waits else None))
+                now = time.monotonic()
+                if now >= next_look:
+                    next_look = now + _LOOK_SECONDS
+                    self._let_go(now - self._idle_seconds)
+            except Exception:
+                log.exception("the thread of short answers met an error")
+                time.sleep(_LOOK_SECONDS)
+        self._let_go()
+        self._selector.close()
+        for each in (self._wake, self._woken):
+            each.close()
+
+    def _ready(self, seconds: float | None) -> list[Connection]:
+        """Those of whom something has come, within so many seconds."""
+        ready = self._selector.select(seconds)
+        found = [key.data for key, _events in ready if key.data is not None]
+        if len(found) < len(ready):
+            self._woken.recv(4096)
+        return found
+
+    def _round(self, ready: list[Connection]) -> None:
+        """Answer what has come; what waits for the log does so together, with what came meanwhile."""
+        self._answer_all(ready)
+        for _ in range(_FURTHER):
+            if not self._owed or not (further := self._ready(0)):
+                break
+            self._answer_all(further)
+        while (first := self._first_owed()) is not None:
+            connection, later = first
+            self._begin(connection)
+            goes_on = later()
+            self._since = 0.0
+            if goes_on:
+                self._wait_for(connection)
+            else:
+                self._forget(connection)
+
+    def _answer_all(self, ready: list[Connection]) -> None:
+        """Read what has come, then answer it.
+
+        All is read first: once a push gives the engine's thread work it takes the interpreter at each system
+        call, and the pushes behind it had to wait.
+        """
+        with self._lock:
+            for connection in ready:
+                if connection in self._waits:
+                    _receive(connection)
+        for connection in ready:
+            with self._lock:
+                if self._waits.pop(connection, None) is None:
+                    continue  # gone home within this very round
+            self._answer(connection)
+
+    def _first_owed(self) -> tuple[Connection, Later] | None:
+        with self._lock:
+            return self._owed.popleft() if self._owed else None
+
+    def _answer(self, connection: Connection) -> None:
+        """Answer the request of a connection that is here, then wait for the next one."""
+        try:
+            request = connection.next_request()
+            if request is not None:
+                self._begin(connection)
+                goes_on = self._make_answer(connection, request)
+                self._since = 0.0
+                if goes_on is None or goes_on is False:
+                    self._forget(connection)
+                    if goes_on is None:
+                        connection.request = request
+                        self._dispatch(connection)
+                    return
+                if goes_on is not True:
+                    with self._lock:
+                        self._owed.append((connection, goes_on))
+                    return
+        except RefusedError as error:
+            self._forget(connection)
+            self._home.refuse(connection, error)
+        except Exception:
+            log.exception("a short request failed")
+            self._since = 0.0
+            self._forget(connection)
+            self._home.close(connection)
+        else:
+            if connection.ended:
+                self._forget(connection)
+                self._home.close(connection)
+            else:
+                self._wait_for(connection)
+
+    def _begin(self, connection: Connection) -> None:
+        self._present = connection
+        self._since = time.monotonic()
+
+    def _wait_for(self, connection: Connection) -> None:
+        """Wait for the next request, unless some of it is here: who sends slowly or in a row goes home."""
+        now = time.monotonic()
+        with self._lock:
+            if (
+                now >= self._apart_until
+                and not self._ending
+                and not (connection.in_head or connection.in_body)
+            ):
+                self._waits[connection] = now
+                return
+            self._unwatch(connection)
+        self._home.put(connection)
+
+    # --- who is here ----------------------------------------------------------------------------------------
+
+    def _watch(self, connection: Connection, now: float) -> bool:
+        try:
+            self._selector.register(connection.socket, selectors.EVENT_READ, connection)
+        except (OSError, ValueError, KeyError):
+            return False
+        if not self._waits:
+            self._wake.send(b"x")  # it sleeps for ever while there is nobody
+        self._waits[connection] = now
+        return True
+
+    def _forget(self, connection: Connection) -> None:
+        with self._lock:
+            self._unwatch(connection)
+
+    def _unwatch(self, connection: Connection) -> None:
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(connection.socket)
+
+    def _let_go(self, before: float | None = None) -> None:
+        """Give connections back that have waited since then, or all."""
+        with self._lock:
+            gone = [item for item in self._waits.items() if before is None or item[1] < before]
+            for connection, _since in gone:
+                del self._waits[connection]
+                self._unwatch(connection)
+        for connection, since in gone:
+            self._home.put(connection, since)
+
+
+def _receive(connection: Connection) -> None:
+    try:
+        connection.ended = not connection.receive()
+    except OSError as error:
+        log.debug("a client is gone: %s", error)
+        connection.ended = True

@@ -1,0 +1,371 @@
+"""The HTTP server: a thread that reads requests, and threads in which its handler answers them.
+
+    intake.py --whole request--> workers.py --> Handler.answer --> reply.py
+                                  quick.py  --> Handler.answer_short, of busy clients with short requests
+                           +---> pools of their own for health, for figures and for bodies that are received
+                                 while they are read: other requests never fill these
+
+docs/decisions/0050-server.md has the reasons for a server of our own. An answer may take the connection over:
+it goes to the writer of event streams, and the worker takes the next request. An error after the first byte
+of an answer breaks the connection: an answer that was cut never looks complete.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from quadrill.store.errors import QuadrillError
+
+from ..http.observer import RequestObserver
+from ..http.request import FastLane, Request
+from .connection import Connection, Patience
+from .home import Home
+from .intake import Crowd, Intake, within_open_files
+from .proxies import TrustedProxies
+from .quick import Later, QuickLane
+from .recipient import CURRENT
+from .refused import RefusedError
+from .reply import AnswerBrokenError, Reply, refusal
+from .workers import Background, Workers
+
+log = logging.getLogger("quadrill.server")
+
+EVALUATION_STACK_BYTES = 16 << 20
+"""Evaluation runs on the workers' stacks: a nested query recurses in Oxigraph, and a full stack would end the
+process. The store moves what is deeper than its limit to a thread of its own."""
+STAY_SECONDS = 0.005
+"""How long a worker waits for the next request of a connection while no other connection waits: that of a
+busy client is there within microseconds, and the way through the intake costs more than the request."""
+DEPARTURE_SECONDS = 0.2
+"""Time between two checks for clients that have left before they were answered."""
+_LANE_THREADS = 2
+_MOST_WAITING = 4
+_MOST_FOR_CLIENTS = 256
+"""Threads that may wait for clients, beside those that answer: each costs a stack and some of an answer."""
+_BACKLOG = 1024
+_CANCEL_SECONDS = 1.0
+
+
+class AddressError(QuadrillError):
+    """The server cannot listen on its address."""
+
+    code = "address"
+
+
+class Handler(Protocol):
+    """Answers requests; see `front.pipeline.Front`."""
+
+    def pool(self, request: Request) -> str: ...  # noqa: D102
+
+    def may_be_short(self, request: Request) -> bool: ...  # noqa: D102
+
+    def answer(  # noqa: D102
+        self, connection: Connection, request: Request, reply: Reply, home: Home
+    ) -> None: ...
+
+    def answer_short(  # noqa: D102
+        self, connection: Connection, request: Request, reply: Reply, home: Home, lane: FastLane
+    ) -> bool | Callable[[], None]: ...
+
+
+class Server:
+    """A listening server around a handler of requests."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        host: str,
+        port: int,
+        threads: int = 16,
+        patience: Patience | None = None,
+        crowd: Crowd | None = None,
+        shutdown_timeout: float = 3.0,
+        pools: Sequence[str] = (),
+        observer: RequestObserver | None = None,
+        background: Background | None = None,
+        stop_departed: Callable[[float], None] = lambda now: None,
+        proxies: TrustedProxies | None = None,
+    ) -> None:
+        """Listen; connections wait until `start`.
+
+        Args:
+            handler: answers requests.
+            host: the address.
+            port: 0 for a free one.
+            threads: workers; four times as many while all of them wait.
+            patience: how long clients may take.
+            crowd: how many clients there may be.
+            shutdown_timeout: seconds that running requests have when the server stops.
+            pools: names of the handler's pools, each with threads of its own.
+            observer: counts and logs what is refused before the handler sees it.
+            background: what the workers do that requests in line go before.
+            stop_departed: called with the time several times a second; ends work for clients that have left.
+            proxies: name their clients.
+
+        Raises: AddressError when the address cannot be listened on.
+        """
+        listener = _listen(host, port)
+        self._host = host
+        self.port: int = listener.getsockname()[1]
+        self._handler = handler
+        self._shutdown_timeout = shutdown_timeout
+        self._stop_departed = stop_departed
+        self._next_check = 0.0
+        self._ending = False
+        self._workers = self._make_workers("quadrill-worker", threads, background=background)
+        self._uploads = self._make_workers("quadrill-upload", _LANE_THREADS, threads * _MOST_WAITING)
+        self._named = {name: self._make_workers(f"quadrill-{name}", _LANE_THREADS) for name in pools}
+        self._pools = (self._workers, self._uploads, *self._named.values())
+        self._intake = Intake(
+            listener,
+            patience or Patience(),
+            within_open_files(crowd or Crowd()),
+            self._dispatch,
+            self._look_after_workers,
+            observer,
+            proxies,
+        )
+        self._quick = QuickLane(
+            self._answer_quickly, self._dispatch, self._intake, stack_bytes=EVALUATION_STACK_BYTES
+        )
+        self._thread = threading.Thread(target=self._intake.run, name="quadrill-intake", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """The server's address."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self.port}/"
+
+    def start(self) -> None:
+        """Serve, in threads of its own."""
+        for pool in self._pools:
+            pool.start()
+        self._quick.start()
+        self._thread.start()
+
+    def stop(self, cancel: Callable[[], None] = lambda: None) -> bool:
+        """Take no further requests and wait for the running ones, at most ``shutdown_timeout`` seconds.
+
+        Args:
+            cancel: called then; what still runs afterwards has a second to end.
+
+        Returns:
+            False when a request still runs: Oxigraph evaluates something that nothing can interrupt.
+        """
+        self._ending = True
+        if not self._thread.ident:
+            self._intake.close_unstarted()
+            return True
+        self._intake.stop()
+        self._thread.join(_CANCEL_SECONDS)
+        self._quick.stop()
+        for pool in self._pools:
+            pool.stop()
+        if self._join(time.monotonic() + self._shutdown_timeout):
+            return True
+        cancel()
+        for pool in self._pools:
+            pool.cut_waiting()
+        self._quick.cut_waiting()
+        return self._join(time.monotonic() + _CANCEL_SECONDS)
+
+    def _join(self, until: float) -> bool:
+        return all([*(pool.join(until) for pool in self._pools), self._quick.join(until)])
+
+    def _make_workers(
+        self, name: str, threads: int, most: int = 0, background: Background | None = None
+    ) -> Workers:
+        return Workers(
+            name,
+            threads,
+            most or threads * _MOST_WAITING,
+            self._serve,
+            most_for_clients=_MOST_FOR_CLIENTS,
+            stack_bytes=EVALUATION_STACK_BYTES,
+            background=background,
+        )
+
+    def _dispatch(self, connection: Connection) -> None:
+        assert connection.request is not None
+        if not connection.trusted or self._intake.counts.count_for_client(connection):
+            self._pool(connection.request).put(connection)
+        else:
+            self._intake.refuse(
+                connection, RefusedError(503, "there are too many connections from this address")
+            )
+
+    def _pool(self, request: Request) -> Workers:
+        name = self._handler.pool(request)
+        if name:
+            return self._named[name]
+        return self._workers if request.stream is None else self._uploads
+
+    def _look_after_workers(self, now: float) -> bool:
+        if now >= self._next_check:
+            self._next_check = now + DEPARTURE_SECONDS
+            self._stop_departed(now)
+        return any([*(pool.look(now) for pool in self._pools), self._quick.look(now)])
+
+    # --- in a worker ----------------------------------------------------------------------------------------
+
+    def _serve(self, workers: Workers, connection: Connection) -> None:
+        """Answer the request of a connection, and those that follow it closely while nobody is in line."""
+        try:
+            while (request := connection.request) is not None:
+                if not self._answer(connection, request) or self._adopted(connection, request, workers):
+                    return
+                connection.request = request = self._next_request(connection, workers)
+                if request is not None and not self._stays(connection, request, workers):
+                    self._dispatch(connection)
+                    return
+            if self._ending or connection.ended:
+                self._intake.close(connection)
+            else:
+                self._intake.put(connection)
+        except Exception as error:
+            self._failed(connection, error)
+
+    def _stays(self, connection: Connection, request: Request, workers: Workers) -> bool:
+        """True when the same worker answers the next request of a connection."""
+        return workers.none_waits() and self._pool(request) is workers and not connection.trusted
+
+    def _failed(self, connection: Connection, error: Exception) -> None:
+        """End a connection whose request or answer failed."""
+        if isinstance(error, RefusedError):
+            self._intake.refuse(connection, error)
+            return
+        if isinstance(error, AnswerBrokenError):
+            log.warning("an answer was cut: %s", error)
+        elif isinstance(error, OSError):
+            log.debug("a client is gone: %s", error)
+        else:
+            log.error("a request failed", exc_info=error)
+        self._intake.close(connection)
+
+    def _answer(self, connection: Connection, request: Request) -> bool:
+        """True when the connection may have further requests."""
+        reply = self._reply(connection, request)
+        try:
+            self._handler.answer(connection, request, reply, self._intake)
+        except (AnswerBrokenError, OSError):
+            raise
+        except Exception as error:
+            if reply.begun or connection.handed_over or request.lent:
+                raise AnswerBrokenError(repr(error)) from error
+            log.exception("the handler of requests failed")
+            reply.close = True
+            connection.send(refusal(500, ""))
+        return self._goes_on(connection, request, reply)
+
+    def _reply(self, connection: Connection, request: Request) -> Reply:
+        fields = request.fields
+        CURRENT.connection, CURRENT.minor_version = connection, fields.minor_version
+        request.client, request.port = connection.client, self.port
+        return Reply(
+            connection,
+            close=fields.close or self._ending,
+            bodiless=request.method == "HEAD",
+            minor_version=fields.minor_version,
+        )
+
+    def _goes_on(self, connection: Connection, request: Request, reply: Reply) -> bool:
+        """Behind an answer: True when the connection may have further requests, else it is ended."""
+        if request.lent:
+            return False
+        if not reply.close and not connection.handed_over:
+            return True
+        unread = request.stream is not None and not request.stream.finished
+        if unread and not connection.handed_over:
+            self._intake.drain(connection)
+        else:
+            self._intake.close(connection)
+        return False
+
+    def _adopted(self, connection: Connection, request: Request, workers: Workers) -> bool:
+        """Let the thread of short answers wait for who has just had one; this one waits for a lone client."""
+        if (
+            (workers.busy > 1 or self._quick.busy)
+            and not connection.data
+            and not self._ending
+            and self._handler.may_be_short(request)
+        ):
+            if connection.trusted:
+                self._intake.counts.count_for_proxy(connection)
+            return self._quick.adopt(connection)
+        return False
+
+    def _answer_quickly(self, connection: Connection, request: Request) -> bool | Later | None:
+        """Answer in the thread of short answers, or decline: see `quick.Answer`."""
+        reply = self._reply(connection, request)
+
+        try:
+            rest = self._handler.answer_short(connection, request, reply, self._intake, self._quick)
+            if isinstance(rest, bool):
+                return self._goes_on(connection, request, reply) if rest else None
+        except Exception as error:
+            return self._broken(connection, reply, error)
+        complete = rest
+
+        def send() -> bool:
+            try:
+                complete()
+                return self._goes_on(connection, request, reply)
+            except Exception as error:
+                return self._broken(connection, reply, error)
+
+        return send
+
+    def _broken(self, connection: Connection, reply: Reply, error: Exception) -> bool:
+        """End a connection whose short answer failed; False, since it may not have further requests."""
+        if not (reply.begun or isinstance(error, OSError)):
+            connection.last_words(refusal(500, ""))
+        self._failed(connection, error)
+        return False
+
+    def _next_request(self, connection: Connection, workers: Workers) -> Request | None:
+        """The next request, if it is whole within a moment and nobody else waits for a worker."""
+        request = connection.next_request()
+        none_waits = workers.none_waits
+        while request is None and none_waits() and not self._ending:
+            if not connection.wait_for_data(STAY_SECONDS):
+                return None
+            if not connection.receive():
+                connection.ended = True
+                return None
+            request = connection.next_request()
+        return request
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        both = host == "::" and socket.has_dualstack_ipv6()
+        listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG, dualstack_ipv6=both)
+    except OSError as error:
+        raise _address_error(host, port, error) from error
+    # An answer goes out as it is written; what is accepted inherits this.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def _address_error(host: str, port: int, error: OSError) -> AddressError:
+    if error.errno == errno.EADDRINUSE:
+        return AddressError(
+            f"port {port} on {host} is in use by another program",
+            code="port-in-use",
+            hint="Choose another one with --port, or 0 for a free one.",
+        )
+    if error.errno == errno.EACCES:
+        return AddressError(
+            f"port {port} on {host} may not be opened by this user", hint="Choose a port above 1023."
+        )
+    return AddressError(f"cannot listen on {host} port {port}: {error}")

@@ -1,0 +1,1 @@
+"""Tests of the HTTP server: reading of requests, slow and hostile clients."""
