@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from quadrill.app.evaluation.admission import is_light
+from quadrill.app.evaluation.where_parts import ServerWhereParts
 from quadrill.continuous.analysis import prepared as module
 from quadrill.continuous.analysis.prepared import MOST_PARSED, Prepared, prepared
 from quadrill.store.sparql.cut import Cut, cut
@@ -56,15 +59,20 @@ def test_nothing_is_known_of_texts_that_are_too_long_or_that_our_parser_does_not
 
 
 def test_an_allowed_and_a_refused_host_stand_in_one_skeleton(start_server: Start) -> None:
-    server = start_server(remote_hosts=("127.0.0.1:9",))
+    server = start_server(workers=0, remote_hosts=("127.0.0.1:9",))
     update = {"Content-Type": "application/sparql-update"}
     for host, refused in (("127.0.0.1:9", False), ("127.0.0.2:9", True)) * 2:
         queried = server.query(f"SELECT * {{ SERVICE <http://{host}/x> {{ ?s ?p ?o }} }}")
         loaded = server.client.post("/update", content=f"LOAD <http://{host}/x>", headers=update)
-        modify = f"INSERT {{ ?s ?p 1 }} WHERE {{ SERVICE <http://{host}/x> {{ ?s ?p ?o }} }}"
-        modified = server.client.post("/update", content=modify, headers=update)
-        for answer in (queried, loaded, modified):
+        for answer in (queried, loaded):
             assert (problem_of(answer, answer.status_code)["code"] == "host-not-allowed") is refused
+    modify = "INSERT { ?s ?p 1 } WHERE { SERVICE <http://HOST/x> { ?s ?p ?o } }"
+    ServerWhereParts().check(
+        "", modify[modify.index("WHERE") + 6 :].replace("HOST", "127.0.0.1:9"), modify, 0
+    )
+    refused_update = modify.replace("HOST", "127.0.0.2:9")
+    answer = server.client.post("/update", content=refused_update, headers=update)
+    assert problem_of(answer, 403)["code"] == "host-not-allowed"
 
 
 @pytest.mark.parametrize(
@@ -85,3 +93,21 @@ def test_an_allowed_and_a_refused_host_stand_in_one_skeleton(start_server: Start
 def test_a_skeleton_has_the_shape_of_its_text(text: str) -> None:
     alone = prepared(text, Cut("", text, ())).shape
     assert known_of(text).shape._replace(graphs=()) == alone._replace(graphs=())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT " + "".join(f"(1 AS ?a{n}) " for n in range(700)) + "{}",
+        "SELECT * { ?a " + "<urn:b>/" * 1_500 + "<urn:b> ?c }",
+        "SELECT * {" + "OPTIONAL { ?a ?b ?c } " * 400 + "}",
+        "SELECT * { FILTER(" + "?a || " * 1_500 + "?a) }",
+        "SELECT * {" + "VALUES ?x { " * 800,
+        "SELECT * {" + "?a ?b . " * 1_200 + "}",
+        "(" * 10_000,
+    ],
+)
+def test_a_hostile_text_is_known_in_a_moment(text: str) -> None:
+    began = time.process_time()
+    known_of(text)
+    assert time.process_time() - began < 3
