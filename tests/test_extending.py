@@ -10,14 +10,18 @@ from typing import Any
 
 import httpx
 import pytest
+from pyoxigraph import NamedNode
 
 from quadrill.app import running
 from quadrill.app.config import Settings
 from quadrill.app.describing.queries import describe
 from quadrill.app.http import negotiation
+from quadrill.continuous.algebra import scalar_functions
+from quadrill.continuous.algebra.static import split_static
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.language import parse
 from quadrill.continuous.language.write import write
+from quadrill.continuous.spark.rule import refused
 from quadrill.store.errors import QueryTextError, UnsupportedError
 
 from .continuous.engines import PREFIX, Bench, bench
@@ -132,6 +136,37 @@ def test_a_function_from_outside_is_called_for_each_row(additions: dict[str, Any
             measured(one, at * 1000, celsius)
             seen.append(values(one, "function"))
         assert seen == [["68"], ["70.7"], ["-"], ["-40"]]
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+def test_a_function_that_takes_long_is_within_the_time_of_an_evaluation(
+    additions: dict[str, Any], engine: str
+) -> None:
+    slow = NamedNode("urn:example:slow")
+    scalar_functions.register(slow, lambda value: time.sleep(0.03) or value)
+    text = FUNCTION.replace("urn:example:fahrenheit", slow.value).replace("[NOW]", "[RANGE 1m]")
+    text = text if engine == "native" else text.replace("} }", RECOMPUTED)
+    try:
+        with bench() as one:
+            one.register("slow", text.removeprefix(PREFIX), max_time="100ms")
+            lines = "".join(
+                f"<http://example.org/{each}> <http://example.org/celsius> {each} .\n" for each in range(20)
+            )
+            one.engine.push("http://example.org/readings", lines.encode(), "text/turtle", at=1000)
+            error = describe(one.engine, "slow")["error"]
+            assert error is not None and "max_time" in error
+    finally:
+        scalar_functions.unregister(slow)
+
+
+def test_spark_refuses_functions_and_aggregates_from_outside(additions: dict[str, Any]) -> None:
+    for call in ("<urn:example:range>(?l)", "<urn:example:fahrenheit>(MAX(?l))"):
+        part = f"{{ SELECT ?s ({call} AS ?x) {{ ?s <urn:limit> ?l }} GROUP BY ?s }}"
+        text = f"SELECT ?s ?x WHERE {{ STREAM <urn:s> [NOW] {{ ?s <urn:v> ?y }} {part} }}"
+        query = parse(text)
+        _, (static,) = split_static(query.root, frozenset({"s", "x"}))
+        refusal = refused(static.pattern)
+        assert refusal is not None and "urn:example:" in refusal
 
 
 @pytest.mark.parametrize("engine", ["native", "reference"])

@@ -13,6 +13,7 @@ from ..algebra.nodes import (
     Bgp,
     Distinct,
     FunctionCall,
+    Group,
     OrderBy,
     Path,
     Project,
@@ -22,6 +23,7 @@ from ..algebra.nodes import (
     TripleTerm,
     Var,
 )
+from ..algebra.outside import is_outside
 
 NO_MIRROR = "there is no mirror"
 _XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -80,6 +82,10 @@ def refused(pattern: Algebra) -> str | None:
             isinstance(term, TripleTerm) for each in node.patterns for term in (each.subject, each.object)
         ):
             return "a triple term with variables"
+        if isinstance(node, Group):
+            for _, aggregate in node.aggregates:
+                if is_outside(aggregate.name):
+                    return f"the aggregate {aggregate.name}"
         for expr in expressions(node):
             for each in sub_expressions(expr):
                 if isinstance(each, FunctionCall) and not each.iri.value.startswith(_XSD):
