@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ s.register(NamedNode("urn:example:waiting"), waiting, costly=True)
 number = lambda *given: Literal(os.getpid())
 s.register(NamedNode("urn:example:process"), number, arity=0, deterministic=False, costly=True)
 s.register(NamedNode("urn:example:here"), number, arity=[0, 1], deterministic=False)
+s.register(NamedNode("urn:example:place"), number, arity=1)
 s.register(NamedNode("urn:example:twice"), lambda text: Literal(text.value * 2))
 """
 P = "PREFIX : <http://example.org/> PREFIX f: <urn:example:> "
@@ -206,6 +208,24 @@ def test_windows_and_static_parts_call_them_and_go_on_after_a_kill(server: Serve
     assert server.answer("native") == server.answer("recomputed") == [["a", "32"], ["a", "77"]]
     assert server.answer("ranges") == [["a", "25"]]
     assert server.answer("one") == [["a", "32"]] and server.answer("two") == []
+
+
+@pytest.mark.process
+def test_a_static_part_that_a_worker_process_evaluates_calls_them(server: Server) -> None:
+    assert server.process is not None
+    # So many quads that the rows of two patterns could be too many to hold in the server.
+    server.update(f"INSERT DATA {{ GRAPH :many {{ {' '.join(f':n{n} :of {n} .' for n in range(1100))} }} }}")
+    part = "SELECT ?s (f:range(?l) AS ?r) (f:place(?s) AS ?x) { ?s :limit ?l ; :label ?n } GROUP BY ?s"
+    text = f"{P} SELECT ?r ?x WHERE {{ STREAM :readings [RANGE 10s] {{ ?s :celsius ?c }} {{ {part} }} }}"
+    server.client.put("/queries/heavy", json={"query": text}).raise_for_status()
+    until = time.monotonic() + 30
+    while server.client.get("/queries/heavy").json()["state"] == "materialising":
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    server.push(20_000, ":b :celsius 1 . :a :celsius 1 .")
+    spans = server.answer("heavy")
+    assert [span for span, _ in spans] == ["0", "10"]
+    assert str(server.process.pid) not in {place for _, place in spans}
 
 
 @pytest.mark.process
