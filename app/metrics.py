@@ -158,10 +158,10 @@ def _of_streams(streams: list[StreamState], now_ms: int) -> Iterable[Metric]:
     dead = GaugeMetricFamily("quadrill_stream_dead_letters", "Dead letters kept.", labels=("stream",))
     for stream in streams:
         label = (stream.name,)
-        accepted.add_metric(label, stream.accepted)
-        late.add_metric(label, stream.late)
-        refused.add_metric(label, stream.refused)
-        retained.add_metric(label, stream.retained)
+        accepted.add_metric(label, stream.counts.accepted)
+        late.add_metric(label, stream.counts.late)
+        refused.add_metric(label, stream.counts.refused)
+        retained.add_metric(label, stream.retained.elements)
         dead.add_metric(label, len(stream.dead_letters))
         if stream.watermark is not None:
             watermark.add_metric(label, stream.watermark)

@@ -66,7 +66,7 @@ def figures(services: Services, folder: Path, elements: int, begin: float) -> tu
     parts = services.engine.parts
     terms = parts.statics.terms.dictionary
     stream = parts.streams.find(STREAM)
-    retained = stream.retained if stream is not None else 0
+    retained = stream.retained.elements if stream is not None else 0
     disk = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     return (elements, round(resident_mb(), 1), len(terms), retained, round(disk / 1e6, 1),
             round(time.monotonic() - begin, 1))  # fmt: skip

@@ -247,7 +247,7 @@ def _stream_of(query: RunningQuery, iri: str, stream: StreamState | None, now_ms
     if stream is None:
         return known
     before = query.dropped_before
-    late = 0 if before is None else max(0, stream.lost - before.get(iri, 0))
+    late = 0 if before is None else max(0, stream.counts.lost - before.get(iri, 0))
     letters = stream.dead_letters.dropped()[-late:] if late else []
     by_itself = stream.derived_from is not None or stream.record.stamping == "arrival"
     heard = None if by_itself else stream.last_input_ms

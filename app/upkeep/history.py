@@ -121,20 +121,22 @@ class History:
             kept = before.pop(stream.iri, None)
             if kept is None:
                 first = self._newest is None
-                kept = _StreamHistory(point, *(stream.accepted, stream.lost) if first else (0, 0))
+                kept = _StreamHistory(
+                    point, *(stream.counts.accepted, stream.counts.lost) if first else (0, 0)
+                )
             for each in missed:
                 kept.miss(each)
                 kept.watermarks[each % POINTS] = _NEVER
             codes = (
-                code_of(_growth(stream.accepted, kept.accepted)),
-                code_of(_growth(stream.lost, kept.dropped)),
+                code_of(_growth(stream.counts.accepted, kept.accepted)),
+                code_of(_growth(stream.counts.lost, kept.dropped)),
             )
             made = kept.made
             kept.put(point, codes, self._room)
             self._room -= kept.made - made
             mark = stream.watermark
             kept.watermarks[point % POINTS] = _NEVER if mark is None else mark
-            kept.accepted, kept.dropped = stream.accepted, stream.lost
+            kept.accepted, kept.dropped = stream.counts.accepted, stream.counts.lost
             self._streams[stream.iri] = kept
         self._room += sum(kept.made for kept in before.values())
 

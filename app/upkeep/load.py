@@ -51,7 +51,7 @@ def loads_of(
             timeline = running.timeline
             taken, held = timeline.inputs.taken, timeline.state_size()
             states = map(find, timeline.inputs.streams)
-            late = timeline.inputs.late + sum(each.lost for each in states if each is not None)
+            late = timeline.inputs.late + sum(each.counts.lost for each in states if each is not None)
         state = running.explained
         if state is not last:
             last, steps, mean = state, None, None

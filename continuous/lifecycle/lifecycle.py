@@ -137,7 +137,7 @@ class QueryLifecycle:
         running = self.make_running(entry, prepared, evaluator, paused=paused)
         registration, parts = prepared.registration, self.parts
         read = self._read_by(prepared)
-        running.dropped_before = {each.iri: each.lost for each in read if each.lost}
+        running.dropped_before = {each.iri: each.counts.lost for each in read if each.counts.lost}
         start = registration.start_from if replay_from is None else replay_from
         members = {**members_of(entry, prepared), "paused": paused, "reset": reset}
         members["looked_up"] = running.static.looked_up()

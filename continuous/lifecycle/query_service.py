@@ -298,7 +298,7 @@ class QueryService:
         elements, running = sum(self.parts.sequencer.finish(turn) or ()), turn.running
         with self.parts.turns.lock:
             found = map(self.parts.streams.find, running.timeline.inputs.streams)
-            oldest = [each.oldest_retained for each in found if each is not None]
+            oldest = [each.retained.oldest for each in found if each is not None]
         return {
             "name": name,
             "from": from_ms,
@@ -434,7 +434,8 @@ class Rollback:
             if state is None or parts.router.readers(state.iri):
                 continue
             with parts.turns.lock:
-                unused = not state.accepted and state.last_input_ms is None and state.derived_from is None
+                had_inputs = state.counts.accepted or state.last_input_ms is not None
+                unused = not had_inputs and state.derived_from is None
                 if unused and not state.record.declared:
                     parts.streams.remove(state)
                     created = state.record.created_ms

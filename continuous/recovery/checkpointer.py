@@ -166,7 +166,7 @@ class Checkpointer:
 
     def _moment(self) -> _Moment:
         parts = self._parts
-        retained = [each.inputs[0].order for each in parts.streams if each.inputs]
+        retained = [each.retained.inputs[0].order for each in parts.streams if each.retained.inputs]
         return _Moment(
             parts.turns.processed,
             self._journal.log.appended_bytes,
@@ -294,7 +294,7 @@ class Checkpointer:
         with self._parts.turns.lock:
             # A replay must find the same elements before and after a crash.
             for each in self._parts.streams:
-                each.forget_before(journal.log.earliest)
+                each.retained.forget_before(journal.log.earliest)
         journal.reached("after-trim")
 
     def _keep_tables(self, *, at_end: bool = False) -> None:

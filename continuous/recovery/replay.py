@@ -170,11 +170,7 @@ class Replay:
                 event = self._input(record, counted=counted, taken=True)
                 return None if event is None else InputTurn(event)
             case "derived":
-                made, number = input_of(record)[0], record.number
-                stream = members["stream"]
-                if made is None or not self._unreplayed.derived(stream, made, counted=counted, number=number):
-                    return None
-                return InputTurn(made)
+                return self._derived_turn(record, counted=counted)
             case "commit":
                 parts.store.forward(members["version"])
                 return kinds.CommitTurn(Commit(members["version"], members["at"]))
@@ -225,6 +221,14 @@ class Replay:
                 return kinds.ChangeTurn(running, entry.registration)
         return None
 
+    def _derived_turn(self, record: JournalRecord, *, counted: bool) -> InputTurn | None:
+        """The turn of an input that a query made, where that query is not replayed."""
+        made, stream = input_of(record)[0], record.members["stream"]
+        if made is None:
+            return None
+        takes = self._unreplayed.derived(stream, made, counted=counted, number=record.number)
+        return InputTurn(made) if takes else None
+
     def _input(self, record: JournalRecord, *, counted: bool, taken: bool = False) -> StreamInput | None:
         """Bring a stream, if there is one still, to where it was; the input to hand out again."""
         members, (event, elements) = record.members, input_of(record)
@@ -233,7 +237,7 @@ class Replay:
         if stream is None:
             return event
         if event is not None:
-            stream.retain(record.number, event)
+            stream.retained.add(record.number, event)
         if members.get("time_reset"):
             figures = stream.figures()
             forget_time(stream)
@@ -242,10 +246,10 @@ class Replay:
         if taken or not counted:
             stream.dead_letters.remove_named(members.get("forgotten", ()))
         if not counted:
-            missed = stream.missed
+            missed = stream.counts.missed
             stream.restore_figures(members["figures"])
             # What no reader could take is counted as turns are repeated.
-            stream.missed = missed
+            stream.counts.missed = missed
             letters = stream.dead_letters
             for place in members.get("late", ()):
                 letters.add(

@@ -118,13 +118,13 @@ class Unreplayed:
             return state is not None
         if isinstance(event, Arrival):
             for element in event.elements:
-                state.derived += 1
+                state.counts.derived += 1
                 state.take([element], [element.event_time], state.watermark)
                 state.next_seq = max(state.next_seq, element.seq + 1)
         elif (mark := event.after.watermark()) is not None:
             state.guarantee(mark)
         state.idle = isinstance(event, Idle)
-        state.retain(number, event)
+        state.retained.add(number, event)
         return True
 
     def _ends_stopped(self, entry: Entry) -> bool:

@@ -25,7 +25,8 @@ from .dead_letters import DeadLetter, DeadLetters
 from .partitions import DIRECT, Partitions
 
 _FIGURES = (
-    "seen floor idle next_seq accepted late dropped refused last_input_ms derived promised missed".split()
+    "seen floor idle next_seq counts.accepted counts.late counts.dropped counts.refused last_input_ms "
+    "counts.derived promised counts.missed".split()
 )
 _figures_of = attrgetter(*_FIGURES)
 _made = tuple.__new__  # a named tuple without its function of names
@@ -33,14 +34,93 @@ _time_of, _statements_of, _blank_of = attrgetter("at"), attrgetter("statements")
 
 
 @dataclass(slots=True)
+class StreamCounts:
+    """How many elements a stream has had.
+
+    Attributes:
+        derived: those of the accepted ones that queries made; the others were pushed.
+        late, dropped: those that came after their time, and those of them that did not enter.
+        missed: those that were admitted late, which no reader could take any more.
+    """
+
+    accepted: int = 0
+    derived: int = 0
+    late: int = 0
+    dropped: int = 0
+    refused: int = 0
+    missed: int = 0
+
+    @property
+    def lost(self) -> int:
+        """Late elements that were dropped: when they came, or admitted too late for every reader."""
+        return self.dropped + self.missed
+
+
+@dataclass(slots=True)
+class RetainedInputs:
+    """The newest inputs of a stream, in order: ``elements`` elements, which count for ``weight``.
+
+    ``most`` is the weight that is retained at most, ``ms`` for how long.
+    """
+
+    most: int
+    ms: int = 0
+    inputs: deque[LogRecord] = field(default_factory=deque)
+    elements: int = 0
+    weight: int = 0
+
+    def add(self, order: int, event: StreamInput) -> int:
+        """Keep an input, forget what is out of retention, but no newest push for its size; its weight."""
+        inputs, weight = self.inputs, 0
+        if type(event) is Arrival:
+            self.elements += len(event.elements)
+            weight = weight_of(event.elements)
+            self.weight += weight
+        elif (
+            type(event) is Advance
+            and len(inputs) > 1
+            and type(inputs[-1].input) is type(inputs[-2].input) is Advance
+        ):
+            # The first of a run of movements and the last say all: a silent stream does not fill the memory.
+            inputs.pop()
+        inputs.append(_made(LogRecord, (order, event, weight)))
+        floor = None if (seen := event.after.seen) is None else seen - self.ms
+        while inputs and (
+            self.weight > self.most
+            and self.weight > inputs[0].weight
+            or (floor is not None and _is_before(inputs[0].input, floor))
+        ):
+            self._forget_first()
+        return weight
+
+    def forget_before(self, order: int) -> None:
+        """Forget the inputs of lower orders: what is behind them is forgotten on disk, too."""
+        while self.inputs and self.inputs[0].order < order:
+            self._forget_first()
+
+    def _forget_first(self) -> None:
+        _, event, weight = self.inputs.popleft()
+        self.weight -= weight
+        self.elements -= len(event.elements) if type(event) is Arrival else 0
+
+    @property
+    def oldest(self) -> int | None:
+        """The least event time of the retained push that was accepted first."""
+        arrivals = (each.input for each in self.inputs if isinstance(each.input, Arrival))
+        return next((min(element.event_time for element in each.elements) for each in arrivals), None)
+
+    def clear(self) -> None:
+        """Forget all inputs."""
+        self.inputs.clear()
+        self.elements = self.weight = 0
+
+
+@dataclass(slots=True)
 class StreamState:
     """One stream: its settings, its time, counts and retained inputs. Guarded by the lock of the order.
 
     Attributes:
-        most_retained: how many elements it retains at most.
-        inputs: those that it retains, in order: ``retained`` elements, which count for ``weight``.
         lateness_ms: its own lateness, or that of the reader that waits longest.
-        derived: how many of the accepted elements queries made; the others were pushed.
         last_input_ms: when something came last, ``last_input_steady`` by the clock that never jumps.
         looked_steady: when the clock was last looked at for it, by the same clock.
         promised: the time of the last heartbeat, where no element has come since.
@@ -51,44 +131,39 @@ class StreamState:
 
     record: StreamRecord
     dead_letters: DeadLetters
-    most_retained: int
+    retained: RetainedInputs
     iri: str = ""
-    name: str = ""
     timestamp_property: str = PROV_GENERATED_AT_TIME
     lateness_ms: int = 0
     idle_timeout_ms: int = 0
-    retention_ms: int = 0
     seen: int | None = None
     floor: int | None = None
     idle: bool = False
     next_seq: int = 1
-    accepted: int = 0
-    derived: int = 0
-    late: int = 0
-    dropped: int = 0
-    refused: int = 0
+    counts: StreamCounts = field(default_factory=StreamCounts)
     last_input_ms: int | None = None
     last_input_steady: int | None = None
     looked_steady: int | None = None
     promised: int | None = None
-    missed: int = 0
     derived_from: str | None = None
     reader_lateness: dict[str, int] = field(default_factory=dict)
     partitions: Partitions | None = None
     dropped_for_good: bool = False
-    inputs: deque[LogRecord] = field(default_factory=deque)
-    retained: int = 0
-    weight: int = 0
 
     def configure(self, record: StreamRecord, settings: EngineSettings) -> None:
         """Take settings; name and IRI stay."""
         self.record = record
-        self.iri, self.name = record.iri, record.name
+        self.iri = record.iri
         self.timestamp_property = record.timestamp_property or PROV_GENERATED_AT_TIME
         idle, retention = record.idle_timeout_ms, record.retention_ms
         self.idle_timeout_ms = settings.idle_timeout_ms if idle is None else idle
-        self.retention_ms = settings.retention_ms if retention is None else retention
+        self.retained.ms = settings.retention_ms if retention is None else retention
         self.wait_for_readers()
+
+    @property
+    def name(self) -> str:
+        """The name under which it was declared."""
+        return self.record.name
 
     def wait_for_readers(self) -> None:
         """The lateness follows from its own and those of its readers."""
@@ -99,11 +174,6 @@ class StreamState:
         """What is known of its time now."""
         ahead = None if self.partitions is None else self.partitions.newest
         return StreamTime(self.seen, self.floor, self.record.lateness_ms, ahead)
-
-    @property
-    def lost(self) -> int:
-        """Late elements that were dropped: when they came, or admitted too late for every reader."""
-        return self.dropped + self.missed
 
     @property
     def watermark(self) -> int | None:
@@ -123,7 +193,7 @@ class StreamState:
     ) -> tuple[Sequence[Element], list[int], list[int]]:
         """Count elements, which have the next seqs; those that enter, the places of late and dropped ones."""
         self.next_seq += len(elements)
-        self.accepted += len(elements)
+        self.counts.accepted += len(elements)
         late: list[int] = []
         dropped = late
         entering = elements
@@ -134,8 +204,8 @@ class StreamState:
             entering = elements if admits else [each for each in elements if each.event_time >= watermark]
             for place in late:
                 self.dead_letters.add(DeadLetter(elements[place], "late", entered=admits))
-            self.late += len(late)
-            self.dropped += len(dropped)
+            self.counts.late += len(late)
+            self.counts.dropped += len(dropped)
         if self.partitions is not None and times:
             self.seen = self.partitions.move(partition, max(times), self.seen)
         elif entering:
@@ -144,46 +214,6 @@ class StreamState:
             if self.seen is None or newest > self.seen:
                 self.seen = newest
         return entering, late, dropped
-
-    def retain(self, order: int, event: StreamInput) -> int:
-        """Keep an input, forget what is out of retention, but no newest push for its size; its weight."""
-        inputs, weight = self.inputs, 0
-        if type(event) is Arrival:
-            self.retained += len(event.elements)
-            weight = weight_of(event.elements)
-            self.weight += weight
-        elif (
-            type(event) is Advance
-            and len(inputs) > 1
-            and type(inputs[-1].input) is type(inputs[-2].input) is Advance
-        ):
-            # The first of a run of movements and the last say all: a silent stream does not fill the memory.
-            inputs.pop()
-        inputs.append(_made(LogRecord, (order, event, weight)))
-        floor = None if (seen := event.after.seen) is None else seen - self.retention_ms
-        while inputs and (
-            self.weight > self.most_retained
-            and self.weight > inputs[0].weight
-            or (floor is not None and _is_before(inputs[0].input, floor))
-        ):
-            self._forget_first()
-        return weight
-
-    def forget_before(self, order: int) -> None:
-        """Forget the inputs of lower orders: what is behind them is forgotten on disk, too."""
-        while self.inputs and self.inputs[0].order < order:
-            self._forget_first()
-
-    def _forget_first(self) -> None:
-        _, event, weight = self.inputs.popleft()
-        self.weight -= weight
-        self.retained -= len(event.elements) if type(event) is Arrival else 0
-
-    @property
-    def oldest_retained(self) -> int | None:
-        """The least event time of the retained push that was accepted first."""
-        arrivals = (each.input for each in self.inputs if isinstance(each.input, Arrival))
-        return next((min(element.event_time for element in each.elements) for each in arrivals), None)
 
     def heard(self, clock: Clock) -> None:
         """Something came just now."""
@@ -199,15 +229,15 @@ class StreamState:
         """Time and counts of `figures` again."""
         self.partitions = Partitions.restored(figures[12] if len(figures) > 12 else None)
         for name, value in zip(_FIGURES, figures[:12], strict=True):
-            setattr(self, name, value)
+            part, _, count = name.rpartition(".")
+            setattr(self.counts if part else self, count, value)
 
     def begin_anew(self, *, counted: bool) -> None:
         """A stream of this IRI was dropped: what it retained goes, its counts too unless they are ours."""
         if not counted:
             self.restore_figures([None, None, False, 1, 0, 0, 0, 0, None, 0, None, 0])
             self.dead_letters.restore(())
-        self.inputs.clear()
-        self.retained = self.weight = 0
+        self.retained.clear()
 
     def guarantee(self, at: int) -> bool:
         """Nothing before ``at`` will come any more; True when that is news."""
@@ -329,7 +359,7 @@ class Acceptor:
             return elements, [arrival] * number, decoded.bad
         known = stream.record, stream.lateness_ms, watermark, now, arrival, ahead, partial
         good, times, bad = checked(decoded, *known)
-        stream.refused += len(bad) - len(decoded.bad)
+        stream.counts.refused += len(bad) - len(decoded.bad)
         return good, times, bad
 
     def _number(
@@ -371,7 +401,7 @@ class Acceptor:
         """
         self._turns.require_room(1, self._settings.queue_elements)
         before, element = stream.time, letter.element
-        stream.dropped -= 1
+        stream.counts.dropped -= 1
         if stream.partitions is None:
             stream.seen = element.event_time if stream.seen is None else max(stream.seen, element.event_time)
         stream.dead_letters.remove([letter])
@@ -409,7 +439,7 @@ class Acceptor:
             turns.order = note_input(self._journal, "input", event, elements, members)
         if event is None:
             return None
-        weight = stream.retain(turns.order, event)
+        weight = stream.retained.add(turns.order, event)
         turn = InputTurn(event)
         turn.number, turn.at, turn.weight = turns.order, now, weight or 1
         turns.put(turn)

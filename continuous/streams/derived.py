@@ -34,7 +34,7 @@ class DerivedStreams:
                 return
             before, watermark = stream.time, stream.watermark
             element = Element.of(quads, at, stream.next_seq)
-            stream.derived += 1
+            stream.counts.derived += 1
             stream.idle = False
             stream.heard(self._turns.clock)
             if stream.take([element], [at], watermark)[0]:
@@ -64,5 +64,5 @@ class DerivedStreams:
             turns.order += 1
         elif not journal.silent:
             turns.order = note_input(journal, "derived", event)
-        stream.retain(turns.order, event)
+        stream.retained.add(turns.order, event)
         self.inputs.append(event)

@@ -66,8 +66,7 @@ def forget_time(stream: StreamState) -> None:
     """Let a stream begin without any time, as a new one does; what it retains is of the time before."""
     stream.seen = stream.floor = stream.promised = stream.partitions = None
     stream.idle = False
-    stream.inputs.clear()
-    stream.retained = stream.weight = 0
+    stream.retained.clear()
 
 
 def ahead_ms(stream: StreamState, now_ms: int) -> int:

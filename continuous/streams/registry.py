@@ -23,7 +23,7 @@ from ..clock import Clock
 from ..inputs import Arrival, Element, Idle, LogRecord, StreamInput
 from ..language.stream_options import OPTION_FIELDS, declared
 from ..settings import EngineSettings
-from .accept import StreamState
+from .accept import RetainedInputs, StreamState
 from .dead_letters import DeadLetter, DeadLetters, Reason
 
 _MOST_FAILED = 100
@@ -112,9 +112,9 @@ class StreamRegistry:
                     hint="Declare idle_timeout for the streams that the query reads",
                 )
             record = self._read(found.name, found.iri, options, found.record.created_ms)
-            if record.stamping is None and (found.accepted or found.record.mapping is None):
+            if record.stamping is None and (found.counts.accepted or found.record.mapping is None):
                 record = replace(record, stamping=found.record.stamping)
-            elif found.accepted and record.stamping != found.record.stamping:
+            elif found.counts.accepted and record.stamping != found.record.stamping:
                 raise ConflictError(
                     f"stream {found.name} is {found.record.stamping}-stamped, it cannot become "
                     f"{record.stamping}-stamped",
@@ -177,7 +177,7 @@ class StreamRegistry:
             raise ConflictError(
                 f"<{state.iri}> is made by the query {state.derived_from} already", code="stream-exists"
             )
-        if state.derived_from is None and state.accepted > state.derived:
+        if state.derived_from is None and state.counts.accepted > state.counts.derived:
             raise ConflictError(f"elements were pushed to <{state.iri}>", code="stream-exists")
 
     def open_output(self, iri: str, query: str) -> StreamState:
@@ -219,7 +219,7 @@ class StreamRegistry:
             found = [element for element in came if element.event_time == instant]
             if not found:
                 # What waited for its time, or was there already when its time went by; not what came since.
-                arrivals = [each.input for each in state.inputs if isinstance(each.input, Arrival)]
+                arrivals = [each.input for each in state.retained.inputs if isinstance(each.input, Arrival)]
                 until = came[-1].seq if came else state.next_seq
                 there = [one for each in arrivals for one in each.elements if one.seq <= until]
                 found = [one for one in there if one.event_time == instant]
@@ -241,7 +241,7 @@ class StreamRegistry:
                 # A replay meets those again that a checkpoint has counted.
                 if known is None or known.entered:
                     state.dead_letters.add(letter)
-                    state.missed += 1
+                    state.counts.missed += 1
 
     def forget_failed(self, query: str, from_ms: int) -> None:
         """The elements at which a query failed are evaluated again from an event time on."""
@@ -255,13 +255,13 @@ class StreamRegistry:
         """The newest elements that a stream retains, at most so many."""
         with self._lock:
             state = self.known.get(iri)
-            inputs = () if state is None else reversed(state.inputs)
+            inputs = () if state is None else reversed(state.retained.inputs)
             arrivals = (each.input for each in inputs if isinstance(each.input, Arrival))
             return list(islice((one for each in arrivals for one in reversed(each.elements)), most))
 
     def kept_now(self) -> dict[str, list[LogRecord]]:
         """What each stream that is pushed to retains at this place in the order; called under the lock."""
-        return {each.iri: list(each.inputs) for each in self if each.derived_from is None}
+        return {each.iri: list(each.retained.inputs) for each in self if each.derived_from is None}
 
     def retained(
         self, iris: Iterable[str], from_ms: int, kept: dict[str, list[LogRecord]]
@@ -272,7 +272,10 @@ class StreamRegistry:
         """
         with self._lock:
             found = [(iri, self.find(iri)) for iri in iris]
-            logs = [kept[iri] if iri in kept else list(each.inputs if each else ()) for iri, each in found]
+            logs = [
+                kept[iri] if iri in kept else list(each.retained.inputs if each else ())
+                for iri, each in found
+            ]
         chosen = [_since(records, from_ms) for records in logs]
         for record in heapq.merge(*chosen, key=lambda record: record.order):
             yield record.input
@@ -294,7 +297,9 @@ class StreamRegistry:
                 f"the {taken} of stream {record.name} <{record.iri}> is taken", code="stream-exists"
             )
         settings = self._settings
-        state = StreamState(record, DeadLetters(settings.dead_letters), settings.retained_elements)
+        state = StreamState(
+            record, DeadLetters(settings.dead_letters), RetainedInputs(settings.retained_elements)
+        )
         state.configure(record, settings)
         self.known[record.name] = self.known[record.iri] = state
         return state

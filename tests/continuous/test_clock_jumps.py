@@ -46,7 +46,7 @@ def stamps(life: Life) -> list[int]:
     book = life.engine.parts.streams
     return [
         element.event_time
-        for record in book.get(S).inputs
+        for record in book.get(S).retained.inputs
         for element in getattr(record.input, "elements", ())
     ]
 
@@ -147,6 +147,6 @@ def test_a_stream_that_ticks_in_silence_fills_neither_memory_nor_journal(life: L
         life.engine.parts.sequencer.drain()
     book = life.engine.parts.streams
     assert book.get(S).watermark == 10 * HOUR + 3_000
-    assert len(book.get(S).inputs) <= 3, "the element, the first and the last movement"
+    assert len(book.get(S).retained.inputs) <= 3, "the element, the first and the last movement"
     assert life.journal.log.last < 20, "once a second, and when something is due"
     assert len(life.told()["closes"]) == 1, "the window closed in its time"

@@ -236,7 +236,7 @@ def test_a_heartbeat_of_a_stream_that_is_dropped_meanwhile_moves_the_next_one(
 
         def dropped_behind(stream: str) -> Any:
             state = find(stream)
-            if state is not None and state.accepted:
+            if state is not None and state.counts.accepted:
                 monkeypatch.undo()
                 b.engine.drop_stream(stream)
             return state

@@ -43,7 +43,7 @@ def test_a_stream_retains_fewer_elements_when_they_are_large() -> None:
         held = []
         for number in range(60):
             b.engine.push(S, body(number, 50), "application/n-triples", at=number)
-            kept = b.engine.parts.streams.known[S].inputs
+            kept = b.engine.parts.streams.known[S].retained.inputs
             held.append(sum(len(each.statements) for record in kept for each in record.input.elements))
             assert describe_stream(b.engine, S)["retained"] == len(kept)
         assert max(held) == held[-1] <= 400, "quads, where an element counts for each KiB"
