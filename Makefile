@@ -53,7 +53,7 @@ client: ## write app/client/sync.py from app/client/asynchronous.py
 	$(BIN)/ruff check -q --fix app/client/sync.py
 	$(BIN)/ruff format -q app/client/sync.py
 
-record-requests: ## record again how the front answers some 2,000 requests: only with a change of the HTTP contract
+record-requests: ## record again how the front answers some 3,400 requests: only with a change of the HTTP contract
 	$(BIN)/python -m tests.app.front.recording $(SCENARIO)
 
 tutorial: ## follow docs/tutorial.md in a fresh copy and a fresh environment, with a clock

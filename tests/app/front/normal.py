@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from importlib.metadata import version
 
 from .wire import Answer
 
-LONGEST_BODY = 2400
-"""Characters of the longest body that is kept as text; of longer ones the length and a digest are kept."""
+USUAL = ("date", "server: Quadrill", "x-content-type-options: nosniff")
+"""Header lines that an answer has unless it is recorded as being without them."""
+LONGEST_BODY = 300
+"""Characters of the longest body that is kept as text; of longer ones the names of their members are kept."""
 _UNORDERED = frozenset({"vary", "allow", "access-control-allow-methods", "access-control-expose-headers"})
 _VARYING = (
     (re.compile(r"\b1[6-9]\d{8}\.\d+\b"), "SECONDS"),
@@ -17,20 +20,19 @@ _VARYING = (
     (re.compile(r"\b20[2-9]\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?"), "NOW"),
     (re.compile(r"(?<![0-9a-f])(?:[0-9a-f]{16}|[0-9a-f]{32})(?![0-9a-f])"), "ID"),
     (re.compile(r"\w{3}, \d\d \w{3} 20[2-9]\d \d\d:\d\d:\d\d GMT"), "NOW"),
+    (re.compile(r"(?<=wait )\d+(?= seconds?)"), "SOME"),
     # Sources and sinks run at their own pace.
     (re.compile(r'("state": )"(?:starting|running|waiting)"'), r'\1"ACTIVE"'),
     (re.compile(r'("error": )(?:null|"[^"]*")(?=, "rate")'), r"\1ERROR"),
-    (re.compile(r'("(?:rate|lag|taken|position|last)": ?)(?:[\d.]+|null|NOW)'), r"\1FIGURE"),
+    (re.compile(r'("(?:rate|\w+_per_second|lag|taken|position|last)": ?)(?:[\d.]+|null|NOW)'), r"\1FIGURE"),
     (re.compile(r"(quadrill_session=)[\w-]+"), r"\1SESSION"),
-    (
-        re.compile(r'("(?:[a-z_]*(?:seconds|_ms|_bytes|cpu|memory)|pid|age|uptime)": ?)(?!0[,}\]])[\d.]+'),
-        r"\1FIGURE",
-    ),
+    (re.compile(r'("(?:seconds|microseconds|silent_ms|lag_ms|age_ms|elapsed_ms)": ?)[\d.]+'), r"\1FIGURE"),
 )
 _HISTORY = re.compile(r": (?:\[.*?\]|null|\d+)")
 """Values of a history: they are of whole seconds, and which these are differs."""
 _TITLE = re.compile(r"<title>.*?</title>", re.DOTALL)
-_NOT_COMPARED = re.compile(r"\S+ (?:/[\w/]*)?/(?:ui/static/\S+|openapi\.json|metrics)(?:\?\S*)? ")
+# Their bodies have their own tests, and change with the documents or the build.
+_NOT_COMPARED = re.compile(r"GET (?:/[\w/]*)?/(?:ui/static/\S+|openapi\.json|metrics|query|sparql|) ")
 
 
 class Normaliser:
@@ -54,10 +56,12 @@ class Normaliser:
         plain = found.body.decode("utf-8", "backslashreplace")
         body = self.text(plain)
         page = "text/html" in found.header("content-type")
-        compared = not (_NOT_COMPARED.match(request) and found.status == 200)
-        head = request.startswith("HEAD ")
-        exact = compared and not page and not head and body == plain and not found.header("content-encoding")
+        compared = not (_NOT_COMPARED.match(request) and found.status == 200 and not page)
+        whole = len(body) <= LONGEST_BODY and found.header("content-length") == str(len(found.body))
+        exact = compared and not page and body == plain and whole and not found.header("content-encoding")
         headers = sorted(self._header(name.lower(), value, exact) for name, value in found.headers)
+        missing = [f"without {line}" for line in USUAL if line not in headers and found.status >= 200]
+        headers = missing + [line for line in headers if line not in USUAL]
         if not compared:
             headers = [line.split(":")[0] if line.startswith("etag:") else line for line in headers]
             body = ""
@@ -65,8 +69,10 @@ class Normaliser:
             title = _TITLE.search(body)
             body = title[0] if title else body
         elif len(body) > LONGEST_BODY:
-            body = f"{len(body)} characters, SHA-256 {hashlib.sha256(body.encode()).hexdigest()[:32]}"
-        lines: dict[str, object] = {"status": f"{found.version} {found.status}", "headers": headers}
+            body = _outline(plain, body)
+        lines: dict[str, object] = {"status": f"{found.version} {found.status}"}
+        if headers:
+            lines["headers"] = headers
         if body:
             lines["body"] = body
         if found.closed:
@@ -76,8 +82,26 @@ class Normaliser:
         return lines
 
     def _header(self, name: str, value: str, exact: bool) -> str:
-        if name in ("date", "last-modified", "expires") or (name == "content-length" and not exact):
+        if name in ("date", "last-modified", "expires", "retry-after") or (
+            name == "content-length" and not exact
+        ):
             return name
         if name in _UNORDERED:
             value = ", ".join(sorted(part.strip() for part in value.split(",")))
         return f"{name}: {self.text(value)}"
+
+
+def _outline(plain: str, body: str) -> str:
+    """The names of the members of a long JSON document, or length and digest of another long text."""
+    try:
+        return _members(json.loads(plain), 1)
+    except ValueError:
+        return f"{len(body)} characters, SHA-256 {hashlib.sha256(body.encode()).hexdigest()[:32]}"
+
+
+def _members(value: object, depth: int) -> str:
+    if isinstance(value, dict) and depth:
+        return "{" + ", ".join(f"{name}{_members(each, depth - 1)}" for name, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + (_members(value[0], depth) if value else "") + "]"
+    return ""

@@ -24,7 +24,11 @@ def main(names: list[str]) -> int:
         with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
             outcome = run(scenario, Path(first))
             found = [*differences(scenario, outcome, run(scenario, Path(second), outcome))]
-        print(f"{scenario.name}: {sum(map(len, outcome.answers))} answers", *found[:6], sep="\n  ")
+        print(
+            f"{scenario.name}: {sum(map(len, outcome.answers))} answers",
+            *(text[:1500] for text in found[:6]),
+            sep="\n  ",
+        )
         unstable += bool(found)
         write(scenario, outcome)
     return unstable

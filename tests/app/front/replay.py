@@ -22,6 +22,8 @@ from .wire import Answer, Connection, NoAnswerError
 RECORDED = Path(__file__).parent / "recorded"
 _REQUESTS = re.compile(r'^quadrill_http_requests_total\{method="(.*)",route="(.*)",status="(\d+)"\} (\S+)$')
 _TIMES = re.compile(r'^quadrill_http_request_seconds_count\{route="(.*)"\} (\S+)$')
+_REPEATED = {"$LARGE": "x" * 70_000, "$MANY": "X-Many: 1\r\n" * 300}
+_SESSION = re.compile(r"quadrill_session=([\w-]+)")
 _LOG_LINE = re.compile(r'(\S+) "(.*)" (\d+) [\d.]+ ms$')
 
 
@@ -30,11 +32,13 @@ class Step:
     """What is sent at once, and how many answers it gets.
 
     Attributes:
-        send: the pieces, each a text of latin-1 characters; ``$HOST`` becomes the server's address.
+        send: the pieces, each a text of latin-1 characters; ``$HOST`` becomes the server's address,
+            ``$SESSION`` the value of the latest session cookie, ``$LARGE`` 70,000 letters, ``$MANY`` 300
+            lines of a head.
         methods: of the requests in it, one for each answer.
         fresh: on a new connection.
         waits: after the first piece, wait for the interim answer `100 Continue`.
-        until: read the body as far as this text and then close the connection.
+        until: read the body of a success as far as this text, and then close the connection.
     """
 
     send: list[str]
@@ -70,7 +74,7 @@ class Outcome:
 
     answers: list[list[dict[str, object]]]
     log: list[str]
-    requests: dict[str, float]
+    requests: dict[str, int]
 
 
 def run(scenario: Scenario, folder: Path, expected: Outcome | None = None) -> Outcome:
@@ -109,6 +113,7 @@ class _Speaker:
         self._address = (name, int(port))
         self._host = host
         self._normal = Normaliser(host)
+        self._session = ""
         self._connection: Connection | None = None
 
     def step(self, step: Step) -> list[dict[str, object]]:
@@ -117,7 +122,8 @@ class _Speaker:
             self.close()
         if self._connection is None:
             self._connection = Connection(self._address)
-        pieces = [piece.replace("$HOST", self._host).encode("latin-1") for piece in step.send]
+        here = {"$HOST": self._host, "$SESSION": self._session, **_REPEATED}
+        pieces = [_filled(piece, here).encode("latin-1") for piece in step.send]
         found: list[dict[str, object]] = []
         try:
             if step.waits:
@@ -149,6 +155,8 @@ class _Speaker:
         assert self._connection is not None
         until = None if step.until is None else step.until.encode("latin-1")
         answer = self._connection.answer(step.methods[number], until)
+        if session := _SESSION.match(answer.header("set-cookie")):
+            self._session = session[1]
         if answer.endless:
             self.close()
             return answer
@@ -157,6 +165,12 @@ class _Speaker:
             answer.closed = self._connection.ended()
             self.close()
         return answer
+
+
+def _filled(piece: str, values: dict[str, str]) -> str:
+    for name, value in values.items():
+        piece = piece.replace(name, value)
+    return piece
 
 
 def _leaves(answer: Answer, kept: str) -> bool:
@@ -171,7 +185,7 @@ def _awaited(read: Callable[[], Any], size: Callable[[Any], float], wanted: floa
             return found
         if wanted is not None and (size(found) >= wanted or time.monotonic() - since > 5):
             return read()
-        time.sleep(0.005)
+        time.sleep(0.02)
         again = read()
         if size(again) != size(found):
             found, since = again, time.monotonic()
@@ -183,7 +197,7 @@ def _plain(line: str, normal: Normaliser) -> str:
     return normal.text(f"{match[1]} {match[2]} {match[3]}")
 
 
-def _figures(host: str, token: str) -> dict[str, float]:
+def _figures(host: str, token: str) -> dict[str, int]:
     name, _, port = host.rpartition(":")
     connection = Connection((name, int(port)))
     given = f"Authorization: Bearer {token}\r\n" if token else ""
@@ -191,12 +205,12 @@ def _figures(host: str, token: str) -> dict[str, float]:
     answer = connection.answer("GET")
     connection.close()
     assert answer.status == 200, answer
-    found: dict[str, float] = {}
+    found: dict[str, int] = {}
     for line in answer.body.decode().splitlines():
         if match := _REQUESTS.match(line):
-            found[" ".join(match.groups()[:3])] = float(match[4])
+            found[" ".join(match.groups()[:3])] = round(float(match[4]))
         elif match := _TIMES.match(line):
-            found["timed " + match[1]] = float(match[2])
+            found["timed " + match[1]] = round(float(match[2]))
     # These requests themselves.
     return {key: value for key, value in found.items() if key not in ("GET /metrics 200", "timed /metrics")}
 
@@ -220,7 +234,9 @@ def write(scenario: Scenario, outcome: Outcome, folder: Path = RECORDED) -> None
 
 def read(path: Path) -> tuple[Scenario, Outcome]:
     """Read what `write` has written."""
-    first, *steps, log, requests = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    first, *steps, log, requests = [
+        json.loads(line) for line in path.read_text("utf-8").rstrip("\n").split("\n")
+    ]
     answers = [step.pop("answers") for step in steps]
     scenario = Scenario(path.stem, first["settings"], first["tokens"], [Step(**step) for step in steps])
     lines = sorted(Counter(log["log"]).elements())

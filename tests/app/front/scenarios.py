@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import operations
+from . import content, engine, operations, pages, transport
 from .replay import Scenario
 
 
 def all_scenarios() -> Iterator[Scenario]:
     """The scenarios, each with a name of its own."""
-    yield from operations.scenarios()
+    for module in (operations, content, transport, engine, pages):
+        yield from module.scenarios()

@@ -8,7 +8,7 @@ import time
 import zlib
 from dataclasses import dataclass, field
 
-PATIENCE = 10.0
+PATIENCE = 20.0
 """Seconds after which a missing answer counts as no answer."""
 BETWEEN_PIECES = 0.003
 """Seconds between two pieces of one request, so that the server receives them one by one."""
@@ -29,7 +29,7 @@ class Answer:
     closed: bool = False
     """The server closed the connection after this answer."""
     endless: bool = False
-    """An event stream, of which only the head was read."""
+    """The head of an event stream, and as much of the body as was asked for."""
     notes: list[str] = field(default_factory=list)
 
     def header(self, name: str) -> str:
@@ -61,7 +61,8 @@ class Connection:
 
         Args:
             method: of the request; an answer to HEAD has no body.
-            until: end of the part of an endless body that is read; the connection is of no use afterwards.
+            until: end of the part of an endless body that is read, empty for nothing of it; the connection
+                is of no use afterwards.
 
         Raises:
             NoAnswerError: the connection ended, or stayed silent, before the answer was whole.
@@ -71,8 +72,9 @@ class Connection:
         version, status, *_reason = first.split(" ", 2)
         headers = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
         found = Answer(version, int(status), headers)
-        if until is not None:
-            found.body = self._until(until) + until
+        if until is not None and found.status in (101, 200) and method != "HEAD":
+            found.endless = True
+            found.body = self._until(until) + until if until else b""
         elif method != "HEAD" and found.header("content-type").startswith("text/event-stream"):
             found.endless = True
         elif method != "HEAD" and found.status not in (204, 304) and found.status >= 200:
