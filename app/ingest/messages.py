@@ -151,7 +151,11 @@ class MessagePush(LivePush):
         elif isinstance(error, RevokedError):
             code = CloseReason.POLICY_VIOLATION
         told = isinstance(error, EndingError | RevokedError | StoreUnwritableError)
-        self._close(code, str(error) if told else "")
+        reason = str(error)[:120] if told else ""
+        self.ended = True  # what the client still sends is not read
+        self._goodbye = None
+        if self._frames.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
+            self.unsent += self._frames.send(CloseConnection(code=code, reason=reason))
 
     def too_slow(self) -> None:
         """Ask a silent client whether it is there."""
@@ -164,10 +168,3 @@ class MessagePush(LivePush):
     def _close_later(self, code: int, reason: str) -> None:
         """Say goodbye when the messages that came before are answered."""
         self._goodbye = CloseConnection(code=code, reason=reason[:120])
-
-    def _close(self, code: int, reason: str) -> None:
-        """Say goodbye; what the client still sends is not looked at."""
-        self.ended = True
-        self._goodbye = None
-        if self._frames.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
-            self.unsent += self._frames.send(CloseConnection(code=code, reason=reason[:120]))
