@@ -42,6 +42,7 @@ SESSION_SECONDS = 12 * 3600
 REFRESH_SECONDS = 2.0
 """Seconds between two reads of the registry's tokens: another process may add and remove them."""
 MIN_TOKEN_LENGTH = 16
+_MOST_MISSED = 10_000
 
 
 class TokenRequiredError(QuadrillError):
@@ -52,6 +53,8 @@ class TokenRequiredError(QuadrillError):
 
 class TokenStore(Protocol):
     """The registry's tokens."""
+
+    def get_token(self, token_hash: str) -> TokenRecord | None: ...  # noqa: D102
 
     def list_tokens(self) -> list[TokenRecord]: ...  # noqa: D102
 
@@ -91,6 +94,9 @@ class Security:
         self._own_hash = hash_token(settings.token) if settings.token else ""
         self._sessions: dict[str, tuple[str, float]] = {}
         self._known: dict[str, Caller] = {}
+        # Unknown tokens since the last reading: each is looked up once.
+        self._missed: set[str] = set()
+        self._any_tokens = bool(self._own_hash)
         self._lock = threading.Lock()
         self._wrong = PerMinute(settings.max_wrong_tokens)
         self._requests = PerMinute(settings.max_requests_per_token)
@@ -108,6 +114,9 @@ class Security:
             return
         records = self._tokens.list_tokens()
         self._known = {each.hash: Caller(each.role, each.label) for each in records if each.role in ROLES}
+        self._missed = set()
+        # A token of a role that this version does not know opens nothing, and the server stays closed.
+        self._any_tokens = bool(self._own_hash or records)
 
     def check_address(self) -> None:
         """Refuse to listen beyond loopback without a token.
@@ -123,7 +132,7 @@ class Security:
 
     def has_tokens(self) -> bool:
         """True when requests need a token."""
-        return bool(self._own_hash or self._known)
+        return self._any_tokens
 
     def authorise(self, needed: str, request: Request) -> None:
         """Find the sender of a request, which may do what needs the role ``needed``.
@@ -134,7 +143,7 @@ class Security:
         if needed in _CHANGING:
             refuse_when_read_only(self._settings)
         writing = _is_writing(needed, request)
-        if not (self._own_hash or self._known):
+        if not self._any_tokens:
             self._check_local(request, writing)
             caller = LOCAL
         else:
@@ -209,11 +218,22 @@ class Security:
             wait_s = self._wrong.wait_s(sender)
             if wait_s:
                 raise too_many("too many wrong tokens came from this address", wait_s)
-            self.refresh()  # it may have been added a moment ago
-            found = self._of_hash(digest)
+            found = self._looked_up(digest)
             if found is None:
                 self._wrong.count(sender)
         return found
+
+    def _looked_up(self, digest: str) -> Caller | None:
+        """The sender behind a token that may have been added a moment ago."""
+        if self._tokens is None or digest in self._missed:
+            return None
+        record = self._tokens.get_token(digest)
+        if record is None or record.role not in ROLES:
+            if len(self._missed) < _MOST_MISSED:
+                self._missed.add(digest)
+            return None
+        self.refresh()
+        return self._of_hash(digest)
 
     def knows(self, request: Request) -> bool:
         """False for a request whose token has to be looked up in the registry first."""

@@ -76,6 +76,8 @@ class Services:
 
     def start(self) -> None:
         """Have the grammars ready, start the fan-out thread and the engine with the registered queries."""
+        if self.engine.settings.threaded:
+            self.tokens.start()  # requests are answered while the journal is replayed
         # Before the first request: registrations that come at once would all wait for one grammar.
         folder = self.settings.data_folder
         warm_up(None if folder is None else folder / "engine" / "grammars")
@@ -83,7 +85,6 @@ class Services:
         self.engine.start()
         self.connectors.start()
         if self.engine.settings.threaded:
-            self.tokens.start()
             self.history.start()
             self.pages.start()
             self.freed.start()

@@ -19,6 +19,12 @@ _LEVEL = 1
 _COMPRESSIBLE = ("text/", "application/", "image/svg+xml")
 _PACKED = ("application/x-tar",)
 _EMPTY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+"""Statuses of answers without a body."""
+
+
+def packed_well(body: bytes) -> bytes:
+    """A body that is compressed once and sent often, as small as it gets."""
+    return gzip.compress(body, mtime=0)
 
 
 class Finish:
@@ -40,7 +46,8 @@ class Finish:
             headers.pop("Content-Type", None)
             body = None
         elif body is not None:
-            if len(body) >= COMPRESS_FROM_BYTES and self._compresses(request, headers):
+            is_whole = answer.status != HTTPStatus.PARTIAL_CONTENT
+            if is_whole and len(body) >= COMPRESS_FROM_BYTES and self._compresses(request, headers):
                 body = gzip.compress(body, _LEVEL, mtime=0)
             headers["Content-Length"] = str(len(body))
         self.complete(request, headers, answer.version)

@@ -52,7 +52,8 @@ class Page:
             close = getattr(found, "close", None)
             if close is not None:
                 close()
-        answer.headers.pop("Content-Length", None)
+        for name in ("Content-Length", "Date"):  # the server writes them
+            answer.headers.pop(name, None)
         answer.body = b"".join(body)
         if not answer.body and answer.headers.get("Content-Type", "").startswith("text/html"):
             del answer.headers["Content-Type"]  # Flask's default: nothing has no type

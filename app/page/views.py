@@ -8,12 +8,15 @@ Content-Security-Policy enforces: nothing inline, nothing foreign, no frames.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from flask import Blueprint, Response, current_app, redirect, render_template, request, send_from_directory
+from flask import Blueprint, Response, current_app, redirect, render_template, request
 from pyoxigraph import DefaultGraph
+from werkzeug.security import safe_join
 from werkzeug.wrappers import Response as AnyResponse
 
 import quadrill.static
@@ -23,6 +26,7 @@ from quadrill.store.errors import NotFoundError
 from ..describing.listing import Part, list_part
 from ..describing.queries import describe, describe_all
 from ..describing.streams import describe_stream, describe_streams
+from ..front.finish import packed_well
 from ..http import negotiation
 from ..http.callers import NOBODY
 from ..http.errors import HttpError
@@ -160,14 +164,28 @@ def static(filename: str) -> AnyResponse:
     media_type = ASSET_TYPES.get(Path(filename).suffix)
     if media_type is None:
         raise HttpError(404, f"the page has no file {filename}", code="not-found")
-    found = send_from_directory(ASSETS, filename, mimetype=media_type)
-    found.direct_passthrough = False
+    path = safe_join(str(ASSETS), filename)
+    if path is None or not Path(path).is_file():
+        raise HttpError(404, f"there is no resource at {request.path}", code="no-such-resource")
+    status = Path(path).stat()
+    changed, tag = datetime.fromtimestamp(status.st_mtime, UTC), f"{status.st_mtime_ns:x}-{status.st_size:x}"
     accepted = negotiation.accepts_gzip(request.headers.get("Accept-Encoding"))
-    if services().settings.gzip and accepted and found.status_code == 200:
-        # The front compresses the body: as another representation it has another tag.
-        found.set_etag(f"{found.get_etag()[0]}-gzip")
-        found.make_conditional(request)
-    return found
+    packs = services().settings.gzip and accepted
+    found = Response(_packed(path, tag) if packs else Path(path).read_bytes(), mimetype=media_type)
+    found.vary.add("Accept-Encoding")
+    found.last_modified = changed
+    found.cache_control.no_cache = True
+    if packs:
+        found.headers["Content-Encoding"] = "gzip"
+    # Another representation has another tag.
+    found.set_etag(f"{tag}-gzip" if packs else tag)
+    return found.make_conditional(request, accept_ranges=not packs, complete_length=status.st_size)
+
+
+@lru_cache(maxsize=256)
+def _packed(path: str, _tag: str) -> bytes:
+    """A file of the page, packed; once for each time that it was written."""
+    return packed_well(Path(path).read_bytes())
 
 
 @blueprint.after_request

@@ -85,11 +85,11 @@ class Archive(Stream):
 
     def send(self, output: Output) -> None:
         """Send all pieces."""
-        output.begin({"Content-Type": _TAR.media_type}, self._version)
         try:
+            output.begin({"Content-Type": _TAR.media_type}, self._version)
             for piece in self._pieces:
                 output.write(piece)
-        except OSError:
+        except (ConnectionError, TimeoutError):
             raise
         except Exception as error:
             raise AnswerBrokenError(repr(error)) from error

@@ -11,5 +11,6 @@ def base_url(services: Services, request: Request) -> str:
     configured = services.settings.public_url
     if configured:
         return configured.rstrip("/") + "/"
-    host = request.headers.get("Host") or f"{SERVER_NAME}:{request.port}"
-    return f"http://{host.removesuffix(':80')}/"
+    # Names of graphs begin with it: one server has one spelling (RFC 3986 section 6.2.2.1).
+    host = (request.headers.get("Host") or f"{SERVER_NAME}:{request.port}").lower()
+    return f"http://{host.removesuffix(':80').removesuffix(':')}/"

@@ -88,7 +88,8 @@ def push_call(request: Request) -> PushCall:
 
     Raises: HttpError 400 for a parameter that is wrong, 415 without a Content-Type.
     """
-    read = _kept_push_call if len(request.target) <= _MAX_KEPT_TARGET else _push_call
+    is_kept = request.fields.plain and len(request.target) <= _MAX_KEPT_TARGET
+    read = _kept_push_call if is_kept else _push_call
     return read(request.name, request.query_string, request.fields)
 
 

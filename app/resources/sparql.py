@@ -25,6 +25,8 @@ def get_query(services: Services, request: Request) -> Answer | Stream | NotShor
         if call.one("update") is not None:
             raise HttpError(405, "updates need POST", code="method-not-allowed", headers={"Allow": "POST"})
         call.check_parameters(protocol.QUERY_PARAMETERS)
+        if request.lane is not None:
+            return NOT_SHORT
         return service_description(services, request)
     return _query(services, request, call)
 

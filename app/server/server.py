@@ -243,7 +243,7 @@ class Server:
             return
         if isinstance(error, AnswerBrokenError):
             log.warning("an answer was cut: %s", error)
-        elif isinstance(error, OSError):
+        elif isinstance(error, (ConnectionError, TimeoutError)):
             log.debug("a client is gone: %s", error)
         else:
             log.error("a request failed", exc_info=error)
@@ -254,7 +254,7 @@ class Server:
         reply = self._reply(connection, request)
         try:
             self._handler.answer(connection, request, reply, self._intake)
-        except (AnswerBrokenError, OSError):
+        except (AnswerBrokenError, ConnectionError, TimeoutError):
             raise
         except Exception as error:
             if reply.begun or connection.handed_over or request.lent:
@@ -324,7 +324,7 @@ class Server:
 
     def _broken(self, connection: Connection, reply: Reply, error: Exception) -> bool:
         """End a connection whose short answer failed; False, since it may not have further requests."""
-        if not (reply.begun or isinstance(error, OSError)):
+        if not (reply.begun or isinstance(error, (ConnectionError, TimeoutError))):
             connection.last_words(refusal(500, ""))
         self._failed(connection, error)
         return False

@@ -203,3 +203,16 @@ def test_files_of_the_page_are_packed_for_clients_that_accept_it(client: Client)
     for other in ("..%2Fapp/config.py", "base/no.js", "base/..%2F..%2Fapp/config.js"):
         answer = client.get(f"/ui/static/{other}", headers={"Accept-Encoding": "gzip"})
         assert answer.status_code == 404
+
+
+def test_range_of_a_file_is_not_packed(client: Client) -> None:
+    path = "/ui/static/styles/charts.css"
+    whole = client.get(path, headers={"Accept-Encoding": "identity"})
+    part = client.get(path, headers={"Accept-Encoding": "identity", "Range": "bytes=0-1999"})
+    assert part.status_code == 206 and "Content-Encoding" not in part.headers
+    assert part.content == whole.content[:2000]
+
+
+def test_answers_have_one_date(client: Client) -> None:
+    for path in ("/ui/static/styles/charts.css", "/ui/streams"):
+        assert len(client.get(path).headers.get_list("Date")) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 import pytest
+from pyoxigraph import NamedNode
 
 from tests.app.conftest import LiveServer, Start, problem_of
 
@@ -157,3 +158,11 @@ def test_bodies_over_the_limit_are_413_however_they_are_sent(start_server: Start
     in_pieces = (piece for piece in [large.encode()] * 3)
     problem_of(server.client.put("/store?default", content=in_pieces, headers=TURTLE), 413)
     assert server.client.get("/health/live").status_code == 200
+
+
+def test_name_of_a_direct_graph_does_not_depend_on_the_case_of_the_host(server: LiveServer) -> None:
+    port = server.url.rstrip("/").rpartition(":")[2]
+    for host in (f"LocalHost:{port}", f"localhost:{port}"):
+        headers = {"Content-Type": "text/turtle", "Host": host}
+        server.client.put("/store/here", content=ONE, headers=headers)
+    assert server.services.store.graph_names() == [NamedNode(f"http://localhost:{port}/store/here")]

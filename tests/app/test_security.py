@@ -274,3 +274,22 @@ def test_a_failed_look_up_counts_once(start_server: Start) -> None:
     for _ in range(4):
         problem_of(server.client.get("/query?query=ASK%7B%7D&timeout=soon", headers=bearer(TOKEN)), 400)
     problem_of(server.client.get("/query?query=ASK%7B%7D&timeout=soon", headers=bearer(TOKEN)), 429)
+
+
+def test_token_of_an_unknown_role_keeps_the_server_closed(start_server: Start) -> None:
+    server = start_server()
+    server.services.registry.add_token(TokenRecord(hash_token("x" * 32), "auditor", "", 0))
+    server.services.security.refresh()
+    assert server.client.get("/jobs").status_code == 401
+    assert server.client.get("/jobs", headers={"Authorization": f"Bearer {'x' * 32}"}).status_code == 401
+
+
+def test_wrong_token_is_looked_up_once_between_two_readings(
+    start_server: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start_server(token="the-first-admin-token", max_wrong_tokens=0)
+    asked: list[str] = []
+    monkeypatch.setattr(server.services.security._tokens, "get_token", asked.append)
+    for _ in range(20):
+        assert server.client.get("/jobs", headers={"Authorization": "Bearer wrong"}).status_code == 401
+    assert len(asked) <= 3, "a reading may have come between"
