@@ -97,13 +97,16 @@ class Found(NamedTuple):
         path = decoded(request.path)
         if not self.methods:
             return HttpError(404, f"there is no resource at {path}", code="no-such-resource")
-        if websocket.is_opened(request.headers) and request.method in self.methods:
-            return HttpError(400, f"no WebSocket is opened at {path}", code="bad-request")
+        methods = self.methods
+        if websocket.is_opened(request.headers) and request.method in methods:
+            methods = methods - {request.method, "HEAD" if request.method == "GET" else request.method}
+            if methods == {"OPTIONS"}:
+                return HttpError(400, f"no WebSocket is opened at {path}", code="bad-request")
         return HttpError(
             405,
             f"{request.method} is not possible at {path}",
             code="method-not-allowed",
-            headers={"Allow": ", ".join(sorted(self.methods))},
+            headers={"Allow": ", ".join(sorted(methods))},
         )
 
 
