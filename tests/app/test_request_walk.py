@@ -73,7 +73,7 @@ def test_look_up_passes_few_modules(followed: Followed) -> None:
             "POST", "/query", f"SELECT ?o {{ <urn:a{number}> <urn:p> ?o }}", "application/sparql-query"
         )
 
-    within(followed.walk(look_up), modules=26, calls=80, depth=15)
+    within(followed.walk(look_up), modules=30, calls=110, depth=15)
 
 
 def test_update_passes_few_modules(followed: Followed) -> None:
@@ -82,7 +82,7 @@ def test_update_passes_few_modules(followed: Followed) -> None:
             "POST", "/update", f"INSERT DATA {{ <urn:a> <urn:p> {number} }}", "application/sparql-update"
         )
 
-    within(followed.walk(update), modules=52, calls=270, depth=22)
+    within(followed.walk(update), modules=62, calls=360, depth=24)
 
 
 def test_push_passes_few_modules(followed: Followed) -> None:
@@ -97,7 +97,7 @@ def test_push_passes_few_modules(followed: Followed) -> None:
         while feed.last_id < reached[0]:
             pass
 
-    within(followed.walk(push), modules=52, calls=200, depth=15)
+    within(followed.walk(push), modules=62, calls=280, depth=18)
 
 
 def test_update_that_touches_a_static_part_passes_few_modules(followed: Followed) -> None:
@@ -105,11 +105,11 @@ def test_update_that_touches_a_static_part_passes_few_modules(followed: Followed
         text = f"INSERT DATA {{ GRAPH {ROOMS} {{ {INSIDE} <urn:room{number}> }} }}"
         followed.send("POST", "/update", text, "application/sparql-update")
 
-    within(followed.walk(move), modules=80, calls=860, depth=34)
+    within(followed.walk(move), modules=105, calls=1_200, depth=36)
 
 
 def test_registration_passes_few_modules(followed: Followed) -> None:
     def register(number: int) -> None:
         followed.send("PUT", f"/queries/warm{number}", QUERY.replace("20", str(number)), "text/plain")
 
-    within(followed.walk(register), modules=130, calls=4_000, depth=30)
+    within(followed.walk(register), modules=140, calls=4_500, depth=32)
