@@ -34,7 +34,7 @@ from .http.attempts import PerMinute, network_of, too_many
 from .http.callers import LOCAL, NOBODY, PUBLIC, ROLES, Caller
 from .http.errors import HttpError
 from .http.grants import Grant
-from .http.request import Request
+from .http.request import Request, decoded
 
 COOKIE = "quadrill_session"
 _CHANGING = frozenset({"push", "write"})
@@ -313,7 +313,7 @@ def _is_writing(needed: str, request: Request) -> bool:
     # Browsers open WebSockets for pages of any site, and give these what comes.
     return (
         needed not in ("read", PUBLIC)
-        or request.path in ("/login", "/logout")
+        or decoded(request.path) in ("/login", "/logout")
         or websocket.is_asked(request.headers)
     )
 

@@ -48,7 +48,7 @@ def document(routes: Iterable[Route], version: str, server: str) -> dict[str, An
 def _operation(operation: Route) -> dict[str, Any]:
     described: dict[str, Any] = {
         "summary": operation.summary,
-        "x-role": operation.described_role or operation.role,
+        "x-role": operation.described_role or operation.needed,
         "parameters": [],
         "responses": {},
     }

@@ -26,7 +26,7 @@ from ..server.reply import Reply
 from ..server.takeover import Takeover
 from ..wiring import Services
 from .finish import Finish
-from .route import READING, Found, Result, Route, Table
+from .route import Found, Result, Route, Table, role_of_method
 
 log = logging.getLogger("quadrill.server")
 
@@ -127,7 +127,7 @@ class Front:
         if request.caller is not None or request.method == "OPTIONS":
             return
         request.names = found.names
-        needed = route.role if route is not None else "read" if request.method in READING else "write"
+        needed = role_of_method(request.method) if route is None else route.needed
         if not isinstance(needed, str):
             needed = needed(self._services, request)
         self._security.authorise(needed, request)

@@ -19,7 +19,7 @@ from ..wiring import Services
 Result: TypeAlias = "Answer | Stream | Later | Takeover | NotShort"
 Handler: TypeAlias = Callable[[Services, Request], Result]
 """A resource: returns its answer or raises an error, which becomes a problem document."""
-READING = frozenset({"GET", "HEAD", "OPTIONS", "QUERY"})
+_READING = frozenset({"GET", "HEAD", "OPTIONS", "QUERY"})
 _PLACEHOLDERS = {
     "name": ("<part:name>", "[^/:]+"),
     "path": ("<path:path>", "[^/].*"),
@@ -42,7 +42,8 @@ class Route:
         parameters: of the address, by name.
         body: media types of bodies that it reads.
         answers: media types of its answers.
-        role: that it needs, or a function that derives the role from a request.
+        role: that it needs, or a function that derives the role from a request; empty for the one that its
+            method needs.
         public_bytes: largest body of a request that needs no token, or the name of the setting with it.
         short: its requests may be short enough for the thread that answers these one after the other.
         pool: the worker threads that process it; empty for those of most requests.
@@ -61,7 +62,7 @@ class Route:
     parameters: tuple[str, ...] = ()
     body: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
-    role: str | Callable[[Services, Request], str] = "read"
+    role: str | Callable[[Services, Request], str] = ""
     public_bytes: int | str = field(default=PUBLIC_BODY_BYTES, kw_only=True)
     short: bool = field(default=False, kw_only=True)
     pool: str = field(default="", kw_only=True)
@@ -70,6 +71,11 @@ class Route:
     head: str = field(default="", kw_only=True)
     labelled: str = field(default="", kw_only=True)
     described_role: str = field(default="", kw_only=True)
+
+    @property
+    def needed(self) -> str | Callable[[Services, Request], str]:
+        """The role that it needs; a row that names none is not open to readers by that."""
+        return self.role or role_of_method(self.method)
 
     @property
     def label(self) -> str:
@@ -156,7 +162,7 @@ class Table:
         return search(request.path, method, opens)
 
     def _search(self, raw: str, method: str, opens: bool) -> Found:
-        path = f"/{decoded(raw).lstrip('/')}"  # clients join addresses with two slashes
+        path = decoded(raw)
         methods: set[str] = set()
         label = "none"
         for resource in self._by_start.get(_start(path), ()):
@@ -169,6 +175,11 @@ class Table:
                     label = resource.label
                 methods |= resource.methods
         return Found(None, {}, label, frozenset(methods))
+
+
+def role_of_method(method: str) -> str:
+    """The role that a method needs where nothing else is said."""
+    return "read" if method in _READING else "write"
 
 
 def _start(path: str) -> str:

@@ -151,8 +151,11 @@ class Request:
 
 
 def decoded(path: str) -> str:
-    """A path percent-decoded, but for slashes that are part of a name."""
-    if "%" not in path:
-        return path
-    kept = path.replace("%2F", "%252F").replace("%2f", "%252F")
-    return unquote_to_bytes(kept).decode("utf-8", "replace")
+    """A path percent-decoded, but for slashes that are part of a name, and with one slash at its beginning.
+
+    Clients join addresses with two. Whatever decides by a path decides by this one, as the routes do.
+    """
+    if "%" in path:
+        kept = path.replace("%2F", "%252F").replace("%2f", "%252F")
+        path = unquote_to_bytes(kept).decode("utf-8", "replace")
+    return f"/{path.lstrip('/')}"

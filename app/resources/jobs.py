@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator
+from contextlib import closing
+from itertools import chain
 from threading import Thread
 
 from ..feeds.events import EventStream, event_form, written_as
@@ -12,6 +14,7 @@ from ..http import negotiation
 from ..http.answers import Answer, Output, Stream, json_answer
 from ..http.errors import HttpError
 from ..http.negotiation import Offer
+from ..http.problems import problem_answer
 from ..http.request import Request
 from ..server.reply import AnswerBrokenError
 from ..server.takeover import Takeover
@@ -79,24 +82,26 @@ def make_backup(services: Services, request: Request) -> Answer | Stream:
 class Archive(Stream):
     """The pieces of a backup as one file."""
 
-    def __init__(self, version: int, pieces: Iterable[bytes]) -> None:
+    def __init__(self, version: int, pieces: Generator[bytes, None, None]) -> None:
         self._version = version
         self._pieces = pieces
 
-    def send(self, output: Output) -> None:
-        """Send all pieces."""
-        try:
-            output.begin({"Content-Type": _TAR.media_type}, self._version)
-            for piece in self._pieces:
-                output.write(piece)
-        except (ConnectionError, TimeoutError):
-            raise
-        except Exception as error:
-            raise AnswerBrokenError(repr(error)) from error
-        finally:
-            close = getattr(self._pieces, "close", None)
-            if close is not None:
-                close()
+    def send(self, output: Output) -> Answer | None:
+        """Send all pieces. The first is made before the head: an error until then is an ordinary problem."""
+        with closing(self._pieces) as pieces:
+            try:
+                first = next(pieces)
+            except Exception as error:
+                return problem_answer(error)
+            try:
+                output.begin({"Content-Type": _TAR.media_type}, self._version)
+                for piece in chain((first,), pieces):
+                    output.write(piece)
+            except (ConnectionError, TimeoutError):
+                raise
+            except Exception as error:
+                raise AnswerBrokenError(repr(error)) from error
+        return None
 
 
 class JobSource:

@@ -13,7 +13,7 @@ from ..http.bodies import too_large
 from ..http.errors import HttpError
 from ..http.forms import fields_of
 from ..http.protocol import QUERY, UPDATE, SparqlCall
-from ..http.request import Request
+from ..http.request import Request, decoded
 from ..wiring import Services
 from .links import base_url
 
@@ -71,7 +71,8 @@ def service_description(services: Services, request: Request) -> Answer:
     chosen = negotiation.choose(request.accept, negotiation.GRAPH_OFFERS)
     assert chosen.rdf is not None
     settings = services.settings
-    path = request.path if request.path != "/" else "/query"
+    path = decoded(request.path)
+    path = "/query" if path == "/" else path
     triples = description.describe(
         base_url(services, request).rstrip("/") + path,
         services.store.graph_counts(),

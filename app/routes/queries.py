@@ -37,6 +37,7 @@ QUERIES: tuple[Route, ...] = (
         ("name", "code"),
         REGISTRATION,
         JSON,
+        "read",
     ),
     Route(
         "POST",
@@ -47,6 +48,7 @@ QUERIES: tuple[Route, ...] = (
         PREVIEW,
         REGISTRATION,
         JSON,
+        "read",
     ),
     Route(
         "GET",

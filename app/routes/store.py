@@ -40,6 +40,7 @@ STORE: tuple[Route, ...] = (
         DATASET,
         (*SPARQL_TEXTS, *FORM),
         RESULT_TYPES,
+        "read",
         short=True,
     ),
     Route(
@@ -83,6 +84,7 @@ STORE: tuple[Route, ...] = (
         (*DATASET, *USING),
         (*SPARQL_TEXTS, "application/sparql-update", *FORM),
         RESULT_TYPES,
+        "read",
         described_role="read or write",
         short=True,
     ),
@@ -105,6 +107,7 @@ STORE: tuple[Route, ...] = (
         (),
         (*SPARQL_TEXTS, *FORM),
         JSON,
+        "read",
     ),
     Route(
         "POST",
@@ -115,6 +118,7 @@ STORE: tuple[Route, ...] = (
         (),
         UPDATE_TEXTS,
         JSON,
+        "read",
     ),
     Route(
         "GET",

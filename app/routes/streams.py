@@ -49,6 +49,7 @@ STREAMS: tuple[Route, ...] = (
         ("iri",),
         RECORD_TYPES,
         ("application/n-quads",),
+        "read",
     ),
     Route(
         "POST",
@@ -59,6 +60,7 @@ STREAMS: tuple[Route, ...] = (
         (),
         RECORD_TYPES,
         ("application/n-quads",),
+        "read",
     ),
     Route(
         "GET",

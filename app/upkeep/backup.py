@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -110,7 +110,7 @@ def _claimed(target: Path) -> Iterator[None]:
 
 def download(
     store: QuadStore, registry: Registry, hold: Hold, settings: Settings
-) -> tuple[int, Iterator[bytes]]:
+) -> tuple[int, Generator[bytes, None, None]]:
     """A backup as a tar archive, piece by piece, and its version.
 
     Raises: as `make`.
@@ -130,7 +130,7 @@ def download(
         shutil.rmtree(target, ignore_errors=True)
         raise
 
-    def pieces() -> Iterator[bytes]:
+    def pieces() -> Generator[bytes, None, None]:
         try:
             yield from tar_of(target, last="FORMAT")
         finally:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -309,3 +310,17 @@ def test_a_backup_that_is_killed_is_none(tmp_path: Path) -> None:
         assert restored == (0 if (target / "FORMAT").exists() else 1)
         if restored == 0:
             assert main(["export", "--data", str(tmp_path / f"new{number}"), os.devnull]) == 0
+
+
+def test_archive_that_fails_before_its_first_piece_is_a_problem_and_leaves_no_copy(
+    start_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start_server(data=str(tmp_path / "data"))
+
+    def fail(*_: object, **__: object) -> Iterator[bytes]:
+        raise StoreUnwritableError("the disk is full")
+        yield b""
+
+    monkeypatch.setattr(backup, "tar_of", fail)
+    problem_of(server.client.post("/backups", json={}), 507)
+    assert list((tmp_path / "data" / backup.OUTGOING).iterdir()) == []

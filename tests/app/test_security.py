@@ -293,3 +293,12 @@ def test_wrong_token_is_looked_up_once_between_two_readings(
     for _ in range(20):
         assert server.client.get("/jobs", headers={"Authorization": "Bearer wrong"}).status_code == 401
     assert len(asked) <= 3, "a reading may have come between"
+
+
+@pytest.mark.parametrize("path", ["/logout", "//logout", "/log%6Fut", "/login", "//login", "/log%69n"])
+def test_page_of_another_site_logs_nobody_in_or_out_by_any_spelling_of_the_path(
+    server: LiveServer, path: str
+) -> None:
+    url = f"{server.url.rstrip('/')}{path}"
+    answer = httpx.post(url, headers={"Origin": "https://other.example"}, data={"token": "x"})
+    assert problem_of(answer, 403)["code"] == "foreign-origin"
