@@ -62,7 +62,7 @@ from .query_faults import refusal_of, refuse_unchecked, tell_better
 from .requests import request_of
 from .short_answers import ShortAnswerLock
 from .transcoder import Transcoder, transcoded
-from .where_parts import IN_UPDATES, Room, ServerWhereParts
+from .where_parts import IN_UPDATES, Room, ServerWherePart
 from .workers import WorkerPool
 
 
@@ -250,6 +250,7 @@ class SparqlEndpoint:
         reading_seconds = self.settings.query_timeout
         counted: Limited | None = None
         results: Limited | None = None
+        reading = True
         # What is listed ends in every case, so nothing that may fail stands in between.
         process = self.processes.begin("update", text, user)
 
@@ -261,17 +262,14 @@ class SparqlEndpoint:
             process.check()
             if time.monotonic() > process.started + seconds:
                 raise timeout_error(seconds, "update")
-
-        def check_text() -> None:
-            check()
-            if time.monotonic() > process.started + reading_seconds:
+            if reading and time.monotonic() > process.started + reading_seconds:
                 raise reading_timeout_error(reading_seconds)
 
         try:
             written, functions = text, functions_of(text)
             costly = may_call_costly(text) and self._workers.takes(self.quads())
             settings = self.settings
-            counted = limited(text, settings.max_text_length, settings.max_evaluation_bytes, check_text)
+            counted = limited(text, settings.max_text_length, settings.max_evaluation_bytes, check)
             results = limited_results(functions, settings.max_text_length, settings.max_evaluation_bytes)
             if results is not None:
                 functions = {**results.functions}
@@ -284,11 +282,11 @@ class SparqlEndpoint:
                 using_named_graphs=using_named,
                 custom_functions=functions,
                 check=check,
-                check_text=check_text,
-                where_parts=ServerWhereParts(Room(self.quads), costly=costly),
+                where_parts=partial(ServerWherePart, room=Room(self.quads), costly=costly),
                 custom_aggregates=aggregates_of(text),
                 cause="update",
             )
+            reading = False
         except BaseException:
             self.processes.end(process)
             raise

@@ -11,7 +11,7 @@ which may count besides.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
@@ -94,16 +94,18 @@ def look_up(text: str, store: QuadStore) -> tuple[bytes, int, int] | None:
     return f"{plan.head}{','.join(lines)}]}}}}".encode(), len(rows), version
 
 
-def solutions(where: str, names: tuple[str, ...], store: Store) -> list[Solution] | None:
+def solutions(
+    where: str, body: str, constants: Sequence[str], names: tuple[str, ...], store: Store
+) -> list[Solution] | None:
     """The values of variables for the WHERE part of an update; None for what is evaluated.
 
-    Besides going along quads it may count: ``BIND(?o + 1 AS ?n)`` of a whole number.
+    Besides going along quads it may count: ``BIND(?o + 1 AS ?n)`` of a whole number. The text was cut into
+    ``body`` and ``constants``.
     """
-    if len(where) > _MOST_CHARACTERS:
+    if len(where) > _MOST_CHARACTERS or "/." in where or ":." in where:
         return None
-    parts = cut(where)
-    plan, constants = _where_plan(parts.body, names), parts.constants
-    if plan is None or "/." in where or ":." in where:
+    plan = _where_plan(body, names)
+    if plan is None:
         return None
     by = plan.by
     if len(constants) > plan.iris:
@@ -161,7 +163,7 @@ def _where_plan(body: str, names: tuple[str, ...]) -> _WherePlan | None:
     return _WherePlan(iris, variables, steps, names_at, counted, sign, by)
 
 
-def _nodes(constants: tuple[str, ...]) -> list[NamedNode]:
+def _nodes(constants: Sequence[str]) -> list[NamedNode]:
     return [NamedNode(each[1:-1]) for each in constants]
 
 

@@ -13,7 +13,7 @@ from quadrill.store.sparql.update_plan import UpdateRequest, parse_all, plan_upd
 
 from .extensions import aggregates_of, functions_of
 from .query_faults import refuse_unchecked
-from .where_parts import ServerWhereParts
+from .where_parts import ServerWherePart
 
 
 def faults_of_query(text: str, base_iri: str) -> list[dict[str, Any]]:
@@ -35,7 +35,7 @@ def faults_of_update(text: str, base_iri: str, store: QuadStore) -> list[dict[st
         text,
         base_iri,
         custom_functions=functions_of(text),
-        where_parts=ServerWhereParts(),
+        where_parts=ServerWherePart,
         custom_aggregates=aggregates_of(text),
     )
     try:

@@ -1,4 +1,4 @@
-"""What the server knows of WHERE parts of updates; the store asks it (`update_plan.WhereParts`).
+"""What the server knows of a WHERE part of an update; the store asks it (`update_plan.WherePart`).
 
 Oxigraph collects rows before it gives the first one where it sorts, groups, removes duplicates and subtracts.
 Nothing can stop it there, and nothing counts what it collects, so a part that may hold many rows back is
@@ -18,7 +18,7 @@ from quadrill.continuous.analysis.corrections import corrected_text
 from quadrill.continuous.analysis.prepared import prepared, scope_error_of
 from quadrill.continuous.analysis.query import UNKNOWN
 from quadrill.store.sparql.cut import cut
-from quadrill.store.sparql.update_plan import HeldBackError
+from quadrill.store.sparql.update_plan import HeldBackError, WherePart
 from quadrill.store.terms import Solution
 
 from .admission import MAX_SCANNED_QUADS
@@ -29,8 +29,9 @@ from .nodes import has_node
 
 MOST_ROWS = 500_000
 """Rows that one WHERE part may hold back, or give, within the server: 100 to 200 MB."""
-IN_UPDATES = f"{__name__}:in_worker"
-"""Where worker processes find what is known of WHERE parts."""
+IN_UPDATES = f"{__name__}:ServerWherePart"
+"""Where worker processes find what reads WHERE parts; they have room for them."""
+_SELECT = "SELECT * "
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,45 +51,54 @@ class Room:
         return not held or (held < UNKNOWN and max(self.quads() + pending, 2) ** held <= most)
 
 
-@dataclass(frozen=True, slots=True)
-class ServerWhereParts:
-    """The `WhereParts` of a server; without ``room`` they take what they need, and all are evaluated.
+class ServerWherePart(WherePart):
+    """A WHERE part of which the server knows what follows from its algebra."""
 
-    ``costly``: they call what may take long, and are left to a worker process, which can be killed.
-    """
+    def __init__(self, prologue: str, where: str, room: Room | None = None, *, costly: bool = False) -> None:
+        """Cut a part.
 
-    room: Room | None = None
-    costly: bool = False
+        Args:
+            prologue: what is declared for it.
+            where: its text.
+            room: for what it holds back; without, it takes what it needs, and is evaluated in any case.
+            costly: it calls what may take long, and is left to a worker process, which can be killed.
+        """
+        self._where, self._room, self._costly = where, room, costly
+        self._select = f"{prologue}{_SELECT}{where}"
+        self._parts = cut(self._select)
 
-    def check(self, prologue: str, where: str, text: str, start: int) -> None:
+    def require_right(self, text: str, start: int) -> None:
         """Refuse a part that breaks a rule about names that Oxigraph does not check."""
-        select = _select(prologue, where)
-        if prepared(select, cut(select)).breaks_scopes:
-            error = scope_error_of(select, text, start + len(where) - len(select))
+        select = self._select
+        if prepared(select, self._parts).breaks_scopes:
+            error = scope_error_of(select, text, start + len(self._where) - len(select))
             if error is not None:
                 raise error
 
-    def look_up(self, where: str, names: tuple[str, ...], store: Store) -> list[Solution] | None:
+    def look_up(self, names: tuple[str, ...], store: Store) -> list[Solution] | None:
         """The values of variables for a part that is a look-up."""
-        return None if self.room is None else solutions(where, names, store)
+        if self._room is None:
+            return None
+        body, constants = self._parts.body.removeprefix(_SELECT), self._parts.constants
+        return solutions(self._where, body, constants, names, store)
 
-    def admit(self, prologue: str, where: str, pending: int) -> None:
-        """Raise HeldBackError when a part may hold back too much, with so many changes made before it."""
-        if self.costly:
+    def admit(self, pending: int) -> None:
+        """Raise HeldBackError when it may hold back too much, with so many changes made before it."""
+        if self._costly:
             raise HeldBackError("a WHERE part of the update calls a function that may take long")
-        select = _select(prologue, where)
-        if self.room is not None and not self.room.has(prepared(select, cut(select)).shape.held, pending):
+        room = self._room
+        if room is not None and not room.has(prepared(self._select, self._parts).shape.held, pending):
             raise HeldBackError("a WHERE part of the update may hold back too many rows")
 
     def take(self, rows: int) -> None:
-        """Raise HeldBackError when a part gives too many rows."""
-        if self.room is not None and rows > self.room.rows:
+        """Raise HeldBackError when it gives too many rows."""
+        if self._room is not None and rows > self._room.rows:
             raise HeldBackError("a WHERE part of the update has too many solutions")
 
     def corrected(
         self, select: str, base_iri: str | None, merged: bool, store: Store | None
     ) -> tuple[str, dict[NamedNode, Callable[..., Any]]] | None:
-        """A SELECT with a part, as the store should read it; None for one that is right as it stands."""
+        """A SELECT with it, as the store should read it; None for one that is right as it stands."""
 
         def known(term: Term, graph: TermPattern | None) -> bool:
             at = graph or DefaultGraph()
@@ -97,14 +107,7 @@ class ServerWhereParts:
 
         change = (lambda root: called_by_iri(root, {})) if names_aggregate(select) else None
         base = base_iri or "http://localhost/"
-        found = corrected_text(select, base, merged=merged, is_node=known, change=change)
+        found = corrected_text(
+            select, base, body=self._parts.body, merged=merged, is_node=known, change=change
+        )
         return None if found is None else (found.text, dict(found.functions))
-
-
-def _select(prologue: str, where: str) -> str:
-    return f"{prologue}SELECT * {where}"
-
-
-def in_worker() -> ServerWhereParts:
-    """What a worker knows of WHERE parts: it has room for them."""
-    return ServerWhereParts()

@@ -18,7 +18,14 @@ from ..hosts import AllowedHosts
 from ..remote import Fetcher, fetch_rdf
 from ..sparql.guard import TextLimits
 from ..sparql.update import derive_update
-from ..sparql.update_plan import UpdatePlan, UpdateRequest, WhereParts, check_syntax, plan_update
+from ..sparql.update_plan import (
+    UpdatePlan,
+    UpdateRequest,
+    WhereParts,
+    check_syntax,
+    plan_update,
+    unknown_part,
+)
 from ..sparql.update_shapes import Shapes
 from ..terms import in_store_form
 from ..threads import with_big_stack
@@ -49,8 +56,7 @@ class StoreWrites(StoreReads):
         using_named_graphs: Sequence[NamedNode] | None = None,
         custom_functions: Functions | None = None,
         check: Callable[[], None] = lambda: None,
-        check_text: Callable[[], None] | None = None,
-        where_parts: WhereParts | None = None,
+        where_parts: WhereParts = unknown_part,
         custom_aggregates: Mapping[NamedNode, Callable[[], Any]] | None = None,
         cause: str | None = "update",
         expected: int | None = None,
@@ -67,8 +73,7 @@ class StoreWrites(StoreReads):
             using_named_graphs: ``using-named-graph-uri`` of the protocol.
             custom_functions: extension functions for WHERE parts.
             check: ends the update by an error; see `update_plan.UpdateRequest`.
-            check_text: ends it while its text is read.
-            where_parts: what is known of its WHERE parts.
+            where_parts: reads its WHERE parts.
             custom_aggregates: extension aggregates for WHERE parts.
             cause: goes into the commit.
             expected: refuse unless the dataset is at this version (If-Match).
@@ -90,7 +95,6 @@ class StoreWrites(StoreReads):
             using_named_graphs,
             custom_functions,
             check,
-            check_text,
             where_parts,
             custom_aggregates,
         )

@@ -46,6 +46,7 @@ from ..remote import FetchError, FetchTimeoutError
 from .extensions import load_named
 from .guard import TextLimits
 from .query import Querier, QueryFailedError, QueryRequest
+from .update_plan import unknown_part
 from .update_worker import hosts_of, work_out
 
 HEADER = struct.Struct(">cI")
@@ -187,7 +188,7 @@ def _work_out(connection: socket.socket, message: dict[str, Any]) -> None:
             return _load_dump(path)
         return Store(str(path)) if written else Store.read_only(str(path))
 
-    where_parts = None if message["where_parts"] is None else _named(message["where_parts"])()
+    where_parts = unknown_part if message["where_parts"] is None else _named(message["where_parts"])
     for piece in work_out(message, open_copy, functions, aggregates, where_parts):
         send_frame(connection, b"D", piece)
     send_frame(connection, b"E", b"")

@@ -233,13 +233,12 @@ class _Derivation:
         plain = not (elsewhere or action.with_graph or action.using or action.using_named)
         concerns = action.where.concerns if plain else None
         pending = bool(layers) and (concerns is None or any(map(concerns, layers)))
-        known = request.where_parts
-        if plain and not pending and known is not None:
-            looked_up = known.look_up(action.where.text, variables, self._engine.store)
+        part = self._plan.parts[action.where.start]
+        if plain and not pending:
+            looked_up = part.look_up(variables, self._engine.store)
             if looked_up is not None:
                 return looked_up
-        if known is not None:
-            known.admit(self._prologue, action.where.text, sum(len(layer.added) for layer in layers))
+        part.admit(sum(len(layer.added) for layer in layers))
         if pending:
             return self._recorded_solutions(action, variables)
         options = dict(self._engine.options)
@@ -262,8 +261,7 @@ class _Derivation:
             rows.append(tuple(solution)[:width])
             if not len(rows) % _ROWS_BETWEEN_CHECKS:
                 request.check()
-                if known is not None:
-                    known.take(len(rows))
+                part.take(len(rows))
         return rows
 
     def _where(self, action: Modify) -> str:
@@ -284,14 +282,15 @@ class _Derivation:
         request = self._engine.request
         rows: list[Solution] = []
         over: list[HeldBackError] = []
+        part = self._plan.parts[action.where.start]
 
         def record(*terms: Term) -> Term:
             if over:
                 return Literal(True)
             rows.append(tuple(None if term == _UNBOUND else term for term in terms[1:]))
-            if request.where_parts is not None and not len(rows) % _ROWS_BETWEEN_CHECKS:
+            if not len(rows) % _ROWS_BETWEEN_CHECKS:
                 try:
-                    request.where_parts.take(len(rows))
+                    part.take(len(rows))
                 except HeldBackError as error:
                     # Oxigraph would take it for an error of the expression.
                     over.append(error)
@@ -340,14 +339,11 @@ class _Derivation:
         projection = " ".join(f"?{name}" for name in variables) or f"(1 AS ?{count})"
         text = f"SELECT {projection} WHERE {where}"
         functions = dict(request.custom_functions or {})
-        if request.where_parts is not None:
-            graphs = self._using(action)
-            merged = graphs is not None and len(graphs[0]) > 1
-            select = f"{self._prologue} {text}"
-            found = request.where_parts.corrected(select, request.base_iri, merged, store)
-            if found is not None:
-                return found[0], {**functions, **found[1]}
-        return text, functions
+        graphs = self._using(action)
+        merged = graphs is not None and len(graphs[0]) > 1
+        part = self._plan.parts[action.where.start]
+        found = part.corrected(f"{self._prologue} {text}", request.base_iri, merged, store)
+        return (text, functions) if found is None else (found[0], {**functions, **found[1]})
 
     def _using(self, action: Modify) -> tuple[list[NamedNode], list[NamedNode]] | None:
         return dataset_of(self._engine.request, action, self._iri)

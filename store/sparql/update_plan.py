@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 from pyoxigraph import NamedNode, QuerySolutions, Store
 
@@ -29,34 +29,43 @@ class HeldBackError(LimitError):
     """A WHERE part may need more memory than the update may take within this process; nothing is applied."""
 
 
-class WhereParts(Protocol):
-    """What is known of WHERE parts of updates above the store; without it they are evaluated as they are."""
+class WherePart:
+    """A WHERE part of which nothing is known: it is evaluated as it is. Above the store more is known."""
 
-    def check(self, prologue: str, where: str, text: str, start: int) -> None:
+    def require_right(self, text: str, start: int) -> None:
         """Raise QueryTextError, with its place in the text, for a part that Oxigraph should have refused."""
-        ...
 
-    def look_up(self, where: str, names: tuple[str, ...], store: Store) -> list[Solution] | None:
+    def look_up(self, names: tuple[str, ...], store: Store) -> list[Solution] | None:
         """The values of variables for a part over the default graph, where that takes less than Oxigraph."""
-        ...
+        return None
 
-    def admit(self, prologue: str, where: str, pending: int) -> None:
-        """Raise HeldBackError when a part may hold back too much, with so many changes made before it."""
-        ...
+    def admit(self, pending: int) -> None:
+        """Raise HeldBackError when it may hold back too much, with so many changes made before it."""
 
     def take(self, rows: int) -> None:
-        """Raise HeldBackError when a part gives too many rows."""
-        ...
+        """Raise HeldBackError when it gives too many rows."""
 
     def corrected(
         self, select: str, base_iri: str | None, merged: bool, store: Store | None
     ) -> tuple[str, Functions] | None:
-        """A SELECT with a part, without its prologue, as Oxigraph should read it, and what it calls.
+        """A SELECT with the part, without its prologue, as Oxigraph should read it, and what it calls.
 
         ``merged``: its default graph is merged from several graphs; ``store``: the one whose default graph
         it reads, where that is known. None: it is right as it stands.
         """
-        ...
+        return None
+
+
+WhereParts: TypeAlias = Callable[[str, str], WherePart]
+"""Reads a WHERE part: its prologue, and its text."""
+
+
+def unknown_part(_prologue: str, _where: str) -> WherePart:
+    """A part that nobody reads before Oxigraph does."""
+    return _UNKNOWN_PART
+
+
+_UNKNOWN_PART = WherePart()
 
 
 class UpdateRequest(NamedTuple):
@@ -72,9 +81,8 @@ class UpdateRequest(NamedTuple):
         custom_functions: extension functions for the WHERE parts.
         custom_aggregates: extension aggregates for them, as in `query.QueryRequest`.
         check: called now and then between operations and between solutions; an error that it raises ends the
-            update, and nothing of it is applied.
-        check_text: the same between tokens, before anything is evaluated; ``check`` where it is not given.
-        where_parts: what is known of its WHERE parts.
+            update, and nothing of it is applied; and between tokens, before anything is evaluated.
+        where_parts: reads its WHERE parts, each once.
     """
 
     text: str
@@ -84,8 +92,7 @@ class UpdateRequest(NamedTuple):
     using_named_graphs: Sequence[NamedNode] | None = None
     custom_functions: Functions | None = None
     check: Callable[[], None] = lambda: None
-    check_text: Callable[[], None] | None = None
-    where_parts: WhereParts | None = None
+    where_parts: WhereParts = unknown_part
     custom_aggregates: Mapping[NamedNode, Callable[[], Any]] | None = None
 
     def is_stopped(self) -> bool:
@@ -98,11 +105,21 @@ class UpdateRequest(NamedTuple):
 
 
 class UpdatePlan(NamedTuple):
-    """A checked update, ready to be derived: its operations and the height of its text."""
+    """A checked update, ready to be derived.
+
+    Attributes:
+        request: the update.
+        operations: what it does, one after the other.
+        height: of its text.
+        parts: its WHERE parts, by the places where they start.
+        limits: of its text.
+        hosts: that it may reach.
+    """
 
     request: UpdateRequest
     operations: tuple[UpdateOperation, ...]
     height: int
+    parts: Mapping[int, WherePart]
     limits: TextLimits = TextLimits()
     hosts: AllowedHosts = NO_HOSTS
 
@@ -117,25 +134,24 @@ def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts)
         UnsupportedError: SERVICE with a variable.
     """
     check_length(request.text, limits)
-    check = request.check_text or request.check
-    inspection = Inspection(request.text, limits, check)
+    inspection = Inspection(request.text, limits, request.check)
     operations = tuple(split_update(request.text, inspection.passing(tokens(request.text)), limits.quads))
     facts = inspection.facts()
-    plan = UpdatePlan(request, operations, facts.height, limits, hosts)
+    parts: dict[int, WherePart] = {}
     _check_blank_labels(request.text, operations)
     _check_dataset_parameters(request, operations)
     scratch = UpdateEngine(request, Store())
     for operation in operations:
         if facts.services:  # the same prefix may mean another host in each operation
-            own = inspect_text(request.text[operation.start : operation.end], limits, check)
-            prologue = operation.prologue
-            check_services(own, hosts, partial(scratch.iri_text, prologue))
-        if isinstance(operation.action, Modify) and request.where_parts is not None:
+            own = inspect_text(request.text[operation.start : operation.end], limits, request.check)
+            check_services(own, hosts, partial(scratch.iri_text, operation.prologue))
+        if isinstance(operation.action, Modify):
             where = operation.action.where
-            request.where_parts.check(operation.prologue, where.text, request.text, where.start)
+            part = parts[where.start] = request.where_parts(operation.prologue, where.text)
+            part.require_right(request.text, where.start)
         if isinstance(operation.action, Load) and not operation.action.silent:
             hosts.require(scratch.iri(operation.action.source, operation.prologue).value, "LOAD")
-    return plan
+    return UpdatePlan(request, operations, facts.height, parts, limits, hosts)
 
 
 def check_syntax(plan: UpdatePlan) -> None:

@@ -133,8 +133,9 @@ class _Shape(NamedTuple):
         pieces: dict[str, Any] = {name: cut.of(text, lengths, constants) for name, cut in self.cuts}
         end = self.end.offset + lengths[self.end.constants]
         operation = UpdateOperation(self.action._replace(**pieces), kept.prologue, kept.start, end)
-        planned = self.planned
-        return UpdatePlan(request, (operation,), planned.height, planned.limits, planned.hosts)
+        where = pieces.get("where")
+        parts = {} if where is None else {where.start: request.where_parts(kept.prologue, where.text)}
+        return self.planned._replace(request=request, operations=(operation,), parts=parts)
 
 
 class _Filling:
@@ -228,7 +229,7 @@ def _shape_of(plan: UpdatePlan, parts: Cut) -> _Shape | None:
         )
     except (QuadrillError, SyntaxError, RuntimeError, ValueError):
         return None  # what is wrong is told where it is evaluated
-    kept, end = plan._replace(request=UpdateRequest("")), _Place.of(operation.end, spans)
+    kept, end = plan._replace(request=UpdateRequest(""), parts={}), _Place.of(operation.end, spans)
     return _Shape(kept, action, cuts, end, templates.namespaces)
 
 

@@ -23,7 +23,7 @@ from ..remote import http_fetcher
 from ..threads import with_big_stack
 from .guard import TextLimits
 from .update import derive_update
-from .update_plan import UpdateRequest, WhereParts, plan_update
+from .update_plan import UpdateRequest, WhereParts, plan_update, unknown_part
 
 _QUADS_AT_ONCE = 10_000
 
@@ -32,7 +32,7 @@ _QUADS_AT_ONCE = 10_000
 class UpdateTask:
     """One update for a worker; ``update`` tells it from a query.
 
-    ``where_parts`` is ``module:function`` of one that makes an `update_plan.WhereParts`. The other fields are
+    ``where_parts`` is ``module:function`` of an `update_plan.WhereParts`. The other fields are
     those of `query_worker.WorkerRequest` and of `update_plan.UpdateRequest`.
     """
 
@@ -61,7 +61,7 @@ def work_out(
     open_copy: Callable[[Path, bool], Store],
     functions: Functions | None,
     aggregates: Mapping[NamedNode, Callable[[], Any]] | None,
-    where_parts: WhereParts | None = None,
+    where_parts: WhereParts = unknown_part,
 ) -> Iterator[bytes]:
     """The change that an update makes, in pieces: a line of JSON that says how to read the others, first.
 
@@ -70,7 +70,7 @@ def work_out(
         open_copy: opens the copy at a path; True when it is to be written to as well.
         functions: the functions that the text may call.
         aggregates: the aggregates that it may call.
-        where_parts: what is known of its WHERE parts.
+        where_parts: reads its WHERE parts.
     """
     limits = TextLimits(height=message["height"], quads=message["quads"])
     hosts = hosts_of(message)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from quadrill.app.evaluation.processes import Processes
-from quadrill.app.evaluation.where_parts import Room, ServerWhereParts
+from quadrill.app.evaluation.where_parts import Room, ServerWherePart
 from quadrill.app.evaluation.workers import WorkerPool
 from quadrill.store.errors import QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
@@ -220,7 +220,7 @@ def test_an_update_that_waits_for_another_can_be_stopped(
 )
 def test_what_holds_little_back_stays_within_the_server(where: str, quads: int, admitted: bool) -> None:
     if admitted:
-        ServerWhereParts(Room(lambda: quads)).admit("", where, 0)
+        ServerWherePart("", where, Room(lambda: quads)).admit(0)
     else:
         with pytest.raises(HeldBackError):
-            ServerWhereParts(Room(lambda: quads)).admit("", where, 0)
+            ServerWherePart("", where, Room(lambda: quads)).admit(0)

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from pyoxigraph import QueryResultsFormat, Store
 
-from quadrill.app.evaluation.look_ups import MOST_QUADS, look_up, solutions
+from quadrill.app.evaluation.look_ups import MOST_QUADS, look_up
+from quadrill.app.evaluation.where_parts import Room, ServerWherePart
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.terms import Solution
 from tests.app.conftest import LiveServer, Start
@@ -101,6 +102,10 @@ def counted(chosen: random.Random, names: list[str]) -> str:
     return chosen.choice(["", f"BIND({old} + {number} AS {new})", f". bind ( {old}-{number} AS {new} ) ."])
 
 
+def found_in(where: str, names: tuple[str, ...], store: Store) -> list[Solution] | None:
+    return ServerWherePart("", where, Room(lambda: 0)).look_up(names, store)
+
+
 def test_where_parts_of_updates_give_what_oxigraph_gives() -> None:
     found = 0
     for seed in range(1_500):
@@ -118,7 +123,7 @@ def test_where_parts_of_updates_give_what_oxigraph_gives() -> None:
         where = f"{{ {patterns} {counted(chosen, variables)} }}"
         names = tuple(name[1:] for name in chosen.sample(variables, min(len(variables), 2)))
         names += ("n",) if "?n" in where else ()
-        rows = solutions(where, names, store._committer.store)
+        rows = found_in(where, names, store._committer.store)
         if rows is None or not names:
             continue
         found += "BIND" in where.upper()
@@ -147,7 +152,7 @@ def test_where_parts_of_updates_give_what_oxigraph_gives() -> None:
     ],
 )
 def test_where_parts_that_are_not_plainly_look_ups_are_evaluated(where: str) -> None:
-    assert solutions(where, ("o",), Store()) is None
+    assert found_in(where, ("o",), Store()) is None
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import pytest
 
+from quadrill.app.evaluation import where_parts
 from quadrill.app.evaluation.admission import is_light
-from quadrill.app.evaluation.where_parts import ServerWhereParts
+from quadrill.app.evaluation.where_parts import Room, ServerWherePart
 from quadrill.continuous.analysis import prepared as module
 from quadrill.continuous.analysis.prepared import MOST_PARSED, Prepared, prepared
+from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.cut import Cut, cut
 from tests.app.conftest import Start, problem_of
 
@@ -67,9 +70,8 @@ def test_an_allowed_and_a_refused_host_stand_in_one_skeleton(start_server: Start
         for answer in (queried, loaded):
             assert (problem_of(answer, answer.status_code)["code"] == "host-not-allowed") is refused
     modify = "INSERT { ?s ?p 1 } WHERE { SERVICE <http://HOST/x> { ?s ?p ?o } }"
-    ServerWhereParts().check(
-        "", modify[modify.index("WHERE") + 6 :].replace("HOST", "127.0.0.1:9"), modify, 0
-    )
+    where = modify[modify.index("WHERE") + 6 :].replace("HOST", "127.0.0.1:9")
+    ServerWherePart("", where).require_right(modify, 0)
     refused_update = modify.replace("HOST", "127.0.0.2:9")
     answer = server.client.post("/update", content=refused_update, headers=update)
     assert problem_of(answer, 403)["code"] == "host-not-allowed"
@@ -111,3 +113,14 @@ def test_a_hostile_text_is_known_in_a_moment(text: str) -> None:
     began = time.process_time()
     known_of(text)
     assert time.process_time() - began < 3
+
+
+@pytest.mark.parametrize("where", ["{ <urn:a> <urn:n> ?o }", "{ ?s <urn:n> ?o FILTER(?o > 0) }"])
+def test_a_where_part_is_cut_once(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    known: list[str] = []
+    monkeypatch.setattr(where_parts, "cut", lambda text: known.append(text) or cut(text))
+    with QuadStore.open(None) as store:
+        for number in range(4):  # with and without a shape
+            text = f"INSERT {{ <urn:{number}> <urn:m> ?o }} WHERE {where}"
+            store.update(text, where_parts=partial(ServerWherePart, room=Room(lambda: 0)))
+    assert known == [f"SELECT * {where}"] * 4

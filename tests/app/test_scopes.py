@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from quadrill.app.evaluation import query_faults
-from quadrill.app.evaluation.where_parts import ServerWhereParts
+from quadrill.app.evaluation.where_parts import ServerWherePart
 from quadrill.continuous.analysis.prepared import prepared
 from quadrill.continuous.language.parser import parse
 from quadrill.store.errors import QueryTextError
@@ -87,7 +87,7 @@ def test_what_breaks_none_is_answered(text: str, store: QuadStore) -> None:
 def test_the_where_part_of_an_update_has_the_same_rules(text: str, store: QuadStore) -> None:
     update = f"INSERT DATA {{ <a:a> <a:b> 1 }} ;\nINSERT {{ ?a ?b ?s }} WHERE {{\n{{ {text} }} }}"
     with pytest.raises(QueryTextError) as found:
-        store.update(update, where_parts=ServerWhereParts())
+        store.update(update, where_parts=ServerWherePart)
     if (place := REFUSED[text]) is not None:
         assert (found.value.line, found.value.column) == (place[0] + 2, place[1] + 2 * (place[0] == 1))
     assert store.version == 0
