@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.registry import Registry
+from quadrill.store.registry import PrefixRecord, Registry
 
 from .http.errors import HttpError
 
@@ -23,7 +23,9 @@ class PrefixTable:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._lock = threading.Lock()
-        self._known: Mapping[str, str] = MappingProxyType(registry.list_prefixes())
+        self._known: Mapping[str, str] = MappingProxyType(
+            {each.prefix: each.iri for each in registry.prefixes.all()}
+        )
 
     def all(self) -> Mapping[str, str]:
         """Every prefix with its IRI; the mapping does not change."""
@@ -50,7 +52,7 @@ class PrefixTable:
         with self._lock:
             if prefix not in self._known and len(self._known) >= MAX_PREFIXES:
                 raise HttpError(400, f"there are {MAX_PREFIXES} prefixes already", code="prefix")
-            self._registry.put_prefix(prefix, iri)
+            self._registry.prefixes.put(PrefixRecord(prefix, iri))
             self._known = MappingProxyType({**self._known, prefix: iri})
 
     def remove(self, prefix: str) -> None:
@@ -59,5 +61,5 @@ class PrefixTable:
         Raises: NotFoundError.
         """
         with self._lock:
-            self._registry.remove_prefix(prefix)
+            self._registry.prefixes.remove(prefix)
             self._known = MappingProxyType({name: iri for name, iri in self._known.items() if name != prefix})

@@ -22,11 +22,10 @@ import secrets
 import threading
 import time
 from functools import lru_cache
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from quadrill.store.errors import QuadrillError
-from quadrill.store.registry import TokenRecord
+from quadrill.store.registry import TokenRecords
 
 from .config import Settings
 from .http import websocket
@@ -49,14 +48,6 @@ class TokenRequiredError(QuadrillError):
     """The server would be reachable from other machines without any token."""
 
     code = "token-required"
-
-
-class TokenStore(Protocol):
-    """The registry's tokens."""
-
-    def get_token(self, token_hash: str) -> TokenRecord | None: ...  # noqa: D102
-
-    def list_tokens(self) -> list[TokenRecord]: ...  # noqa: D102
 
 
 def hash_token(token: str) -> str:
@@ -88,7 +79,7 @@ class Security:
     the database but one whose token is not known yet.
     """
 
-    def __init__(self, settings: Settings, tokens: TokenStore | None) -> None:
+    def __init__(self, settings: Settings, tokens: TokenRecords | None) -> None:
         self._settings = settings
         self._tokens = tokens
         self._own_hash = hash_token(settings.token) if settings.token else ""
@@ -112,7 +103,7 @@ class Security:
         """Read the tokens of the registry."""
         if self._tokens is None:
             return
-        records = self._tokens.list_tokens()
+        records = self._tokens.all()
         self._known = {each.hash: Caller(each.role, each.label) for each in records if each.role in ROLES}
         self._missed = set()
         # A token of a role that this version does not know opens nothing, and the server stays closed.
@@ -227,7 +218,7 @@ class Security:
         """The sender behind a token that may have been added a moment ago."""
         if self._tokens is None or digest in self._missed:
             return None
-        record = self._tokens.get_token(digest)
+        record = self._tokens.get(digest)
         if record is None or record.role not in ROLES:
             if len(self._missed) < _MOST_MISSED:
                 self._missed.add(digest)

@@ -146,7 +146,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
         undo.callback(store.close)
         registry = open_registry(settings)
         undo.callback(registry.close)
-        security = Security(settings, registry)
+        security = Security(settings, registry.tokens)
         journal = open_journal(settings)
         if journal is not None:
             undo.callback(journal.close)

@@ -116,8 +116,8 @@ def drop_offline(options: argparse.Namespace) -> None:
     store = open_store(settings)
     try:
         with open_registry(settings) as registry:
-            if not registry.was_dropped(options.name):
-                registry.remove_query(options.name)
+            if not registry.queries.was_dropped(options.name):
+                registry.queries.remove(options.name)
     finally:
         store.close()
 

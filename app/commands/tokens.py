@@ -22,7 +22,7 @@ def add(options: argparse.Namespace) -> int:
     """``quadrill token add``."""
     token = security.new_token()
     with _registry(options) as registry:
-        registry.add_token(
+        registry.tokens.add(
             TokenRecord(security.hash_token(token), options.role, options.label, time.time_ns() // 1_000_000)
         )
     print(token)
@@ -32,7 +32,7 @@ def add(options: argparse.Namespace) -> int:
 def show(options: argparse.Namespace) -> int:
     """``quadrill token list``."""
     with _registry(options) as registry:
-        for record in registry.list_tokens():
+        for record in registry.tokens.all():
             print(f"{record.hash[:12]}  {record.role:5}  {record.label}")
     return 0
 
@@ -40,12 +40,12 @@ def show(options: argparse.Namespace) -> int:
 def remove(options: argparse.Namespace) -> int:
     """``quadrill token remove``."""
     with _registry(options) as registry:
-        found = [record for record in registry.list_tokens() if record.hash.startswith(options.hash)]
+        found = [record for record in registry.tokens.all() if record.hash.startswith(options.hash)]
         if len(found) != 1:
             raise security.TokenRequiredError(
                 f"{len(found)} tokens have a hash that begins with {options.hash}",
                 code="unknown-token",
                 hint="`quadrill token list` shows them.",
             )
-        registry.remove_token(found[0].hash)
+        registry.tokens.remove(found[0].hash)
     return 0

@@ -72,7 +72,7 @@ class Connectors:
     def start(self) -> None:
         """Make all that are registered, and start those that are to run; one that cannot is failed."""
         with self._changing:
-            for record in self._registry.list_connectors():
+            for record in self._registry.connectors.all():
                 made = self._all[record.role, record.name] = _Connector(record)
                 if record.wanted and not self._settings.read_only:
                     self._begin(made)
@@ -119,7 +119,7 @@ class Connectors:
                 record = replace(before.record, members=members, wanted=True)
             if before is None or before.record.members["kind"] != members["kind"]:
                 _forget_place(self._engine, record)
-            self._registry.put_connector(record)
+            self._registry.connectors.put(record)
             made = self._all[role, name] = _Connector(record)
             self._begin(made)
             return self._describe(made), before is None
@@ -150,7 +150,7 @@ class Connectors:
                 self._require_ended(role, name, found.runner)
             if found.record.wanted != wanted:
                 found.record = replace(found.record, wanted=wanted)
-                self._registry.put_connector(self._placed(found))
+                self._registry.connectors.put(self._placed(found))
             if wanted and not running:
                 self._begin(found)
             elif not wanted:
@@ -164,7 +164,7 @@ class Connectors:
             self._end(found)
             if found.runner is not None and found.runner.lives:
                 self._leaving[role, name] = found.runner
-            self._registry.remove_connector(role, name)
+            self._registry.connectors.remove(role, name)
             if role == "source":
                 with suppress(QuadrillError):
                     self._engine.declare_partitions(found.record.members["stream"], name, {})
@@ -308,7 +308,9 @@ class Connectors:
         """Keep the place of a sink, unless it has been dropped or the server closed since."""
         name = made.record.name
         if not self._closed and self._all.get(("sink", name)) is made:
-            self._registry.move_connector("sink", name, _place(position, context.place_of))
+            with suppress(NotFoundError):  # it was dropped in the meantime
+                place = _place(position, context.place_of)
+                self._registry.connectors.update("sink", name, place=place)
 
     def _first_position(self, members: Mapping[str, Any]) -> str:
         if members.get("from") is not None:

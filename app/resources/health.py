@@ -31,7 +31,7 @@ def ready(services: Services, request: Request) -> Answer:
         return json_answer(document, 503, {"Retry-After": "2"})
     checks: dict[str, Callable[[], object]] = {
         "store": lambda: services.store.solutions("SELECT * { ?s ?p ?o } LIMIT 1"),
-        "registry": lambda: services.registry.list_tokens(),
+        "registry": lambda: services.registry.tokens.all(),
         "engine": lambda: _check_engine(services.engine),
     }
     found = {name: _outcome(check) for name, check in checks.items()}

@@ -35,7 +35,7 @@ def list_stored(services: Services, request: Request) -> Answer:
     return json_answer(
         {
             "queries": [
-                _described(services, request, record) for record in services.registry.list_stored_queries()
+                _described(services, request, record) for record in services.registry.stored_queries.all()
             ]
         }
     )
@@ -65,16 +65,16 @@ def put_stored(services: Services, request: Request) -> Answer:
         custom_aggregates=asked.aggregates,
     )
     checker.evaluate(wanted, 0).close()
-    created = services.registry.get_stored_query(name) is None
+    created = services.registry.stored_queries.get(name) is None
     record = StoredQueryRecord(name, text, description, time.time_ns() // 1_000_000)
-    services.registry.put_stored_query(record)
+    services.registry.stored_queries.put(record)
     headers = {"Location": f"{base_url(services, request)}stored-queries/{name}"} if created else None
     return json_answer(_described(services, request, record), 201 if created else 200, headers)
 
 
 def remove_stored(services: Services, request: Request) -> Answer:
     """Forget a stored query."""
-    services.registry.remove_stored_query(check_name(request.name, "the name of the stored query"))
+    services.registry.stored_queries.remove(check_name(request.name, "the name of the stored query"))
     return no_content()
 
 
@@ -111,7 +111,7 @@ def _given(services: Services, request: Request) -> tuple[str, str]:
 
 def _found(services: Services, request: Request) -> StoredQueryRecord:
     name = check_name(request.name, "the name of the stored query")
-    record = services.registry.get_stored_query(name)
+    record = services.registry.stored_queries.get(name)
     if record is None:
         raise NotFoundError(f"no query is stored as {name}", code="unknown-stored-query")
     return record

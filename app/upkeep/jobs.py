@@ -117,7 +117,7 @@ class JobQueue:
             updated_ms=now,
             request=asked,
         )
-        self._registry.add_job(record)
+        self._registry.jobs.add(record)
         self._start()
         self._queue.put(partial(self._do, record.id))
         return record
@@ -127,14 +127,14 @@ class JobQueue:
 
         Raises: NotFoundError.
         """
-        record = self._registry.get_job(job_id)
+        record = self._registry.jobs.get(job_id)
         if record is None:
             raise NotFoundError(f"there is no job {job_id}", code="unknown-job")
         return record
 
     def list(self) -> list[JobRecord]:
         """All jobs."""
-        return self._registry.list_jobs()
+        return self._registry.jobs.all()
 
     def cancel(self, job_id: str) -> JobRecord:
         """Cancel a load; one that has come to its commit is done all the same.
@@ -201,7 +201,7 @@ class JobQueue:
 
     def _bring_mirror_up(self) -> None:
         assert self._mirror is not None
-        if any(each.kind == MIRROR and each.state == "queued" for each in self._registry.list_jobs()):
+        if any(each.kind == MIRROR and each.state == "queued" for each in self._registry.jobs.all()):
             return  # several commits may have asked
         if self._mirror.is_due():
             self._submit(MIRROR, {"compact": True, "automatic": True})
@@ -275,12 +275,12 @@ class JobQueue:
 
     def _end_leftovers(self) -> None:
         """Mark as failed the jobs that an earlier server did not finish; their finished parts are kept."""
-        for record in self._registry.list_jobs():
+        for record in self._registry.jobs.all():
             if record.state in ("queued", "running"):
                 self._update(record.id, state="failed", error="the server ended before the job was done")
 
     def _update(self, job_id: str, **fields: Any) -> None:
-        self._registry.update_job(job_id, updated_ms=_now_ms(), **fields)
+        self._registry.jobs.update(job_id, updated_ms=_now_ms(), **fields)
         with self._changed:
             self._changed.notify_all()
 

@@ -215,12 +215,12 @@ class Repair:
                 self.told.append(
                     f"of the registry {kept} rows are kept, {lost} were damaged or cannot be read"
                 )
-            known = {record.name for record in registry.list_queries()}
+            known = {record.name for record in registry.queries.all()}
             for members in _registered(self._folder, checkpoint):
                 name = members["name"]
-                if name not in known and not registry.was_dropped(name):
+                if name not in known and not registry.queries.was_dropped(name):
                     options = {"options": members["options"], "created_ms": members["created"]}
-                    registry.add_query(
+                    registry.queries.add(
                         QueryRecord(name=name, text=members["text"], dialect=members["dialect"], **options)
                     )
                     self.told.append(f"the query {name} is registered again from the journal")

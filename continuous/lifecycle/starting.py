@@ -68,7 +68,7 @@ class Starting:
     def entries(self) -> list[Entry]:
         """Entries of queries as the registry has them, none of which runs, in the order of registration."""
         found = []
-        for record in [] if self.registry is None else self.registry.list_queries():
+        for record in [] if self.registry is None else self.registry.queries.all():
             registration = Registration(record.text, record.name)
             with suppress(QuadrillError):
                 registration = Registration.restored(record.name, record.text, record.dialect, record.options)
@@ -108,9 +108,9 @@ class Starting:
         with self.lock:
             if self.active and self.registry is not None:
                 if state is None:
-                    self.registry.remove_query(name)
+                    self.registry.queries.remove(name)
                 else:
-                    self.registry.update_query(name, state=state)
+                    self.registry.queries.update(name, state=state)
                 self.stopped.append((name, state))
             return self.active
 

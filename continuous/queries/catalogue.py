@@ -232,7 +232,7 @@ class QueryCatalogue:
 
     def was_dropped(self, name: str) -> bool:
         """True when the name was used and its query dropped."""
-        return name in self._dropped if self._registry is None else self._registry.was_dropped(name)
+        return name in self._dropped if self._registry is None else self._registry.queries.was_dropped(name)
 
     @contextlib.contextmanager
     def claimed(self, wanted: str | None) -> Iterator[str]:
@@ -350,7 +350,7 @@ class QueryCatalogue:
         now, options = self._clock.now_ms(), registration.options()
         record = QueryRecord(name, registration.query, registration.dialect, options, created_ms=now)
         if self._registry is not None:
-            (self._registry.replace_query if replacing else self._registry.add_query)(record)
+            (self._registry.queries.put if replacing else self._registry.queries.add)(record)
         return record
 
     def keeping(self, name: str, *, replacing: bool) -> Callable[[], object]:
@@ -358,22 +358,22 @@ class QueryCatalogue:
         registry, dropped = self._registry, self.was_dropped(name)
         if registry is None:
             return partial(self._dropped.add if dropped else self._dropped.discard, name)
-        before = registry.get_query(name) if replacing else None
+        before = registry.queries.get(name) if replacing else None
         if before is not None:
-            return partial(registry.replace_query, before)
-        return partial(registry.retract_query, name, dropped=dropped)
+            return partial(registry.queries.put, before)
+        return partial(registry.queries.retract, name, dropped=dropped)
 
     def update(self, entry: Entry) -> None:
         """Write changed options."""
         if self._registry is not None:
-            self._registry.update_query(entry.name, options=entry.registration.options())
+            self._registry.queries.update(entry.name, options=entry.registration.options())
 
     def set_state(self, entry: Entry, state: QueryState, error: str | None) -> None:
         """Remember a state over restarts."""
         entry.state, entry.error = state, error
         if self._registry is not None:
             with contextlib.suppress(NotFoundError):
-                self._registry.update_query(entry.name, state=state, error=error)
+                self._registry.queries.update(entry.name, state=state, error=error)
 
     def starts_paused(self, entry: Entry) -> bool:
         """At a start: pause a query where the settings say so; it begins anew when it goes on."""
@@ -393,7 +393,7 @@ class QueryCatalogue:
     def remove(self, entry: Entry) -> None:
         """Forget a query, not that there was one."""
         if self._registry is not None:
-            self._registry.remove_query(entry.name)
+            self._registry.queries.remove(entry.name)
         self.discard(entry)
 
     def discard(self, entry: Entry) -> None:
@@ -412,7 +412,7 @@ class QueryCatalogue:
 
     def stored(self) -> list[QueryRecord]:
         """What the registry holds, in the order of registration."""
-        return [] if self._registry is None else self._registry.list_queries()
+        return [] if self._registry is None else self._registry.queries.all()
 
     def restored(self, record: QueryRecord, feed: Feed) -> Entry:
         """Enter a query of the registry; it has failed when its options cannot be read any more."""

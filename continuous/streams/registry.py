@@ -72,7 +72,7 @@ class StreamRegistry:
         if self._registry is None:
             return
         with self._lock:
-            for record in self._registry.list_streams():
+            for record in self._registry.streams.all():
                 if self.find(record.iri) is None:
                     self._enter(record)
 
@@ -157,7 +157,7 @@ class StreamRegistry:
         with self._lock:
             self._forget(state)
             if self._registry is not None:
-                self._registry.remove_stream(state.name)
+                self._registry.streams.remove(state.name)
 
     def stamp(self, state: StreamState, stamping: Stamping) -> None:
         """The first element fixes whether a stream is stamped by its events or at arrival."""
@@ -284,7 +284,7 @@ class StreamRegistry:
         state = self._enter(record)
         if self._registry is not None:
             try:
-                self._registry.add_stream(record)
+                self._registry.streams.add(record)
             except BaseException:
                 self._forget(state)
                 raise
@@ -313,9 +313,9 @@ class StreamRegistry:
             return
         changes = {each: getattr(record, each) for each in OPTION_FIELDS}
         try:
-            self._registry.update_stream(record.name, **changes, declared=record.declared)
+            self._registry.streams.update(record.name, **changes, declared=record.declared)
         except NotFoundError:
-            self._registry.add_stream(record)
+            self._registry.streams.add(record)
 
 
 def _since(records: Iterable[LogRecord], from_ms: int) -> Iterator[LogRecord]:

@@ -5,6 +5,7 @@ from .records import (
     ConnectorRecord,
     ConnectorRole,
     JobRecord,
+    PrefixRecord,
     QueryRecord,
     QueryState,
     StoredQueryRecord,
@@ -13,12 +14,14 @@ from .records import (
 )
 from .registry import Registry
 from .session import REGISTRY, default_url
+from .tables import TokenRecords
 
 __all__ = [
     "REGISTRY",
     "ConnectorRecord",
     "ConnectorRole",
     "JobRecord",
+    "PrefixRecord",
     "QueryRecord",
     "QueryState",
     "Registry",
@@ -28,5 +31,6 @@ __all__ = [
     "StoredQueryRecord",
     "StreamRecord",
     "TokenRecord",
+    "TokenRecords",
     "default_url",
 ]

@@ -87,6 +87,14 @@ class StoredQueryRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class PrefixRecord:
+    """A prefix that answers are written with."""
+
+    prefix: str
+    iri: str
+
+
+@dataclass(frozen=True, slots=True)
 class TokenRecord:
     """A bearer token: only its hash is kept. ``label`` tells a person whose it is."""
 

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from typing import Self
 
-from .connectors import Connectors
-from .jobs import Jobs
 from .migrate import current_revision, migrate
-from .prefixes import Prefixes
-from .queries import Queries
+from .queries import QueryRecords
 from .session import Database
 from .soundness import require_rows, require_sound
-from .stored import StoredQueries
-from .streams import Streams
-from .tokens import Tokens
+from .tables import (
+    ConnectorRecords,
+    JobRecords,
+    PrefixRecords,
+    StoredQueryRecords,
+    StreamRecords,
+    TokenRecords,
+)
 
 
-class Registry(Queries, Streams, Connectors, StoredQueries, Prefixes, Tokens, Jobs):
-    """What is registered, in one database. Every method is one transaction.
-
-    Methods may be called from any thread. They raise RegistryError when the database fails.
-    """
+class Registry:
+    """What is registered, in one database, with a table for each kind of record."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.queries = QueryRecords(database)
+        self.streams = StreamRecords(database)
+        self.connectors = ConnectorRecords(database)
+        self.stored_queries = StoredQueryRecords(database)
+        self.prefixes = PrefixRecords(database)
+        self.tokens = TokenRecords(database)
+        self.jobs = JobRecords(database)
 
     @classmethod
     def open(cls, url: str = "sqlite://") -> Self:

@@ -156,7 +156,7 @@ def test_with_tokens_pages_lead_to_the_login_and_assets_stay_public(start_server
 
 def test_a_token_that_may_only_push_is_told_so(start_server: Start) -> None:
     server, pusher = start_server(token=TOKEN), "a-token-that-may-only-push"
-    server.services.registry.add_token(TokenRecord(hash_token(pusher), "push", "sensor"))
+    server.services.registry.tokens.add(TokenRecord(hash_token(pusher), "push", "sensor"))
     answer = server.client.get("/", headers={"Accept": BROWSER, "Authorization": f"Bearer {pusher}"})
     assert answer.status_code == 403
     assert "the role push" in answer.text

@@ -136,7 +136,7 @@ def test_it_needs_a_token_that_reads(start_server: Start, role: str, status: int
     server = start_server(token="the-first-admin-token")
     server.client.headers["Authorization"] = "Bearer the-first-admin-token"
     register(server)
-    server.services.registry.add_token(TokenRecord(hash_token(f"{role}-token-of-length"), role, role, 0))
+    server.services.registry.tokens.add(TokenRecord(hash_token(f"{role}-token-of-length"), role, role, 0))
     client = WebSocket(server.url, RESULTS, [(b"Authorization", f"Bearer {role}-token-of-length".encode())])
     assert client.status == status
     client.close()

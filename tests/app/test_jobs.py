@@ -142,7 +142,7 @@ def test_spark_that_is_missing_is_told(fresh: LiveServer, monkeypatch: pytest.Mo
 
 def test_what_a_server_left_undone_is_failed_at_the_next_start(start_server: Start, tmp_path: Path) -> None:
     first = start_server(data=str(tmp_path / "data"))
-    first.services.registry.add_job(JobRecord("left", "load", state="running"))
+    first.services.registry.jobs.add(JobRecord("left", "load", state="running"))
     first.services.close()
     again = start_server(data=str(tmp_path / "data"))
     assert again.client.get("/jobs/left").json()["state"] == "failed"

@@ -477,7 +477,7 @@ def test_a_mapping_in_the_body_needs_the_role_write(start_server: Start) -> None
     tokens = {}
     for role in ("read", "write"):
         secret = f"{role}-" * 8
-        live.services.registry.add_token(TokenRecord(hash_token(secret), role, role))
+        live.services.registry.tokens.add(TokenRecord(hash_token(secret), role, role))
         tokens[role] = {"Authorization": f"Bearer {secret}"}
     declared = {"iri": IRI, "mapping": MAPPING}
     assert live.client.put("/streams", json=declared, headers=admin).status_code == 201

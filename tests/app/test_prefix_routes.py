@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from quadrill.store.registry import PrefixRecord
 from tests.app.conftest import LiveServer, Start, problem_of
 
 
@@ -21,7 +22,10 @@ def test_prefixes_are_kept_looked_up_and_forgotten(start_server: Start, tmp_path
     ]
     assert server.client.get("/prefixes?prefix=ex").json() == {"prefix": "ex", "uri": "http://e/"}
     assert server.client.get("/prefixes", params={"uri": "http://d/"}).json()[0]["prefix"] == ""
-    assert server.services.registry.list_prefixes() == {"": "http://d/", "ex": "http://e/"}
+    assert server.services.registry.prefixes.all() == [
+        PrefixRecord("", "http://d/"),
+        PrefixRecord("ex", "http://e/"),
+    ]
     assert server.client.delete("/prefixes?prefix=ex").status_code == 204
     assert problem_of(server.client.delete("/prefixes?prefix=ex"), 404)["code"] == "unknown-prefix"
     assert problem_of(server.client.get("/prefixes?prefix=ex"), 404)["code"] == "unknown-prefix"

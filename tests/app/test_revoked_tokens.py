@@ -45,12 +45,12 @@ def server(start_server: Start, monkeypatch: pytest.MonkeyPatch) -> LiveServer:
 
 def add(live: LiveServer, role: str) -> str:
     token = new_token()
-    live.services.registry.add_token(TokenRecord(hash_token(token), role, role, 0))
+    live.services.registry.tokens.add(TokenRecord(hash_token(token), role, role, 0))
     return token
 
 
 def remove(live: LiveServer, token: str) -> None:
-    live.services.registry.remove_token(hash_token(token))
+    live.services.registry.tokens.remove(hash_token(token))
 
 
 @contextmanager

@@ -155,7 +155,7 @@ def test_roles_open_what_they_say(start_server: Start) -> None:
     server = start_server()
     for role, expected in ROLES.items():
         token = new_token()
-        server.services.registry.add_token(TokenRecord(hash_token(token), role, role, 0))
+        server.services.registry.tokens.add(TokenRecord(hash_token(token), role, role, 0))
         server.services.security.refresh()
         auth = bearer(token)
         query = {"Content-Type": "application/sparql-query"}
@@ -178,8 +178,8 @@ def test_roles_open_what_they_say(start_server: Start) -> None:
 def test_only_hashes_of_tokens_are_stored(start_server: Start) -> None:
     server = start_server()
     token = new_token()
-    server.services.registry.add_token(TokenRecord(hash_token(token), "read", "", 0))
-    (record,) = server.services.registry.list_tokens()
+    server.services.registry.tokens.add(TokenRecord(hash_token(token), "read", "", 0))
+    (record,) = server.services.registry.tokens.all()
     assert token not in repr(record)
 
 
@@ -223,7 +223,7 @@ def test_loopback_is_what_the_machine_itself_is() -> None:
 def test_an_address_that_shows_many_wrong_tokens_has_to_wait(start_server: Start) -> None:
     server = start_server(token=TOKEN, max_wrong_tokens=5)
     later = new_token()
-    server.services.registry.add_token(TokenRecord(hash_token(later), "read", "later", 0))
+    server.services.registry.tokens.add(TokenRecord(hash_token(later), "read", "later", 0))
     server.services.security.refresh()
     assert server.client.get("/streams", headers=bearer(TOKEN)).status_code == 200
     for number, path in enumerate(("/streams", "/query?query=ASK%7B%7D") * 2):
@@ -278,7 +278,7 @@ def test_a_failed_look_up_counts_once(start_server: Start) -> None:
 
 def test_token_of_an_unknown_role_keeps_the_server_closed(start_server: Start) -> None:
     server = start_server()
-    server.services.registry.add_token(TokenRecord(hash_token("x" * 32), "auditor", "", 0))
+    server.services.registry.tokens.add(TokenRecord(hash_token("x" * 32), "auditor", "", 0))
     server.services.security.refresh()
     assert server.client.get("/jobs").status_code == 401
     assert server.client.get("/jobs", headers={"Authorization": f"Bearer {'x' * 32}"}).status_code == 401
@@ -289,7 +289,7 @@ def test_wrong_token_is_looked_up_once_between_two_readings(
 ) -> None:
     server = start_server(token="the-first-admin-token", max_wrong_tokens=0)
     asked: list[str] = []
-    monkeypatch.setattr(server.services.security._tokens, "get_token", asked.append)
+    monkeypatch.setattr(server.services.security._tokens, "get", asked.append)
     for _ in range(20):
         assert server.client.get("/jobs", headers={"Authorization": "Bearer wrong"}).status_code == 401
     assert len(asked) <= 3, "a reading may have come between"

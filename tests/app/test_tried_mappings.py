@@ -33,7 +33,7 @@ JSON_TYPES = [
 def guarded(start_server: Start) -> LiveServer:
     live = start_server(token=ADMIN)
     for role in ("read", "push", "write"):
-        live.services.registry.add_token(TokenRecord(hash_token(role * 8), role, role))
+        live.services.registry.tokens.add(TokenRecord(hash_token(role * 8), role, role))
     declared = {"iri": IRI, "mapping": {"construct": TEXT}}
     assert live.client.put("/streams", json=declared, headers=bearer("admin")).status_code == 201
     return live

@@ -16,7 +16,7 @@ from pyoxigraph import RdfFormat
 from quadrill.app.describing.streams import describe_streams
 from quadrill.continuous.clock import ManualClock
 from quadrill.store.errors import GoneError, QuadrillError
-from quadrill.store.registry import StoredQueryRecord, TokenRecord
+from quadrill.store.registry import PrefixRecord, StoredQueryRecord, TokenRecord
 from tests.continuous.test_recovery import E, Life, P, comparable
 
 START = 10_000
@@ -33,9 +33,9 @@ def make_folder(folder: Path, *, closed: bool) -> None:
     life = DurableLife(folder.with_name(folder.name + "-run"), ManualClock(START))
     for name in ("seen", "named", "closes", "made"):
         life.register(name)
-    life.registry.put_prefix("ex", E)
-    life.registry.add_token(TokenRecord("a" * 64, "admin", "somebody", 1))
-    life.registry.put_stored_query(StoredQueryRecord("all", "SELECT * { ?s ?p ?o }", "every triple", 1))
+    life.registry.prefixes.put(PrefixRecord("ex", E))
+    life.registry.tokens.add(TokenRecord("a" * 64, "admin", "somebody", 1))
+    life.registry.stored_queries.put(StoredQueryRecord("all", "SELECT * { ?s ?p ?o }", "every triple", 1))
     for number in range(40):
         _step(life, number)
         if number == 20:
@@ -84,12 +84,12 @@ def seen_of(folder: Path) -> dict[str, Any]:
             "quads": dump_of(life),
             "count": store.quad_count,
             "commits": commits_of(life),
-            "registered": registry.list_queries(),
-            "dropped": [name for name in ("closes", "seen") if registry.was_dropped(name)],
-            "streams": registry.list_streams(),
-            "prefixes": registry.list_prefixes(),
-            "tokens": registry.list_tokens(),
-            "texts": registry.list_stored_queries(),
+            "registered": registry.queries.all(),
+            "dropped": [name for name in ("closes", "seen") if registry.queries.was_dropped(name)],
+            "streams": registry.streams.all(),
+            "prefixes": registry.prefixes.all(),
+            "tokens": registry.tokens.all(),
+            "texts": registry.stored_queries.all(),
             "feeds": comparable(life.told()),
             "epochs": {
                 name: life.engine.feed(name).earliest_id for name in ("seen", "named", "made", "counts")

@@ -500,7 +500,7 @@ def test_a_query_that_cannot_be_restored_is_shown_as_failed() -> None:
     first.engine.start()
     first.register("q", NOW)
     first.engine.stop()
-    registry.update_query("q", text="SELECT nothing")
+    registry.queries.update("q", text="SELECT nothing")
     second = Bench(registry, store)
     second.engine.start()
     try:

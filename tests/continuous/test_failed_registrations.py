@@ -163,7 +163,7 @@ def test_a_replacement_that_fails_leaves_the_query_running(
             else:
                 assert fault[1] == "new_feed"
                 return
-        assert [record.text for record in registry.list_queries()] == [text]
+        assert [record.text for record in registry.queries.all()] == [text]
         document = describe(b.engine, "q")
         assert (document["text"], document["state"], document["error"]) == (text, "running", None)
         before = b.engine.feed("q").last_id

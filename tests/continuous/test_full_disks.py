@@ -117,7 +117,7 @@ def test_under_the_registry_a_registration_is_whole_or_absent(life: Life) -> Non
     life.push(2_000, "b")
     names = [entry.name for entry in life.engine.parts.catalogue.entries()]
     event.remove(database.engine, "checkout", opened)
-    assert sorted(record.name for record in life.registry.list_queries()) == sorted(names)
+    assert sorted(record.name for record in life.registry.queries.all()) == sorted(names)
 
 
 def test_a_backup_is_refused_while_results_or_inputs_wait_for_space(tmp_path: Path) -> None:

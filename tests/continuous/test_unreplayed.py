@@ -68,7 +68,7 @@ def test_a_dropped_query_is_not_evaluated(
     if noted:
         life.engine.drop("closes")
     else:
-        life.registry.remove_query("closes")
+        life.registry.queries.remove("closes")
     evaluated.clear()
     life = life.crash()
     assert set(evaluated) == {"seen"}

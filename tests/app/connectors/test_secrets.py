@@ -87,7 +87,7 @@ def test_messages_to_send_are_shown_as_a_secret_and_kept(start_server: Start) ->
     assert answer.status_code == 201 and answer.json()["send"] == "***"
     again = server.client.put("/sources/it", json={**members, "send": "***", "timeout": "9s"})
     assert again.status_code == 200 and again.json()["send"] == "***"
-    (record,) = server.services.registry.list_connectors()
+    (record,) = server.services.registry.connectors.all()
     assert record.members["send"] == ["{}", SECRET]
 
 

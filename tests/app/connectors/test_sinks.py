@@ -223,7 +223,7 @@ def test_files_of_lines_hold_each_event_once(start_server: Start, tmp_path: Path
         file.write(b'{"id": 21, "event"')
     # As after a kill: the place that was saved is behind what stands in the files.
     again = start_server(**settings)
-    again.services.registry.move_connector("sink", "it", "17")
+    again.services.registry.connectors.update("sink", "it", place="17")
     push(again, 21, 22)
     until(lambda: state(again)["position"] == 22)
     again.client.post("/sinks/it:stop")
@@ -289,7 +289,7 @@ def test_finished_files_tell_the_place(start_server: Start, tmp_path: Path) -> N
     last = max(int(each.stem.split("-")[-1]) for each in (tmp_path / "out").glob("x-*.ndjson"))
     again = start_server(**settings)
     again.client.post("/sinks/it:stop")
-    again.services.registry.move_connector("sink", "it", "0")
+    again.services.registry.connectors.update("sink", "it", place="0")
     again.services.close()
     third = start_server(**settings)
     third.client.post("/sinks/it:start")

@@ -90,7 +90,7 @@ def run(scenario: Scenario, folder: Path, expected: Outcome | None = None) -> Ou
     ) as server:
         for token, role in scenario.tokens.items():
             digest = hashlib.sha256(token.encode()).hexdigest()
-            server.services.registry.add_token(TokenRecord(digest, role, role, 0))
+            server.services.registry.tokens.add(TokenRecord(digest, role, role, 0))
         server.services.security.refresh()
         host = server.url.split("/")[2]
         speaker = _Speaker(host)

@@ -175,7 +175,7 @@ def test_pages_of_other_sites_may_not_open_it(
 def test_it_needs_a_token_of_the_role_push(start_server: Start, token: bytes, status: int) -> None:
     server = start_server(token="the-first-admin-token")
     for role in ("read", "push"):
-        server.services.registry.add_token(TokenRecord(hash_token(f"{role}-token-of-length"), role, role, 0))
+        server.services.registry.tokens.add(TokenRecord(hash_token(f"{role}-token-of-length"), role, role, 0))
     client = WebSocket(server.url, TARGET, [(b"Authorization", b"Bearer " + token)])
     assert client.status == status
     client.close()

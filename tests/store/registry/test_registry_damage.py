@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from quadrill.store.errors import StoreFormatError
-from quadrill.store.registry import QueryRecord, Registry, RegistryError, default_url
+from quadrill.store.registry import PrefixRecord, QueryRecord, Registry, RegistryError, default_url
 
 
 def record(name: str) -> QueryRecord:
@@ -26,16 +26,16 @@ def killed(tmp_path: Path) -> Path:
     (tmp_path / "run").mkdir()
     with Registry.open(default_url(tmp_path / "run")) as registry:
         for number in range(8):
-            registry.add_query(record(f"q{number}"))
-        registry.update_query("q1", state="paused")
-        registry.put_prefix("ex", "http://example.org/")
+            registry.queries.add(record(f"q{number}"))
+        registry.queries.update("q1", state="paused")
+        registry.prefixes.put(PrefixRecord("ex", "http://example.org/"))
         shutil.copytree(tmp_path / "run", folder)
     return folder
 
 
 def names(folder: Path) -> list[str]:
     with Registry.open(default_url(folder)) as registry:
-        return [each.name for each in registry.list_queries()]
+        return [each.name for each in registry.queries.all()]
 
 
 def test_a_registry_that_is_whole_opens_again_and_again(killed: Path) -> None:

@@ -71,7 +71,7 @@ def test_opening_again_changes_nothing(registry: Registry, url: str) -> None:
 def test_a_newer_program_upgrades_an_older_schema_and_keeps_its_rows(
     registry: Registry, url: str, tmp_path: Path, run_sql: RunSql
 ) -> None:
-    registry.add_query(QueryRecord(name="old", text="ASK {}"))
+    registry.queries.add(QueryRecord(name="old", text="ASK {}"))
     database = Database(url)
     assert migrate(database, _scripts(tmp_path)) == "9999"
     database.close()
@@ -81,7 +81,7 @@ def test_a_newer_program_upgrades_an_older_schema_and_keeps_its_rows(
 def test_a_migration_that_fails_half_way_leaves_the_old_schema_and_its_rows(
     registry: Registry, url: str, tmp_path: Path, run_sql: RunSql
 ) -> None:
-    registry.add_query(QueryRecord(name="old", text="ASK {}"))
+    registry.queries.add(QueryRecord(name="old", text="ASK {}"))
     before = registry.revision()
     scripts = _scripts(tmp_path, failure="raise ValueError('the disk is full of eels')")
     database = Database(url)
@@ -90,7 +90,7 @@ def test_a_migration_that_fails_half_way_leaves_the_old_schema_and_its_rows(
     assert "extra" not in _tables(database)
     database.close()
     assert registry.revision() == before
-    assert [record.name for record in registry.list_queries()] == ["old"]
+    assert [record.name for record in registry.queries.all()] == ["old"]
     assert "owner" not in {column for (column,) in run_sql(url, _columns_of_queries(url))}
     assert caught.value.hint is not None and "old schema" in caught.value.hint
 
@@ -104,7 +104,7 @@ def test_a_first_start_that_fails_leaves_an_empty_database(url: str, tmp_path: P
         assert current_revision(connection) is None
     database.close()
     with Registry.open(url) as registry:
-        assert registry.list_queries() == []
+        assert registry.queries.all() == []
 
 
 def test_a_schema_of_a_newer_program_is_refused_and_left_alone(
@@ -125,7 +125,7 @@ def test_several_first_starts_at_once_all_succeed(url: str) -> None:
     outcomes = [(start.communicate(timeout=60)[1], start.returncode) for start in starts]
     assert outcomes == [("", 0)] * 4
     with Registry.open(url) as registry:
-        assert registry.list_queries() == []
+        assert registry.queries.all() == []
 
 
 def test_the_sqlite_registry_writes_ahead_and_syncs(tmp_path: Path, run_sql: RunSql) -> None:

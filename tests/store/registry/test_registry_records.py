@@ -40,149 +40,149 @@ STREAM = StreamRecord(
 
 
 def test_a_query_comes_back_as_it_was_added(registry: Registry) -> None:
-    assert registry.add_query(QUERY) == QUERY
-    assert registry.get_query(QUERY.name) == QUERY
-    assert registry.list_queries() == [QUERY]
+    assert registry.queries.add(QUERY) == QUERY
+    assert registry.queries.get(QUERY.name) == QUERY
+    assert registry.queries.all() == [QUERY]
 
 
 def test_a_query_outlives_the_registry_object(registry: Registry, url: str) -> None:
-    registry.add_query(QUERY)
+    registry.queries.add(QUERY)
     with Registry.open(url) as again:
-        assert again.list_queries() == [QUERY]
+        assert again.queries.all() == [QUERY]
 
 
 def test_an_unknown_query_is_none_and_cannot_be_changed_or_removed(registry: Registry) -> None:
-    assert registry.get_query("nobody") is None
-    assert not registry.was_dropped("nobody")
+    assert registry.queries.get("nobody") is None
+    assert not registry.queries.was_dropped("nobody")
     with pytest.raises(NotFoundError, match="nobody"):
-        registry.update_query("nobody", state="paused")
+        registry.queries.update("nobody", state="paused")
     with pytest.raises(NotFoundError, match="nobody"):
-        registry.remove_query("nobody")
-    assert not registry.was_dropped("nobody")
+        registry.queries.remove("nobody")
+    assert not registry.queries.was_dropped("nobody")
 
 
 def test_queries_are_listed_in_the_order_of_registration(registry: Registry) -> None:
     for name in ("zebra", "ant", "mole"):
-        registry.add_query(QueryRecord(name=name, text="ASK {}", created_ms=7))
-    assert [record.name for record in registry.list_queries()] == ["zebra", "ant", "mole"]
+        registry.queries.add(QueryRecord(name=name, text="ASK {}", created_ms=7))
+    assert [record.name for record in registry.queries.all()] == ["zebra", "ant", "mole"]
 
 
 def test_a_name_is_taken_only_once(registry: Registry) -> None:
-    registry.add_query(QUERY)
+    registry.queries.add(QUERY)
     with pytest.raises(ConflictError, match="late-departures"):
-        registry.add_query(QueryRecord(name=QUERY.name, text="ASK {}"))
-    assert registry.list_queries() == [QUERY]
+        registry.queries.add(QueryRecord(name=QUERY.name, text="ASK {}"))
+    assert registry.queries.all() == [QUERY]
 
 
 def test_an_update_changes_the_named_fields_only(registry: Registry) -> None:
-    registry.add_query(QUERY)
-    changed = registry.update_query(QUERY.name, state="failed", error="division by zero")
+    registry.queries.add(QUERY)
+    changed = registry.queries.update(QUERY.name, state="failed", error="division by zero")
     assert (changed.state, changed.error, changed.text) == ("failed", "division by zero", QUERY.text)
-    assert registry.get_query(QUERY.name) == changed
+    assert registry.queries.get(QUERY.name) == changed
 
 
 def test_an_update_of_options_replaces_them(registry: Registry) -> None:
-    registry.add_query(QUERY)
-    registry.update_query(QUERY.name, options={"output": "rstream"})
-    found = registry.get_query(QUERY.name)
+    registry.queries.add(QUERY)
+    registry.queries.update(QUERY.name, options={"output": "rstream"})
+    found = registry.queries.get(QUERY.name)
     assert found is not None and found.options == {"output": "rstream"}
 
 
 def test_a_field_that_does_not_exist_is_refused(registry: Registry) -> None:
-    registry.add_query(QUERY)
+    registry.queries.add(QUERY)
     with pytest.raises(TypeError):
-        registry.update_query(QUERY.name, colour="red")
+        registry.queries.update(QUERY.name, colour="red")
 
 
 def test_a_dropped_name_is_known_until_it_is_taken_again(registry: Registry) -> None:
-    registry.add_query(QUERY)
-    assert not registry.was_dropped(QUERY.name)
-    registry.remove_query(QUERY.name)
-    assert registry.was_dropped(QUERY.name)
-    assert registry.get_query(QUERY.name) is None
-    registry.add_query(QUERY)
-    assert not registry.was_dropped(QUERY.name)
-    registry.remove_query(QUERY.name)
-    registry.replace_query(QUERY)
-    assert not registry.was_dropped(QUERY.name)
-    registry.remove_query(QUERY.name)
-    assert registry.was_dropped(QUERY.name)
+    registry.queries.add(QUERY)
+    assert not registry.queries.was_dropped(QUERY.name)
+    registry.queries.remove(QUERY.name)
+    assert registry.queries.was_dropped(QUERY.name)
+    assert registry.queries.get(QUERY.name) is None
+    registry.queries.add(QUERY)
+    assert not registry.queries.was_dropped(QUERY.name)
+    registry.queries.remove(QUERY.name)
+    registry.queries.put(QUERY)
+    assert not registry.queries.was_dropped(QUERY.name)
+    registry.queries.remove(QUERY.name)
+    assert registry.queries.was_dropped(QUERY.name)
 
 
 def test_replacing_a_query_leaves_one(registry: Registry) -> None:
     other = QueryRecord(name=QUERY.name, text="ASK {}")
-    registry.add_query(QUERY)
-    assert registry.replace_query(other) == other
-    assert registry.list_queries() == [other]
+    registry.queries.add(QUERY)
+    assert registry.queries.put(other) == other
+    assert registry.queries.all() == [other]
 
 
 def test_a_stream_is_found_by_name_and_by_iri(registry: Registry) -> None:
-    registry.add_stream(STREAM)
-    assert registry.get_stream("departures") == STREAM
-    assert registry.get_stream(STREAM.iri) == STREAM
-    assert registry.get_stream("arrivals") is None
-    assert registry.list_streams() == [STREAM]
+    registry.streams.add(STREAM)
+    assert registry.streams.get("departures") == STREAM
+    assert registry.streams.get(STREAM.iri) == STREAM
+    assert registry.streams.get("arrivals") is None
+    assert registry.streams.all() == [STREAM]
 
 
 def test_neither_the_name_nor_the_iri_of_a_stream_is_taken_twice(registry: Registry) -> None:
-    registry.add_stream(STREAM)
+    registry.streams.add(STREAM)
     with pytest.raises(ConflictError, match="name departures is taken"):
-        registry.add_stream(StreamRecord(name="departures", iri="http://example.org/other"))
+        registry.streams.add(StreamRecord(name="departures", iri="http://example.org/other"))
     with pytest.raises(ConflictError, match="exists already, named departures"):
-        registry.add_stream(StreamRecord(name="other", iri=STREAM.iri))
-    registry.add_stream(StreamRecord(name="other", iri="http://example.org/other"))
+        registry.streams.add(StreamRecord(name="other", iri=STREAM.iri))
+    registry.streams.add(StreamRecord(name="other", iri="http://example.org/other"))
     with pytest.raises(ConflictError):
-        registry.update_stream("other", name="departures")
+        registry.streams.update("other", name="departures")
 
 
 def test_a_stream_can_be_changed_and_removed_by_either_key(registry: Registry) -> None:
-    registry.add_stream(STREAM)
-    assert registry.update_stream("departures", lateness_ms=5).lateness_ms == 5
-    assert registry.update_stream(STREAM.iri, stamping="arrival").lateness_ms == 5
-    registry.remove_stream(STREAM.iri)
-    assert registry.list_streams() == []
-    for call in (registry.remove_stream, registry.update_stream):
+    registry.streams.add(STREAM)
+    assert registry.streams.update("departures", lateness_ms=5).lateness_ms == 5
+    assert registry.streams.update(STREAM.iri, stamping="arrival").lateness_ms == 5
+    registry.streams.remove(STREAM.iri)
+    assert registry.streams.all() == []
+    for call in (registry.streams.remove, registry.streams.update):
         with pytest.raises(NotFoundError, match="departures"):
             call("departures")
 
 
 def test_saved_texts_are_overwritten_listed_by_name_and_removed(registry: Registry) -> None:
-    registry.put_stored_query(StoredQueryRecord("b", "ASK {}", "first", 1))
-    registry.put_stored_query(StoredQueryRecord("a", "ASK {}", created_ms=2))
-    registry.put_stored_query(StoredQueryRecord("b", "SELECT * {}", "second", 3))
-    assert [(q.name, q.description) for q in registry.list_stored_queries()] == [("a", ""), ("b", "second")]
-    registry.remove_stored_query("a")
-    assert registry.get_stored_query("a") is None
+    registry.stored_queries.put(StoredQueryRecord("b", "ASK {}", "first", 1))
+    registry.stored_queries.put(StoredQueryRecord("a", "ASK {}", created_ms=2))
+    registry.stored_queries.put(StoredQueryRecord("b", "SELECT * {}", "second", 3))
+    assert [(q.name, q.description) for q in registry.stored_queries.all()] == [("a", ""), ("b", "second")]
+    registry.stored_queries.remove("a")
+    assert registry.stored_queries.get("a") is None
     with pytest.raises(NotFoundError):
-        registry.remove_stored_query("a")
+        registry.stored_queries.remove("a")
 
 
 def test_tokens_are_found_by_hash_only(registry: Registry) -> None:
     token = TokenRecord("ab" * 32, "push", "the weather station", 5)
-    registry.add_token(token)
+    registry.tokens.add(token)
     with pytest.raises(ConflictError):
-        registry.add_token(token)
-    assert registry.get_token("ab" * 32) == token
-    assert registry.get_token("cd" * 32) is None
-    assert registry.list_tokens() == [token]
-    registry.remove_token("ab" * 32)
+        registry.tokens.add(token)
+    assert registry.tokens.get("ab" * 32) == token
+    assert registry.tokens.get("cd" * 32) is None
+    assert registry.tokens.all() == [token]
+    registry.tokens.remove("ab" * 32)
     with pytest.raises(NotFoundError):
-        registry.remove_token("ab" * 32)
+        registry.tokens.remove("ab" * 32)
 
 
 def test_a_job_goes_from_queued_to_done(registry: Registry) -> None:
     job = JobRecord("j-1", "load", request={"source": "a.nq"}, created_ms=1, updated_ms=1)
-    registry.add_job(job)
+    registry.jobs.add(job)
     with pytest.raises(ConflictError):
-        registry.add_job(job)
-    registry.update_job("j-1", state="running", progress={"rows": 10}, updated_ms=2)
-    registry.update_job("j-1", state="done", updated_ms=3)
-    found = registry.get_job("j-1")
+        registry.jobs.add(job)
+    registry.jobs.update("j-1", state="running", progress={"rows": 10}, updated_ms=2)
+    registry.jobs.update("j-1", state="done", updated_ms=3)
+    found = registry.jobs.get("j-1")
     assert found is not None
     assert (found.state, found.progress, found.updated_ms) == ("done", {"rows": 10}, 3)
-    assert registry.list_jobs() == [found]
-    registry.remove_job("j-1")
-    for call in (registry.remove_job, registry.update_job):
+    assert registry.jobs.all() == [found]
+    registry.jobs.remove("j-1")
+    for call in (registry.jobs.remove, registry.jobs.update):
         with pytest.raises(NotFoundError, match="j-1"):
             call("j-1")
 
@@ -193,7 +193,7 @@ def test_writers_in_several_threads_lose_nothing(registry: Registry) -> None:
     def add(worker: int) -> None:
         try:
             for number in range(10):
-                registry.add_query(QueryRecord(name=f"q-{worker}-{number}", text="ASK {}"))
+                registry.queries.add(QueryRecord(name=f"q-{worker}-{number}", text="ASK {}"))
         except BaseException as error:
             failures.append(error)
 
@@ -203,14 +203,14 @@ def test_writers_in_several_threads_lose_nothing(registry: Registry) -> None:
     for thread in threads:
         thread.join()
     assert failures == []
-    assert len(registry.list_queries()) == 40
+    assert len(registry.queries.all()) == 40
 
 
 def test_an_in_memory_registry_is_one_database_for_all_threads() -> None:
     with Registry.open() as registry:
-        registry.add_query(QUERY)
+        registry.queries.add(QUERY)
         seen: list[QueryRecord] = []
-        thread = threading.Thread(target=lambda: seen.extend(registry.list_queries()))
+        thread = threading.Thread(target=lambda: seen.extend(registry.queries.all()))
         thread.start()
         thread.join()
         assert seen == [QUERY]
@@ -218,5 +218,5 @@ def test_an_in_memory_registry_is_one_database_for_all_threads() -> None:
 
 def test_a_text_that_no_database_can_hold_is_an_error_and_not_a_crash(registry: Registry) -> None:
     with pytest.raises(RegistryError, match="failed"):
-        registry.add_query(QueryRecord(name="q", text="lone surrogate \ud800"))
-    assert registry.list_queries() == []
+        registry.queries.add(QueryRecord(name="q", text="lone surrogate \ud800"))
+    assert registry.queries.all() == []
