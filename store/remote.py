@@ -13,18 +13,19 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urljoin
 
-import httpx
 from pyoxigraph import Literal, Quad, QueryResultsFormat, QuerySolutions, Triple, parse_query_results
 
 from .documents.parsing import is_untagged
 from .errors import LimitError, StoreError
 from .formats import RdfType, guess_rdf_format, parse_rdf, rdf_format, split_media_type
 from .hosts import AllowedHosts
-from .network.exchange import BodyTooLongError, EndedError, Exchanges, blocks
 from .terms import Solution, Term
+
+if TYPE_CHECKING:
+    import httpx
 
 ACCEPT = (
     "text/turtle, application/n-triples, application/rdf+xml;q=0.9, application/trig;q=0.8, "
@@ -152,6 +153,11 @@ class RemoteClient:
         *,
         conditional: bool = False,
     ) -> Fetched | None:
+        # Imported here: the HTTP library takes half of the start of a process that evaluates queries.
+        import httpx
+
+        from .network.exchange import BodyTooLongError, EndedError, Exchanges, blocks
+
         target, until = iri, time.monotonic() + self._timeout_s
         try:
             with Exchanges(self._ended) as exchanges:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import http.server
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -358,3 +360,10 @@ def test_what_a_host_is_told_is_not_told_in_clear_after_a_redirect(
     before: str, after: str, same: bool
 ) -> None:
     assert remote._same_host(httpx.URL(before), httpx.URL(after)) is same
+
+
+@pytest.mark.process
+def test_process_that_evaluates_queries_starts_without_the_http_library() -> None:
+    code = "import sys, quadrill.store.sparql.query_worker; print('httpx' in sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown == "False\n"
