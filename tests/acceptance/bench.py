@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import httpx
+
+from tests.program import Program
 
 PREFIX = "http://e/"
 TURTLE_HEAD = "@prefix : <http://e/> .\n"
@@ -68,8 +69,8 @@ class Server:
 def start_cli(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
     """`quadrill …`, with none of the caller's settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("QUADRILL_")}
-    return subprocess.Popen(
-        [sys.executable, "-m", "quadrill.app.cli", *arguments],
+    return Program(
+        *arguments,
         env={**kept, **(environment or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

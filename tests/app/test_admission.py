@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from quadrill.app.evaluation.processes import Process
 from quadrill.continuous.analysis.prepared import prepared
 from quadrill.store.sparql.cut import cut
 from tests.app.conftest import LiveServer, Start, problem_of
+from tests.program import Program
 
 MILLION = 1_000_000
 
@@ -244,8 +244,8 @@ def test_copies_are_removed_with_the_server_and_after_a_crash(start_server: Star
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for the children of a process in /proc")
 def test_workers_end_with_a_server_that_is_killed(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "quadrill.app.cli", "serve", "--data", ":memory:", "--port", "0"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    arguments = ["serve", "--data", ":memory:", "--port", "0"]
+    server = Program(*arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert server.stdout is not None
         url = server.stdout.readline().split()[-1]
@@ -336,8 +336,8 @@ def test_a_stopping_server_ends_within_seconds_whatever_it_evaluates(
     path: str, text: str, data: str, tmp_path: Path
 ) -> None:
     arguments = ["--data", ":memory:" if data == "memory" else str(tmp_path / "data"), "--port", "0"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "quadrill.app.cli", "serve", *arguments],
+    process = Program(
+        "serve", *arguments,
         env=os.environ | {"QUADRILL_SHUTDOWN_TIMEOUT": "0.5"}, stdout=subprocess.PIPE, text=True,
         stderr=subprocess.DEVNULL,
     )  # fmt: skip

@@ -25,8 +25,8 @@ from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.formats import guess_rdf_format
 from quadrill.store.quads.quad_store import QuadStore
 from tests.app.conftest import Start
+from tests.program import Program
 
-COMMAND = [sys.executable, "-m", "quadrill.app.cli"]
 QUERY = "SELECT ?s ?o WHERE { STREAM <http://localhost/r> [NOW] { ?s <urn:v> ?o } }"
 
 
@@ -36,8 +36,8 @@ def clean_environment(**extra: str) -> dict[str, str]:
 
 
 def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*COMMAND, "serve", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    return Program(
+        "serve", *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=clean_environment(**environment),
     )  # fmt: skip
 

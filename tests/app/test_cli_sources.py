@@ -6,7 +6,6 @@ import argparse
 import io
 import socket
 import subprocess
-import sys
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +21,7 @@ from quadrill.app.commands.offline import open_source
 from quadrill.app.config import Settings
 from quadrill.store.quads.quad_store import QuadStore
 from tests.app.conftest import Start
+from tests.program import Program
 
 QUAD = "INSERT DATA { <urn:a> <urn:p> 1 }"
 
@@ -172,9 +172,8 @@ def test_queries_to_pause_are_named_with_commas_or_repeats_and_unknown_ones_told
         for name in "abc":
             text = "SELECT * WHERE { STREAM <http://localhost/r> [NOW] { ?s <urn:v> ?o } }"
             httpx.post(f"{server.url}queries", json={"name": name, "query": text}).raise_for_status()
-    command = [sys.executable, "-m", "quadrill.app.cli", "serve", "--data", data, "--port", "0"]
-    child = subprocess.Popen(
-        [*command, "--paused", "a, b", "--paused", "nosuch"],
+    child = Program(
+        "serve", "--data", data, "--port", "0", "--paused", "a, b", "--paused", "nosuch",
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:

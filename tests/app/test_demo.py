@@ -27,6 +27,7 @@ from quadrill.app.demo.client import DemoClient
 from quadrill.app.demo.replay import ReplayPlan, rounds
 from quadrill.app.demo.run import last_ids, play
 from quadrill.app.demo.summary import FeedTally, Screen, events
+from tests.program import run
 
 START = datetime(2013, 1, 6, 10, tzinfo=UTC)
 END = datetime(2013, 1, 6, 20, tzinfo=UTC)
@@ -345,8 +346,7 @@ def test_the_live_summary_ends_with_the_counts_of_the_feeds(outcome: Outcome, ex
     ],
 )
 def test_a_wrong_option_is_one_clear_sentence(arguments: list[str], code: int, words: str) -> None:
-    command = [sys.executable, "-m", "quadrill.app.cli", "demo", "--port", "0", *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ended = run("demo", "--port", "0", *arguments)
     assert ended.returncode == code
     assert words in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -371,8 +371,7 @@ def test_the_command_goes_on_with_the_next_round_until_a_signal_ends_it() -> Non
 
 @pytest.mark.slow
 def test_the_command_with_once_ends_after_one_round() -> None:
-    command = [sys.executable, "-m", "quadrill.app.cli", "demo", "--port", "0", "--speed", "1e6", "--once"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ended = run("demo", "--port", "0", "--speed", "1e6", "--once", timeout=120)
     assert ended.returncode == 0, ended.stderr
     assert "Round" not in ended.stdout
 
@@ -388,8 +387,7 @@ def test_rounds_end_with_the_time_that_was_asked_for() -> None:
 
 
 def test_the_command_shows_all_feeds_within_its_seconds() -> None:
-    command = [sys.executable, "-m", "quadrill.app.cli", "demo", "--port", "0", "--seconds", "5"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ended = run("demo", "--port", "0", "--seconds", "5", timeout=120)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith("Quadrill is ready at http://127.0.0.1:")
     last = ended.stdout.rsplit("2013-01-06T13:20:00Z", 1)[1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import httpx
 import pytest
 
 from tests.app.conftest import LiveServer, Start, problem_of
+from tests.program import Program
 
 SPARQL_DEPTH = 100_000
 
@@ -175,19 +175,10 @@ def test_many_clients_that_go_away_in_mid_stream_leave_nothing_behind(server: Li
 
 @pytest.mark.slow
 def test_the_memory_of_bodies_of_a_hundred_megabytes_comes_back(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "quadrill.app.cli",
-        "serve",
-        "--data",
-        str(tmp_path / "d"),
-        "--port",
-        "0",
-    ]
+    arguments = ["serve", "--data", str(tmp_path / "d"), "--port", "0"]
     body = (b'<urn:s> <urn:p> "' + b"x" * 980 + b'" .\n') * (100 << 10)
     headers = {"Content-Type": "application/n-triples"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+    with Program(*arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         try:
             assert server.stdout is not None
             url = server.stdout.readline().split()[-1]

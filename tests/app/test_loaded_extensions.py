@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import httpx
 import pytest
 
 from tests.app.test_cli import clean_environment
+from tests.program import Program
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "extending.md").read_text(encoding="utf-8")
 MORE = """
@@ -66,8 +66,8 @@ class Server:
 
     def start(self) -> None:
         arguments = ["serve", "--data", str(self.folder / "data"), "--port", "0", "--extension", "additions"]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "quadrill.app.cli", *arguments], stdout=subprocess.PIPE, text=True,
+        self.process = Program(
+            *arguments, stdout=subprocess.PIPE, text=True,
             env=clean_environment(PYTHONPATH=str(self.folder), QUADRILL_IDLE_TIMEOUT="0ms"),
         )  # fmt: skip
         assert self.process.stdout is not None

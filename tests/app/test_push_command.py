@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from quadrill.app import running
 from quadrill.app.config import Settings
+from tests.program import Program
 
 pytestmark = pytest.mark.process
 
@@ -24,8 +24,8 @@ def line(number: int) -> str:
 
 
 def piped(url: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "quadrill.app.cli", "push", "--server", url, *arguments],
+    return Program(
+        "push", "--server", url, *arguments,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ,
     )  # fmt: skip
 

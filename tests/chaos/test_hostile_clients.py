@@ -12,7 +12,6 @@ import json
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +21,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+
+from tests.program import Program
 
 HOST = "Host: 127.0.0.1\r\n"
 ANSWERED_SECONDS = 1.0
@@ -70,8 +71,8 @@ class Victim:
 @pytest.fixture(scope="module")
 def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
     folder = tmp_path_factory.mktemp("hostile")
-    command = [sys.executable, "-m", "quadrill.app.cli", "serve", "--data", str(folder / "d"), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+    arguments = ["serve", "--data", str(folder / "d"), "--port", "0"]
+    with Program(*arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         try:
             assert server.stdout is not None
             found = Victim(server.stdout.readline().split()[-1], server.pid)

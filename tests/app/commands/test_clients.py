@@ -9,7 +9,6 @@ import os
 import pty
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -19,6 +18,7 @@ import zstandard
 
 from quadrill.app.cli import main
 from tests.app.conftest import LiveServer, Start
+from tests.program import Program, run
 
 QUERY = "SELECT ?s ?o WHERE { STREAM <http://localhost/r> [NOW] { ?s <urn:v> ?o } }"
 NAMED = """REGISTER RSTREAM <http://e/own> AS SELECT ?s FROM NAMED WINDOW <http://e/w> ON <http://localhost/r>
@@ -172,8 +172,8 @@ def on_terminal(arguments: list[str], *, errors: bool = False, **environment: st
     """What a command prints on a terminal of 80 columns, on standard error too where ``errors`` says so."""
     ours, theirs = pty.openpty()
     fixed = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "quadrill.app.cli", *arguments],
+    process = Program(
+        *arguments,
         stdout=theirs,
         stderr=theirs if errors else subprocess.DEVNULL,
         env=fixed | {"COLUMNS": "80", "LINES": "24", "TERM": "xterm"} | environment,
@@ -208,13 +208,7 @@ def completed(line: str) -> list[str]:
         "COMP_LINE": line,
         "COMP_POINT": str(len(line)),
     }
-    subprocess.run(
-        [sys.executable, "-m", "quadrill.app.cli"],
-        env=environment,
-        check=False,
-        capture_output=True,
-        timeout=60,
-    )
+    run(env=environment)
     return [each.strip() for each in Path("answer").read_text().split("\n") if each.strip()]
 
 

@@ -6,12 +6,13 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+
+from tests.program import Program
 
 
 class Served:
@@ -35,9 +36,9 @@ class Served:
 @contextmanager
 def served(data: Path, **settings: str) -> Iterator[Served]:
     """A server over a data folder; it is killed at the end."""
-    command = [sys.executable, "-m", "quadrill.app.cli", "serve", "--data", str(data), "--port", "0"]
+    arguments = ["serve", "--data", str(data), "--port", "0"]
     environment = os.environ | {f"QUADRILL_{name.upper()}": value for name, value in settings.items()}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+    with Program(*arguments, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         made = Served(process, process.stdout.readline().split()[-1])
         try:

@@ -19,6 +19,7 @@ from tests.app.conftest import Start
 from tests.app.connectors.mosquitto import HOST, NEEDED, Broker, broker_in, until
 from tests.app.connectors.processes import cookbook_blocks, cookbook_commands
 from tests.app.connectors.test_sources import S
+from tests.program import run
 
 pytestmark = NEEDED
 
@@ -31,18 +32,12 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 @pytest.mark.slow
 def test_the_demo_comes_through_the_broker(broker: Broker) -> None:
-    command = [
-        sys.executable, "-m", "quadrill.app.cli", "demo", "--port", "0", "--seconds", "3", "--source", "mqtt",
-    ]  # fmt: skip
-    ended = subprocess.run(
-        [*command, "--broker", broker.url], capture_output=True, text=True, timeout=200, check=False
-    )
+    arguments = ["demo", "--port", "0", "--seconds", "3", "--source", "mqtt", "--broker", broker.url]
+    ended = run(*arguments, timeout=200)
     assert ended.returncode == 0, ended.stderr
     assert "nothing yet" not in ended.stdout.rsplit("late-departures", 1)[1].splitlines()[0]
     broker.kill()
-    ended = subprocess.run(
-        [*command, "--broker", broker.url], capture_output=True, text=True, timeout=200, check=False
-    )
+    ended = run(*arguments, timeout=200)
     assert ended.returncode == 1 and "no MQTT broker answers" in ended.stderr
     assert "Traceback" not in ended.stderr
 

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ import pytest
 
 from tests.app.conftest import LiveServer, Start, problem_of
 from tests.app.test_feed_streams import until
+from tests.program import Program
 
 S = "http://e/s"
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -200,13 +200,11 @@ def test_no_other_file_is_read(start_server: Start, tmp_path: Path, path: str) -
 def test_a_file_enters_exactly_once_over_kills(tmp_path: Path) -> None:
     path, data = tmp_path / "log.nt", tmp_path / "data"
     path.write_text("")
-    command = [
-        sys.executable, "-m", "quadrill.app.cli", "serve", "--data", str(data), "--port", "0",
-    ]  # fmt: skip
+    arguments = ["serve", "--data", str(data), "--port", "0"]
     environment = {**os.environ, "QUADRILL_SOURCE_FOLDERS": str(tmp_path)}
     written = 0
     for life in range(4):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        with Program(*arguments, stdout=subprocess.PIPE, text=True, env=environment) as process:
             assert process.stdout is not None
             url = process.stdout.readline().split()[-1]
             if life == 0:

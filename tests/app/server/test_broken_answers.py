@@ -9,7 +9,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ from tests.app.conftest import LiveServer, Start
 from tests.app.server.proxies import haproxy, nginx
 from tests.app.server.test_departed_clients import Proxy, connected, post
 from tests.app.test_server import read_all
+from tests.program import Program
 
 VALUES = " ".join(map(str, range(200)))
 ENDLESS = "SELECT * {" + "".join(f" VALUES ?{name} {{ {VALUES} }}" for name in "abcde") + " }"
@@ -75,8 +75,7 @@ def test_answer_over_http_1_0_that_is_stopped_ends_by_a_reset(server: LiveServer
 
 
 def test_answer_over_http_1_0_ends_by_a_reset_when_the_server_is_killed(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "quadrill.app.cli", "serve", "--data", str(tmp_path), "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = Program("serve", "--data", str(tmp_path), "--port", "0", stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         url = process.stdout.readline().split("ready at ")[1].strip()

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from quadrill.app.server.intake import Crowd, within_open_files
+from tests.program import Program
 
 resource = pytest.importorskip("resource")
 LIMIT = 200
@@ -24,8 +24,8 @@ LIMIT = 200
 def crowded() -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """A server that had more descriptors when it began than there are now; its port and process."""
     environment = os.environ | {"QUADRILL_MAX_CONNECTIONS_PER_ADDRESS": "100000"}
-    command = [sys.executable, "-m", "quadrill.app.cli", "serve", "--data", ":memory:", "--port", "0"]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    arguments = ["serve", "--data", ":memory:", "--port", "0"]
+    with Program(*arguments, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().split()[-1]
         try:

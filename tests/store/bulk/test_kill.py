@@ -15,6 +15,7 @@ import pytest
 from quadrill.store.bulk import BulkLoader, LoadOptions
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.quads.quad_store import QuadStore
+from tests.program import Program
 
 pytestmark = pytest.mark.process
 ROWS = 3_000
@@ -139,9 +140,9 @@ def test_a_server_killed_at_any_time_of_a_load_has_the_old_store_or_the_new_one(
     folder = tmp_path / "data"
     with QuadStore.open(folder) as store:
         store.update("INSERT DATA { <urn:before> <urn:p> 1 }")
-    command = [sys.executable, "-m", "quadrill.app.cli", "serve", "--data", str(folder), "--port", "0"]
+    arguments = ["serve", "--data", str(folder), "--port", "0"]
     environment = os.environ | {"QUADRILL_LOAD_FOLDERS": str(tmp_path)}
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+    server = Program(*arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
     try:
         assert server.stdout is not None
         address = server.stdout.readline().decode().split()[-1]
