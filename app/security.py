@@ -36,6 +36,7 @@ from .http.grants import Grant
 from .http.request import Request, decoded
 
 COOKIE = "quadrill_session"
+_READING = frozenset({"read", PUBLIC})
 _CHANGING = frozenset({"push", "write"})
 SESSION_SECONDS = 12 * 3600
 REFRESH_SECONDS = 2.0
@@ -303,10 +304,16 @@ def _is_writing(needed: str, request: Request) -> bool:
     """True for what a page of another site must not cause, were it only by a form or a WebSocket."""
     # Browsers open WebSockets for pages of any site, and give these what comes.
     return (
-        needed not in ("read", PUBLIC)
-        or decoded(request.path) in ("/login", "/logout")
-        or websocket.is_asked(request.headers)
+        needed not in _READING
+        or "Upgrade" in request.headers
+        and websocket.is_asked(request.headers)
+        or _is_of_sessions(request.path)
     )
+
+
+@lru_cache(maxsize=64)
+def _is_of_sessions(path: str) -> bool:
+    return decoded(path) in ("/login", "/logout")
 
 
 def refuse_when_read_only(settings: Settings) -> None:

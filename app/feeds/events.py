@@ -87,7 +87,7 @@ class EventStream(Takeover):
         chunked = request.fields.minor_version > 0
         ending = "Transfer-Encoding: chunked\r\n" if chunked else ""
         ending += "Connection: close\r\n"
-        head = head_of(self.status, self.headers, ending).encode("latin-1")
+        head = head_of(self.status, self.headers, ending)
         heartbeat = b"" if self._lines else HEARTBEAT_FRAME
         greeting = Greeting(head, self._first, heartbeat, chunked, permitted=self._permitted)
         sock = connection.take_socket()

@@ -33,7 +33,7 @@ class Finish:
     def __init__(self, settings: Settings, version: Callable[[], int]) -> None:
         """Make one; ``version`` returns the version of the store."""
         self._gzip = settings.gzip
-        self._cors = cors.Policy(settings)
+        self._cors = cors.Policy(settings) if settings.cors_origins else None
         self._version = version
 
     def send(self, request: Request, reply: Reply, answer: Answer) -> None:
@@ -46,20 +46,22 @@ class Finish:
             headers.pop("Content-Type", None)
             body = None
         elif body is not None:
-            is_whole = answer.status != HTTPStatus.PARTIAL_CONTENT
-            if is_whole and len(body) >= COMPRESS_FROM_BYTES and self._compresses(request, headers):
+            if (
+                len(body) >= COMPRESS_FROM_BYTES
+                and answer.status != HTTPStatus.PARTIAL_CONTENT
+                and self._compresses(request, headers)
+            ):
                 body = gzip.compress(body, _LEVEL, mtime=0)
             headers["Content-Length"] = str(len(body))
         self.complete(request, headers, answer.version)
-        reply.start(answer.status, headers)
-        reply.end((body,) if body else ())
+        reply.send(answer.status, headers, body)
 
     def complete(self, request: Request, headers: dict[str, str], version: int | None = None) -> None:
         """Add the headers that every answer has."""
         if "ETag" not in headers:
             headers["ETag"] = f'"{self._version() if version is None else version}"'
         headers.setdefault("X-Content-Type-Options", "nosniff")
-        if self._cors:
+        if self._cors is not None:
             _vary(headers, "Origin")
             fields = request.headers
             preflight = request.method == "OPTIONS" and "Access-Control-Request-Method" in fields
@@ -73,7 +75,7 @@ class Finish:
         """Begin an answer whose length is not known; True when its blocks have to be compressed."""
         compresses = self._compresses(request, headers)
         self.complete(request, headers, version)
-        reply.start(HTTPStatus.OK, headers)
+        reply.start(headers)
         return compresses
 
     def _compresses(self, request: Request, headers: dict[str, str]) -> bool:
@@ -113,7 +115,9 @@ class StreamOutput:
     def end(self) -> None:
         """Send what is left. Raises: as `write`."""
         rest = b"" if self._compressor is None else self._compressor.flush()
-        self._reply.end((rest,) if rest else ())
+        if rest:
+            self._reply.write(rest)
+        self._reply.end()
 
 
 def _vary(headers: dict[str, str], name: str) -> None:

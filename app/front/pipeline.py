@@ -26,7 +26,7 @@ from ..server.reply import Reply
 from ..server.takeover import Takeover
 from ..wiring import Services
 from .finish import Finish
-from .route import Found, Result, Route, Table, role_of_method
+from .route import Found, Result, Route, Table
 
 log = logging.getLogger("quadrill.server")
 
@@ -54,7 +54,7 @@ class Front:
         if request.stream is not None or not request.fields.plain:
             return False
         route = self._table.find(request).route
-        return route is not None and route.short
+        return route is not None and route.short and self._security.knows(request)
 
     def answer(self, connection: Connection, request: Request, reply: Reply, home: Home) -> None:
         """Answer a request.
@@ -84,7 +84,7 @@ class Front:
         Raises: as `answer`.
         """
         started = time.perf_counter()
-        if not self.may_be_short(request) or not self._security.knows(request):
+        if not self.may_be_short(request):
             return False
         found = self._table.find(request)
         request.lane = lane
@@ -127,7 +127,7 @@ class Front:
         if request.caller is not None or request.method == "OPTIONS":
             return
         request.names = found.names
-        needed = role_of_method(request.method) if route is None else route.needed
+        needed = found.needed
         if not isinstance(needed, str):
             needed = needed(self._services, request)
         self._security.authorise(needed, request)
@@ -151,8 +151,10 @@ class Front:
     ) -> None:
         # Whole answers come first: asking for an abstract class costs a microsecond each time.
         if not isinstance(result, Answer) and isinstance(result, Takeover):
-            refused = self._hand_over(result, connection, request, reply, home)
+            self._finish.complete(request, result.headers)
+            refused = result.take_over(request, connection, home)
             if refused is None:
+                reply.status = result.status
                 return
             result = refused
         if request.stream is not None and not request.stream.finished:
@@ -166,15 +168,6 @@ class Front:
                 return
             result = whole
         self._finish.send(request, reply, result)
-
-    def _hand_over(
-        self, takeover: Takeover, connection: Connection, request: Request, reply: Reply, home: Home
-    ) -> Answer | None:
-        self._finish.complete(request, takeover.headers)
-        refused = takeover.take_over(request, connection, home)
-        if refused is None:
-            reply.status = takeover.status
-        return refused
 
     def _ended(self, found: Found, request: Request, reply: Reply, started: float) -> None:
         seconds = time.perf_counter() - started

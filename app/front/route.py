@@ -90,12 +90,14 @@ class Found(NamedTuple):
         route: None where the path or the method has none.
         names: what the placeholders of its path stand for.
         label: of the path in metrics.
+        needed: the role that it needs, or the function that derives it from a request.
         methods: possible at the path; empty for a path that does not exist.
     """
 
     route: Route | None
     names: Mapping[str, str]
     label: str
+    needed: str | Callable[[Services, Request], str]
     methods: frozenset[str]
 
     def refusal(self, request: Request) -> HttpError:
@@ -170,11 +172,11 @@ class Table:
             if found is not None:
                 route = resource.routes.get((method, opens))
                 if route is not None:
-                    return Found(route, found.groupdict(), resource.label, resource.methods)
+                    return Found(route, found.groupdict(), resource.label, route.needed, resource.methods)
                 if method == "OPTIONS" and not methods:
                     label = resource.label
                 methods |= resource.methods
-        return Found(None, {}, label, frozenset(methods))
+        return Found(None, {}, label, role_of_method(method), frozenset(methods))
 
 
 def role_of_method(method: str) -> str:

@@ -19,13 +19,10 @@ _MAX_AGE = "3600"
 
 
 class Policy:
-    """The origins that may call; false when no other site may."""
+    """The origins that may call."""
 
     def __init__(self, settings: Settings) -> None:
         self._listed = frozenset(settings.cors_origins)
-
-    def __bool__(self) -> bool:
-        return bool(self._listed)
 
     def headers(self, origin: str | None, *, preflight: bool = False) -> list[tuple[str, str]]:
         """The headers of an answer to a page of ``origin``."""

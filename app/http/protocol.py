@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,14 +16,11 @@ from . import negotiation
 from .bodies import too_large, utf8
 from .errors import HttpError
 from .forms import fields_of
+from .request import Request
 
 FORM = "application/x-www-form-urlencoded"
 QUERY = "application/sparql-query"
 UPDATE = "application/sparql-update"
-
-ReadBody = Callable[[int, str], bytes]
-"""Gives the body of a request; called with its limit in bytes and with what it is, for the error."""
-
 
 QUERY_PARAMETERS = frozenset(
     {"query", "update", "default-graph-uri", "named-graph-uri", "union-default-graph", "timeout"}
@@ -84,25 +80,17 @@ class SparqlCall(NamedTuple):
         return self.direct_type == UPDATE or (bool(self.fields) and bool(self.values("update")))
 
 
-def posted(
-    direct_types: tuple[str, ...],
-    *,
-    method: str,
-    content_type: str | None,
-    query_string: bytes,
-    read: ReadBody,
-    settings: Settings,
-) -> SparqlCall:
+def posted(direct_types: tuple[str, ...], request: Request, settings: Settings) -> SparqlCall:
     """The call of a request with a body: form fields, or the body itself for the direct types.
 
     Raises: HttpError 400, 413 or 415.
     """
-    essence = _posted_type(direct_types, method, content_type)
-    fields = fields_of(query_string) if query_string else ()
+    essence = _posted_type(direct_types, request.method, request.headers.get("Content-Type"))
+    fields = fields_of(request.query_string) if request.query_string else ()
     limit = settings.max_body_bytes if UPDATE in direct_types else settings.max_query_bytes * 4
     if essence == FORM:
-        return SparqlCall((*fields, *fields_of(read(limit, "the form"))))
-    return SparqlCall(fields, utf8(read(limit, "the text"), "the text"), essence)
+        return SparqlCall((*fields, *fields_of(request.read(limit, "the form"))))
+    return SparqlCall(fields, utf8(request.read(limit, "the text"), "the text"), essence)
 
 
 @lru_cache(maxsize=256)

@@ -180,7 +180,7 @@ class LinePush(LivePush):
         given = self._headers | headers
         if not self._keeps or self._failure is not None:
             given["Connection"] = "close"
-        self.unsent += head_of(status, given).encode("latin-1")
+        self.unsent += head_of(status, given)
 
     def cut_off(self) -> None:
         """The body ends early: what came of it stays."""

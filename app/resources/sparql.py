@@ -105,11 +105,4 @@ def _update(services: Services, request: Request, call: SparqlCall) -> Later | N
 
 
 def _posted(services: Services, request: Request, *direct_types: str) -> SparqlCall:
-    return protocol.posted(
-        direct_types,
-        method=request.method,
-        content_type=request.headers.get("Content-Type"),
-        query_string=request.query_string,
-        read=request.read,
-        settings=services.settings,
-    )
+    return protocol.posted(direct_types, request, services.settings)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
@@ -19,6 +19,7 @@ from ..http.errors import MEDIA_TYPE
 from ..http.request import SERVER_NAME
 
 _LAST_CHUNK = b"0\r\n\r\n"
+_CLOSE = "Connection: close\r\n"
 _PHRASES = {each.value: each.phrase for each in HTTPStatus}
 
 
@@ -43,18 +44,7 @@ class Reply:
         close: the connection ends with this answer, and the answer says so.
     """
 
-    __slots__ = (
-        "_bodiless",
-        "_chunked",
-        "_head",
-        "_left",
-        "_sender",
-        "_to_the_end",
-        "_version",
-        "begun",
-        "close",
-        "status",
-    )
+    __slots__ = ("_bodiless", "_chunked", "_head", "_sender", "_version", "begun", "close", "status")
 
     def __init__(
         self, sender: Sender, *, close: bool = False, bodiless: bool = False, minor_version: int = 1
@@ -71,67 +61,56 @@ class Reply:
         self._bodiless = bodiless
         self._version = minor_version
         self._head = b""
-        self._left: int | None = None
-        self._chunked = True
-        self._to_the_end = False
+        self._chunked = False
         self.status = 0
         self.begun = False
         self.close = close
 
-    def start(self, status: int, headers: Mapping[str, str]) -> None:
-        """Take status and headers; they go out with the first block."""
+    def send(self, status: int, headers: Mapping[str, str], body: bytes | None) -> None:
+        """Send a whole answer; ``headers`` has its length unless there is no body.
+
+        Raises: OSError when the client has left.
+        """
         self.status = status
-        if self.status < 200 or self.status in (204, 304):
-            self._bodiless = True
-        length = headers.get("Content-Length")
-        self._left = None if length is None or self._bodiless else int(length)
-        self._chunked = length is None and not self._bodiless and self._version == 1
-        self._head = _head(status, headers, chunked=self._chunked, close=self.close)
-        self._to_the_end = length is None and not self._bodiless and self._version == 0
+        head = _head(status, headers, _CLOSE if self.close else "")
+        self._send(head if self._bodiless or not body else head + body)
+
+    def start(self, headers: Mapping[str, str]) -> None:
+        """Take the headers of an answer with status 200 whose length is not known.
+
+        They go out with the first block.
+        """
+        self.status = 200
+        self._chunked = self._version == 1 and not self._bodiless
+        coding = "Transfer-Encoding: chunked\r\n" if self._chunked else ""
+        self._head = _head(self.status, headers, coding + (_CLOSE if self.close else ""))
 
     def write(self, block: bytes) -> None:
         """Send a block of the body.
 
-        Raises:
-            AnswerBrokenError: the block is more than the length that was announced.
-            OSError: the client is gone.
+        Raises: OSError when the client has left.
         """
         if self._bodiless:
             return
         if self._chunked:
             data = b"%b%x\r\n%b\r\n" % (self._head, len(block), block)
         else:
-            self._counted(len(block))
+            if not self.begun:
+                self._sender.end_by_reset(True)
             data = self._head + block
         self._head = b""
-        if self._to_the_end and not self.begun:
-            self._sender.end_by_reset(True)
         self._send(data)
 
-    def end(self, rest: Iterable[bytes] = ()) -> None:
-        """Send what is left, and with it the end.
+    def end(self) -> None:
+        """Send the end.
 
         Raises: as `write`.
         """
-        if self._chunked:
-            for block in rest:
-                self.write(block)
-            self._send(self._head + _LAST_CHUNK)
-        else:
-            body = b"" if self._bodiless else b"".join(rest)
-            if self._left is not None and self._left != len(body):
-                raise AnswerBrokenError(f"the answer lacks {self._left - len(body)} bytes of its length")
-            if data := self._head + body:
-                self._send(data)
-            if self._to_the_end:
-                self._sender.end_by_reset(False)
+        if data := self._head + (_LAST_CHUNK if self._chunked else b""):
+            self._send(data)
         self._head = b""
-
-    def _counted(self, size: int) -> None:
-        if self._left is not None:
-            self._left -= size
-            if self._left < 0:
-                raise AnswerBrokenError("the answer is longer than it says")
+        if not (self._chunked or self._bodiless):
+            self._sender.end_by_reset(False)
 
     def _send(self, data: bytes) -> None:
         self.begun = True
@@ -155,27 +134,30 @@ def refusal(status: int, detail: str) -> bytes:
     headers = {"Content-Type": MEDIA_TYPE, "Content-Length": str(len(body))}
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = "1"
-    return _head(status, headers, chunked=False, close=True) + body
+    return _head(status, headers, _CLOSE) + body
 
 
-def head_of(status: int, headers: Mapping[str, str], ending: str = "") -> str:
+def head_of(status: int, headers: Mapping[str, str], ending: str = "") -> bytes:
     """The first line and the header of an answer; ``ending`` is the lines behind these.
 
     A line break in a value would begin another answer: it becomes a space.
     """
-    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    return _written_head(status, tuple(headers.items()), ending)
+
+
+def _head(status: int, headers: Mapping[str, str], ending: str) -> bytes:
+    return _written_head(status, tuple(headers.items()), ending + _written_at(int(time.time())))
+
+
+# Most answers to a client have a head of the second before.
+@lru_cache(maxsize=128)
+def _written_head(status: int, headers: tuple[tuple[str, str], ...], ending: str) -> bytes:
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers])
     if lines.count("\n") != len(headers) or lines.count("\r") != len(headers):
-        lines = "".join([f"{name}: {' '.join(value.split())}\r\n" for name, value in headers.items()])
-    return f"HTTP/1.1 {status} {_PHRASES.get(status, 'Unknown')}\r\n{lines}{ending}\r\n"
-
-
-def _head(status: int, headers: Mapping[str, str], *, chunked: bool, close: bool) -> bytes:
-    coding = "Transfer-Encoding: chunked\r\n" if chunked else ""
-    ending = "Connection: close\r\n" if close else ""
-    written = f"Date: {_date(int(time.time()))}\r\nServer: {SERVER_NAME}\r\n"
-    return head_of(status, headers, f"{coding}{ending}{written}").encode("latin-1")
+        lines = "".join([f"{name}: {' '.join(value.split())}\r\n" for name, value in headers])
+    return f"HTTP/1.1 {status} {_PHRASES.get(status, 'Unknown')}\r\n{lines}{ending}\r\n".encode("latin-1")
 
 
 @lru_cache(maxsize=2)
-def _date(second: int) -> str:
-    return formatdate(second, usegmt=True)
+def _written_at(second: int) -> str:
+    return f"Date: {formatdate(second, usegmt=True)}\r\nServer: {SERVER_NAME}\r\n"

@@ -11,6 +11,7 @@ makes it doubtful where constants begin and end, the text is its own skeleton.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 MOST_CHARACTERS = 40_000
@@ -21,6 +22,7 @@ _ANY_IRI = rf"<{_IN_IRI}*+>"
 _PROLOGUE = re.compile(
     rf"(?:\s*+(?:PREFIX\s++[\w\-.]*+:\s*+|BASE\s*+){_ANY_IRI})*+\s*+", re.IGNORECASE | re.ASCII
 )
+_MAY_BEGIN = "PpBb \t\r\n\f\v"
 _DECLARES = re.compile(r"(?<![\w?$:])(?:prefix|base)(?!\w)", re.IGNORECASE)
 # All alternatives begin with one set of characters, by which the search goes from one to the next.
 # An IRI without // holds none of the signs that two comparisons would need between them: ?a<b:c&&?d>e:f.
@@ -67,6 +69,8 @@ class Cut(NamedTuple):
         return found
 
 
+# A request asks several questions about one text, and clients repeat texts.
+@lru_cache(maxsize=64)
 def cut(text: str) -> Cut:
     """Cut a text.
 
@@ -75,7 +79,8 @@ def cut(text: str) -> Cut:
     """
     if "\\" in text or len(text) > MOST_CHARACTERS:
         return Cut("", text, ())
-    prologue = _PROLOGUE.match(text)[0]  # type: ignore[index]  # it takes any text
+    # The pattern takes any text; most have no prologue.
+    prologue = _PROLOGUE.match(text)[0] if text[:1] in _MAY_BEGIN else ""  # type: ignore[index]
     parts = _CONSTANT.split(text[len(prologue) :] if prologue else text)
     constants = []
     for at in range(1, len(parts), 2):
