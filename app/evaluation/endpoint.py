@@ -52,14 +52,13 @@ from .extensions import (
     functions_of,
     is_extended,
 )
-from .growth import Limited, grows, limited, limited_results
 from .large_answers import LargeAnswers
 from .look_ups import look_up
 from .named import may_call_costly
 from .nodes import is_node
 from .processes import Process, Processes
 from .query_faults import refusal_of, refuse_unchecked, tell_better
-from .requests import request_of
+from .requests import limited_calls, request_of
 from .short_answers import ShortAnswerLock
 from .transcoder import Transcoder, transcoded
 from .where_parts import IN_UPDATES, Room, ServerWherePart
@@ -74,8 +73,8 @@ class Asked(NamedTuple):
         scope: the dataset and the time.
         extension: how it is written for the store, where it calls our functions or needs a correction.
         sent: how it is sent to a worker.
-        grows: it could make long values of short ones.
         heavy: it may take long.
+        counts: it calls what counts the values that it makes.
         elsewhere: a worker process evaluates it.
     """
 
@@ -83,8 +82,8 @@ class Asked(NamedTuple):
     scope: DatasetScope
     extension: Extended | None
     sent: Sent
-    grows: bool
     heavy: bool
+    counts: bool
     elsewhere: bool
 
 
@@ -159,18 +158,21 @@ class SparqlEndpoint:
         parts = cut(text)
         known = prepared(text, parts)
         refuse_unchecked(text, settings.base_iri, known)
+        quads = self.quads()
+        light = admission.is_light(known.shape, parts.constants, quads, self.store.size_of_graph)
+        grows = known.growth.is_much(parts)
+        heavy = not light or grows or text in self.slow_texts.texts or may_call_costly(text)
+        elsewhere = heavy and self._workers.takes(quads)
+        counts = grows and not elsewhere
         extension, sent = extended_for(
             text,
             settings.base_iri,
             parts.body,
             merged=scope[1:] != WHOLE and self._is_merged(scope),
             is_node=partial(is_node, self.store) if scope[1:] == WHOLE else None,
+            counts=counts,
         )
-        quads = self.quads()
-        light = admission.is_light(known.shape, parts.constants, quads, self.store.size_of_graph)
-        long_values = grows(text)
-        heavy = not light or long_values or text in self.slow_texts.texts or may_call_costly(text)
-        return Asked(text, scope, extension, sent, long_values, heavy, heavy and self._workers.takes(quads))
+        return Asked(text, scope, extension, sent, heavy, counts, elsewhere)
 
     def looked_up(self, call: SparqlCall, accept: str | None) -> Answer | None:
         """The whole answer to a query that is a look-up, as JSON; None for what is to be asked and answered.
@@ -248,17 +250,12 @@ class SparqlEndpoint:
         using, using_named = call.graphs("using-graph-uri"), call.graphs("using-named-graph-uri")
         seconds = update_seconds(call)
         reading_seconds = self.settings.query_timeout
-        counted: Limited | None = None
-        results: Limited | None = None
-        reading = True
+        calls, reading = limited_calls(self.settings), True
         # What is listed ends in every case, so nothing that may fail stands in between.
         process = self.processes.begin("update", text, user)
 
         def check() -> None:
-            if counted is not None:
-                counted.check()
-            if results is not None:
-                results.check()
+            calls.check()
             process.check()
             if time.monotonic() > process.started + seconds:
                 raise timeout_error(seconds, "update")
@@ -266,23 +263,18 @@ class SparqlEndpoint:
                 raise reading_timeout_error(reading_seconds)
 
         try:
-            written, functions = text, functions_of(text)
+            functions = functions_of(text)
             costly = may_call_costly(text) and self._workers.takes(self.quads())
             settings = self.settings
-            counted = limited(text, settings.max_text_length, settings.max_evaluation_bytes, check)
-            results = limited_results(functions, settings.max_text_length, settings.max_evaluation_bytes)
-            if results is not None:
-                functions = {**results.functions}
-            if counted is not None:
-                written, functions = counted.text, {**(functions or {}), **counted.functions}
+            calls.begun()
             commit = self.store.update_in_line(
-                written,
+                text,
                 base_iri=settings.base_iri,
                 using_graphs=using,
                 using_named_graphs=using_named,
-                custom_functions=functions,
+                custom_functions=None if functions is None else calls.results(functions),
                 check=check,
-                where_parts=partial(ServerWherePart, room=Room(self.quads), costly=costly),
+                where_parts=partial(ServerWherePart, room=Room(self.quads), calls=calls, costly=costly),
                 custom_aggregates=aggregates_of(text),
                 cause="update",
             )
@@ -367,9 +359,8 @@ class _InlineAnswer(EvaluatedAnswer):
 
     def produce(self, sink: AnswerSink) -> None:
         """Evaluate, and remember when it took long."""
-        endpoint, text = self.endpoint, self.asked.text
-        _, scope, extension, _, grows, *_ = self.asked
-        request = request_of(text, scope, extension, grows, endpoint.settings)
+        endpoint, asked, text = self.endpoint, self.asked, self.asked.text
+        request = request_of(text, asked.scope, asked.extension, asked.counts, endpoint.settings)
         if "service" in request.text.lower():
             request = request._replace(ended=sink.is_over)
         try:

@@ -21,6 +21,7 @@ from quadrill.continuous.algebra.set_functions import (
 )
 from quadrill.continuous.algebra.volatile import UNBOUND
 from quadrill.continuous.analysis.corrections import corrected_text
+from quadrill.continuous.analysis.growth import counted
 from quadrill.continuous.expressions.correcting import CORRECTING_FUNCTIONS
 from quadrill.continuous.uncertainty import (
     NAMESPACE,
@@ -118,11 +119,12 @@ def _distinct_iri(name: str) -> NamedNode:
     return NamedNode(f"{AGGREGATE_NAMESPACE}distinct:{name[1:-1]}")
 
 
-def extended(text: str, base_iri: str, *, merged: bool = False) -> Extended:
+def extended(text: str, base_iri: str, *, merged: bool = False, counts: bool = False) -> Extended:
     """The text with our functions where it names them; a plain text as it is.
 
     The store calls custom aggregates with one argument and without DISTINCT: both become part of
-    the IRI. That goes through the algebra, never through a change of the text.
+    the IRI. That goes through the algebra, never through a change of the text. ``counts``: so do calls
+    that could make long values.
 
     Raises:
         QueryTextError: a text with our aggregates is wrong.
@@ -130,22 +132,26 @@ def extended(text: str, base_iri: str, *, merged: bool = False) -> Extended:
     if not calls_aggregate(text):
         return Extended(text, custom_functions(), {}) if calls_function(text) else Extended(text)
     aggregates = {**custom_aggregates(), **_outside_aggregates()}
+    needed = counts or _surely_calls_aggregate(text)
+
+    def change(root: Algebra) -> Algebra:
+        return called_by_iri(counted(root) if counts else root, aggregates)
+
     try:
-        found = corrected_text(
-            text, base_iri, merged=merged, change=lambda root: called_by_iri(root, aggregates)
-        )
+        found = corrected_text(text, base_iri, merged=merged, change=change)
     except QuadrillError:
-        if _surely_calls_aggregate(text):
+        if needed:
             raise
         found = None
     if found is None:
-        if not _surely_calls_aggregate(text):
+        if not needed:
             return Extended(text, functions_of(text))
-        raise LimitError(
-            f"a text of {len(text):,} characters may not use aggregates that SPARQL does not have",
-            hint="Shorten the text.",
-        )
+        raise _too_long(text, "use aggregates that SPARQL does not have")
     return Extended(found.with_base, {**custom_functions(), **found.functions}, aggregates)
+
+
+def _too_long(text: str, what: str) -> LimitError:
+    return LimitError(f"a text of {len(text):,} characters may not {what}", hint="Shorten the text.")
 
 
 def extended_over_merged(text: str, base_iri: str) -> Extended:
@@ -154,7 +160,7 @@ def extended_over_merged(text: str, base_iri: str) -> Extended:
 
 
 def extended_for(
-    text: str, base_iri: str, body: str, *, merged: bool, is_node: IsNode | None
+    text: str, base_iri: str, body: str, *, merged: bool, is_node: IsNode | None, counts: bool
 ) -> tuple[Extended | None, Sent]:
     """A query as the store takes it, and as a worker gets it; None for a text that is right as it stands.
 
@@ -164,17 +170,22 @@ def extended_for(
         body: what is left of it when it is cut (store/sparql/cut.py).
         merged: its default graph, which the request names, is merged from several graphs.
         is_node: tells which constants the graphs surely have.
+        counts: its calls that could make long values are to be limited.
 
     Raises:
         QuadrillError: it is wrong, or can not be corrected.
     """
     if calls_aggregate(text):
-        return extended(text, base_iri, merged=merged), Sent(text, FOR_MERGED if merged else FOR_WORKERS)
-    found = corrected_text(text, base_iri, body=body, merged=merged, is_node=is_node)
-    if found is not None:
-        written = found.with_base
-        functions = {**(functions_of(text) or {}), **found.functions}
+        found = extended(text, base_iri, merged=merged, counts=counts)
+        return found, Sent(text, FOR_MERGED if merged else FOR_WORKERS)
+    change = counted if counts else None
+    corrected = corrected_text(text, base_iri, body=body, merged=merged, is_node=is_node, change=change)
+    if corrected is not None:
+        written = corrected.with_base
+        functions = {**(functions_of(text) or {}), **corrected.functions}
         return Extended(written, functions, {}), Sent(written, FOR_CORRECTED)
+    if counts:
+        raise _too_long(text, "make long values of short ones")
     if calls_function(text):
         return extended(text, base_iri), Sent(text, FOR_WORKERS)
     return None, Sent(text, None)

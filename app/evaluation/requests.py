@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from quadrill.store.sparql.query import QueryRequest, both
+from quadrill.continuous.algebra.scalar_functions import OUTSIDE
+from quadrill.continuous.analysis.growth import counting
+from quadrill.continuous.expressions.choices import LimitedCalls
+from quadrill.continuous.rows import Budget, Limits
+from quadrill.store.sparql.query import QueryRequest
 
 from ..config import Settings
 from ..http.protocol import WHOLE, DatasetScope
 from .columns import with_ordered_columns
 from .extensions import Extended
-from .growth import limited, limited_results
 
 
 def request_of(
-    text: str, scope: DatasetScope, extension: Extended | None, grows: bool, settings: Settings
+    text: str, scope: DatasetScope, extension: Extended | None, counts: bool, settings: Settings
 ) -> QueryRequest:
     """The request that is evaluated within the server.
 
@@ -20,7 +23,7 @@ def request_of(
         text: the query as the client sent it.
         scope: its dataset and time.
         extension: how it is written for the store, where that differs.
-        grows: it could make long values of short ones.
+        counts: that calls what counts the values that it makes.
         settings: the limits.
     """
     written = text if extension is None else extension.text
@@ -30,18 +33,19 @@ def request_of(
     if scope[1:] != WHOLE:
         _, default_graphs, named_graphs, union = scope
         request = request._replace(default_graphs=default_graphs, named_graphs=named_graphs, union=union)
-    longest, together = settings.max_text_length, settings.max_evaluation_bytes
     if extension is not None:
+        functions, check = extension.functions, None
+        if counts or (functions and OUTSIDE):
+            calls = limited_calls(settings)
+            functions, check = calls.results(functions or {}), calls.begun()
+            if counts:
+                functions.update(counting(calls))
         request = request._replace(
-            custom_functions=extension.functions, custom_aggregates=extension.aggregates
+            custom_functions=functions, custom_aggregates=extension.aggregates, check=check
         )
-        results = limited_results(extension.functions, longest, together)
-        if results is not None:
-            request = request._replace(custom_functions=results.functions, check=results.check)
-    if grows or extension is not None:
-        counted = limited(written, longest, together, corrected=True)
-        if counted is not None:
-            functions = {**(request.custom_functions or {}), **counted.functions}
-            check = counted.check if request.check is None else both(request.check, counted.check)
-            request = request._replace(text=counted.text, custom_functions=functions, check=check)
     return request
+
+
+def limited_calls(settings: Settings) -> LimitedCalls:
+    """Functions whose values are limited, as an evaluation within the server calls them."""
+    return LimitedCalls(Budget(Limits(text=settings.max_text_length, bytes=settings.max_evaluation_bytes)))

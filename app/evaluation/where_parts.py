@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pyoxigraph import DefaultGraph, NamedNode, Store
 
-from quadrill.continuous.algebra.nodes import Term, TermPattern
+from quadrill.continuous.algebra.nodes import Algebra, Term, TermPattern
 from quadrill.continuous.analysis.corrections import corrected_text
-from quadrill.continuous.analysis.prepared import prepared, scope_error_of
+from quadrill.continuous.analysis.growth import counted, counting
+from quadrill.continuous.analysis.prepared import Prepared, prepared, scope_error_of
 from quadrill.continuous.analysis.query import UNKNOWN
+from quadrill.continuous.expressions.choices import LimitedCalls
 from quadrill.store.sparql.cut import cut
 from quadrill.store.sparql.update_plan import HeldBackError, WherePart
 from quadrill.store.terms import Solution
@@ -54,23 +57,36 @@ class Room:
 class ServerWherePart(WherePart):
     """A WHERE part of which the server knows what follows from its algebra."""
 
-    def __init__(self, prologue: str, where: str, room: Room | None = None, *, costly: bool = False) -> None:
+    def __init__(
+        self,
+        prologue: str,
+        where: str,
+        room: Room | None = None,
+        *,
+        calls: LimitedCalls | None = None,
+        costly: bool = False,
+    ) -> None:
         """Cut a part.
 
         Args:
             prologue: what is declared for it.
             where: its text.
             room: for what it holds back; without, it takes what it needs, and is evaluated in any case.
+            calls: limits the values that it makes, where they could become long.
             costly: it calls what may take long, and is left to a worker process, which can be killed.
         """
-        self._where, self._room, self._costly = where, room, costly
+        self._where, self._room, self._calls, self._costly = where, room, calls, costly
         self._select = f"{prologue}{_SELECT}{where}"
         self._parts = cut(self._select)
 
+    @cached_property
+    def _known(self) -> Prepared:
+        return prepared(self._select, self._parts)
+
     def require_right(self, text: str, start: int) -> None:
         """Refuse a part that breaks a rule about names that Oxigraph does not check."""
-        select = self._select
-        if prepared(select, self._parts).breaks_scopes:
+        if self._known.breaks_scopes:
+            select = self._select
             error = scope_error_of(select, text, start + len(self._where) - len(select))
             if error is not None:
                 raise error
@@ -86,8 +102,7 @@ class ServerWherePart(WherePart):
         """Raise HeldBackError when it may hold back too much, with so many changes made before it."""
         if self._costly:
             raise HeldBackError("a WHERE part of the update calls a function that may take long")
-        room = self._room
-        if room is not None and not room.has(prepared(self._select, self._parts).shape.held, pending):
+        if self._room is not None and not self._room.has(self._known.shape.held, pending):
             raise HeldBackError("a WHERE part of the update may hold back too many rows")
 
     def take(self, rows: int) -> None:
@@ -105,9 +120,20 @@ class ServerWherePart(WherePart):
             named = store is not None and isinstance(at, (NamedNode, DefaultGraph))
             return named and has_node(term, at, store)  # type: ignore[arg-type]  # see above
 
-        change = (lambda root: called_by_iri(root, {})) if names_aggregate(select) else None
-        base = base_iri or "http://localhost/"
+        calls = self._calls if self._known.growth.is_much(self._parts) else None
+        limited = {} if calls is None else counting(calls)
+        named = names_aggregate(select)
+
+        def changed(root: Algebra) -> Algebra:
+            root = counted(root) if limited else root
+            return called_by_iri(root, {}) if named else root
+
         found = corrected_text(
-            select, base, body=self._parts.body, merged=merged, is_node=known, change=change
+            select,
+            base_iri or "http://localhost/",
+            body=self._parts.body,
+            merged=merged,
+            is_node=known,
+            change=changed if limited or named else None,
         )
-        return None if found is None else (found.text, dict(found.functions))
+        return None if found is None else (found.text, {**found.functions, **limited})

@@ -22,6 +22,7 @@ from ..algebra import nodes as n
 from ..algebra.query import ContinuousQuery
 from ..language.context import Limits
 from ..language.parser import parse, scope_error
+from .growth import Growth, growth_of
 from .query import NOT_JUDGED, Shape, shape_of
 
 LIMITS = Limits(characters=200_000, nesting=1_000, patterns=20_000, operators=1_000)
@@ -52,12 +53,14 @@ class Prepared(NamedTuple):
         breaks_scopes: it breaks a rule about names that Oxigraph does not check.
         named_aliases: of its SELECT, those that HAVING names, where SPARQL does not see them.
         shape: of its patterns.
+        growth: of the values that its expressions make.
     """
 
     columns: tuple[str, ...] = ()
     breaks_scopes: bool = False
     named_aliases: tuple[str, ...] = ()
     shape: Shape = NOT_JUDGED
+    growth: Growth = Growth()
 
 
 def prepared(text: str, parts: Cut) -> Prepared:
@@ -68,7 +71,7 @@ def prepared(text: str, parts: Cut) -> Prepared:
         return Prepared()
     known = _kept.texts.get(key)
     if known is None:
-        known = _worked_out(_with_one_row(_numbered(text, parts)) if plain else text)
+        known = _worked_out(_with_one_row(_numbered(text, parts)) if plain else text, numbered=plain)
         _kept.keep(key, known)
     return known
 
@@ -110,11 +113,12 @@ def scope_error_of(text: str, whole: str | None = None, start: int = 0) -> Query
     return scope_error(_without_lateral(text, " " * len("LATERAL")), LIMITS, whole, start)
 
 
-def _worked_out(text: str) -> Prepared:
+def _worked_out(text: str, *, numbered: bool) -> Prepared:
     try:
         query = parsed(text, "http://localhost/")
         columns = tuple([column.name for column in query.columns])
-        return Prepared(columns, False, query.named_aliases, shape_of(query))
+        growth = growth_of(query, numbered=numbered)
+        return Prepared(columns, False, query.named_aliases, shape_of(query), growth)
     except RecursionError:
         return Prepared()
     except QuadrillError:

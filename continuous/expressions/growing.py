@@ -100,16 +100,6 @@ def encode_for_uri(budget: Budget, value: Value) -> Maybe:
     return text
 
 
-def written_replace(
-    budget: Budget, value: Value, pattern: Value, replacement: Value, flags: Value = ""
-) -> Maybe:
-    """REPLACE of a text as it was sent: by XPath, but for patterns that match the empty string."""
-    if type(replacement) is not str or type(pattern) is not str or type(flags) is not str:
-        return None
-    put = read_replacement(replacement, pattern, flags)
-    return None if put is None else _replaced(budget, value, pattern, put, flags)
-
-
 def corrected_replace(
     budget: Budget, value: Value, pattern: Value, replacement: Value, flags: Value = ""
 ) -> Maybe:

@@ -9,7 +9,7 @@ so no escape can hide a keyword or a bracket.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple
 
@@ -124,14 +124,6 @@ def tokens(source: str, start: int = 0) -> Iterator[Token]:
         yield token
         previous = token
         at = end
-
-
-def checked(found: Iterable[Token], check: Callable[[], None]) -> Iterator[Token]:
-    """The same tokens; ``check`` is called now and then before one, and ends the reading by an error."""
-    for number, token in enumerate(found):
-        if not number % TOKENS_BETWEEN_CHECKS:
-            check()
-        yield token
 
 
 def _string_end(source: str, at: int, hopeless: dict[str, int]) -> int:

@@ -67,7 +67,7 @@ def test_a_timeout_that_suffices_changes_nothing_about_an_update(filled: LiveSer
     [
         "INSERT DATA {" + "@" * 900_000 + "}",
         "INSERT DATA {" + ";" * 900_000 + "}",
-        "INSERT { ?a ?b ?c } WHERE { BIND(CONCAT(?a, ?b) AS ?c) " + "." * 900_000 + "}",
+        "INSERT { ?a ?b ?c } WHERE { BIND(CONCAT(?a, ?b) AS ?c) " + "@" * 900_000 + "}",
     ],
 )
 def test_dense_texts_of_updates_are_read_as_long_as_a_query_may_take(start_server: Start, text: str) -> None:
