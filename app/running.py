@@ -18,11 +18,11 @@ from .front.pipeline import Front
 from .http.observer import RequestObserver
 from .page.application import create_page
 from .page.handler import Page
-from .routes import POOLS, all_routes
+from .routes import all_routes
 from .server.connection import Patience
 from .server.intake import Crowd
 from .server.proxies import TrustedProxies
-from .server.server import Server
+from .server.server import Server, ServerLimits
 from .upkeep.garbage import YoungCollections
 from .wiring import Services, open_services
 
@@ -78,19 +78,10 @@ def serve(
             Front(all_routes(Page(create_page(services, demo=demo))), services),
             host=settings.host,
             port=settings.port,
-            threads=settings.threads,
-            patience=Patience(settings.header_timeout, settings.request_timeout, settings.max_header_bytes),
-            crowd=Crowd(
-                settings.max_connections,
-                settings.max_connections_per_address,
-                settings.max_unfinished_requests,
-                settings.max_unfinished_per_address,
-            ),
-            shutdown_timeout=settings.shutdown_timeout,
-            pools=POOLS,
+            limits=_limits(settings),
+            proxies=TrustedProxies(settings.trusted_proxies),
             observer=RequestObserver(services.metrics),
             background=services.endpoint.large_answers,
-            proxies=TrustedProxies(settings.trusted_proxies),
             stop_departed=services.endpoint.processes.stop_departed,
         )
         stack.callback(_stop, server, found)
@@ -103,6 +94,20 @@ def serve(
         services.start()
         garbage.start()
         yield found
+
+
+def _limits(settings: Settings) -> ServerLimits:
+    return ServerLimits(
+        settings.threads,
+        Patience(settings.header_timeout, settings.request_timeout, settings.max_header_bytes),
+        Crowd(
+            settings.max_connections,
+            settings.max_connections_per_address,
+            settings.max_unfinished_requests,
+            settings.max_unfinished_per_address,
+        ),
+        settings.shutdown_timeout,
+    )
 
 
 def _stop(server: Server, found: RunningServer) -> None:

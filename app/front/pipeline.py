@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Sequence
 
 from ..http.answers import Answer, Later, NotShort, Stream
 from ..http.bodies import too_large
@@ -32,9 +32,14 @@ log = logging.getLogger("quadrill.server")
 
 
 class Front:
-    """Answers the requests of a server; safe to use from any thread."""
+    """Answers the requests of a server; safe to use from any thread.
 
-    def __init__(self, routes: Iterable[Route], services: Services) -> None:
+    Attributes:
+        pools: names of pools of threads in the table.
+    """
+
+    def __init__(self, routes: Collection[Route], services: Services) -> None:
+        self.pools: Sequence[str] = sorted({route.pool for route in routes if route.pool})
         self._table = Table(routes)
         self._services = services
         self._security = services.security

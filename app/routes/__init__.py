@@ -11,14 +11,11 @@ from ..http.answers import Answer, json_answer
 from ..http.request import Request
 from ..resources.links import base_url
 from ..wiring import Services
-from .operating import FIGURES, LIVE, OPERATING
+from .operating import OPERATING
 from .page import page_routes
 from .queries import QUERIES
 from .store import STORE
 from .streams import STREAMS
-
-POOLS = (LIVE, FIGURES)
-"""Names of pools in the table."""
 
 
 def all_routes(page: Handler) -> tuple[Route, ...]:

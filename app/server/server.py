@@ -18,6 +18,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from quadrill.store.errors import QuadrillError
@@ -58,8 +59,31 @@ class AddressError(QuadrillError):
     code = "address"
 
 
+@dataclass(frozen=True)
+class ServerLimits:
+    """What clients may take of a server.
+
+    Attributes:
+        threads: workers; four times as many while all of them wait.
+        patience: how long clients may take.
+        crowd: how many clients there may be.
+        shutdown_timeout: seconds that running requests have when the server stops.
+    """
+
+    threads: int
+    patience: Patience
+    crowd: Crowd
+    shutdown_timeout: float
+
+
 class Handler(Protocol):
-    """Answers requests; see `front.pipeline.Front`."""
+    """Answers requests; see `front.pipeline.Front`.
+
+    Attributes:
+        pools: names of its pools, each with threads of its own.
+    """
+
+    pools: Sequence[str]
 
     def pool(self, request: Request) -> str: ...  # noqa: D102
 
@@ -83,15 +107,11 @@ class Server:
         *,
         host: str,
         port: int,
-        threads: int = 16,
-        patience: Patience | None = None,
-        crowd: Crowd | None = None,
-        shutdown_timeout: float = 3.0,
-        pools: Sequence[str] = (),
-        observer: RequestObserver | None = None,
-        background: Background | None = None,
-        stop_departed: Callable[[float], None] = lambda now: None,
-        proxies: TrustedProxies | None = None,
+        limits: ServerLimits,
+        proxies: TrustedProxies,
+        observer: RequestObserver,
+        background: Background,
+        stop_departed: Callable[[float], None],
     ) -> None:
         """Listen; connections wait until `start`.
 
@@ -99,15 +119,11 @@ class Server:
             handler: answers requests.
             host: the address.
             port: 0 for a free one.
-            threads: workers; four times as many while all of them wait.
-            patience: how long clients may take.
-            crowd: how many clients there may be.
-            shutdown_timeout: seconds that running requests have when the server stops.
-            pools: names of the handler's pools, each with threads of its own.
+            limits: of threads, clients and times.
+            proxies: name their clients.
             observer: counts and logs what is refused before the handler sees it.
             background: what the workers do that requests in line go before.
             stop_departed: called with the time several times a second; ends work for clients that have left.
-            proxies: name their clients.
 
         Raises: AddressError when the address cannot be listened on.
         """
@@ -115,18 +131,19 @@ class Server:
         self._host = host
         self.port: int = listener.getsockname()[1]
         self._handler = handler
-        self._shutdown_timeout = shutdown_timeout
+        self._shutdown_timeout = limits.shutdown_timeout
         self._stop_departed = stop_departed
         self._next_check = 0.0
         self._ending = False
+        threads = limits.threads
         self._workers = self._make_workers("quadrill-worker", threads, background=background)
         self._uploads = self._make_workers("quadrill-upload", _LANE_THREADS, threads * _MOST_WAITING)
-        self._named = {name: self._make_workers(f"quadrill-{name}", _LANE_THREADS) for name in pools}
+        self._named = {name: self._make_workers(f"quadrill-{name}", _LANE_THREADS) for name in handler.pools}
         self._pools = (self._workers, self._uploads, *self._named.values())
         self._intake = Intake(
             listener,
-            patience or Patience(),
-            within_open_files(crowd or Crowd()),
+            limits.patience,
+            within_open_files(limits.crowd),
             self._dispatch,
             self._look_after_workers,
             observer,
