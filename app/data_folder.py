@@ -9,6 +9,7 @@ from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import DAMAGED, StoreFormatError, StoreUnwritableError
 from quadrill.store.hosts import AllowedHosts
 from quadrill.store.logs.history import Retention
+from quadrill.store.quads.options import StoreOptions, system_clock_ms
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import REGISTRY, Registry, default_url
 from quadrill.store.sparql.guard import TextLimits
@@ -16,8 +17,8 @@ from quadrill.store.sparql.guard import TextLimits
 from .config import Settings
 
 
-def open_store(settings: Settings, clock_ms: Callable[[], int] | None = None) -> QuadStore:
-    """The quad store of the data folder; its commits get the time of ``clock_ms``, the system's without.
+def open_store(settings: Settings, clock_ms: Callable[[], int] = system_clock_ms) -> QuadStore:
+    """The quad store of the data folder; its commits get the time of ``clock_ms``.
 
     Raises:
         StoreLockedError, StoreUnwritableError, StoreFormatError: the data folder cannot be used.
@@ -27,21 +28,24 @@ def open_store(settings: Settings, clock_ms: Callable[[], int] | None = None) ->
         make_folder(folder)
     store = QuadStore.open(
         folder,
-        durable=settings.durable,
-        clock_ms=clock_ms,
-        limits=TextLimits(
-            characters=settings.max_body_bytes,
-            height=settings.max_nesting,
-            quads=settings.max_request_quads,
-        ),
-        retention=Retention(
-            max_bytes=settings.change_log_bytes,
-            max_age_ms=duration_ms(settings.change_log_age, "the setting change_log_age"),
-        ),
-        allowed_hosts=AllowedHosts(
-            settings.remote_hosts,
-            seconds=duration_ms(settings.remote_timeout, "the setting remote_timeout", positive=True) / 1000,
-            max_bytes=settings.remote_max_bytes,
+        StoreOptions(
+            durable=settings.durable,
+            clock_ms=clock_ms,
+            limits=TextLimits(
+                characters=settings.max_body_bytes,
+                height=settings.max_nesting,
+                quads=settings.max_request_quads,
+            ),
+            retention=Retention(
+                max_bytes=settings.change_log_bytes,
+                max_age_ms=duration_ms(settings.change_log_age, "the setting change_log_age"),
+            ),
+            allowed_hosts=AllowedHosts(
+                settings.remote_hosts,
+                seconds=duration_ms(settings.remote_timeout, "the setting remote_timeout", positive=True)
+                / 1000,
+                max_bytes=settings.remote_max_bytes,
+            ),
         ),
     )
     try:

@@ -41,8 +41,8 @@ class ServiceFigures(Collector):
     def collect(self) -> Iterable[Metric]:
         """The figures of this moment."""
         fanout = self._fanout
-        counts = self._store.graph_counts()
-        yield _gauge("quadrill_store_version", "Version of the dataset.", self._store.version)
+        counts = self._store.reader.graph_counts()
+        yield _gauge("quadrill_store_version", "Version of the dataset.", self._store.reader.version)
         yield _gauge("quadrill_store_graphs", "Graphs in the store.", len(counts))
         yield _gauge("quadrill_store_quads", "Quads in the store.", self._endpoint.quads())
         yield _gauge("quadrill_feed_subscribers", "Open event streams.", fanout.clients)

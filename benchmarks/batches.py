@@ -90,7 +90,7 @@ def run(load: Workload, size: int, *, query: bool) -> list[tuple[float, int]]:
     try:
         engine = services.engine
         engine.start()
-        services.store.apply(add=load.static)
+        services.store.writer.apply(add=load.static)
         if query:
             engine.register(Registration.from_json({**load.members, "name": "q"}))
         else:

@@ -169,7 +169,7 @@ def part(engine: str, name: str, folder: str) -> dict[str, Any]:
     with QuadStore.open(folder) as store:
         began = time.perf_counter()
         if engine == "oxigraph":
-            with store.query(static_text(query.root, columns, None)) as answer:
+            with store.reader.query(static_text(query.root, columns, None)) as answer:
                 found = _told(row[: len(columns)] for row in answer.rows())
         else:
             mirrored = Mirror.open(Path(folder) / "mirror")

@@ -20,6 +20,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 
 from .results import keep
@@ -46,11 +47,11 @@ class Subject:
     def __init__(self, head: str, work: Work, rows: int) -> None:
         clock = ManualClock(0)
         self._work, self._next, self._at = work, rows, 0
-        self.store = QuadStore.open(None, clock_ms=clock.now_ms)
+        self.store = QuadStore.open(None, StoreOptions(clock_ms=clock.now_ms))
         self.engine = Engine(self.store, None, clock=clock, settings=EngineSettings(threaded=False))
         self.engine.start()
         if work == "commit":
-            self.store.apply(add=[self._quad(each) for each in range(rows)])
+            self.store.writer.apply(add=[self._quad(each) for each in range(rows)])
         pattern = "?x :from ?y" if work == "commit" else "STREAM :s [RANGE 1d] { ?x :from ?y }"
         text = f"PREFIX : <{E}> {head} WHERE {{ {pattern} }}"
         members = {"query": text, "dialect": "cqels", "output": "changes"}
@@ -66,7 +67,7 @@ class Subject:
         quad = self._quad(number)
         before = time.process_time()
         if self._work == "commit":
-            self.store.apply(add=[quad])
+            self.store.writer.apply(add=[quad])
             self.engine.sync()
         else:
             self._push([number])

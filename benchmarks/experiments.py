@@ -22,7 +22,7 @@ def by_size(triples: int, events: int) -> list[float]:
     """Microseconds an event of each query."""
     scene = conference.Conference(triples)
     store = QuadStore.open(None)
-    store.apply(add=scene.static)
+    store.writer.apply(add=scene.static)
     elements = list(scene.elements(WARM_UP + events))
     return [
         Driver(conference.query(name), store, {"Name": scene.busiest})

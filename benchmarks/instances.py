@@ -74,7 +74,7 @@ def measure(
     try:
         engine = services.engine
         engine.start()
-        services.store.apply(add=scene.static)
+        services.store.writer.apply(add=scene.static)
         begin = time.thread_time()
         for place in range(number):
             members = {"query": text_of(query, constant=constant), "name": f"q{place}"}

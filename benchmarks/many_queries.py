@@ -100,7 +100,7 @@ def fill(folder: Path, quads: int) -> None:
     with QuadStore.open(folder) as store:
         found = sensors(quads)
         while batch := list(itertools.islice(found, QUADS_AT_ONCE)):
-            store.apply(add=batch)
+            store.writer.apply(add=batch)
 
 
 class Server:

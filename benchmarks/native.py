@@ -75,7 +75,7 @@ def main() -> None:
     print(("{:>6}" + "{:>12}" * 7).format("query", *COLUMNS) + "   (microseconds an event)")
     scene = conference.Conference(options.triples)
     store = QuadStore.open(None)
-    store.apply(add=scene.static)
+    store.writer.apply(add=scene.static)
     elements = list(scene.elements(6000 + options.events))
     lines = []
     for name in conference.QUERIES:

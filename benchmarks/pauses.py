@@ -73,7 +73,7 @@ def run(rows: int, seconds: float) -> tuple[float, ...]:
     settings = Settings(data=MEMORY, feed_history=100, max_future="10000d")
     services = open_services(settings, clock=ManualClock(START_MS), threaded=False)
     try:
-        services.store.apply(add=[lives(number) for number in range(rows)])
+        services.store.writer.apply(add=[lives(number) for number in range(rows)])
         engine = services.engine
         engine.start()
         engine.register(Registration.from_json({"query": QUERY, "name": "q"}))

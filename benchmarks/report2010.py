@@ -85,7 +85,7 @@ def main() -> None:
     scene = conference.Conference(options.triples)
     static = static_quads(scene, options.triples)
     store = QuadStore.open(None)
-    store.apply(add=static)
+    store.writer.apply(add=static)
     print(("{:>7}{:>6}" + "{:>13}" * 6).format(*COLUMNS) + "   (microseconds an event)")
     lines = []
     for rate in RATES:

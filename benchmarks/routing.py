@@ -30,7 +30,7 @@ def main() -> None:
     options = parser.parse_args()
     scene = conference.Conference(options.triples)
     store = QuadStore.open(None)
-    store.apply(add=scene.static)
+    store.writer.apply(add=scene.static)
     elements = list(scene.elements(WARM_UP + options.events))
     names = [*POLICIES, "worst order"]
     print(f"{'query':>6}" + "".join(f"{name:>22}" for name in names) + "   (microseconds an event)")

@@ -34,7 +34,7 @@ def members(number: int, *, together: bool, templates: bool) -> None:
         table_registry.lifted = lambda form: None  # type: ignore[attr-defined]
     scene = conference.Conference(100_000, tags=max(900, number))
     store = QuadStore.open(None)
-    store.apply(add=scene.static)
+    store.writer.apply(add=scene.static)
     settings = EngineSettings(threaded=False, templates=templates)
     engine = Engine(store, None, clock=ManualClock(0), settings=settings)
     engine.start()
@@ -55,7 +55,7 @@ def members(number: int, *, together: bool, templates: bool) -> None:
         creators = [NamedNode(scene.authors[(97 * paper + each) % len(scene.authors)]) for each in range(3)]
         quads = [Quad(subject, NamedNode(conference.DC + "creator"), each, DEFAULT) for each in creators]
         began = time.thread_time()
-        store.apply(add=quads)
+        store.writer.apply(add=quads)
         commits.append(time.thread_time() - began)
     tables = engine.parts.statics.tables()
     joined = sum(

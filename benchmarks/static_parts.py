@@ -126,9 +126,9 @@ class Run:
     def __init__(self, triples: int, folder: Path | None = None) -> None:
         self.people = triples // 2
         self.store = QuadStore.open(folder)
-        self.store.bulk_extend(data(self.people))
+        self.store.writer.bulk_extend(data(self.people))
         if folder is not None:
-            self.store.optimize()
+            self.store.committer.store.optimize()
         self.engine = Engine(self.store, None, clock=Clock(), settings=EngineSettings())
         self.engine.start()
         self.moves = 0
@@ -164,11 +164,11 @@ class Run:
         self.moves += 1
         added, removed = [], []
         for person in (each % self.people for each in range(begin, begin + movers)):
-            here = next(iter(self.store.quads_for_pattern(iri(f"p{person}"), iri("city"))))
+            here = next(iter(self.store.reader.quads_for_pattern(iri(f"p{person}"), iri("city"))))
             removed.append(here)
             added.append(lives(person, (int(here.object.value.rpartition("/c")[2]) + 1) % CITIES))  # type: ignore[union-attr]
         began, spent, own = time.perf_counter(), time.process_time(), time.thread_time()
-        version = self.store.apply(add=added, remove=removed if quads > 1 else ()).version
+        version = self.store.writer.apply(add=added, remove=removed if quads > 1 else ()).version
         committed, writer = time.perf_counter() - began, time.thread_time() - own
         while True:
             self.engine.sync()
@@ -182,7 +182,7 @@ class Run:
     def anew(self) -> float:
         """Seconds of evaluating the part and looking at every row."""
         began = time.perf_counter()
-        with self.store.query(WHOLE) as result:
+        with self.store.reader.query(WHOLE) as result:
             for _ in result.rows():
                 pass
         return time.perf_counter() - began
@@ -216,7 +216,7 @@ class Lives:
     def __init__(self, folder: Path, people: int) -> None:
         self.folder = folder
         self.store = QuadStore.open(folder)
-        self.store.apply(add=data(people))
+        self.store.writer.apply(add=data(people))
         self.registry = Registry.open(default_url(folder))
         self.tables = folder / "engine" / "tables.sqlite"
 

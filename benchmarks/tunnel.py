@@ -142,7 +142,7 @@ class Tunnel:
 
     def __init__(self, sectors: int, executions: int) -> None:
         self.store = QuadStore.open(None)
-        self.store.apply(add=list(sensors(sectors)))
+        self.store.writer.apply(add=list(sensors(sectors)))
         self.executions = executions
         self._seen = {
             (kind, second): Element.of(tuple(observations(kind, second, sectors)), second * 1000, second)

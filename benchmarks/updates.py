@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pyoxigraph import Store
 
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 
 PREFIX = "PREFIX ex: <http://e/>\n"
@@ -67,11 +68,13 @@ def main() -> None:
     ):
         with tempfile.TemporaryDirectory() as folder:
             plain = Store(str(Path(folder) / "plain")) if on_disk else Store()
-            with QuadStore.open(Path(folder) / "ours" if on_disk else None, durable=durable) as store:
+            with QuadStore.open(
+                Path(folder) / "ours" if on_disk else None, StoreOptions(durable=durable)
+            ) as store:
                 plain.update(START)
-                store.update(START)
+                store.writer.update(START)
                 for text, rounds in WORK:
-                    ours = microseconds(store.update, text, rounds)
+                    ours = microseconds(store.writer.update, text, rounds)
                     theirs = microseconds(plain.update, text, rounds)
                     figures = f"{ours:9.0f} us  plain {theirs:9.0f} us  x{ours / theirs:.1f}"
                     print(f"{name:14} {text.__name__:15} {figures}")

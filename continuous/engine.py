@@ -97,9 +97,9 @@ class Engine(StreamService, QueryService):
         if self.recovery is not None:
             self.recovery.recover()
         with suppress(GoneError):
-            rated = max(0, parts.store.version - _RATED_COMMITS)
+            rated = max(0, parts.store.reader.version - _RATED_COMMITS)
             parts.rates.take(parts.store.commits_after(rated, listed=False))
-        self._unsubscribe = parts.store.subscribe(self._on_commit)
+        self._unsubscribe = parts.store.subscribers.subscribe(self._on_commit)
         parts.turns.open = True
         if parts.threads.beside:
             self._thread = threading.Thread(target=self._run, name="quadrill-engine", daemon=True)
@@ -109,7 +109,7 @@ class Engine(StreamService, QueryService):
                 self.recovery.reconcile()
                 parts.sequencer.call(self.recovery.checkpoints.behind_start)
             else:
-                parts.begin_at(parts.store.version)
+                parts.begin_at(parts.store.reader.version)
                 parts.streams.restore()
                 for record in parts.catalogue.stored():
                     self.lifecycle.restore(record)
@@ -223,7 +223,7 @@ class Engine(StreamService, QueryService):
         deadline = time.monotonic() + (timeout or 3600.0)
         while True:
             left = max(0.001, deadline - time.monotonic())
-            parts.store.wait_delivered(parts.store.version, left)
+            parts.store.subscribers.wait_delivered(parts.store.reader.version, left)
             parts.sequencer.wait_for_all(left)
             # What a view writes is an input of those who read it.
             if parts.views.idle:

@@ -139,7 +139,7 @@ def export(options: argparse.Namespace) -> int:
     else:
         with source, _written(options.file) as target:
             writer = PlainStringWriter(target, form)
-            source.dump(writer, form)  # type: ignore[arg-type]  # it only calls write
+            source.reader.dump(writer, form)  # type: ignore[arg-type]  # it only calls write
             writer.finish()
     if options.json:
         size = os.path.getsize(options.file)

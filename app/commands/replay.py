@@ -218,6 +218,6 @@ def _load(store: QuadStore, given: str) -> None:
     if kind is None:
         raise RecordingError(f"the name of {file} does not tell its format")
     try:
-        store.load(file.read_bytes(), kind, graph=NamedNode(graph) if graph else None)
+        store.writer.load(file.read_bytes(), kind, graph=NamedNode(graph) if graph else None)
     except ValueError as error:
         raise RecordingError(f"--static {given}: {graph!r} is not an IRI") from error

@@ -61,7 +61,7 @@ def _unseen(prepared: PreparedQuery, store: QuadStore, engine: Engine) -> Iterat
     streams[MERGED] = {window.stream for window in query.windows}
     newest = _Newest(engine)
     for window, name in islice(dict.fromkeys(predicates_named(query.root)), _MOST_NAMES):
-        if store.has_predicate(name):
+        if store.reader.has_predicate(name):
             continue
         if window is None:
             yield f"No triple of the store has the predicate <{name.value}>."
@@ -73,5 +73,5 @@ def _unseen(prepared: PreparedQuery, store: QuadStore, engine: Engine) -> Iterat
     fetched = {spec.iri for spec in prepared.source_specs}
     graphs = [*query.dataset.default, *query.dataset.named, *sorted(graphs_read(query.root).names, key=str)]
     for graph in dict.fromkeys(graphs):
-        if graph.value not in fetched and not store.graph_exists(graph):
+        if graph.value not in fetched and not store.reader.graph_exists(graph):
             yield f"The store has no graph <{graph.value}>."

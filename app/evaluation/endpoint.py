@@ -20,7 +20,7 @@ from quadrill.store.sparql.codepoints import without_escapes
 from quadrill.store.sparql.cut import cut
 from quadrill.store.sparql.query import QueryResult
 from quadrill.store.sparql.query_worker import WorkerRequest
-from quadrill.store.sparql.update_plan import HeldBackError
+from quadrill.store.sparql.update_plan import HeldBackError, UpdateRequest
 from quadrill.store.sparql.update_worker import UpdateTask
 
 from ..config import Settings
@@ -128,14 +128,14 @@ class SparqlEndpoint:
     def _is_merged(self, scope: DatasetScope) -> bool:
         """True when the default graph that a request names is merged from several graphs."""
         if scope.union:
-            return bool(self.store.graph_names())
+            return bool(self.store.reader.graph_names())
         return len(set(scope.default_graphs or ())) > 1
 
     def quads(self) -> int:
         """The number of quads in the store; added up once per version, since there may be many graphs."""
-        version = self.store.version
+        version = self.store.reader.version
         if self._counted[0] != version:
-            self._counted = (version, self.store.quad_count)
+            self._counted = (version, self.store.reader.quad_count)
         return self._counted[1]
 
     def asked(self, call: SparqlCall, text: str | None = None) -> Asked:
@@ -159,7 +159,7 @@ class SparqlEndpoint:
         known = prepared(text, parts)
         refuse_unchecked(text, settings.base_iri, known)
         quads = self.quads()
-        light = admission.is_light(known.shape, parts.constants, quads, self.store.size_of_graph)
+        light = admission.is_light(known.shape, parts.constants, quads, self.store.reader.size_of_graph)
         grows = known.growth.is_much(parts)
         heavy = not light or grows or text in self.slow_texts.texts or may_call_costly(text)
         elsewhere = heavy and self._workers.takes(quads)
@@ -267,16 +267,17 @@ class SparqlEndpoint:
             costly = may_call_costly(text) and self._workers.takes(self.quads())
             settings = self.settings
             calls.begun()
-            commit = self.store.update_in_line(
-                text,
-                base_iri=settings.base_iri,
-                using_graphs=using,
-                using_named_graphs=using_named,
-                custom_functions=None if functions is None else calls.results(functions),
-                check=check,
-                where_parts=partial(ServerWherePart, room=Room(self.quads), calls=calls, costly=costly),
-                custom_aggregates=aggregates_of(text),
-                cause="update",
+            commit = self.store.writer.enqueue_update(
+                UpdateRequest(
+                    text,
+                    base_iri=settings.base_iri,
+                    using_graphs=using,
+                    using_named_graphs=using_named,
+                    custom_functions=None if functions is None else calls.results(functions),
+                    check=check,
+                    where_parts=partial(ServerWherePart, room=Room(self.quads), calls=calls, costly=costly),
+                    custom_aggregates=aggregates_of(text),
+                )
             )
             reading = False
         except BaseException:
@@ -365,7 +366,7 @@ class _InlineAnswer(EvaluatedAnswer):
             request = request._replace(ended=sink.is_over)
         try:
             try:
-                result = endpoint.store.answer(request)
+                result = endpoint.store.reader.query(request)
             except QueryTextError as refused:
                 told_by_store(refused, self.asked, endpoint.settings.base_iri)
             try:

@@ -82,7 +82,7 @@ def look_up(text: str, store: QuadStore) -> tuple[bytes, int, int] | None:
         return None
     try:
         row: Row = [*_nodes(parts.constants), *[None] * plan.variables, _TYPE]
-        found = store.read_at_once(partial(_rows, row, plan.steps))
+        found = store.reader.read_at_once(partial(_rows, row, plan.steps))
     except (ValueError, RuntimeError, OSError, StoreError):
         # No IRI, or nothing that can be read: evaluating it tells what is wrong.
         return None

@@ -14,7 +14,7 @@ def is_node(store: QuadStore, term: Term, graph: TermPattern | None) -> bool:
     """True when the default graph (None), or the graph of this name, surely has a triple with the term."""
     if graph is not None and not isinstance(graph, NamedNode):
         return False
-    found = store.read_at_once(partial(has_node, term, graph or DefaultGraph()))
+    found = store.reader.read_at_once(partial(has_node, term, graph or DefaultGraph()))
     return found is not None and found[0]
 
 

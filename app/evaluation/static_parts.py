@@ -82,7 +82,7 @@ class StaticParts:
         self._store = store
         self._workers = workers
         self._limits = limits
-        self._room = Room(lambda: store.quad_count, limits.rows, limits.scanned)
+        self._room = Room(lambda: store.reader.quad_count, limits.rows, limits.scanned)
         self._one = one or threading.Lock()
 
     def is_heavy(self, held: int) -> bool:

@@ -189,7 +189,7 @@ class WorkerPool:
         """The dataset as it is now, until `release`; waits for no writer, which may wait for who asks."""
         if self._parent is None:
             return self._used(self._present() or self._make_copy())
-        with self._store.snapshot_read():
+        with self._store.reader.snapshot_read():
             return self._used(self._present() or self._make_copy(in_commit=True))
 
     def run_beside(
@@ -250,7 +250,7 @@ class WorkerPool:
         # Updates have one slot at most, for they wait for each other; the others are for queries. The slot is
         # taken before the writer, which is not held up while others use the workers.
         with taken(self._updating, look), taken(self._slots, look):
-            return self._store.update_elsewhere(change)
+            return self._store.writer.update_elsewhere(change)
 
     def close(self) -> None:
         """End all workers and remove the copies."""
@@ -313,7 +313,7 @@ class WorkerPool:
     def _newest_copy(self) -> StoreCopy:
         """A copy that shows every commit acknowledged so far."""
         with self._copying:
-            version = self._store.version
+            version = self._store.reader.version
             with self._lock:
                 if self._copies and self._copies[-1].version >= version:
                     self._copies[-1].users += 1
@@ -323,7 +323,7 @@ class WorkerPool:
     def _present(self) -> StoreCopy | None:
         with self._lock:
             newest = self._copies[-1] if self._copies else None
-            return newest if newest is not None and newest.version == self._store.version else None
+            return newest if newest is not None and newest.version == self._store.reader.version else None
 
     def _used(self, copy: StoreCopy) -> StoreCopy:
         with self._lock:
@@ -339,10 +339,10 @@ class WorkerPool:
         if self._parent is not None:
             target = folder / "quads"
             return StoreCopy(target, self._store.checkpoint_quads(target, in_commit=in_commit))
-        names = [name.value for name in self._store.graph_names() if isinstance(name, NamedNode)]
+        names = [name.value for name in self._store.reader.graph_names() if isinstance(name, NamedNode)]
         (folder / GRAPHS_FILE).write_text(json.dumps(names), encoding="utf-8")
         with open(folder / DUMP_FILE, "wb") as file:
-            version = self._store.dump(file, RdfFormat.N_QUADS)
+            version = self._store.reader.dump(file, RdfFormat.N_QUADS)
         return StoreCopy(folder, version)
 
     def _copies_folder(self) -> Path:

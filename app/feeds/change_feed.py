@@ -43,7 +43,7 @@ class ChangeFeed:
         self._readers: set[ChangeSource] = set()
         self._lock = threading.Lock()
         self._event = lru_cache(maxsize=2 * RECENT_COMMITS)(_event)
-        self._unsubscribe = store.subscribe(self._on_commit)
+        self._unsubscribe = store.subscribers.subscribe(self._on_commit)
 
     def close(self) -> None:
         """End every reader's stream."""
@@ -99,14 +99,14 @@ class ChangeSource:
         self._selection = selection
         self._write = write
         self._wake: Callable[[], None] = lambda: None
-        self._version = feed.store.version if after is None else after
+        self._version = feed.store.reader.version if after is None else after
         feed.join(self)
 
     def take(self) -> list[bytes]:
         """The events that are ready, as many as make a page."""
         frames: list[bytes] = []
         size = 0
-        current = self._feed.store.version
+        current = self._feed.store.reader.version
         if self._version > current:
             frames.append(self._reset(current, current))
         while len(frames) < COMMITS_AT_A_TIME and size < PAGE_BYTES:

@@ -44,7 +44,7 @@ class Front:
         self._services = services
         self._security = services.security
         self._starting = services.engine.parts.starting
-        self._finish = Finish(services.settings, lambda: services.store.version)
+        self._finish = Finish(services.settings, lambda: services.store.reader.version)
         self._observer = RequestObserver(services.metrics)
 
     # --- for the server -------------------------------------------------------------------------------------

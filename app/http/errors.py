@@ -6,7 +6,7 @@ from typing import Any
 
 from quadrill.store import errors as store_errors
 from quadrill.store.errors import QuadrillError
-from quadrill.store.quads.writer import PreconditionError
+from quadrill.store.quads.write_queue import PreconditionError
 
 MEDIA_TYPE = "application/problem+json"
 

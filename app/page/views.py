@@ -229,7 +229,10 @@ def _page(
 
 def _render(status: int, template: str, **values: Any) -> Response:
     text = render_template(
-        template, version=services().store.version, signed_in=services().security.has_tokens(), **values
+        template,
+        version=services().store.reader.version,
+        signed_in=services().security.has_tokens(),
+        **values,
     )
     return Response(text, status=status, content_type=HTML.header)
 
@@ -261,9 +264,9 @@ def _store_state() -> dict[str, Any]:
     """Graph sizes with the version they belong to: the page adds up later commits itself."""
     quads = services().store
     while True:
-        version = quads.version
-        counts = quads.graph_counts()
-        if quads.version == version:
+        version = quads.reader.version
+        counts = quads.reader.graph_counts()
+        if quads.reader.version == version:
             break
     graphs = [
         {"iri": "" if isinstance(graph, DefaultGraph) else graph_key(graph), "quads": many}

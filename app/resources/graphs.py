@@ -48,12 +48,12 @@ def get_graph(services: Services, request: Request) -> Answer | Stream:
     """A graph, or the dataset."""
     target = _target(services, request)
     store, settings = services.store, services.settings
-    if isinstance(target, NamedNode) and not store.graph_exists(target):
+    if isinstance(target, NamedNode) and not store.reader.graph_exists(target):
         raise _no_graph(target)
     offers = negotiation.dataset_offers() if target is None else negotiation.graph_offers()
     chosen = negotiation.choose(request.accept, offers)
-    preconditions.check_reading(request, store.version)
-    if preconditions.is_known(request, store.version):
+    preconditions.check_reading(request, store.reader.version)
+    if preconditions.is_known(request, store.reader.version):
         return Answer(304)
 
     def body(sink: Transcoder) -> None:
@@ -64,7 +64,7 @@ def get_graph(services: Services, request: Request) -> Answer | Stream:
         sink.begin(chosen)
         prefixes = negotiation.prefixes_for(chosen, services.prefixes.all())
         writer = PlainStringWriter(sink, chosen.rdf, prefixes)
-        store.dump(
+        store.reader.dump(
             writer,  # type: ignore[arg-type]  # it only calls write
             chosen.rdf,
             graph=target,
@@ -88,13 +88,13 @@ def put_graph(services: Services, request: Request) -> Answer:
         commit = _commit(
             services,
             request,
-            lambda expected: store.replace_dataset(_quads(services, request, None), expected=expected),
+            lambda expected: store.writer.replace_dataset(_quads(services, request, None), expected=expected),
         )
         return _done(services, request, commit, created=False)
     graph: GraphName = target
     quads = list(_quads(services, request, graph))
     commit = _commit(
-        services, request, lambda expected: store.put_graph(graph, quads, expected=expected), graph
+        services, request, lambda expected: store.writer.put_graph(graph, quads, expected=expected), graph
     )
     return _done(services, request, commit, created=graph in commit.created)
 
@@ -110,7 +110,7 @@ def post_graph(services: Services, request: Request) -> Answer:
             _commit(
                 services,
                 request,
-                lambda expected: store.apply(
+                lambda expected: store.writer.apply(
                     add=_quads(services, request, None), cause="post", expected=expected
                 ),
             ),
@@ -122,7 +122,7 @@ def post_graph(services: Services, request: Request) -> Answer:
     graph: GraphName = target
     quads = list(_quads(services, request, graph))
     commit = _commit(
-        services, request, lambda expected: store.post_graph(graph, quads, expected=expected), graph
+        services, request, lambda expected: store.writer.post_graph(graph, quads, expected=expected), graph
     )
     return _done(services, request, commit, created=graph in commit.created, location=location)
 
@@ -133,14 +133,18 @@ def delete_graph(services: Services, request: Request) -> Answer:
     store = services.store
     if target is None:
         return _done(
-            services, request, _commit(services, request, lambda expected: store.clear(expected=expected))
+            services,
+            request,
+            _commit(services, request, lambda expected: store.writer.clear(expected=expected)),
         )
     graph: GraphName = target
     try:
         return _done(
             services,
             request,
-            _commit(services, request, lambda expected: store.delete_graph(graph, expected=expected), graph),
+            _commit(
+                services, request, lambda expected: store.writer.delete_graph(graph, expected=expected), graph
+            ),
         )
     except NotFoundError as error:
         raise _no_graph(graph) from error
@@ -176,8 +180,8 @@ def _commit(
     """Write under the request's preconditions; ``graph`` is what ``If-None-Match: *`` asks about."""
     services.engine.require_room()
     store = services.store
-    exists = graph is None or store.graph_exists(graph)
-    return write(preconditions.expected_version(request, store.version, exists))
+    exists = graph is None or store.reader.graph_exists(graph)
+    return write(preconditions.expected_version(request, store.reader.version, exists))
 
 
 def _done(

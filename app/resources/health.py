@@ -30,7 +30,7 @@ def ready(services: Services, request: Request) -> Answer:
         document = {"status": "starting", "replay": starting.to_json()}
         return json_answer(document, 503, {"Retry-After": "2"})
     checks: dict[str, Callable[[], object]] = {
-        "store": lambda: services.store.solutions("SELECT * { ?s ?p ?o } LIMIT 1"),
+        "store": lambda: services.store.reader.solutions("SELECT * { ?s ?p ?o } LIMIT 1"),
         "registry": lambda: services.registry.tokens.all(),
         "engine": lambda: _check_engine(services.engine),
     }

@@ -75,7 +75,7 @@ def service_description(services: Services, request: Request) -> Answer:
     path = "/query" if path == "/" else path
     triples = description.describe(
         base_url(services, request).rstrip("/") + path,
-        services.store.graph_counts(),
+        services.store.reader.graph_counts(),
         updates=not settings.read_only,
         federated=bool(settings.remote_hosts),
     )

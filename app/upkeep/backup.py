@@ -60,7 +60,7 @@ def make(store: QuadStore, registry: Registry, hold: Hold, target: Path) -> dict
         HttpError: 400 where a file has that name.
         UnsupportedError: the store is in memory.
     """
-    if store.in_memory:
+    if store.folder is None:
         raise UnsupportedError("a backup of a store in memory", hint="export its quads instead")
     source = _sqlite_file(registry.url)
 

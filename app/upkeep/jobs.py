@@ -232,7 +232,7 @@ class JobQueue:
     def _optimize(self, record: JobRecord) -> None:
         started = time.monotonic()
         self._update(record.id, state="running", progress=progress_of("optimize", 0, 0, started))
-        self._store.optimize()
+        self._store.committer.store.optimize()
         self._update(record.id, state="done", progress=progress_of("done", 0, 0, started))
 
     def _make_mirror(self, record: JobRecord) -> None:
@@ -269,7 +269,7 @@ class JobQueue:
         self._update(record.id, state="running", progress=progress_of("read", 0, 0, started))
         quads, names = backup.read_dataset(Path(record.request["folder"]))
         self._update(record.id, progress=progress_of("commit", len(quads), 0, started))
-        commit = self._store.replace_dataset(quads, names=names, cause=RESTORE)
+        commit = self._store.writer.replace_dataset(quads, names=names, cause=RESTORE)
         done = progress_of("done", len(quads), 0, started) | {"version": commit.version}
         self._update(record.id, state="done", progress=done)
 

@@ -37,7 +37,7 @@ class MirrorUpkeep:
         self._ratio = ratio
         self._ask = ask
         self._uncounted = 0
-        self._stop = store.subscribe(self._committed) if ratio else None
+        self._stop = store.subscribers.subscribe(self._committed) if ratio else None
 
     def close(self) -> None:
         """Watch no more commits."""
@@ -74,7 +74,7 @@ def describe_mirror(store: QuadStore, folder: Path, ratio: float) -> dict[str, A
         )
     return {
         "version": found.version,
-        "store_version": store.version,
+        "store_version": store.reader.version,
         "quads": found.rows,
         "changes": found.changes,
         "compact_at": found.limit(ratio) if ratio else None,

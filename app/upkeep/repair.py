@@ -32,7 +32,7 @@ from quadrill.store.logs.marks import Mark
 from quadrill.store.logs.reading import reading
 from quadrill.store.logs.result_log import ResultLog
 from quadrill.store.logs.segments import first_number, records, records_behind, whole_part, write_records
-from quadrill.store.quads.committer import system_clock_ms
+from quadrill.store.quads.options import system_clock_ms
 from quadrill.store.registry import REGISTRY, QueryRecord, Registry, default_url, soundness
 from quadrill.store.registry.session import Database
 

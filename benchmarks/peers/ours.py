@@ -87,7 +87,7 @@ def engine(work: Workload, *, threaded: bool) -> Iterator[Services]:
     garbage.start()
     try:
         services.engine.start()
-        services.store.apply(add=list(parse(work.static_triples().encode(), RdfFormat.N_TRIPLES)))
+        services.store.writer.apply(add=list(parse(work.static_triples().encode(), RdfFormat.N_TRIPLES)))
         for number, text in enumerate(work.queries):
             services.engine.register(Registration.from_json({"query": text, "name": f"q{number}"}))
         yield services

@@ -69,7 +69,7 @@ class QueryLifecycle:
         query, store = prepared.query, self.parts.store
         if specs is None:
             timed, allows = isinstance(prepared.refresh, int), store.allowed_hosts.allows
-            specs = specs_of(query, store.graph_exists, lambda iri: timed or allows(iri))
+            specs = specs_of(query, store.reader.graph_exists, lambda iri: timed or allows(iri))
         if not specs:
             return prepared
         return replace(prepared, sources=QuerySources(specs, self.parts.sources, query.base_iri))

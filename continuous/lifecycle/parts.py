@@ -71,13 +71,13 @@ class EngineParts:
         self.settings = settings
         self.admin = threading.RLock()
         self.starting = Starting(registry)
-        self.turns = TurnQueue(clock, journal, store.told)
+        self.turns = TurnQueue(clock, journal, store.subscribers)
         self.rates = ChangeRates()
         terms = EngineTerms()
         path = None if journal is None else journal.folder / "analyses"
         self.texts = KeptAnalyses(path, threads.background("quadrill-analyses"))
         kept: KeptTables | None = None
-        if journal is not None and not store.in_memory:
+        if journal is not None and store.folder is not None:
             shelf = Shelf(journal.folder / "tables.sqlite", journal.reached)
             limits, background = settings.static_limits, threads.background("quadrill-kept")
             rows = KeptRows(shelf, store, terms.dictionary, background, limits.kept_pauses)

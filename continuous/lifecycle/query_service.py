@@ -324,8 +324,8 @@ class QueryService:
             self.lifecycle.detach(entry, dropped=True)
             entry.feed.close()
         # Others go on meanwhile: a query that makes the same graph by now keeps it.
-        if view is not None and with_graph and self.parts.store.graph_exists(view.graph):
-            self.parts.store.delete_graph(view.graph, cause=f"view {name}")
+        if view is not None and with_graph and self.parts.store.reader.graph_exists(view.graph):
+            self.parts.store.writer.delete_graph(view.graph, cause=f"view {name}")
 
     def current_answer(self, name: str) -> dict[str, Any]:
         """The current answer: SPARQL Results JSON with ``at`` and ``version``, or quads, or a boolean.

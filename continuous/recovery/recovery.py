@@ -104,7 +104,7 @@ class Recovery:
             self._problems.append("without a checkpoint windows begin empty and feeds with a reset")
         processed, last = (0, 0) if state is None else (state.processed, state.last)
         if state is not None:
-            state.require_followed(journal.log.earliest, journal.log.last, parts.store.logged_version)
+            state.require_followed(journal.log.earliest, journal.log.last, parts.store.log.version)
             self._restore_streams(state)
         rest = replay.read(processed, last, usable=usable)
         parts.statics.begin_replay(replay.behind, replay.swaps)
@@ -117,7 +117,7 @@ class Recovery:
                 parts.starting.done += 1
             self._unreplayed.manage()
         else:
-            parts.begin_at(parts.store.logged_version)
+            parts.begin_at(parts.store.log.version)
         parts.turns.order = journal.log.last
         journal.silent = False
         replay.begin_epoch()
@@ -154,7 +154,7 @@ class Recovery:
             # The first start writes a checkpoint, so this is the start, or the checkpoint is damaged and
             # the journal whole: before its first record there was no query.
             commits = [record.members["version"] for record in rest if record.kind == "commit"]
-            parts.begin_at(commits[0] - 1 if commits else parts.store.logged_version)
+            parts.begin_at(commits[0] - 1 if commits else parts.store.log.version)
             self._rewind_to(turns.version)
             turns.seen = self._replay.seen
             return
@@ -164,7 +164,7 @@ class Recovery:
         versions = [query.static_version for _, query in kept]
         near = [version for version in versions if state.version - version <= _FAR]
         self._rewind_to(min([state.version, *near]))
-        parts.statics.begin_at(parts.store.version)
+        parts.statics.begin_at(parts.store.reader.version)
         entries = {each.name: self._entry(each) for each in state.queries}
         restored: dict[str, RunningQuery] = {}
         for each, query in sorted(kept, key=lambda pair: pair[1].static_version):
@@ -185,18 +185,18 @@ class Recovery:
 
     def _rewind_to(self, version: int) -> None:
         try:
-            self._parts.store.rewind(version)
+            self._parts.store.committer.rewind(version)
         except (GoneError, UnsupportedError) as error:
             log.warning("the replay reads the newest version of the dataset: %s", error.message)
 
     def _forward_to(self, version: int, restored: Iterable[RunningQuery]) -> None:
         """Forward the store; queries that were restored by then take what the commits change."""
         store, statics = self._parts.store, self._parts.statics
-        before = store.version
-        store.forward(version)
-        if store.version == before:
+        before = store.reader.version
+        store.committer.forward(version)
+        if store.reader.version == before:
             return
-        for each in range(before + 1, store.version + 1):
+        for each in range(before + 1, store.reader.version + 1):
             statics.advance(each)
         statics.take_moved()
         for running in restored:
@@ -235,7 +235,7 @@ class Recovery:
         """The store is at its newest version again, and nothing that was published is missing."""
         parts, journal = self._parts, self._journal
         parts.turns.seen = None
-        parts.store.forward(parts.store.logged_version)
+        parts.store.committer.forward(parts.store.log.version)
         for entry in parts.catalogue.entries():
             if entry.running is not None:
                 entry.running.evaluator.budget.grace = 1.0

@@ -119,9 +119,9 @@ class Replay:
     def take_commits(self) -> None:
         """Commits that were durable before anybody noted their turn take it now, one by one."""
         parts, store = self._parts, self._parts.store
-        while parts.turns.version < store.logged_version:
-            version = store.following(parts.turns.version)
-            store.forward(version)
+        while parts.turns.version < store.log.version:
+            version = store.committer.following(parts.turns.version)
+            store.committer.forward(version)
             try:
                 at = next(store.commits_after(version - 1, 1)).at_ms
             except (GoneError, StopIteration):
@@ -172,7 +172,7 @@ class Replay:
             case "derived":
                 return self._derived_turn(record, counted=counted)
             case "commit":
-                parts.store.forward(members["version"])
+                parts.store.committer.forward(members["version"])
                 return kinds.CommitTurn(Commit(members["version"], members["at"]))
             case "stream":
                 return kinds.BetweenTurns(parts.router.new_stream)

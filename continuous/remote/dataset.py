@@ -8,16 +8,16 @@ evaluation over the dataset.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, Union
+from typing import TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
 from quadrill.store.errors import LimitError, UnsupportedError
-from quadrill.store.hosts import AllowedHosts
+from quadrill.store.hosts import NO_HOSTS
 from quadrill.store.quads.frozen import FrozenReader
-from quadrill.store.quads.reading import StoreReads
+from quadrill.store.quads.reading import StoreReader
 from quadrill.store.sparql.guard import TextLimits
-from quadrill.store.sparql.query import Querier, QueryRequest, QueryResult
+from quadrill.store.sparql.query import Querier, QueryRequest
 
 from ..algebra.build import all_nodes
 from ..algebra.graphs import Dataset, graphs_read, predicates_of
@@ -29,25 +29,14 @@ _MOST = 2_000_000
 _ALL_GRAPHS = "SELECT ?g WHERE { GRAPH ?g { } }"
 
 
-class ScratchReader:
-    """Asks queries of a throw-away store as a snapshot of the quad store is asked."""
-
-    def __init__(self, store: Store, version: int) -> None:
-        self._querier = Querier(store, TextLimits(), AllowedHosts())
-        self.version = version
-
-    def query(self, text: str, **parameters: Any) -> QueryResult:
-        """See `quadrill.store.quads.reading.StoreReads.query`."""
-        return self._querier.evaluate(QueryRequest(text, **parameters), self.version)
-
-
-Reader: TypeAlias = Union["StoreReads", "ScratchReader", "FrozenReader"]
-"""The store as it is, one version of it, one with remote graphs beside it, or a copy."""
+Reader: TypeAlias = StoreReader | FrozenReader
+"""The store as it is, one version of it, or a copy, which may have remote graphs."""
 
 
 def graphs_of(reader: Reader, dataset: Dataset) -> list[NamedNode | BlankNode]:
     """The named graphs that GRAPH ranges over."""
-    with reader.query(_ALL_GRAPHS, default_graphs=dataset.default, named_graphs=dataset.named) as result:
+    request = QueryRequest(_ALL_GRAPHS, default_graphs=dataset.default, named_graphs=dataset.named)
+    with reader.query(request) as result:
         rows = list(result.rows())
     return sorted((row[0] for row in rows if isinstance(row[0], (NamedNode, BlankNode))), key=str)
 
@@ -74,8 +63,8 @@ def reads_remote(pattern: Algebra, sources: QuerySources, dataset: Dataset) -> b
 
 
 def with_remote(
-    snapshot: StoreReads, pattern: Algebra, sources: QuerySources, dataset: Dataset
-) -> ScratchReader:
+    snapshot: StoreReader, pattern: Algebra, sources: QuerySources, dataset: Dataset
+) -> FrozenReader:
     """The dataset of one static part.
 
     Args:
@@ -109,7 +98,7 @@ def with_remote(
                     limit=_MOST,
                 )
             store.extend(quads)
-    return ScratchReader(store, snapshot.version)
+    return FrozenReader(Querier(store, TextLimits(), NO_HOSTS), snapshot.version)
 
 
 def _looked_into(pattern: Algebra, default: Sequence[Name], named: Sequence[Name]) -> list[Name]:
@@ -121,5 +110,5 @@ def _looked_into(pattern: Algebra, default: Sequence[Name], named: Sequence[Name
     return list(graphs)
 
 
-def _exists(snapshot: StoreReads, name: NamedNode | BlankNode) -> bool:
+def _exists(snapshot: StoreReader, name: NamedNode | BlankNode) -> bool:
     return bool(snapshot.graph_exists(name))

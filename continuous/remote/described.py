@@ -12,6 +12,7 @@ from __future__ import annotations
 from pyoxigraph import NamedNode
 
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.query import QueryRequest
 
 from .periods import Period
 from .spec import SourceSpec
@@ -74,7 +75,7 @@ def described_every_ms(store: QuadStore, spec: SourceSpec) -> int | None:
     text = _TEXT.replace("SOURCE", str(NamedNode(spec.iri)))
     found = {
         _PERIODS[how.value]
-        for (how,) in store.solutions(text, union=True)[1]
+        for (how,) in store.reader.solutions(QueryRequest(text, union=True))[1]
         if isinstance(how, NamedNode) and how.value in _PERIODS
     }
     # Who says that something changes more often is believed.

@@ -50,7 +50,7 @@ class ChangedRows:
         if keys is None:
             return False
         try:
-            found = rows_with(store, self._evaluator, self.table.part, keys, self.table.count)
+            found = rows_with(store.reader, self._evaluator, self.table.part, keys, self.table.count)
         except (TooManyRowsError, QuadrillError):
             return False  # a whole reading may do without what the keys need
         for key, values in keys.items():

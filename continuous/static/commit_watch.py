@@ -60,7 +60,7 @@ class CommitWatch:
         """Watch commits from now on. Not under the lock of the order: writers have their own before that."""
         with self._observing:
             if self._stop is None:
-                self._stop = self._store.observe(self)
+                self._stop = self._store.committer.observe(self)
 
     def stop(self) -> None:
         """Watch no more commits."""
@@ -82,7 +82,7 @@ class CommitWatch:
             with self.order.lock:
                 if not self._loading:
                     self.index.add(table)
-                    table.version = self._store.version
+                    table.version = self._store.reader.version
                     return
             active().check()
             time.sleep(_POLL_S)
@@ -209,7 +209,7 @@ class CommitWatch:
         most = limits.rows if self._is_limited(group) else None
         began = time.perf_counter()
         try:
-            return rows_with(self._store, evaluator, group.part, touched.keys, most)
+            return rows_with(self._store.reader, evaluator, group.part, touched.keys, most)
         except TooManyRowsError:
             return _too_many(group, f"a commit reached more than {most} rows")
         except Exception as error:
@@ -223,7 +223,7 @@ class CommitWatch:
         """All rows of a table; None where they are to be read anew."""
         began = time.perf_counter()
         try:
-            rows = list(table.background.whole(self._store, table.part))
+            rows = list(table.background.whole(self._store.reader, table.part))
         except Exception as error:
             log.warning("the static part %s is read anew: %s", table.name, error)
             return None

@@ -224,7 +224,7 @@ class Lookup(Arrangement):
         places, terms = cache.columns, self.table.terms.dictionary.terms
         values = tuple([terms[each] for each in ((key,) if isinstance(key, int) else key)])
         with self._order:
-            reader: Reader = self._stretches[0].reader or self.table.frozen or self._store
+            reader: Reader = self._stretches[0].reader or self.table.frozen or self._store.reader
             counted = dict(rows_of(reader, self.table.background, self.table.part, places, values))
             ahead = cache.ahead.get(values[0] if isinstance(key, int) else values, {})
             merge(counted, negate(ahead))

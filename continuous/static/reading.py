@@ -211,7 +211,7 @@ class Recomputer:
             begin.append(table.behind - 1)
         for _ in range(_TRIES):
             with self.order.lock:
-                version = self.store.version
+                version = self.store.reader.version
             for each, since in zip(reads, begin, strict=True):
                 try:
                     commits = [one for one in self.store.commits_after(since) if one.version <= version]
@@ -221,7 +221,7 @@ class Recomputer:
                     return None
             begin = [version] * len(reads)
             with self.order.lock:
-                if self.store.version == version:
+                if self.store.reader.version == version:
                     for table in tables:
                         table.blind = False
                     return reads, version, self.order.made_at
@@ -264,7 +264,7 @@ class Recomputer:
         """The rows of each table, the version that they are of, and when that was made."""
         both = list(zip(tables, evaluators, strict=True))
         if len({table.kind for table in tables}) == len(tables):  # many that are alike are not for Spark
-            with self.order.lock, self.store.snapshot_read() as snapshot:
+            with self.order.lock, self.store.reader.snapshot_read() as snapshot:
                 asked = [evaluator.columnar(snapshot, table.part) for table, evaluator in both]
                 others: list[Generator[Solution]] = []
                 if any(asked):
@@ -292,23 +292,23 @@ class Recomputer:
         both = list(zip(tables, evaluators, strict=True))
         for _ in range(_TRIES):
             with self.order.lock:
-                before = self.store.version
+                before = self.store.reader.version
             found = [self._whole(table, evaluator) for table, evaluator in both]
             with self.order.lock:
-                if self.store.version == before:
+                if self.store.reader.version == before:
                     for table in tables:
                         table.blind = False
                     return found, before, self.order.made_at
             for each in found:
                 each.close()
-        with self.order.lock, self.store.snapshot_read() as snapshot:
+        with self.order.lock, self.store.reader.snapshot_read() as snapshot:
             found = [self._whole(table, evaluator) for table, evaluator in both]
             for table in tables:
                 table.blind = False
             return found, snapshot.version, self.order.made_at
 
     def _whole(self, table: Table, evaluator: StaticEvaluator) -> Generator[Solution]:
-        return evaluator.whole(self.store, table.part, partial(_check_wanted, table))
+        return evaluator.whole(self.store.reader, table.part, partial(_check_wanted, table))
 
     def _attempt(self, asked: Sequence[Table]) -> None:
         """Read those that were not read meanwhile, with all that their queries need at the same version.

@@ -13,9 +13,9 @@ from pyoxigraph import DefaultGraph, NamedNode
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import GoneError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.quads.reading import StoreReads
+from quadrill.store.quads.reading import StoreReader
 from quadrill.store.sparql.guard import AlikeTexts
-from quadrill.store.sparql.query import QueryResult
+from quadrill.store.sparql.query import QueryRequest, QueryResult
 
 from ..algebra.columnar import Choice, Graphs, StaticEngines
 from ..algebra.graphs import Dataset, dataset_of, expand, is_lenient, may_change
@@ -125,9 +125,9 @@ class StaticEvaluator:
         read, ``at``, to which a store that was rewound goes forward.
         """
         if at is not None:
-            self._store.forward(at)
+            self._store.committer.forward(at)
         fetched = self._sources.take()
-        with self._store.snapshot_read() as snapshot:
+        with self._store.reader.snapshot_read() as snapshot:
             commits = self._commits(since, snapshot.version)
             found: list[list[Solution] | None] = []
             for part in parts:
@@ -160,7 +160,7 @@ class StaticEvaluator:
             return None
         return commits if commits and commits[-1].version == version else None
 
-    def _rows(self, snapshot: StoreReads, part: StaticPattern, dataset: Dataset) -> list[Solution]:
+    def _rows(self, snapshot: StoreReader, part: StaticPattern, dataset: Dataset) -> list[Solution]:
         if isinstance(part.pattern, Service):
             return self._sources.rows(part.pattern, part.vars)
         if reads_remote(part.pattern, self._sources, dataset):
@@ -170,7 +170,7 @@ class StaticEvaluator:
         return list(self.whole(snapshot, part)) if found is None else found
 
     def columnar(
-        self, snapshot: StoreReads, part: StaticPattern
+        self, snapshot: StoreReader, part: StaticPattern
     ) -> Callable[[], list[Solution] | None] | None:
         """What reads a part by the columnar engine at the snapshot's version; None when the store is to.
 
@@ -225,7 +225,7 @@ class StaticEvaluator:
         while others compute them, and may raise.
         """
         bounded = self._options.engines.bounded
-        if bounded is None or not isinstance(reader, StoreReads) or not self.is_heavy(part):
+        if bounded is None or not isinstance(reader, StoreReader) or not self.is_heavy(part):
             return _drained(self.start(reader, part), len(part.vars))
         self.choices[part.name] = _BY_A_WORKER
         dataset = self._dataset(reader, part)
@@ -247,13 +247,15 @@ class StaticEvaluator:
         merged = dataset.default is not None and len(dataset.default) > 1
         text = static_text(pattern, part.vars, self._functions, self._query.base_iri, merged=merged)
         return reader.query(
-            text,
-            default_graphs=dataset.default,
-            named_graphs=dataset.named,
-            custom_functions=self._functions.functions,
-            custom_aggregates=self._functions.aggregates,
-            check=self._functions.limited.begun(),
-            judged=self._texts.judged(text, [row_text(row) for row in rows]),
+            QueryRequest(
+                text,
+                default_graphs=dataset.default,
+                named_graphs=dataset.named,
+                custom_functions=self._functions.functions,
+                custom_aggregates=self._functions.aggregates,
+                check=self._functions.limited.begun(),
+                judged=self._texts.judged(text, [row_text(row) for row in rows]),
+            )
         )
 
     def _dataset(self, reader: Reader, part: StaticPattern) -> Dataset:

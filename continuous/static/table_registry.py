@@ -63,7 +63,7 @@ class TableRegistry:
             self.limits.rows_each,
             self.threads,
         )
-        self.turn = Turn(self.store.version)
+        self.turn = Turn(self.store.reader.version)
 
     # --- what there is --------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class TableRegistry:
             self.release(table)
             raise
         # The turn of the version that was read comes before that of the query.
-        self.store.wait_delivered(table.version, _READY_S)
+        self.store.subscribers.wait_delivered(table.version, _READY_S)
         return table
 
     def _table(
@@ -199,9 +199,9 @@ class TableRegistry:
         if kept is None or (found := kept.find(table)) is None:
             return False
         # The long way is gone while commits go on, the rest while they wait.
-        reaches = kept.unchanged(table, found.until, self.store.version, found.read_s)
+        reaches = kept.unchanged(table, found.until, self.store.reader.version, found.read_s)
         with self._lock:
-            version = self.store.version
+            version = self.store.reader.version
             if not found.since <= version or kept.unchanged(table, reaches, version, found.read_s) < version:
                 return False
             # Known before a commit is looked at, which asks for it.
@@ -287,7 +287,7 @@ class TableRegistry:
     def _finished(self, swap: Swap) -> None:
         if self.threads.beside:
             # The turn of the version that was read comes before that of the swap.
-            self.store.wait_delivered(swap.version, _READY_S)
+            self.store.subscribers.wait_delivered(swap.version, _READY_S)
         if self.turns is None:
             self.swap(swap)
             return

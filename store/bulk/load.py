@@ -210,10 +210,10 @@ class BulkLoader:
         # From here on nothing can be cancelled: the data is in.
         cancelled = _never
         rows = sum(done.rows for _, done in work.finished())
-        if rows >= _OPTIMIZE_ROWS and not self._store.in_memory:
+        if rows >= _OPTIMIZE_ROWS and self._store.folder is not None:
             stage = "optimize"
             report(LoadProgress(stage, rows, latest[1], total, bad, time.monotonic() - started, total))
-            self._store.optimize()
+            self._store.committer.store.optimize()
         if options.mirror:
             stage = "mirror"
             _make_mirror(self._store, folder.parent / MIRROR, options, advance)
@@ -258,13 +258,13 @@ class BulkLoader:
     def _commit(self, work: Work, options: LoadOptions, cause: str) -> Commit:
         files = sorted(work.parts.glob("*.nq"))
         if sum(file.stat().st_size for file in files) <= options.exact_bytes and options.engine == "auto":
-            return self._store.apply(add=quads_of(files), cause=cause)
+            return self._store.writer.apply(add=quads_of(files), cause=cause)
         if may_have_blank_nodes(files):  # they have to keep their labels, and bulk_load gives new ones
-            return self._store.bulk_extend(quads_of(files), cause=cause)
+            return self._store.writer.bulk_extend(quads_of(files), cause=cause)
         kind = rdf_format("application/n-quads")
         assert kind is not None
         with io.BufferedReader(PartsStream(files)) as stream:
-            return self._store.bulk_load(stream, kind, cause=cause)
+            return self._store.writer.bulk_load(stream, kind, cause=cause)
 
 
 def _never() -> bool:

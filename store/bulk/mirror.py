@@ -93,7 +93,7 @@ class Mirror:
 
     def is_of(self, store: QuadStore) -> bool:
         """False when it is of another history than the store's, as far as the change log can tell."""
-        mark = store.mark(self.version)
+        mark = store.log.mark(self.version)
         return mark is None or self.mark is None or mark == self.mark
 
     def changes(

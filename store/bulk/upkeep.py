@@ -120,9 +120,9 @@ def make_mirror(
         advance(0, 0, 0)
         with dump.open("wb") as file:
             counting = _Counting(file, advance)
-            version = store.dump(counting, RdfFormat.N_QUADS)  # type: ignore[arg-type]
+            version = store.reader.dump(counting, RdfFormat.N_QUADS)  # type: ignore[arg-type]
         advance(counting.rows, counting.size, 0)
-        arguments = ["mirror", str(dump), str(folder.resolve()), str(version), store.mark(version) or ""]
+        arguments = ["mirror", str(dump), str(folder.resolve()), str(version), store.log.mark(version) or ""]
         run_child(arguments, _log(folder), master, memory, advance, staged=staged)
     return _made(folder)
 
@@ -151,10 +151,16 @@ def compact_mirror(
             for name, quads in ((ADDED, added), (REMOVED, removed)):
                 with (work / name).open("wb") as file:
                     serialize(quads, output=file, format=RdfFormat.N_QUADS)
-            arguments = ["compact", str(work), str(folder.resolve()), str(version), store.mark(version) or ""]
+            arguments = [
+                "compact",
+                str(work),
+                str(folder.resolve()),
+                str(version),
+                store.log.mark(version) or "",
+            ]
             run_child(arguments, _log(folder), master, memory, advance, staged=staged)
     elif version != mirror.version:
-        swap_in(folder, mirror.quads.name, version, mirror.predicates, store.mark(version))
+        swap_in(folder, mirror.quads.name, version, mirror.predicates, store.log.mark(version))
     return _made(folder)
 
 

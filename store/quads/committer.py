@@ -8,10 +8,8 @@ from __future__ import annotations
 import gc
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from pyoxigraph import DefaultGraph, Store
@@ -35,6 +33,7 @@ from ..logs.manifest import note_manifest
 from ..sparql.query import Querier
 from .gate import Gate
 from .observer import Observer
+from .options import StoreOptions
 from .subscribers import Subscribers
 
 logger = logging.getLogger(__name__)
@@ -43,34 +42,10 @@ _RECOVERED = "recovered bulk load"
 """The cause of a commit that tells what a load changed whose own commit could not be logged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Upkeep:
-    """When a store tidies up behind a commit.
-
-    Attributes:
-        checkpoint_commits: after so many commits the quads are flushed to disk,
-        checkpoint_quads: or after so many quads that came and went.
-        renew_removed: quads removed, at least, before a store in memory is renewed.
-    """
-
-    checkpoint_commits: int = 5_000
-    checkpoint_quads: int = 500_000
-    renew_removed: int = 50_000
-
-
 class ApplyError(StoreUnwritableError):
     """A commit is in the log but could not be made in the quads; it will be before the next write."""
 
     code = "apply-failed"
-
-
-def system_clock_ms() -> int:
-    """The wall clock in milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
-
-
-def no_crash_point(point: str) -> None:
-    """The default of ``reached``: tests of crashes put something else here."""
 
 
 class Committer:
@@ -91,23 +66,18 @@ class Committer:
         querier: Querier,
         gate: Gate,
         subscribers: Subscribers,
-        *,
-        clock_ms: Callable[[], int],
-        reached: Callable[[str], None],
-        upkeep: Upkeep,
-        database: Path | None = None,
+        options: StoreOptions,
+        database: Path | None,
     ) -> None:
         """Open what was logged before, and finish what a crash cut off.
 
         Args:
             store: the database.
             log: of the same dataset.
-            querier: asks the database, and is told when there is a new one.
+            querier: queries the database, and is given a new one.
             gate: closed to readers while a commit becomes visible.
-            subscribers: told of each commit.
-            clock_ms: the wall clock.
-            reached: told the name of each step of a commit.
-            upkeep: when it tidies up.
+            subscribers: notified of each commit.
+            options: of the store.
             database: the folder of the database; None for one in memory.
         """
         self.lock = threading.Lock()
@@ -119,9 +89,7 @@ class Committer:
         self._querier = querier
         self._gate = gate
         self._subscribers = subscribers
-        self._clock_ms = clock_ms
-        self._reached = reached
-        self._upkeep_at = upkeep
+        self._options = options
         self._database = database
         self._observers: tuple[Observer, ...] = ()
         self._removed = 0  # quads removed since the store was new
@@ -132,7 +100,10 @@ class Committer:
         subscribers.begin_at(self.version)
 
     def observe(self, observer: Observer) -> Callable[[], None]:
-        """Let ``observer`` watch each later commit; gives back the way to stop."""
+        """Let ``observer`` look at the dataset before and after each later commit; returns a way to stop.
+
+        Unlike a subscriber it is called in the writers' order with no commit between, and holds writers up.
+        """
         with self.lock:
             self._observers = (*self._observers, observer)
 
@@ -185,11 +156,11 @@ class Committer:
             ApplyError: logged, not yet made.
         """
         counts = counts_after(self.counts, commits)
-        self._reached("before-log")
+        self._options.reached("before-log")
         self._log.append(commits, {graph_key(name): count for name, count in counts.items()})
-        self._reached("after-log")
+        self._options.reached("after-log")
         self._make_group(commits, change)
-        self._reached("after-apply")
+        self._options.reached("after-apply")
         take_counts(self.counts, counts)
         self._since_checkpoint[0] += len(commits)
         self._since_checkpoint[1] += len(change.added) + len(change.removed)
@@ -200,7 +171,7 @@ class Committer:
             logger.warning("upkeep after version %d: %s", self.version, error.message)
 
     def _upkeep(self, now_ms: int) -> None:
-        due = self._upkeep_at
+        due = self._options
         commits, quads = self._since_checkpoint
         if commits >= due.checkpoint_commits or quads >= due.checkpoint_quads:
             self._checkpoint()
@@ -287,7 +258,7 @@ class Committer:
         for commit in self._log.after(version):
             if until is not None and commit.version > until:
                 break
-            self._reached("in-recovery")
+            self._options.reached("in-recovery")
             if self._observers:
                 # Only a failed apply and the replay after `rewind` come here with observers: what was not
                 # made then is made now, so each commit's own change is what there is to do.
@@ -343,7 +314,7 @@ class Committer:
                 self._doubted = True
                 told = f"the quads could not be flushed: {error}"
                 raise StoreUnwritableError(told, hint=SPACE) from error
-            self._reached("after-flush")
+            self._options.reached("after-flush")
             self._log.mark_checkpoint(self.version)
         self._since_checkpoint = [0, 0]
 
@@ -413,7 +384,7 @@ class Committer:
                     self.turn += 1
                     try:
                         load(self.store)
-                        self._reached("after-bulk")
+                        self._options.reached("after-bulk")
                         if log.on_disk:
                             self._flush()
                     finally:
@@ -427,14 +398,14 @@ class Committer:
         self._subscribers.drain()
         if failure is not None:
             raise failure
-        return commit or Commit(self.version, self._clock_ms(), cause=cause, changed=False)
+        return commit or Commit(self.version, self._options.clock_ms(), cause=cause, changed=False)
 
     def _log_bulk(self, before: Mapping[str, int], cause: str | None) -> Commit | None:
         """Count all quads and log how many a bulk load has changed; None when these are as ``before``."""
         self.counts = count_store(self.store)
         now = keys_of_counts(self.counts)
         version = self.following(self._log.version)
-        commit = bulk_commit(version, self._clock_ms(), before, now, cause)
+        commit = bulk_commit(version, self._options.clock_ms(), before, now, cause)
         if commit is None:
             self._log.end_bulk()
         else:

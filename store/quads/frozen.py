@@ -10,7 +10,6 @@ import shutil
 import weakref
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from pyoxigraph import Store
 
@@ -28,16 +27,16 @@ _numbers = count(1)
 class FrozenReader:
     """Asks queries of a dataset that stays as it is."""
 
-    def __init__(self, querier: Querier, version: int, place: Path | None) -> None:
-        """A reader over a copy, which is at ``place`` when it is on disk and is removed with the reader."""
+    def __init__(self, querier: Querier, version: int, place: Path | None = None) -> None:
+        """Make a reader of a copy, whose files at ``place``, if any, are removed with the reader."""
         self.version = version
         self._querier = [querier]
         if place is not None:
             weakref.finalize(self, _remove, self._querier, place)
 
-    def query(self, text: str, **parameters: Any) -> QueryResult:
-        """See `quadrill.store.quads.reading.StoreReads.query`."""
-        return self._querier[0].evaluate(QueryRequest(text, **parameters), self.version)
+    def query(self, request: QueryRequest) -> QueryResult:
+        """See `quadrill.store.quads.reading.StoreReader.query`."""
+        return self._querier[0].evaluate(request, self.version)
 
 
 def frozen(

@@ -1,8 +1,8 @@
-"""The reading half of the store: queries, graphs, dumps, and several reads of one version."""
+"""Reads of the store: queries, graphs, dumps, and several reads of one version."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any, TypeVar
 
@@ -11,7 +11,6 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, RdfFormat, Stor
 from ..changes.commit import GraphName
 from ..documents.serialising import serialising
 from ..errors import StoreError
-from ..sparql.guard import TextFacts
 from ..sparql.query import Querier, QueryRequest, QueryResult, drain
 from ..terms import Solution
 from .committer import Committer
@@ -20,59 +19,37 @@ from .gate import Gate
 T = TypeVar("T")
 
 
-class StoreReads:
-    """The reading half of `quads.QuadStore`. Reads never wait for writers."""
+class StoreReader:
+    """Reads the dataset as of its newest visible version. Reads never wait for writers.
 
-    _gate: Gate
-    _committer: Committer
-    _querier: Querier | None
+    Attributes:
+        querier: evaluates query texts; None once the store is closed.
+    """
+
+    def __init__(self, querier: Querier, committer: Committer, gate: Gate) -> None:
+        self.querier: Querier | None = querier
+        self._committer = committer
+        self._gate = gate
 
     @property
     def version(self) -> int:
         """The version that readers see; it grows by one with every commit that changed something."""
         return self._committer.version
 
-    def query(
-        self,
-        text: str,
-        *,
-        base_iri: str | None = None,
-        prefixes: Mapping[str, str] | None = None,
-        default_graphs: Sequence[NamedNode | BlankNode | DefaultGraph] | None = None,
-        named_graphs: Sequence[NamedNode | BlankNode] | None = None,
-        union: bool = False,
-        custom_functions: Mapping[NamedNode, Callable[..., Any]] | None = None,
-        custom_aggregates: Mapping[NamedNode, Callable[[], Any]] | None = None,
-        judged: TextFacts | None = None,
-        check: Callable[[], None] | None = None,
-    ) -> QueryResult:
-        """Ask a query; the result reads one snapshot and is used and closed in this thread.
+    def query(self, request: QueryRequest | str) -> QueryResult:
+        """Evaluate a query, given with its parameters or as a plain text.
 
+        The result reads one snapshot and is used and closed in this thread.
         Its ``version`` is the snapshot's, or a lower bound while commits land all the time
-        (`snapshot_read` is exact always). For the parameters see `sparql.QueryRequest`.
+        (`snapshot_read` is exact always).
 
         Raises:
             QueryTextError, UnsupportedError, LimitError, NetworkRefusedError, QueryFailedError: see
                 `sparql.Querier.evaluate`.
         """
-        return self.answer(
-            QueryRequest(
-                text,
-                base_iri,
-                prefixes,
-                default_graphs,
-                named_graphs,
-                union,
-                custom_functions,
-                custom_aggregates,
-                judged,
-                check,
-            )
-        )
-
-    def answer(self, request: QueryRequest) -> QueryResult:
-        """Answer a query request; see `query`."""
-        querier, committer = self._querier or self._open_querier(), self._committer
+        if isinstance(request, str):
+            request = QueryRequest(request)
+        querier, committer = self.querier or self._open_querier(), self._committer
         for _ in range(3):
             turn, version = committer.turn, committer.version
             result = querier.evaluate(request, version)
@@ -90,13 +67,13 @@ class StoreReads:
                 return found, version
         return None
 
-    def solutions(self, text: str, **parameters: Any) -> tuple[list[str], list[Solution]]:
-        """Variables and all solutions of a SELECT; parameters as for `query`."""
-        with self.query(text, **parameters) as result:
+    def solutions(self, request: QueryRequest | str) -> tuple[list[str], list[Solution]]:
+        """Return the variables and all solutions of a SELECT."""
+        with self.query(request) as result:
             return drain(result)
 
     @contextmanager
-    def snapshot_read(self) -> Iterator[StoreReads]:
+    def snapshot_read(self) -> Iterator[StoreReader]:
         """Several reads of one version: no commit becomes visible inside.
 
         Keep it short, and wait for nothing inside that a writer may hold: writers wait for its end. Snapshots
@@ -105,10 +82,6 @@ class StoreReads:
         self._open_querier()
         with self._gate.reading():
             yield self
-
-    def contains(self, quad: Quad) -> bool:
-        """True when the quad (in the store's own form) is there."""
-        return quad in self._database()
 
     def graph_counts(self) -> dict[GraphName, int]:
         """The number of quads of each listed graph and the default graph; kept, not counted."""
@@ -137,10 +110,6 @@ class StoreReads:
     def has_predicate(self, name: NamedNode) -> bool:
         """True when a quad of any graph has this predicate."""
         return next(iter(self._database().quads_for_pattern(None, name, None, None)), None) is not None
-
-    def graph_quads(self, name: GraphName) -> list[Quad]:
-        """All quads of one graph."""
-        return list(self._database().quads_for_pattern(None, None, None, name))
 
     def quads_for_pattern(
         self,
@@ -180,7 +149,7 @@ class StoreReads:
         return gated.version
 
     def _open_querier(self) -> Querier:
-        querier = self._querier
+        querier = self.querier
         if querier is None:
             raise StoreError("the store is closed")
         return querier

@@ -46,10 +46,23 @@ class Subscribers:
     def subscribe(
         self,
         callback: Callable[[Commit], None],
-        graphs: Iterable[GraphName] | None,
-        predicates: Iterable[NamedNode] | None,
+        *,
+        graphs: Iterable[GraphName] | None = None,
+        predicates: Iterable[NamedNode] | None = None,
     ) -> Callable[[], None]:
-        """Call ``callback`` for commits that touch the graphs and predicates; gives back the way to stop."""
+        """Call ``callback`` once for each later commit, in order, after it is durable and visible.
+
+        It runs in the thread of a writer, outside the writer lock: it may read and write the store, but while
+        it runs no other commit is handed over. Errors it raises are logged.
+
+        Args:
+            callback: called with the commit.
+            graphs: only commits that touch one of these graphs.
+            predicates: only commits that add or remove a quad with one of these predicates (in ``graphs``).
+
+        Returns:
+            A function that ends the subscription.
+        """
         subscriber = _Subscriber(
             callback,
             None if graphs is None else frozenset(graphs),
@@ -111,7 +124,7 @@ class Subscribers:
             if not self._state.wait_for(lambda: self._busy is None or self.delivered >= promised, timeout_s):
                 log.warning("what comes behind commit %d does not wait for it any longer", promised)
 
-    def wait_delivered(self, version: int, timeout_s: float) -> bool:
+    def wait_delivered(self, version: int, timeout_s: float = 10.0) -> bool:
         """Wait until every commit up to ``version`` has been handed over; False after the time-out."""
         with self._lock:
             return self._state.wait_for(lambda: self.delivered >= version, timeout_s)

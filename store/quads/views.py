@@ -143,7 +143,7 @@ class ViewRegistry:
             raise ConflictError(
                 f"the graph {graph} is the view of the query {owner}", code="graph-owned", graph=graph.value
             )
-        if owner is None and self._store.graph_counts().get(graph, 0):
+        if owner is None and self._store.reader.graph_counts().get(graph, 0):
             raise ConflictError(
                 f"the graph {graph} holds quads already, a view needs a graph of its own",
                 code="graph-not-empty",
@@ -160,14 +160,14 @@ class ViewRegistry:
         """
         with self._lock:
             self.check(graph, name)
-            self._store.own_graph(graph, name)
+            self._store.queue.owned[graph] = name
         try:
             yield
         finally:
             with self._lock:
                 view = self.by_name.get(name)
                 if view is None or view.graph != graph:
-                    self._store.disown_graph(graph)
+                    self._store.queue.owned.pop(graph, None)
 
     def adopt(self, name: str, view: View | None) -> None:
         """In its turn: this is the view of a query that begins or goes on; one on another graph ends.
@@ -181,7 +181,7 @@ class ViewRegistry:
             if view is not None:
                 self.by_name[name] = view
                 self._outbox.pop(name, None)
-                self._store.own_graph(view.graph, name)
+                self._store.queue.owned[view.graph] = name
 
     def close(self, name: str) -> None:
         """A query ends: its graph, if it has one, is everybody's, with the quads that are in it."""
@@ -189,7 +189,7 @@ class ViewRegistry:
             view = self.by_name.pop(name, None)
             self._outbox.pop(name, None)
             if view is not None:
-                self._store.disown_graph(view.graph)
+                self._store.queue.owned.pop(view.graph, None)
 
     # --- in the thread that changes them --------------------------------------------------------
 
@@ -282,7 +282,7 @@ class ViewRegistry:
         cause = f"view {view.name}"
         if not write.whole:
             remove = [quad for quad, there in write.changes.items() if not there]
-            return self._store.apply(add=add, remove=remove, cause=cause, owner=view.name)
-        if not add and not self._store.graph_exists(view.graph):
+            return self._store.writer.apply(add=add, remove=remove, cause=cause, owner=view.name)
+        if not add and not self._store.reader.graph_exists(view.graph):
             return None
-        return self._store.put_graph(view.graph, add, cause=cause, owner=view.name)
+        return self._store.writer.put_graph(view.graph, add, cause=cause, owner=view.name)

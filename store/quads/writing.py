@@ -1,113 +1,78 @@
-"""The writing half of the store: updates, quads, graphs, documents, bulk loads."""
+"""Writes to the store: updates, quads, graphs, documents, bulk loads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
-from ..changes.apply import Functions
 from ..changes.commit import Commit, GraphName, NetChange
 from ..changes.pending import PendingChanges, quads_in_graph
 from ..errors import NotFoundError, StoreUnwritableError
 from ..formats import RdfType, parse_rdf, rdf_error
-from ..hosts import AllowedHosts
-from ..remote import Fetcher, fetch_rdf
-from ..sparql.guard import TextLimits
+from ..remote import http_fetcher
 from ..sparql.update import derive_update
-from ..sparql.update_plan import (
-    UpdatePlan,
-    UpdateRequest,
-    WhereParts,
-    check_syntax,
-    plan_update,
-    unknown_part,
-)
+from ..sparql.update_plan import UpdatePlan, UpdateRequest, check_syntax, plan_update
 from ..sparql.update_shapes import Shapes
 from ..terms import in_store_form
 from ..threads import with_big_stack
-from .reading import StoreReads
-from .writer import Writer
+from .committer import Committer
+from .options import StoreOptions
+from .write_queue import WriteQueue, WriteRequest
 
 
-class StoreWrites(StoreReads):
-    """The writing half of `quads.QuadStore`. Each call is one atomic commit; writers wait in line."""
+class StoreWriter:
+    """Writes to the store. Each call is one atomic commit; writers wait for one another."""
 
-    _hosts: AllowedHosts
-    _limits: TextLimits
-    _fetcher: Fetcher
-    _shapes: Shapes
-    _writer: Writer
+    def __init__(self, queue: WriteQueue, committer: Committer, options: StoreOptions) -> None:
+        self._queue = queue
+        self._committer = committer
+        self._limits = options.limits
+        self._hosts = options.allowed_hosts
+        self._fetcher = options.fetcher or http_fetcher(options.allowed_hosts)
+        self._shapes = Shapes(options.limits)
 
-    def update(self, text: str, **options: Any) -> Commit:
-        """Run a SPARQL update: all its operations are one atomic commit; see `update_in_line`."""
-        return self.update_in_line(text, **options)()
+    def update(
+        self, request: UpdateRequest | str, *, cause: str | None = "update", expected: int | None = None
+    ) -> Commit:
+        """Run a SPARQL update: all its operations are one atomic commit; see `enqueue_update`."""
+        return self.enqueue_update(request, cause=cause, expected=expected)()
 
-    def update_in_line(
-        self,
-        text: str,
-        *,
-        base_iri: str | None = None,
-        prefixes: Mapping[str, str] | None = None,
-        using_graphs: Sequence[NamedNode] | None = None,
-        using_named_graphs: Sequence[NamedNode] | None = None,
-        custom_functions: Functions | None = None,
-        check: Callable[[], None] = lambda: None,
-        where_parts: WhereParts = unknown_part,
-        custom_aggregates: Mapping[NamedNode, Callable[[], Any]] | None = None,
-        cause: str | None = "update",
-        expected: int | None = None,
+    def enqueue_update(
+        self, request: UpdateRequest | str, *, cause: str | None = "update", expected: int | None = None
     ) -> Callable[[], Commit]:
-        """Put a SPARQL update in line: all its operations are one atomic commit, which the result makes.
+        """Enqueue a SPARQL update: all its operations are one atomic commit, which the result makes.
 
-        Updates that are put in line before the first of them is made share a sync of the disk.
+        Updates that are enqueued before the first of them is committed share a sync of the disk.
 
         Args:
-            text: SPARQL Update.
-            base_iri: resolves relative IRIs where the text has no BASE.
-            prefixes: declared before the text's own.
-            using_graphs: ``using-graph-uri`` of the protocol.
-            using_named_graphs: ``using-named-graph-uri`` of the protocol.
-            custom_functions: extension functions for WHERE parts.
-            check: ends the update by an error; see `update_plan.UpdateRequest`.
-            where_parts: reads its WHERE parts.
-            custom_aggregates: extension aggregates for WHERE parts.
+            request: the text and its parameters, or a text without parameters.
             cause: goes into the commit.
             expected: refuse unless the dataset is at this version (If-Match).
 
         Returns:
-            What makes the commit, to be called once; ``changed`` is False when the update had no effect.
-            It raises UpdateError when an operation failed and nothing was applied, HeldBackError when it
-            needs more than there is room for, PreconditionError when the dataset is not at ``expected``.
+            A function that makes the commit, to be called once; ``changed`` is False when the update had no
+            effect. It raises UpdateError when an operation failed and nothing was applied, HeldBackError when
+            it needs more memory than it may take, PreconditionError when the dataset is not at ``expected``.
 
         Raises:
             QueryTextError: the text is wrong, with its place.
             LimitError, UnsupportedError, NetworkRefusedError: see `update.plan_update`.
         """
-        request = UpdateRequest(
-            text,
-            base_iri,
-            prefixes,
-            using_graphs,
-            using_named_graphs,
-            custom_functions,
-            check,
-            where_parts,
-            custom_aggregates,
-        )
+        asked = UpdateRequest(request) if isinstance(request, str) else request
 
         def anew() -> UpdatePlan:
-            made = plan_update(request, self._limits, self._hosts)
+            made = plan_update(asked, self._limits, self._hosts)
             if made.height > self._limits.inline_height:
                 with_big_stack(lambda: check_syntax(made))
             else:
                 check_syntax(made)
             return made
 
-        plan = self._shapes.plan(request, anew)
+        plan = self._shapes.plan(asked, anew)
         deep = plan.height > self._limits.inline_height
 
         def derive(pending: PendingChanges) -> None:
@@ -116,16 +81,16 @@ class StoreWrites(StoreReads):
             else:
                 derive_update(plan, self._committer.store, pending, self._fetcher)
 
-        return partial(self._writer.finish, self._writer.put(derive, cause=cause, expected=expected))
+        write = WriteRequest(derive, cause, expected)
+        self._queue.enqueue(write)
+        return partial(self._queue.finish, write)
 
     def update_elsewhere(self, work: Callable[[], NetChange], *, cause: str | None = "update") -> Commit:
         """Commit the change that ``work`` works out, which is called while no other commit is under way.
 
         It may copy the database (`QuadStore.checkpoint_quads`, ``in_commit``) to see what changes in it.
         """
-        return self._writer.submit(
-            lambda pending: pending.replay(work()), cause=cause, expected=None, first=True
-        )
+        return self._queue.submit(WriteRequest(lambda pending: pending.replay(work()), cause, first=True))
 
     def apply(
         self,
@@ -141,7 +106,7 @@ class StoreWrites(StoreReads):
         """Change quads and graph names as one atomic commit: drop, remove, create, add, in this order.
 
         Blank nodes are the store's own nodes of the same label. Quads that are there already are not added.
-        ``owner`` may change the graphs that it owns (`own_graph`), everybody else gets OwnedGraphError.
+        ``owner`` may change the graphs that it owns (`WriteQueue.owned`), others get OwnedGraphError.
         """
         added, removed = in_store_form(add), in_store_form(remove)
         created, dropped = list(create), list(drop)
@@ -156,15 +121,7 @@ class StoreWrites(StoreReads):
             for quad in added:
                 pending.add(quad)
 
-        return self._writer.submit(derive, cause=cause, expected=expected, owner=owner)
-
-    def own_graph(self, name: NamedNode, owner: str) -> None:
-        """From the next commit on only writes of ``owner`` change a graph; bulk loads are not held off."""
-        self._writer.owned[name] = owner
-
-    def disown_graph(self, name: NamedNode) -> None:
-        """Everybody may change a graph again."""
-        self._writer.owned.pop(name, None)
+        return self._queue.submit(WriteRequest(derive, cause, expected, owner))
 
     def put_graph(
         self,
@@ -191,7 +148,7 @@ class StoreWrites(StoreReads):
             for quad in wanted:
                 pending.add(quad)
 
-        return self._writer.submit(derive, cause=cause, expected=expected, owner=owner)
+        return self._queue.submit(WriteRequest(derive, cause, expected, owner))
 
     def post_graph(
         self,
@@ -222,7 +179,7 @@ class StoreWrites(StoreReads):
             else:
                 pending.drop(name)
 
-        return self._writer.submit(derive, cause=cause, expected=expected)
+        return self._queue.submit(WriteRequest(derive, cause, expected))
 
     def replace_dataset(
         self,
@@ -250,7 +207,7 @@ class StoreWrites(StoreReads):
             for quad in wanted:
                 pending.add(quad)
 
-        return self._writer.submit(derive, cause=cause, expected=expected)
+        return self._queue.submit(WriteRequest(derive, cause, expected))
 
     def clear(self, *, cause: str | None = "delete", expected: int | None = None) -> Commit:
         """Remove every quad and every graph name."""
@@ -312,7 +269,7 @@ class StoreWrites(StoreReads):
             except OSError as error:
                 raise StoreUnwritableError(f"the bulk load failed: {error}") from error
 
-        return self._writer.bulk(load, cause=cause)
+        return self._queue.bulk(load, cause=cause)
 
     def bulk_extend(self, quads: Iterable[Quad], *, cause: str | None = "bulk load") -> Commit:
         """Add very many quads fast: one commit whose quads are counted, not listed (``exact`` False).
@@ -330,13 +287,4 @@ class StoreWrites(StoreReads):
             except OSError as error:
                 raise StoreUnwritableError(f"the bulk load failed: {error}") from error
 
-        return self._writer.bulk(load, cause=cause)
-
-    def fetch(self, iri: str) -> list[Quad]:
-        """Fetch and parse an RDF document from an allowed host; nothing is stored.
-
-        Raises:
-            NetworkRefusedError: the host is not allowed.
-            FetchError, RdfSyntaxError: it cannot be fetched or read.
-        """
-        return fetch_rdf(self._fetcher, iri)
+        return self._queue.bulk(load, cause=cause)

@@ -110,7 +110,7 @@ class KeptRows:
         except TypeError as error:
             log.warning("the static part %s is read anew: what is on disk says %s", name, error)
             return None
-        if self._store.mark(found.until) != found.mark:
+        if self._store.log.mark(found.until) != found.mark:
             log.info("the static part %s is read anew: its rows on disk are of another history", name)
             return None
         return found
@@ -157,7 +157,7 @@ class KeptRows:
 
     def _marked(self, facts: KeptFacts) -> KeptFacts | None:
         """With the name of the history; None when it has none."""
-        mark = self._store.mark(facts.until)
+        mark = self._store.log.mark(facts.until)
         return None if mark is None else replace(facts, mark=mark)
 
     def _term(self, term_id: int) -> Term:

@@ -147,7 +147,7 @@ def test_followers_of_changes_are_reset(start_server: Start, tmp_path: Path) -> 
     assert first(7) == ("reset", {"earliest": 5, "version": 5})
     for number in range(9):
         new.update(f"INSERT DATA {{ <urn:a> <urn:new> {number} }}")
-    version = new.services.store.version
+    version = new.services.store.reader.version
     assert version > 2**40
     assert first(7) == ("reset", {"earliest": 0, "version": version})
     kind, data = first(5)

@@ -119,13 +119,13 @@ def test_setting_refuses_what_is_no_address(text: str) -> None:
 def test_request_through_an_unknown_proxy_is_refused_without_tokens(
     server: LiveServer, method: str, target: str, body: str, headers: dict[str, str], mark: dict[str, str]
 ) -> None:
-    version = server.services.store.version
+    version = server.services.store.reader.version
     answer = server.client.request(method, target, content=body, headers={**headers, **mark})
     problem = problem_of(answer, 403)
     assert problem["code"] == "untrusted-proxy"
     assert "proxy" in problem["detail"]
     assert "trusted_proxies" in problem["hint"]
-    assert server.services.store.version == version
+    assert server.services.store.reader.version == version
 
 
 def test_busy_connection_is_refused_on_every_request(server: LiveServer) -> None:

@@ -15,7 +15,7 @@ from quadrill.app import running
 from quadrill.app.config import Settings
 from quadrill.store.changes.commit import Commit
 from quadrill.store.logs.change_log import SqliteChangeLog
-from quadrill.store.quads.writing import StoreWrites
+from quadrill.store.quads.writing import StoreWriter
 from tests.app.conftest import LiveServer, Start
 from tests.app.wire import Request, Wire
 
@@ -36,7 +36,7 @@ def filled() -> Iterator[LiveServer]:
 
 
 def test_each_update_is_one_version(filled: LiveServer) -> None:
-    before = filled.services.store.version
+    before = filled.services.store.reader.version
     answers = [
         filled.client.post(
             "/update", content=f"INSERT DATA {{ <urn:a> <urn:b> {n} }}", headers=dict([DIRECT])
@@ -70,7 +70,7 @@ def test_busy_clients_count_to_the_same_number_in_the_thread_of_short_answers(
     start_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, threads, groups = start_server(data=str(tmp_path / "data")), set(), []
-    line, append = StoreWrites.update_in_line, SqliteChangeLog.append
+    line, append = StoreWriter.enqueue_update, SqliteChangeLog.append
 
     def put(*args: Any, **options: Any) -> Any:
         threads.add(threading.current_thread().name)
@@ -80,7 +80,7 @@ def test_busy_clients_count_to_the_same_number_in_the_thread_of_short_answers(
         groups.append(len(commits))
         append(log, commits, *rest)
 
-    monkeypatch.setattr(StoreWrites, "update_in_line", put)
+    monkeypatch.setattr(StoreWriter, "enqueue_update", put)
     monkeypatch.setattr(SqliteChangeLog, "append", log)
     server.update("INSERT DATA { <urn:n> <urn:is> 0 }")
     one = "<urn:n> <urn:is>"
@@ -113,7 +113,7 @@ def test_representation_of_an_update_is_its_number_of_quads(filled: LiveServer) 
             content="INSERT DATA { <urn:new> <urn:p> 1 }",
             headers=dict([DIRECT, ("Prefer", "return=representation")]),
         )
-        version = filled.services.store.version
+        version = filled.services.store.reader.version
         assert (answer.status_code, answer.json()) == (
             200,
             {"version": version, "added": added, "removed": 0},

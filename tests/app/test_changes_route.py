@@ -14,7 +14,7 @@ from tests.app.events import EventReader
 
 
 def test_each_commit_is_one_event_with_its_version_as_id(server: LiveServer) -> None:
-    start = server.services.store.version
+    start = server.services.store.reader.version
     with EventReader(server, "/changes") as feed:
         server.update("INSERT DATA { <urn:s> <urn:p> 1 . GRAPH <urn:g> { <urn:s> <urn:p> 2 } }")
         server.update("DELETE DATA { <urn:s> <urn:p> 1 }")
@@ -29,7 +29,7 @@ def test_each_commit_is_one_event_with_its_version_as_id(server: LiveServer) -> 
 
 
 def test_the_feed_resumes_after_a_version_and_after_the_last_event(server: LiveServer) -> None:
-    start = server.services.store.version
+    start = server.services.store.reader.version
     for number in range(5):
         server.update(f"INSERT DATA {{ <urn:s> <urn:p> {number} }}")
     with EventReader(server, f"/changes?after={start + 2}") as feed:
@@ -39,7 +39,7 @@ def test_the_feed_resumes_after_a_version_and_after_the_last_event(server: LiveS
 
 
 def test_the_patch_holds_exactly_what_changed_and_graphs_filter(server: LiveServer) -> None:
-    start = server.services.store.version
+    start = server.services.store.reader.version
     server.update("INSERT DATA { <urn:s> <urn:p> 1 }")
     server.update("INSERT DATA { GRAPH <urn:g> { <urn:s> <urn:p> 'x' } }")
     with EventReader(server, f"/changes?after={start}&patch=true&graph=urn:g") as feed:
@@ -51,7 +51,7 @@ def test_the_patch_holds_exactly_what_changed_and_graphs_filter(server: LiveServ
 def test_what_a_reader_is_sent_at_a_time_is_bounded_and_all_of_it_comes(tmp_path: Path) -> None:
     with QuadStore.open(tmp_path) as store:
         for number in range(8):
-            store.update(f"INSERT DATA {{ <http://e/s> <http://e/p> '{number}{'x' * 400_000}' }}")
+            store.writer.update(f"INSERT DATA {{ <http://e/s> <http://e/p> '{number}{'x' * 400_000}' }}")
         feed = ChangeFeed(store)
         source = ChangeSource(feed, 0, Selection(frozenset(), patch=True))
         pages = [source.take()]
@@ -68,7 +68,7 @@ def test_what_a_reader_is_sent_at_a_time_is_bounded_and_all_of_it_comes(tmp_path
 def test_a_position_that_is_not_kept_gets_a_reset(start_server: Start) -> None:
     server = start_server(change_log_bytes=1)
     for number in range(600):
-        server.services.store.update(f"INSERT DATA {{ <urn:s> <urn:p> {number} }}")
+        server.services.store.writer.update(f"INSERT DATA {{ <urn:s> <urn:p> {number} }}")
     with EventReader(server, "/changes?after=1") as feed:
         (event,) = feed.take(1)
         assert event.kind == "reset"

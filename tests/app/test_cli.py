@@ -24,6 +24,7 @@ from quadrill.store.bulk.sources import SourceFile, open_source
 from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.formats import guess_rdf_format
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.quads.reading import StoreReader
 from tests.app.conftest import Start
 from tests.program import Program
 
@@ -278,8 +279,8 @@ def test_files_are_loaded_exported_backed_up_and_restored(
     capsys.readouterr()
     assert main(["export", "--data", str(tmp_path / "new")]) == 0
     restored = start_server(data=str(tmp_path / "new"))
-    assert restored.services.store.version == server.services.store.version
-    assert restored.services.store.quad_count == 3
+    assert restored.services.store.reader.version == server.services.store.reader.version
+    assert restored.services.store.reader.quad_count == 3
 
 
 def test_recorded_files_are_evaluated_without_a_server(
@@ -446,7 +447,7 @@ def test_an_export_has_the_format_of_its_name(
         where = ["--server", server.url]
     else:
         with QuadStore.open(data) as store:
-            store.update(text)
+            store.writer.update(text)
         where = ["--data", data]
     file = tmp_path / f"all.{ending}"
     assert main(["export", *where, str(file)]) == 0
@@ -467,13 +468,13 @@ def test_an_export_that_breaks_leaves_what_was_there(
     file = tmp_path / "all.nq"
     file.write_text("before\n")
     with QuadStore.open(tmp_path / "data") as store:
-        store.update("INSERT DATA { <urn:a> <urn:p> 1 }")
+        store.writer.update("INSERT DATA { <urn:a> <urn:p> 1 }")
 
     def breaks(store: QuadStore, output: Any, *_: Any) -> None:
         output.write(b"half")
         raise StoreUnwritableError("no space")
 
-    monkeypatch.setattr(QuadStore, "dump", breaks)
+    monkeypatch.setattr(StoreReader, "dump", breaks)
     assert main(["export", "--data", str(tmp_path / "data"), str(file)]) == 1
     assert file.read_text() == "before\n"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["all.nq", "data"]

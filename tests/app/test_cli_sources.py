@@ -86,7 +86,7 @@ def test_the_variable_names_the_server_of_an_export_and_a_backup(
     assert main(["backup", str(tmp_path / "saved")]) == 0
     assert main(["restore", str(tmp_path / "saved"), "--data", str(tmp_path / "new")]) == 0
     with QuadStore.open(tmp_path / "new") as store:
-        assert store.quad_count == 1
+        assert store.reader.quad_count == 1
     # The server named is meant, also where it does not answer.
     monkeypatch.setenv("QUADRILL_SERVER", free_address())
     assert main(["export", str(tmp_path / "other.nq")]) == 1
@@ -124,7 +124,7 @@ def test_the_archive_that_a_server_sent_is_restored(start_server: Start, tmp_pat
     (tmp_path / "backup.tar").write_bytes(server.client.post("/backups").content)
     assert main(["restore", str(tmp_path / "backup.tar"), "--data", str(tmp_path / "new")]) == 0
     with QuadStore.open(tmp_path / "new") as store:
-        assert store.quad_count == 1
+        assert store.reader.quad_count == 1
     assert sorted(each.name for each in tmp_path.iterdir()) == ["backup.tar", "data", "new"]
 
 
@@ -193,12 +193,12 @@ def test_the_variable_for_the_data_folder_names_it_unless_a_server_is_named(
 ) -> None:
     server = start_server()
     with QuadStore.open(tmp_path / "data") as store:
-        store.update(QUAD)
+        store.writer.update(QUAD)
     monkeypatch.setenv("QUADRILL_DATA", str(tmp_path / "data"))
     source = open_source(options(), default=server.url)
     assert isinstance(source, QuadStore)
     with source:
-        assert source.quad_count == 1
+        assert source.reader.quad_count == 1
     with_server = open_source(options(server=server.url), default=free_address())
     assert isinstance(with_server, ServerConnection)
     with_server.close()

@@ -70,7 +70,7 @@ def test_malformed_documents_are_refused(server: LiveServer, media_type: str, bo
     answer = server.client.post("/store", content=body, headers={"Content-Type": media_type})
     assert answer.status_code in (400, 413), answer.text
     problem_of(answer, answer.status_code)
-    assert server.services.store.quad_count == 0
+    assert server.services.store.reader.quad_count == 0
 
 
 def test_zero_bytes_and_other_encodings_are_errors_of_the_document() -> None:

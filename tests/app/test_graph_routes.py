@@ -93,12 +93,12 @@ def test_the_whole_dataset_is_read_replaced_and_emptied(server: LiveServer) -> N
 
 
 def test_malformed_rdf_is_told_with_its_place_and_nothing_is_stored(server: LiveServer) -> None:
-    before = server.services.store.version
+    before = server.services.store.reader.version
     problem = problem_of(
         server.client.post("/store?default", content=f"{ONE}\n<urn:s> <urn:p", headers=TURTLE), 400
     )
     assert problem["line"] == 2
-    assert server.services.store.version == before
+    assert server.services.store.reader.version == before
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_write_can_be_bound_to_a_version(server: LiveServer) -> None:
 
 def test_every_answer_carries_the_version(server: LiveServer) -> None:
     server.update("INSERT DATA { <urn:a> <urn:b> 1 }")
-    tag = f'"{server.services.store.version}"'
+    tag = f'"{server.services.store.reader.version}"'
     for path in (
         "/streams",
         "/queries",
@@ -165,4 +165,4 @@ def test_name_of_a_direct_graph_does_not_depend_on_the_case_of_the_host(server: 
     for host in (f"LocalHost:{port}", f"localhost:{port}"):
         headers = {"Content-Type": "text/turtle", "Host": host}
         server.client.put("/store/here", content=ONE, headers=headers)
-    assert server.services.store.graph_names() == [NamedNode(f"http://localhost:{port}/store/here")]
+    assert server.services.store.reader.graph_names() == [NamedNode(f"http://localhost:{port}/store/here")]

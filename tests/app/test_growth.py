@@ -15,6 +15,7 @@ from quadrill.continuous.expressions.choices import LimitedCalls
 from quadrill.continuous.rows import Budget, Limits
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.cut import cut
+from quadrill.store.sparql.query import QueryRequest
 
 from .conftest import Start, problem_of
 
@@ -35,8 +36,10 @@ from quadrill.continuous.expressions.choices import LimitedCalls
 from quadrill.continuous.rows import Budget, Limits
 from quadrill.store.errors import LimitError
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.query import QueryRequest
+from quadrill.store.sparql.update_plan import UpdateRequest
 store = QuadStore.open(None)
-store.update(%r)
+store.writer.update(%r)
 now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 most = now + (600 << 20)
 resource.setrlimit(resource.RLIMIT_AS, (most, most))
@@ -118,12 +121,13 @@ def test_a_hostile_text_takes_little_memory(action: str) -> None:
         "query": (
             QUERY,
             "found = corrected_text(text, 'http://localhost/', change=counted);"
-            " list(store.query(found.text, custom_functions=counting(calls), check=check).rows())",
+            " request = QueryRequest(found.text, custom_functions=counting(calls), check=check);"
+            " list(store.reader.query(request).rows())",
         ),
         "update": (
             UPDATE,
-            "store.update("
-            "text, check=check, where_parts=partial(ServerWherePart, room=Room(lambda: 0), calls=calls))",
+            "store.writer.update(UpdateRequest("
+            "text, check=check, where_parts=partial(ServerWherePart, room=Room(lambda: 0), calls=calls)))",
         ),
     }[action]
     child = subprocess.run(
@@ -152,7 +156,7 @@ def test_a_server_refuses_what_makes_too_long_values(start_server: Start, worker
 
 def test_limited_calls_give_what_the_store_gives() -> None:
     store = QuadStore.open(None)
-    store.update("INSERT DATA { <urn:a> <urn:k> 'a', 'b/é'@en, 3, <urn:c>, '', 'aa$1' }")
+    store.writer.update("INSERT DATA { <urn:a> <urn:k> 'a', 'b/é'@en, 3, <urn:c>, '', 'aa$1' }")
     calls = LimitedCalls(Budget(Limits(text=1 << 20)))
     check = calls.begun()
     for expression in (
@@ -173,9 +177,15 @@ def test_limited_calls_give_what_the_store_gives() -> None:
         assert found is not None
         assert "urn:quadrill:limited" in found.text
         functions = {**found.functions, **counting(calls)}
-        ours = list(store.query(found.text, custom_functions=functions, check=check).rows())
-        options = (text, None) if plain is None else (plain.text, plain.functions)
-        assert ours == list(store.query(options[0], custom_functions=options[1]).rows()), expression
+        ours = list(
+            store.reader.query(QueryRequest(found.text, custom_functions=functions, check=check)).rows()
+        )
+        request = (
+            QueryRequest(text)
+            if plain is None
+            else QueryRequest(plain.text, custom_functions=plain.functions)
+        )
+        assert ours == list(store.reader.query(request).rows()), expression
     store.close()
 
 

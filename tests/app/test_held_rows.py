@@ -117,7 +117,9 @@ TEXTS = [
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_a_worker_changes_what_the_server_would(tmp_path: Path, text: str, on_disk: bool) -> None:
     with QuadStore.open(tmp_path / "data" if on_disk else None) as store:
-        store.update(data(5) + " ; INSERT DATA { GRAPH <urn:h> { <urn:a> <urn:p> 1 } . <urn:a> <urn:b> _:x }")
+        store.writer.update(
+            data(5) + " ; INSERT DATA { GRAPH <urn:h> { <urn:a> <urn:p> 1 } . <urn:a> <urn:b> _:x }"
+        )
         pool = WorkerPool(
             store, tmp_path / "data" if on_disk else None, size=1, memory_bytes=0, max_nesting=100
         )
@@ -126,8 +128,10 @@ def test_a_worker_changes_what_the_server_would(tmp_path: Path, text: str, on_di
         finally:
             pool.close()
         inverse = made.net().inverse()
-        store.apply(add=inverse.added, remove=inverse.removed, create=inverse.created, drop=inverse.dropped)
-        expected = store.update(text)
+        store.writer.apply(
+            add=inverse.added, remove=inverse.removed, create=inverse.created, drop=inverse.dropped
+        )
+        expected = store.writer.update(text)
         for name in ("added", "removed", "created", "dropped"):
             assert set(getattr(made, name)) == set(getattr(expected, name)), name
 
@@ -156,7 +160,7 @@ class Update:
 def busy_pool() -> Iterator[WorkerPool]:
     """A pool of two workers, of which one is at an update that would take minutes."""
     with QuadStore.open(None) as store:
-        store.update(data(500))
+        store.writer.update(data(500))
         pool = WorkerPool(store, None, size=2, memory_bytes=0, max_nesting=100)
         long = Update(
             pool, "INSERT { ?a <urn:q> ?c } WHERE { ?a <urn:p> ?x . ?b <urn:p> ?y . ?c <urn:p> ?z }"

@@ -87,7 +87,7 @@ def test_a_document_that_nests_or_expands_without_end_is_refused(
     answer = server.client.post(place, content=body, headers={"Content-Type": media_type})
     assert 400 <= answer.status_code < 500, answer.text[:200]
     problem_of(answer, answer.status_code)
-    assert server.services.store.quad_count == 0
+    assert server.services.store.reader.quad_count == 0
     assert server.client.get("/health/ready").status_code == 200
     assert memory_of_this_process() - before < 300 << 20
 
@@ -153,7 +153,7 @@ def test_an_update_is_no_way_into_the_network(server: LiveServer, target: str, s
     if silent:
         # SILENT turns every fault of LOAD into success; what matters is that nothing was fetched.
         assert answer.status_code == 204
-        assert server.services.store.quad_count == 0
+        assert server.services.store.reader.quad_count == 0
     else:
         problem_of(answer, 403)
 

@@ -28,14 +28,16 @@ def filled(chosen: random.Random) -> QuadStore:
         f"{chosen.choice([*things, '_:b'])} {chosen.choice(properties)} {chosen.choice([*things, *VALUES])} ."
         for _ in range(30)
     ]
-    store.update(f"INSERT DATA {{ {' '.join(lines)} GRAPH <urn:g> {{ {' '.join(lines[:5])} <urn:0> a 7 }} }}")
+    store.writer.update(
+        f"INSERT DATA {{ {' '.join(lines)} GRAPH <urn:g> {{ {' '.join(lines[:5])} <urn:0> a 7 }} }}"
+    )
     return store
 
 
 def answered(store: QuadStore, text: str) -> dict[str, Any]:
     """What Oxigraph writes."""
     written = io.BytesIO()
-    with store.query(text) as result:
+    with store.reader.query(text) as result:
         result.serialize_to(written, QueryResultsFormat.JSON)
     return dict(json.loads(written.getvalue()))
 
@@ -72,7 +74,7 @@ def test_look_ups_answer_as_oxigraph_does() -> None:
                 body, rows, version = found
                 document = json.loads(body)
                 assert comparable(document) == comparable(answered(store, text)), text
-                assert (rows, version) == (len(document["results"]["bindings"]), store.version)
+                assert (rows, version) == (len(document["results"]["bindings"]), store.reader.version)
                 taken += 1
                 with_rows += rows > 0
     assert taken > 300
@@ -114,7 +116,7 @@ def test_where_parts_of_updates_give_what_oxigraph_gives() -> None:
         for number in NUMBERS:
             term = f"{number}^^<http://www.w3.org/2001/XMLSchema#integer>" if number[0] == '"' else number
             if chosen.random() < 0.4:
-                store.update(
+                store.writer.update(
                     f"INSERT DATA {{ <urn:{chosen.randrange(3)}> <urn:p{chosen.randrange(3)}> {term} }}"
                 )
         text = random_text(chosen)
@@ -123,11 +125,11 @@ def test_where_parts_of_updates_give_what_oxigraph_gives() -> None:
         where = f"{{ {patterns} {counted(chosen, variables)} }}"
         names = tuple(name[1:] for name in chosen.sample(variables, min(len(variables), 2)))
         names += ("n",) if "?n" in where else ()
-        rows = found_in(where, names, store._committer.store)
+        rows = found_in(where, names, store.committer.store)
         if rows is None or not names:
             continue
         found += "BIND" in where.upper()
-        asked = store._committer.store.query(f"SELECT {' '.join('?' + name for name in names)} {where}")
+        asked = store.committer.store.query(f"SELECT {' '.join('?' + name for name in names)} {where}")
         expected: list[Solution] = [tuple(each) for each in asked]  # type: ignore[union-attr, misc]
         assert Counter(rows) == Counter(expected), where
     assert found > 100
@@ -191,7 +193,7 @@ def test_where_parts_that_are_not_plainly_look_ups_are_evaluated(where: str) -> 
 )
 def test_what_is_not_plainly_a_look_up_is_evaluated(text: str) -> None:
     with QuadStore.open(None) as store:
-        store.update("INSERT DATA { <urn:a> <urn:p> 1, <urn:a>, <urn:p> . <urn:p> <urn:p> <urn:p> }")
+        store.writer.update("INSERT DATA { <urn:a> <urn:p> 1, <urn:a>, <urn:p> . <urn:p> <urn:p> <urn:p> }")
         assert look_up(text, store) is None
 
 
@@ -199,7 +201,7 @@ def test_a_large_answer_is_evaluated() -> None:
     with QuadStore.open(None) as store:
         for most in (MOST_QUADS, MOST_QUADS + 1):
             rows = " ".join(f"<urn:a> <urn:p> {n} ." for n in range(most))
-            store.update(f"INSERT DATA {{ {rows} }}")
+            store.writer.update(f"INSERT DATA {{ {rows} }}")
             found = look_up("SELECT ?o { <urn:a> <urn:p> ?o }", store)
             assert (found is None) == (most > MOST_QUADS)
 
@@ -211,19 +213,19 @@ def test_what_is_read_at_once_is_of_one_version() -> None:
         def read(database: Store) -> list[int]:
             sizes = [len(database)]
             if len(seen) < 2:
-                store.update(f"INSERT DATA {{ <urn:a> <urn:p> {len(seen)} }}")
+                store.writer.update(f"INSERT DATA {{ <urn:a> <urn:p> {len(seen)} }}")
             seen.append([*sizes, len(database)])
             return seen[-1]
 
-        assert store.read_at_once(read) == ([2, 2], store.version)
+        assert store.reader.read_at_once(read) == ([2, 2], store.reader.version)
         assert seen == [[0, 1], [1, 2], [2, 2]]
         seen.clear()
         moving = iter(range(2, 9))
 
         def write(_database: Store) -> None:
-            store.update(f"INSERT DATA {{ <urn:a> <urn:p> {next(moving)} }}")
+            store.writer.update(f"INSERT DATA {{ <urn:a> <urn:p> {next(moving)} }}")
 
-        assert store.read_at_once(write) is None
+        assert store.reader.read_at_once(write) is None
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Made:
         def make(store: QuadStore, folder: Path, *, staged: Any, advance: Any, **_: Any) -> Mirror:
             staged("write")
             advance(1, 0, 0)
-            found.append((name, store.version))
-            return write_mirror(folder, store.version, store.quad_count)
+            found.append((name, store.reader.version))
+            return write_mirror(folder, store.reader.version, store.reader.quad_count)
 
         return make
 
@@ -118,10 +118,10 @@ def test_a_mirror_is_made_and_shown_offline(
 ) -> None:
     folder = tmp_path / "data"
     with QuadStore.open(folder) as store:
-        store.update("INSERT DATA { <urn:s> <urn:p> 1 }")
+        store.writer.update("INSERT DATA { <urn:s> <urn:p> 1 }")
     assert main(["mirror", "--data", str(folder)]) == 0
     with QuadStore.open(folder) as store:
-        store.update("INSERT DATA { <urn:s> <urn:p> 2 }")
+        store.writer.update("INSERT DATA { <urn:s> <urn:p> 2 }")
     assert main(["mirror", "--compact", "--data", str(folder)]) == 0
     assert [name for name, _ in made] == ["make", "compact"]
     assert main(["mirror", "--show", "--data", str(folder)]) == 0
@@ -142,7 +142,7 @@ def test_bulk_loads_are_followed_by_one_new_mirror(start_server: Start, made: Ma
         (tmp_path / f"{name}.nt").write_text(f"<urn:{name}> <urn:p> <urn:o> .\n")
     write_mirror(tmp_path / "data" / "mirror", 0)
     server = start_server(data=str(tmp_path / "data"), load_folders=(str(tmp_path),))
-    with server.services.store.snapshot_read():  # commits wait, so that both loads are in line
+    with server.services.store.reader.snapshot_read():  # commits wait, so that both loads are in line
         for name in "ab":
             server.client.post("/loads", json={"source": f"{name}.nt", "engine": "oxigraph"})
     until = time.monotonic() + 20

@@ -14,6 +14,7 @@ from quadrill.continuous.analysis import prepared as module
 from quadrill.continuous.analysis.prepared import MOST_PARSED, Prepared, prepared
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.cut import Cut, cut
+from quadrill.store.sparql.update_plan import UpdateRequest
 from tests.app.conftest import Start, problem_of
 
 
@@ -122,5 +123,7 @@ def test_a_where_part_is_cut_once(monkeypatch: pytest.MonkeyPatch, where: str) -
     with QuadStore.open(None) as store:
         for number in range(4):  # with and without a shape
             text = f"INSERT {{ <urn:{number}> <urn:m> ?o }} WHERE {where}"
-            store.update(text, where_parts=partial(ServerWherePart, room=Room(lambda: 0)))
+            store.writer.update(
+                UpdateRequest(text, where_parts=partial(ServerWherePart, room=Room(lambda: 0)))
+            )
     assert known == [f"SELECT * {where}"] * 4

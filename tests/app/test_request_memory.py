@@ -27,7 +27,7 @@ from quadrill.app.http.protocol import fields_of
 from quadrill.store.quads.quad_store import QuadStore
 size = 16 << 20
 store = QuadStore.open(None)
-store.update("INSERT DATA { <urn:a> <urn:b> 1 }")
+store.writer.update("INSERT DATA { <urn:a> <urn:b> 1 }")
 %s
 now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (now + 8 * size, now + 8 * size))
@@ -41,18 +41,18 @@ print("within")
 @pytest.mark.parametrize(
     ("prepared", "run"),
     [
-        ("t = \"INSERT DATA { <urn:a> <urn:h> '\" + 'x' * size + \"' }\"", "store.update(t)"),
+        ("t = \"INSERT DATA { <urn:a> <urn:h> '\" + 'x' * size + \"' }\"", "store.writer.update(t)"),
         (
             "t = \"INSERT DATA { <urn:a> <urn:h> '\\u4e2d\" + 'x' * (size * 3 // 4) + \"' }\"",
-            "store.update(t)",
+            "store.writer.update(t)",
         ),
         (
             "t = \"INSERT DATA { <urn:a> <urn:h> '\\U0001f600\" + 'x' * (size * 3 // 8) + \"' }\"",
-            "store.update(t)",
+            "store.writer.update(t)",
         ),
-        ('t = "INSERT DATA { <urn:a> <urn:h> \'" + chr(92) * size + "\' }"', "store.update(t)"),
-        ("t = 'CLEAR ALL #' + 'x' * size", "store.update(t)"),
-        ("t = ' ' * size + 'CLEAR ALL'", "store.update(t)"),
+        ('t = "INSERT DATA { <urn:a> <urn:h> \'" + chr(92) * size + "\' }"', "store.writer.update(t)"),
+        ("t = 'CLEAR ALL #' + 'x' * size", "store.writer.update(t)"),
+        ("t = ' ' * size + 'CLEAR ALL'", "store.writer.update(t)"),
         ("t = b'update=' + b'%20' * (size // 3)", "fields_of(t)"),
     ],
     ids=["a literal", "a wide literal", "a wider literal", "escapes", "a comment", "white space", "a form"],

@@ -14,6 +14,7 @@ from quadrill.continuous.language.parser import parse
 from quadrill.store.errors import QueryTextError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.cut import cut
+from quadrill.store.sparql.update_plan import UpdateRequest
 
 REFUSED = {
     "SELECT (MAX(?t) AS ?t) { ?s ?p ?t }": (1, 20),
@@ -79,7 +80,7 @@ def test_what_breaks_a_rule_is_refused_at_its_place_as_in_continuous_queries(tex
 @pytest.mark.parametrize("text", RIGHT)
 def test_what_breaks_none_is_answered(text: str, store: QuadStore) -> None:
     refuse_unchecked(text)
-    with store.query(text):
+    with store.reader.query(text):
         pass
 
 
@@ -87,10 +88,10 @@ def test_what_breaks_none_is_answered(text: str, store: QuadStore) -> None:
 def test_the_where_part_of_an_update_has_the_same_rules(text: str, store: QuadStore) -> None:
     update = f"INSERT DATA {{ <a:a> <a:b> 1 }} ;\nINSERT {{ ?a ?b ?s }} WHERE {{\n{{ {text} }} }}"
     with pytest.raises(QueryTextError) as found:
-        store.update(update, where_parts=ServerWherePart)
+        store.writer.update(UpdateRequest(update, where_parts=ServerWherePart))
     if (place := REFUSED[text]) is not None:
         assert (found.value.line, found.value.column) == (place[0] + 2, place[1] + 2 * (place[0] == 1))
-    assert store.version == 0
+    assert store.reader.version == 0
 
 
 def test_constants_change_nothing_of_the_place() -> None:

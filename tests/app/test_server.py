@@ -274,7 +274,7 @@ def test_a_stop_that_has_waited_long_enough_tells_who_waits_for_the_engine(tmp_p
         waiting.join(5)
         assert found == [2] and services.engine_ended is False
         services.close()
-        assert services.store.quad_count == 0, "the store is open as long as the turn is at work"
+        assert services.store.reader.quad_count == 0, "the store is open as long as the turn is at work"
     assert engine.stop(), "the turn has ended"
     services.store.close()
     services.registry.close()

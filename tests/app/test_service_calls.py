@@ -172,7 +172,7 @@ def test_a_failure_is_502(near: LiveServer, far: Endpoint, path: str, where: str
     ):
         problem = problem_of(answer, 502)
         assert problem["code"] == "fetch-failed" and far.url in problem["detail"]
-    assert near.services.store.quad_count == 0
+    assert near.services.store.reader.quad_count == 0
 
 
 def test_an_endpoint_that_is_not_there_is_502(near: LiveServer) -> None:
@@ -216,7 +216,7 @@ def test_silent_calls_of_any_host_give_one_empty_solution(near: LiveServer, name
         assert rows(near, prologue + text.format(name if name[0] == "<" else f" {name}")) == [{}]
     update = f"{prologue} INSERT {{ <urn:a> <urn:b> 1 }} WHERE {{ SERVICE SILENT {name} {{ ?s ?p ?o }} }}"
     assert near.update(update).status_code == 204
-    assert near.services.store.quad_count == 1
+    assert near.services.store.reader.quad_count == 1
     if "127" not in name:
         refused = near.query(f"{prologue} SELECT * {{ SERVICE {name} {{ ?s ?p ?o }} }}")
         assert problem_of(refused, 403)["code"] == "host-not-allowed"
@@ -286,7 +286,7 @@ def test_an_unknown_parameter_is_400(server: LiveServer, name: str, value: str) 
             ),
         ):
             assert problem_of(answer, 400)["code"] == "parameter", answer.request.url
-    assert server.services.store.quad_count == 0
+    assert server.services.store.reader.quad_count == 0
 
 
 @pytest.mark.parametrize(("name", "value"), IGNORED)

@@ -36,14 +36,14 @@ class Writer:
         self._there: set[int] = set()
         self._stop = Event()
         self._thread = Thread(target=self._write)
-        self.rows_at: dict[int, frozenset[str]] = {store.version: frozenset()}
+        self.rows_at: dict[int, frozenset[str]] = {store.reader.version: frozenset()}
         self.changes([*range(BLOCK)])
 
     def changes(self, numbers: list[int]) -> None:
         """What is there goes, what is not comes."""
         gone = [each for each in numbers if each in self._there]
         new = [each for each in numbers if each not in self._there]
-        commit = self._store.apply(add=self._quads(new), remove=self._quads(gone))
+        commit = self._store.writer.apply(add=self._quads(new), remove=self._quads(gone))
         self._there.symmetric_difference_update(numbers)
         self.rows_at[commit.version] = frozenset(str(each) for each in self._there)
 
@@ -124,7 +124,7 @@ def test_each_event_shows_the_rows_of_its_version_while_a_writer_goes_on(
         told = list(events(server, name))
         versions = [version for _, version, _ in told]
         assert versions == sorted(versions)
-        assert versions[-1] == server.services.store.version
+        assert versions[-1] == server.services.store.reader.version
         rows: set[str] = set()
         for place, (kind, version, labels) in enumerate(told):
             if kind == "insert":

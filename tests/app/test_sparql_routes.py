@@ -36,7 +36,7 @@ def test_a_query_can_be_asked_in_every_way_of_the_protocol(server: LiveServer) -
 
 
 def test_an_update_answers_204_with_the_version_as_etag(server: LiveServer) -> None:
-    before = server.services.store.version
+    before = server.services.store.reader.version
     for count, answer in enumerate(
         (
             server.update("INSERT DATA { <urn:a> <urn:b> 1 }"),

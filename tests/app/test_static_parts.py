@@ -100,7 +100,7 @@ def parts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """A store, and who takes all parts of queries over it that hold anything back."""
     folder = tmp_path_factory.mktemp("parts") / "data" if request.param == "folder" else None
     with QuadStore.open(folder) as store:
-        store.update(DATA)
+        store.writer.update(DATA)
         pool = WorkerPool(store, folder, size=1, memory_bytes=0, max_nesting=100)
         yield Parts(store, pool)
         pool.close()
@@ -122,7 +122,7 @@ class Parts:
     def rows(self, text: str, limits: PartLimits | None) -> list[Solution]:
         evaluator, part = self.evaluator(text, limits)
         assert limits is None or evaluator.is_heavy(part)
-        return list(evaluator.whole(self.store, part))
+        return list(evaluator.whole(self.store.reader, part))
 
 
 @pytest.mark.parametrize("text", PARTS)
@@ -136,12 +136,12 @@ def test_the_rows_are_those_of_the_version_at_which_it_began(parts: Parts) -> No
     evaluator, part = parts.evaluator(
         "{ { SELECT DISTINCT ?a { ?a <urn:new> ?x } } }", PartLimits(rows=0, scanned=0)
     )
-    began = evaluator.whole(parts.store, part)
-    parts.store.update("INSERT DATA { <urn:z> <urn:new> 1 }")
+    began = evaluator.whole(parts.store.reader, part)
+    parts.store.writer.update("INSERT DATA { <urn:z> <urn:new> 1 }")
     assert list(began) == []
-    assert len(list(evaluator.whole(parts.store, part))) == 1
-    evaluator.whole(parts.store, part).close()
-    parts.store.update("DELETE DATA { <urn:z> <urn:new> 1 }")
+    assert len(list(evaluator.whole(parts.store.reader, part))) == 1
+    evaluator.whole(parts.store.reader, part).close()
+    parts.store.writer.update("DELETE DATA { <urn:z> <urn:new> 1 }")
 
 
 ALL = " . ".join(f"?s{each} ?p{each} ?o{each}" for each in range(9))
@@ -169,7 +169,7 @@ def test_a_part_of_a_registration_that_was_called_off_ends(parts: Parts) -> None
     def make() -> None:
         evaluator, part = parts.evaluator(LONG, PartLimits(rows=0, scanned=0))
         try:
-            list(evaluator.whole(parts.store, part, progress.check))
+            list(evaluator.whole(parts.store.reader, part, progress.check))
         except ConflictError as error:
             found.append(error)
 

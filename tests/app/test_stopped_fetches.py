@@ -56,7 +56,7 @@ def test_a_stopped_process_ends_its_fetch(near: LiveServer, far: Peer, text: str
         assert time.monotonic() - began < 5
         assert other.get("/processes").json()["processes"] == []
     assert problem_of(found[0], 503)["code"] == "cancelled"
-    assert near.services.store.quad_count == 0
+    assert near.services.store.reader.quad_count == 0
 
 
 @pytest.mark.parametrize("text", [QUERIES[0], QUERIES[1], UPDATES[0], UPDATES[3], UPDATES[4]])
@@ -66,7 +66,7 @@ def test_the_time_of_a_query_ends_its_fetch(near: LiveServer, far: Peer, text: s
     answer = send(text.format(url=far.url), timeout=0.5)
     assert problem_of(answer, 503)["code"] == "query-timeout"
     assert time.monotonic() - began < 5
-    assert near.services.store.quad_count == 0
+    assert near.services.store.reader.quad_count == 0
 
 
 @pytest.mark.always("SELECT*-slow", "*LOAD*-silent", "INSERT*-silent")

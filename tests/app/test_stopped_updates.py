@@ -24,12 +24,12 @@ def filled(start_server: Start) -> LiveServer:
 
 
 def test_an_update_that_takes_too_long_is_stopped_and_leaves_nothing(filled: LiveServer) -> None:
-    version = filled.services.store.version
+    version = filled.services.store.reader.version
     first = "INSERT DATA { <http://e/first> <http://e/q> 1 }"
     document = problem_of(filled.update(LONG, timeout=0.5), 503)
     assert document["code"] == "query-timeout"
     assert "the update took longer than 0.5 s" in document["detail"]
-    assert filled.services.store.version == version
+    assert filled.services.store.reader.version == version
     assert not filled.boolean("ASK { ?s <http://e/q> ?o }")
     assert filled.update(first).status_code == 204
     assert filled.client.get("/processes").json()["processes"] == []

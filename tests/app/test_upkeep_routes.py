@@ -35,7 +35,7 @@ def test_a_backup_is_restored_while_the_server_runs_as_one_exact_commit(
         "CLEAR ALL ; INSERT DATA { <urn:later> <urn:p> 1 . <urn:a> <urn:p> 1 } ; DROP GRAPH <urn:empty>"
     )
     told: list[Any] = []
-    server.services.store.subscribe(told.append)
+    server.services.store.subscribers.subscribe(told.append)
     answer = server.client.post("/restores", json={"folder": backup})
     assert answer.status_code == 202
     done = finished(server, answer.json()["id"])

@@ -41,7 +41,7 @@ def make_folder(folder: Path, *, closed: bool) -> None:
         if number == 20:
             life.checkpoint()
             life.engine.drop("closes")
-            life.store.flush()
+            life.store.committer.checkpoint()
             life.register("counts")
     while not closed:
         try:
@@ -61,9 +61,9 @@ def _step(life: Life, number: int) -> None:
     name = "abcd"[number % 4]
     if number % 3 == 0:
         graph = f"GRAPH :g{number % 5} {{ :a :b {number} }}"
-        life.store.update(P + f'INSERT DATA {{ :{name} :name "{number}" {graph} }}')
+        life.store.writer.update(P + f'INSERT DATA {{ :{name} :name "{number}" {graph} }}')
     if number % 7 == 6:
-        life.store.update(P + f"DELETE WHERE {{ :{name} :name ?n }}")
+        life.store.writer.update(P + f"DELETE WHERE {{ :{name} :name ?n }}")
 
 
 def seen_of(folder: Path) -> dict[str, Any]:
@@ -80,9 +80,9 @@ def seen_of(folder: Path) -> dict[str, Any]:
             "told": life.engine.recovery.report["problem"]
             or life.engine.recovery.report["cut_bytes"]
             or None,
-            "version": store.version,
+            "version": store.reader.version,
             "quads": dump_of(life),
-            "count": store.quad_count,
+            "count": store.reader.quad_count,
             "commits": commits_of(life),
             "registered": registry.queries.all(),
             "dropped": [name for name in ("closes", "seen") if registry.queries.was_dropped(name)],
@@ -118,7 +118,7 @@ def commits_of(life: Life) -> list[str]:
 def dump_of(life: Life) -> list[bytes]:
     """The quads of the store as sorted lines."""
     written = io.BytesIO()
-    life.store.dump(written, RdfFormat.N_QUADS)
+    life.store.reader.dump(written, RdfFormat.N_QUADS)
     return sorted(written.getvalue().splitlines())
 
 

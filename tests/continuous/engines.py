@@ -17,6 +17,7 @@ from quadrill.continuous.evaluate.evaluator import Evaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.queries.prepare import PreparedQuery
 from quadrill.store.dictionary import TermDictionary
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sweep import SweepPace
 
@@ -39,7 +40,7 @@ class Bench:
         **settings: Any,
     ) -> None:
         self.clock = ManualClock(0)
-        self.store = store or QuadStore.open(None, clock_ms=self.clock.now_ms)
+        self.store = store or QuadStore.open(None, StoreOptions(clock_ms=self.clock.now_ms))
         settings.setdefault("threaded", False)
         known = EngineSettings(**settings)
         self.engine = Engine(

@@ -35,6 +35,7 @@ from quadrill.app.describing.queries import describe
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, MakeEvaluator, Registration
 from quadrill.store.documents.times import duration_ms
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.results import term_json
 
@@ -120,7 +121,7 @@ def _option(scenario: Scenario, line: str) -> None:
 def run(scenario: Scenario, make_evaluator: MakeEvaluator | None = None) -> None:
     """Run a scenario and compare what is told after every action."""
     clock = ManualClock(0)
-    store = QuadStore.open(None, clock_ms=clock.now_ms)
+    store = QuadStore.open(None, StoreOptions(clock_ms=clock.now_ms))
     settings = EngineSettings(threaded=False, **scenario.settings)
     engine = Engine(store, None, clock=clock, settings=settings, make_evaluator=make_evaluator)
     engine.start()
@@ -129,7 +130,7 @@ def run(scenario: Scenario, make_evaluator: MakeEvaluator | None = None) -> None
             engine.declare_stream(iri, **options)
         if scenario.static:
             quads = parse(input=PREFIXES + "\n".join(scenario.static), format=RdfFormat.TRIG)
-            store.apply(add=list(quads))
+            store.writer.apply(add=list(quads))
         document = {"name": "q", "query": _prologue(scenario) + scenario.query, "dialect": scenario.dialect}
         engine.register(Registration.from_json(document | scenario.options))
         subscription = engine.feed("q").subscribe(0)
@@ -171,7 +172,7 @@ def _do(action: Action, engine: Engine, store: QuadStore, streams: list[str]) ->
             for stream in [_iri(rest.strip())] if rest.strip() else streams:
                 engine.heartbeat(stream, duration_ms(time, "tick"))
         case "update":
-            store.update("PREFIX : <http://example.org/>\n" + action.rest)
+            store.writer.update("PREFIX : <http://example.org/>\n" + action.rest)
             engine.sync()
         case "pause":
             engine.patch("q", {"state": "paused"})

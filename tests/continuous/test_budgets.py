@@ -170,7 +170,7 @@ def test_a_commit_is_limited_for_queries_with_one_plan() -> None:
         push(b, 60, at=2)
         assert describe(b.engine, "q0")["template"], "they have one plan"
         rows = " ".join(f'<{N}c{each}> <{N}q> "x" .' for each in range(200))
-        b.store.update(f"INSERT DATA {{ GRAPH <urn:g> {{ {rows} }} }}")
+        b.store.writer.update(f"INSERT DATA {{ GRAPH <urn:g> {{ {rows} }} }}")
         assert [state(b, f"q{number}")[0] for number in range(3)] == ["failed", "running", "running"]
         assert "its limit (max_rows) is 1000" in state(b, "q0")[1]
 
@@ -182,7 +182,7 @@ def test_an_evaluation_that_tells_too_much_leaves_the_graph_of_the_query_as_it_w
         push(b, 2)
         push(b, 80, at=2)
         assert "(max_evaluation_bytes)" in state(b, "view")[1]
-        assert len(list(b.store.query("SELECT * { GRAPH <urn:v> { ?s ?p ?o } }").rows())) == 2
+        assert len(list(b.store.reader.query("SELECT * { GRAPH <urn:v> { ?s ?p ?o } }").rows())) == 2
 
 
 @pytest.mark.parametrize("ending", ["crash", "stop"])
@@ -466,7 +466,7 @@ def test_what_the_expressions_of_one_evaluation_make_is_limited_together(engine:
 def test_a_static_part_has_a_longest_value(text: str) -> None:
     with bench() as b:
         data = " ".join(f'<{N}a{each}> <{N}k> "x" .' for each in range(40))
-        b.store.update(f"INSERT DATA {{ GRAPH <{N}g> {{ {data} }} }}")
+        b.store.writer.update(f"INSERT DATA {{ GRAPH <{N}g> {{ {data} }} }}")
         with pytest.raises(LimitError, match="the limit is 1048576 .max_text_length."):
             b.register("long", text)
         assert b.register("good", GOOD)["state"] == "running"

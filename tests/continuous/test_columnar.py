@@ -61,7 +61,7 @@ class Engine:
 def rows_of_the_part(engine: Engine, wish: str | None = None) -> tuple[int, Choice | None]:
     """How many rows the static part of the query has, and who was asked for them."""
     store = QuadStore.open(None)
-    store.update(
+    store.writer.update(
         "INSERT DATA { GRAPH <http://x/g> { <urn:a> <http://x/name> 1 . <urn:b> <http://x/name> 2 } }"
     )
     query = parse(TEXT, dialect="cqels")
@@ -137,7 +137,9 @@ def test_a_part_that_is_read_anew_is_asked_for_again_at_the_version_of_its_turn(
         one.register("q", TEXT)
         # A bulk load has only counts, so the rows are read whole.
         graph = NamedNode("http://x/g")
-        one.store.bulk_extend([Quad(NamedNode("urn:a"), NamedNode("http://x/name"), Literal("1"), graph)])
+        one.store.writer.bulk_extend(
+            [Quad(NamedNode("urn:a"), NamedNode("http://x/name"), Literal("1"), graph)]
+        )
         one.push(1000, "a")
         (part,) = describe(one.engine, "q")["static_parts"]
         assert (part["version"], part["rows"]) == (1, 1)
@@ -157,7 +159,9 @@ def test_while_a_part_is_read_anew_the_old_rows_serve_under_their_version() -> N
     graph = NamedNode("http://x/g")
     with bench(engines=StaticEngines(Slow()), threaded=True, static_limits=NEVER_QUICK) as one:
         one.register("q", TEXT)
-        one.store.bulk_extend([Quad(NamedNode("urn:a"), NamedNode("http://x/name"), Literal("1"), graph)])
+        one.store.writer.bulk_extend(
+            [Quad(NamedNode("urn:a"), NamedNode("http://x/name"), Literal("1"), graph)]
+        )
         assert begun.wait(30)
         (part,) = describe(one.engine, "q")["static_parts"]
         assert (part["version"], part["behind_since"], part["engine"]) == (0, 1, "spark")
@@ -200,7 +204,7 @@ def test_queries_begin_although_large_commits_come_all_the_time(texts: list[str]
         while not ended.wait(0.005):
             number += 1
             names = [NamedNode(f"urn:{number}-{each}") for each in range(10)]
-            store.apply(
+            store.writer.apply(
                 add=[Quad(x, NamedNode(f"http://x/{p}"), x) for x in names for p in ("label", "kind")]
             )
 
@@ -231,7 +235,7 @@ def test_a_query_that_names_an_engine_has_tables_of_its_own(
     engine = Engine()
     wishes = dict.fromkeys([first, "oxigraph", "spark", None])
     with bench(engines=StaticEngines(engine), templates=templates) as one:
-        one.store.update(
+        one.store.writer.update(
             "INSERT DATA { GRAPH <http://x/g> { <urn:a> <http://x/name> 1 . <urn:b> <http://x/name> 2 } }"
         )
         for wish in wishes:

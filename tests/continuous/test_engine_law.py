@@ -162,7 +162,7 @@ def play(kind: str, events: list[Push | Beat | Place]) -> None:
                     oracle.beat(time)
                 case Place(name, room, there):
                     verb = "INSERT" if there else "DELETE"
-                    b.store.update(f"{verb} DATA {{ <{E}{name}> <{E}in> <{E}{room}> }}")
+                    b.store.writer.update(f"{verb} DATA {{ <{E}{name}> <{E}in> <{E}{room}> }}")
                     oracle.place(event)
             all_held_is_known(b.engine.parts.statics.terms.dictionary)
         assert said(b, "q") == oracle.said

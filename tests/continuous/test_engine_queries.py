@@ -347,7 +347,7 @@ def test_refresh_by_hand_and_by_timer() -> None:
         b.register("hand", text, refresh="manual")
         b.register("timer", text, refresh={"every": "30s"})
         b.push(1, "a")
-        b.store.update(f"INSERT DATA {{ <{E}a> <{E}in> <{E}r> }}")
+        b.store.writer.update(f"INSERT DATA {{ <{E}a> <{E}in> <{E}r> }}")
         assert b.told("hand") == b.told("timer") == []
         b.clock.advance(29_000)
         tick(b.engine)
@@ -365,8 +365,8 @@ def test_every_event_says_the_version_it_reflects() -> None:
     with bench() as b:
         b.register("q", "SELECT ?x ?r WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } ?x :in ?r }")
         b.push(1, "a")
-        b.store.update(f"INSERT DATA {{ <{E}a> <{E}in> <{E}r> }}")
-        b.store.update(f"INSERT DATA {{ <{E}b> <{E}in> <{E}r> }}")
+        b.store.writer.update(f"INSERT DATA {{ <{E}a> <{E}in> <{E}r> }}")
+        b.store.writer.update(f"INSERT DATA {{ <{E}b> <{E}in> <{E}r> }}")
         b.push(2, "b")
         versions = [json.loads(event.data)["version"] for event in b.engine.feed("q").subscribe(0).take()]
         assert versions == [1, 2]
@@ -374,12 +374,12 @@ def test_every_event_says_the_version_it_reflects() -> None:
 
 def test_windows_on_streams_that_static_data_names() -> None:
     with bench() as b:
-        b.store.update(f"INSERT DATA {{ <{E}hall> <{E}has> <{S}> }}")
+        b.store.writer.update(f"INSERT DATA {{ <{E}hall> <{E}has> <{S}> }}")
         b.register("q", "SELECT ?x WHERE { STREAM ?s [RANGE 1h] { ?x :seen ?v } :hall :has ?s }")
         b.push(1, "a")
         b.push(1, "b", stream=E + "t")
         assert b.told("q") == [("insert", 1, "a")]
-        b.store.update(f"INSERT DATA {{ <{E}hall> <{E}has> <{E}t> }}")
+        b.store.writer.update(f"INSERT DATA {{ <{E}hall> <{E}has> <{E}t> }}")
         b.push(2, "c", stream=E + "t")
         b.push(2, "d")
         # Both wait for the least watermark, then go in the order of the streams.

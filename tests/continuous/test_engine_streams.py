@@ -496,7 +496,7 @@ def test_waiting_answers_when_the_results_are_in_the_feed() -> None:
 
 def test_elements_join_static_data_in_the_stores_own_terms() -> None:
     with bench() as b:
-        b.store.update(f"INSERT DATA {{ <{E}a> <{E}limit> 10 }}")
+        b.store.writer.update(f"INSERT DATA {{ <{E}a> <{E}limit> 10 }}")
         b.register("q", "SELECT ?x WHERE { STREAM :s [NOW] { ?y :value ?v } ?x :limit ?v }")
         body = f'<{E}m> <{E}value> "010"^^<http://www.w3.org/2001/XMLSchema#integer> .'
         b.engine.push(S, body.encode(), "application/n-triples", at=1)

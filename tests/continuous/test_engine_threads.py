@@ -76,7 +76,7 @@ def test_ids_are_contiguous_whatever_comes_together() -> None:
         def commit() -> None:
             for n in range(30):
                 verb = "INSERT" if n % 3 else "DELETE"
-                b.store.update(f"{verb} DATA {{ <{E}x{n % 5}> <{E}in> <{E}r{n % 2}> }}")
+                b.store.writer.update(f"{verb} DATA {{ <{E}x{n % 5}> <{E}in> <{E}r{n % 2}> }}")
 
         def look() -> None:
             for _ in range(30):
@@ -101,7 +101,7 @@ def test_ids_are_contiguous_whatever_comes_together() -> None:
         assert all(count in (0, 1) for count in rows.values())
         answer = b.engine.current_answer("q")
         assert sum(rows.values()) == len(answer["results"]["bindings"])
-        assert answer["version"] == b.store.version
+        assert answer["version"] == b.store.reader.version
 
 
 @pytest.fixture
@@ -266,12 +266,12 @@ def test_others_are_managed_while_a_replay_or_the_drop_of_a_graph_takes_long(
 
         found = managed(one, replay)
         assert (found["elements"], found["retained_from"], found["state"]) == (2, 1, "running")
-        delete = one.store.delete_graph
+        delete = one.store.writer.delete_graph
 
         def slowly(*given: Any, **options: Any) -> Any:
             wait()
             return delete(*given, **options)
 
-        monkeypatch.setattr(one.store, "delete_graph", slowly)
+        monkeypatch.setattr(one.store.writer, "delete_graph", slowly)
         managed(one, drop)
-        assert not one.store.graph_exists(NamedNode(E + "g"))
+        assert not one.store.reader.graph_exists(NamedNode(E + "g"))

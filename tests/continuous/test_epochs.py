@@ -89,7 +89,7 @@ def test_who_saw_what_came_after_the_copy_gets_a_reset(tmp_path: Path) -> None:
         assert query_figures(new.engine)[0].events == 8
         new.checkpoint()
     new.register("named")
-    new.store.update(f'INSERT DATA {{ <{E}n> <{E}name> "n" }}')
+    new.store.writer.update(f'INSERT DATA {{ <{E}n> <{E}name> "n" }}')
     new.push(2_500, "n")
     assert ids(new, "named")[0] > given[5] - 1
     assert first_of(new, "named", 1)[0][1] == "reset"

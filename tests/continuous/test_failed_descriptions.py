@@ -45,7 +45,7 @@ def test_a_failed_query_is_described_the_same_after_a_crash(
         life.clock.advance(100)
         match chance.randrange(4):
             case 0:
-                life.store.update(f'{P} INSERT DATA {{ :a{number} :name "{number}" }}')
+                life.store.writer.update(f'{P} INSERT DATA {{ :a{number} :name "{number}" }}')
             case _:
                 life.push(1_000 + number * 500, f"a{number % 4}")
         if chance.random() < 0.1:

@@ -43,7 +43,7 @@ UNUSED = [
 @pytest.mark.parametrize("engine", ["native", "reference"])
 def test_a_declared_unused_window_is_a_warning(text: str, engine: str) -> None:
     store = QuadStore.open(None)
-    store.update(f"INSERT DATA {{ <{E}a> <{E}b> <{E}c> }}")
+    store.writer.update(f"INSERT DATA {{ <{E}a> <{E}b> <{E}c> }}")
 
     def recomputing(prepared: Any, store: QuadStore, quoted: Any) -> ReferenceEvaluator:
         return ReferenceEvaluator(prepared.query, store, prepared.options(quoted))
@@ -109,7 +109,7 @@ def _held(engine: Engine) -> dict[str, Any]:
         "pending": dict(parts.router.pending),
         "readers": {iri: list(each) for iri, each in parts.router._readers.items() if each},
         "tables": len(parts.statics.tables()),
-        "owned": dict(parts.store._writer.owned),
+        "owned": dict(parts.store.queue.owned),
     }
 
 
@@ -139,7 +139,7 @@ def test_a_fault_leaves_nothing_behind(
                 return
         # The name is free, and the query begins as if nothing had been.
         assert b.engine.register(Registration.from_json(members, name="q")) == ("q", True)
-        b.store.update(f"INSERT DATA {{ <{E}x> a <{E}Thing> }}")
+        b.store.writer.update(f"INSERT DATA {{ <{E}x> a <{E}Thing> }}")
         b.push(1000, "x")
         assert b.engine.feed("q").last_id > 0
     registry.close()

@@ -62,7 +62,9 @@ def test_queries_emit_the_same_however_the_time_is_shared(seed: int) -> None:
         for number in range(40):
             match chance.randrange(8):
                 case 0:
-                    b.store.update(PREFIX + f"INSERT DATA {{ GRAPH :g {{ :a{number} :label '{number}' }} }}")
+                    b.store.writer.update(
+                        PREFIX + f"INSERT DATA {{ GRAPH :g {{ :a{number} :label '{number}' }} }}"
+                    )
                 case 1:
                     b.engine.heartbeat(S, at)
                 case 2:

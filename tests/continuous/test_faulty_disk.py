@@ -74,7 +74,7 @@ def persist(life: StormyLife, step: tuple[Any, ...], key: str) -> None:
                 case ("push", at, names):
                     life.push(at, *names, idempotency_key=key)
                 case ("update", text):
-                    life.store.update(P + text)
+                    life.store.writer.update(P + text)
                 case ("register", name):
                     life.register(name)
                 case ("drop", name):

@@ -74,23 +74,25 @@ def test_under_the_result_log_results_wait_and_the_server_is_read_only(life: Lif
 
 def test_under_the_change_log_updates_are_refused_whole_and_streams_go_on(life: Life) -> None:
     life.register("named", output="istream")
-    log: Any = life.store._log
+    log: Any = life.store.log
     with no_space(log._db):
         for number in range(400):
             try:
-                life.store.update(f'{P}INSERT DATA {{ :a :name "{LONG}{number}" }}')
+                life.store.writer.update(f'{P}INSERT DATA {{ :a :name "{LONG}{number}" }}')
             except StoreUnwritableError as refused:
                 assert "full" in refused.message
                 break
         else:
             raise AssertionError("nothing was refused")
-        version, names = life.store.version, life.store.quad_count
+        version, names = life.store.reader.version, life.store.reader.quad_count
         with pytest.raises(StoreUnwritableError, match="full"):
-            life.store.update(f'{P}INSERT DATA {{ :b :name "{LONG}" }}')
-        assert (life.store.version, life.store.quad_count) == (version, names), "nothing of it is there"
+            life.store.writer.update(f'{P}INSERT DATA {{ :b :name "{LONG}" }}')
+        assert (life.store.reader.version, life.store.reader.quad_count) == (version, names), (
+            "nothing of it is there"
+        )
         life.push(2_000, "a")
         assert len(ids(life)) == 2
-    assert life.store.update(P + 'INSERT DATA { :a :name "A" }').version == version + 1
+    assert life.store.writer.update(P + 'INSERT DATA { :a :name "A" }').version == version + 1
 
 
 def test_under_the_registry_a_registration_is_whole_or_absent(life: Life) -> None:

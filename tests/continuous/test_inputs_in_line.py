@@ -87,7 +87,7 @@ def enter(engine: Engine, inputs: Line, time: int) -> int:
 def register(b: Bench, names: Sequence[str], **options: Any) -> None:
     for stream in (S, T):
         b.engine.declare_stream(stream, late="admit")
-    b.store.update(f"INSERT DATA {{ <{E}b> <{E}in> <{E}room> , <{E}hall> }}")
+    b.store.writer.update(f"INSERT DATA {{ <{E}b> <{E}in> <{E}room> , <{E}hall> }}")
     for name in names:
         b.register(name, ALL[name], **options)
 
@@ -132,7 +132,7 @@ def play(b: Bench, rounds: Sequence[Line], *, wait: bool) -> None:
         else:
             time = enter(b.engine, inputs, time)
         verb = "INSERT" if number % 2 else "DELETE"
-        b.store.update(f"{verb} DATA {{ <{E}b> <{E}in> <{E}room> }}")
+        b.store.writer.update(f"{verb} DATA {{ <{E}b> <{E}in> <{E}room> }}")
 
 
 @settings(max_examples=examples(150), deadline=None)

@@ -61,7 +61,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
 @pytest.fixture
 def life(tmp_path: Path) -> Iterator[Life]:
     found = Life(tmp_path / "data", ManualClock(), threaded=True, registration_wait_ms=0)
-    found.store.update(f'INSERT DATA {{ <{E}a> <{E}name> "A" . <{E}b> <{E}name> "B" }}')
+    found.store.writer.update(f'INSERT DATA {{ <{E}a> <{E}name> "A" . <{E}b> <{E}name> "B" }}')
     yield found
     found.stop()
 
@@ -86,7 +86,7 @@ def told(life: Life, name: str = "q") -> list[tuple[Any, ...]]:
 def undisturbed(folder: Path, **options: Any) -> Life:
     """The same registration and pushes where static parts are there at once."""
     found = Life(folder, ManualClock())
-    found.store.update(f'INSERT DATA {{ <{E}a> <{E}name> "A" . <{E}b> <{E}name> "B" }}')
+    found.store.writer.update(f'INSERT DATA {{ <{E}a> <{E}name> "A" . <{E}b> <{E}name> "B" }}')
     found.push(500, "b")
     found.register("q", NAMED, **options)
     return found

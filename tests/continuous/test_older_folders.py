@@ -121,7 +121,7 @@ def push(life: Life, stream: str, at: int, *names: str, **options: Any) -> None:
 
 def fill(life: Life) -> None:
     """All kinds of windows, elements that wait, late ones, events in all feeds."""
-    life.store.update(f"PREFIX : <{E}> {STATIC}")
+    life.store.writer.update(f"PREFIX : <{E}> {STATIC}")
     life.engine.declare_stream(E + "s", lateness=0)
     life.engine.declare_stream(E + "t", lateness="1s")
     for name, (text, options) in QUERIES.items():
@@ -131,7 +131,7 @@ def fill(life: Life) -> None:
     push(life, "t", 2_500, "a", "c")
     push(life, "s", 2_000, "a")
     push(life, "s", 500, "late")
-    life.store.update(f'PREFIX : <{E}> INSERT DATA {{ :d :name "D" ; :place :yard }}')
+    life.store.writer.update(f'PREFIX : <{E}> INSERT DATA {{ :d :name "D" ; :place :yard }}')
     push(life, "s", 4_000, "c", "d")
     push(life, "s", 6_500, "b")
     push(life, "s", 6_500, "b", "a")
@@ -142,7 +142,7 @@ def fill(life: Life) -> None:
 def fill_more(life: Life) -> None:
     """What stands in the journal behind the checkpoint."""
     push(life, "s", 9_000, "a", "c")
-    life.store.update(f'PREFIX : <{E}> DELETE DATA {{ :b :name "B" }}')
+    life.store.writer.update(f'PREFIX : <{E}> DELETE DATA {{ :b :name "B" }}')
     life.register("late", "SELECT (COUNT(*) AS ?n) WHERE { STREAM :s [RANGE 2s] { ?x :seen ?v } }")
     push(life, "t", 5_000, "b")
 
@@ -154,7 +154,9 @@ def go_on(life: Life) -> dict[str, Any]:
     push(life, "t", 9_500, "a", "d")
     push(life, "s", 10_500, "b")
     push(life, "s", 10_000, "late")
-    life.store.update(f'PREFIX : <{E}> INSERT DATA {{ :a :place :roof }} ; DELETE DATA {{ :c :name "C" }}')
+    life.store.writer.update(
+        f'PREFIX : <{E}> INSERT DATA {{ :a :place :roof }} ; DELETE DATA {{ :c :name "C" }}'
+    )
     push(life, "s", 11_200, "a", "c")
     life.engine.patch("paused", {"state": "running"})
     found["going on"] = state(life)
@@ -178,7 +180,7 @@ def state(life: Life) -> dict[str, Any]:
             for stream in describe_streams(life.engine)
         ],
         "dead letters": life.engine.dead_letters(E + "s"),
-        "view": sorted(str(quad) for quad in life.store.graph_quads(NamedNode(E + "now"))),
+        "view": sorted(str(quad) for quad in life.store.reader.quads_for_pattern(graph=NamedNode(E + "now"))),
     }
 
 

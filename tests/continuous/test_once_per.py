@@ -50,7 +50,9 @@ def take(b: Bench, event: Push | Beat | Place, time: int) -> None:
         case Beat():
             b.engine.heartbeat(S, time)
         case Place(name, room, there):
-            b.store.update(f"{'INSERT' if there else 'DELETE'} DATA {{ <{E}{name}> <{E}in> <{E}{room}> }}")
+            b.store.writer.update(
+                f"{'INSERT' if there else 'DELETE'} DATA {{ <{E}{name}> <{E}in> <{E}{room}> }}"
+            )
 
 
 @pytest.mark.parametrize("kind", ["now", "range", "self"])
@@ -136,7 +138,7 @@ def test_emit_is_the_report_of_the_registration(emit: str, report: object) -> No
         b.register("text", QUERIES["grid"] + " " + emit, output="rstream")
         b.register("option", QUERIES["grid"], report=report, output="rstream")
         b.register("both", f"{QUERIES['grid']} ONCE PER ?x {emit}", report=report)
-        b.store.update(f"INSERT DATA {{ <{E}a> <{E}in> <{E}r> }}")
+        b.store.writer.update(f"INSERT DATA {{ <{E}a> <{E}in> <{E}r> }}")
         for at in (1, 4, 30):
             b.push(at, "a")
         assert said(b, "text") == said(b, "option") != []

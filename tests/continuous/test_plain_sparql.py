@@ -18,6 +18,7 @@ from quadrill.continuous.language import parse
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.query import QueryRequest
 from tests.examples import examples
 
 from .plain_sparql import XSD, Moment, evaluate
@@ -43,7 +44,7 @@ def assert_agree(text: str, history: History, dialect: str = "cqels") -> bool:
         native = None
     held: frozenset[Quad] = frozenset()
     for place, (background, streams) in enumerate(history, 1):
-        store.apply(add=background - held, remove=held - background)
+        store.writer.apply(add=background - held, remove=held - background)
         held = background
         contents = {each.name: streams[str(each.stream)[-2]] for each in query.windows}
         # Patterns of C-SPARQL outside GRAPH match the merge of its windows.
@@ -258,11 +259,11 @@ def assert_query_agrees(text: str, background: frozenset[Quad]) -> None:
     """`/query` gives the rows of plain Python."""
     query = parse(PREFIXES + text, dialect="cqels")
     store = QuadStore.open(None)
-    store.apply(add=background)
+    store.writer.apply(add=background)
     found = corrected_text(PREFIXES + text, "http://localhost/")
     written = PREFIXES + text if found is None else found.with_base
     functions: Any = None if found is None else dict(found.functions)
-    names, rows = store.solutions(written, custom_functions=functions)
+    names, rows = store.reader.solutions(QueryRequest(written, custom_functions=functions))
     places = [list(names).index(var.name) for var in query.columns]
     got = Counter(tuple(row[place] for place in places) for row in rows)
     assert got == evaluate(query.root, query.columns, Moment(0, background, {}))

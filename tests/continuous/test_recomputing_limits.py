@@ -404,7 +404,9 @@ def test_queries_with_children_emit_the_same_however_the_time_is_shared(
             b.register("light", LIGHT)
             b.register("join", f"{LIGHT[:-1]} GRAPH :g {{ ?a :label ?l }} }}")
             for number in range(6):
-                b.store.update(PREFIX + f"INSERT DATA {{ GRAPH :g {{ :a{number} :label {number % 3} }} }}")
+                b.store.writer.update(
+                    PREFIX + f"INSERT DATA {{ GRAPH :g {{ :a{number} :label {number % 3} }} }}"
+                )
                 b.engine.push(S, lines(3, first=number), "text/turtle", at=1_000 + number)
             b.engine.sync()
             found.append(

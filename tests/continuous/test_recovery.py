@@ -28,9 +28,11 @@ from quadrill.store.errors import (
     StoreUnwritableError,
     UnsupportedError,
 )
+from quadrill.store.hosts import AllowedHosts
 from quadrill.store.logs import input_log
 from quadrill.store.logs.input_log import Sync
 from quadrill.store.logs.journal import Journal
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry, default_url
 
@@ -95,7 +97,9 @@ class Life:
         folder.mkdir(exist_ok=True)
         settings = {"threaded": False, "checkpoint_ms": 0, **settings}
         with contextlib.ExitStack() as undo:
-            self.store = QuadStore.open(folder, clock_ms=clock.now_ms, allowed_hosts=self.hosts)
+            self.store = QuadStore.open(
+                folder, StoreOptions(clock_ms=clock.now_ms, allowed_hosts=AllowedHosts(self.hosts))
+            )
             undo.callback(self.store.close)
             if self.parting:
                 self.store.begin_epoch_of_copy()
@@ -222,7 +226,7 @@ def take(life: Life, step: tuple[Any, ...]) -> None:
             case ("push", at, names):
                 life.push(at, *names)
             case ("update", text):
-                life.store.update(P + text)
+                life.store.writer.update(P + text)
             case ("register", name):
                 life.register(name)
             case ("drop", name):
@@ -583,7 +587,7 @@ def test_a_timer_refresh_and_one_by_hand_are_replayed(tmp_path: Path) -> None:
     life.register("named", refresh="manual", output="changes")
     life.register("static", refresh={"every": "10s"})
     life.push(1_000, "a")
-    life.store.update(P + 'INSERT DATA { :a :name "1" }')
+    life.store.writer.update(P + 'INSERT DATA { :a :name "1" }')
     life.engine.sync()
     assert life.told()["named"] == []
     life = life.crash()
@@ -596,7 +600,7 @@ def test_a_timer_refresh_and_one_by_hand_are_replayed(tmp_path: Path) -> None:
     assert before["static"]
     life = life.crash()
     assert life.told() == before
-    life.store.update(P + 'INSERT DATA { :a :name "2" }')
+    life.store.writer.update(P + 'INSERT DATA { :a :name "2" }')
     life = life.crash()
     life.push(1_500, "a")
     document = json.loads(life.told()["named"][-1][2])

@@ -100,7 +100,7 @@ def test_a_replay_reads_the_present_version_of_the_dataset(life: Life) -> None:
     life.register("named", output="istream")
     life.push(1_000, "a")
     assert life.told()["named"] == []
-    life.store.update('INSERT DATA { <http://example.org/a> <http://example.org/name> "A" }')
+    life.store.writer.update('INSERT DATA { <http://example.org/a> <http://example.org/name> "A" }')
     life.engine.replay("named")
     documents = [json.loads(data) for _, _, data in life.told()["named"]]
     assert [(document["at"], document["version"]) for document in documents] == [(1_000, 1)]
@@ -251,12 +251,12 @@ def test_a_view_is_the_answer_again_after_a_replay(life: Life) -> None:
     life.push(1_000, "a")
     life.push(2_000, "b")
     graph = NamedNode(E + "view")
-    before = set(life.store.graph_quads(graph))
+    before = set(life.store.reader.quads_for_pattern(graph=graph))
     assert len(before) == 2
     assert life.engine.replay("view")["elements"] == 2
-    assert set(life.store.graph_quads(graph)) == before
+    assert set(life.store.reader.quads_for_pattern(graph=graph)) == before
     life.push(11_500, "c")
-    assert len(set(life.store.graph_quads(graph))) == 2, "one has left, one has come"
+    assert len(set(life.store.reader.quads_for_pattern(graph=graph))) == 2, "one has left, one has come"
 
 
 def test_what_the_files_have_forgotten_is_not_replayed_before_a_crash_either(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pyoxigraph import BaseDirection, BlankNode, Literal, NamedNode, Triple
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.store.dictionary import TermDictionary
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.results import TermTexts, in_fixed_order, solutions
 from quadrill.store.terms import XSD_DECIMAL, Term
@@ -75,8 +76,8 @@ def test_rows_without_columns_are_listed() -> None:
 def feeds(make: Callable[..., Any] | None) -> dict[str, list[tuple[Any, ...]]]:
     """What both engines tell of the same pushes: id, kind and line."""
     clock = ManualClock(0)
-    store = QuadStore.open(None, clock_ms=clock.now_ms)
-    store.update(f'INSERT DATA {{ <{E}a> <{E}name> "A", "B" . <{E}c> <{E}name> "C" }}')
+    store = QuadStore.open(None, StoreOptions(clock_ms=clock.now_ms))
+    store.writer.update(f'INSERT DATA {{ <{E}a> <{E}name> "A", "B" . <{E}c> <{E}name> "C" }}')
     engine = Engine(store, None, clock=clock, settings=EngineSettings(threaded=False), make_evaluator=make)
     engine.start()
     for name, (text, options) in TEXTS.items():
@@ -111,7 +112,7 @@ def test_both_engines_tell_the_same_bytes() -> None:
 )
 def test_the_first_rows_without_an_order_are_those_of_the_fixed_one(text: str) -> None:
     with bench() as b:
-        b.store.update(f'INSERT DATA {{ <{E}a> <{E}name> "A" . <{E}b> <{E}name> "B" }}')
+        b.store.writer.update(f'INSERT DATA {{ <{E}a> <{E}name> "A" . <{E}b> <{E}name> "B" }}')
         b.register("q", text)
         for at, name in enumerate("ba"):
             line = f"<{E}{name}> <{E}p> 1 ."

@@ -149,7 +149,7 @@ def play(b: Bench, events: list[Push | Beat | Place | Beside], *, named: bool) -
                 b.engine.heartbeat(stream, time)
             case Place(name, there):
                 verb = "INSERT" if there else "DELETE"
-                b.store.update(f"{verb} DATA {{ <{E}{name}> <{E}in> <{E}room> }}")
+                b.store.writer.update(f"{verb} DATA {{ <{E}{name}> <{E}in> <{E}room> }}")
             case Beside(predicate, there):
                 ask_beside(b, predicate, there=there)
         same(b)
@@ -192,7 +192,7 @@ def told(b: Bench, name: str) -> Any:
 def register(b: Bench, kind: str, **options: Any) -> None:
     for stream in (S, T):
         b.engine.declare_stream(stream)
-    b.store.update(f"INSERT DATA {{ <{E}b> <{E}in> <{E}room> , <{E}hall> }}")
+    b.store.writer.update(f"INSERT DATA {{ <{E}b> <{E}in> <{E}room> , <{E}hall> }}")
     b.register("run", QUERIES[kind], **options)
     b.register("twin", QUERIES[kind], memory=1_000_000, **options)
 

@@ -93,14 +93,14 @@ def test_nobody_waits_for_what_an_interrupt_has_cut_off(monkeypatch: pytest.Monk
 
 def test_commits_that_move_no_query_wait_for_the_next_turn() -> None:
     with bench(threaded=True, tick_ms=3_600_000) as b:
-        parts, version = b.engine.parts, b.store.version
+        parts, version = b.engine.parts, b.store.reader.version
         parts.sequencer.wait_for_all()
         for number in range(30):
-            b.store.update(f"INSERT DATA {{ <urn:a> <urn:p> {number} }}")
+            b.store.writer.update(f"INSERT DATA {{ <urn:a> <urn:p> {number} }}")
         assert parts.turns.version == version, "nothing has woken the engine's thread"
         assert parts.sequencer.call(lambda: parts.turns.version) == version + 30
         for number in range(30, 200):
-            b.store.update(f"INSERT DATA {{ <urn:a> <urn:p> {number} }}")
+            b.store.writer.update(f"INSERT DATA {{ <urn:a> <urn:p> {number} }}")
         assert len(parts.turns.kept_back) <= 64
         parts.sequencer.wait_for_all()
         assert parts.turns.version == version + 200
@@ -112,9 +112,9 @@ def test_a_commit_that_moves_a_query_wakes_the_thread() -> None:
         b.register("joined", query)
         parts = b.engine.parts
         parts.sequencer.wait_for_all()
-        b.store.update("INSERT DATA { <urn:elsewhere> <urn:other> 1 }")
+        b.store.writer.update("INSERT DATA { <urn:elsewhere> <urn:other> 1 }")
         assert not parts.turns.waiting.qsize() and len(parts.turns.kept_back) == 1
-        b.store.update("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> 1 } }")
+        b.store.writer.update("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> 1 } }")
         assert not parts.turns.kept_back
 
 

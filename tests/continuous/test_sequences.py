@@ -246,7 +246,7 @@ def test_rspql_names_streams_by_windows_and_joins_matches_with_the_rest() -> Non
         "{ SEQ { WINDOW :w { ?x :a ?p } ; STREAM :u { ?x :b ?q } AT ?t } WITHIN PT10S ?x :in ?r }"
     )
     with bench() as b:
-        b.store.update(f"INSERT DATA {{ <{E}x> <{E}in> <{E}room> }}")
+        b.store.writer.update(f"INSERT DATA {{ <{E}x> <{E}in> <{E}room> }}")
         b.register("q", text)
         push(b, "s", 1_000, [("x", "a", 1), ("y", "a", 1)])
         push(b, "u", 2_001, [("x", "b", 1), ("y", "b", 1)])

@@ -137,7 +137,9 @@ def test_what_passes_by_leaves_no_garbage_that_python_has_to_look_for(
             for number in numbers:
                 b.push(number, f"t{number}", f"u{number % 7}")
                 if number % 50 == 0:
-                    b.store.update(f"INSERT DATA {{ GRAPH <{E}known> {{ <{E}t{number}> <{E}in> <{E}r> }} }}")
+                    b.store.writer.update(
+                        f"INSERT DATA {{ GRAPH <{E}known> {{ <{E}t{number}> <{E}in> <{E}r> }} }}"
+                    )
                     b.engine.current_answer("q")
 
         passing(range(200))

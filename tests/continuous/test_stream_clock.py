@@ -97,7 +97,7 @@ def test_a_replay_gives_the_same_and_time_goes_on_behind_it(tmp_path: Path) -> N
         "absent",
         f"SELECT ?x {{ ?x <{E}in> ?r FILTER NOT EXISTS {{ STREAM :s [RANGE 8s] {{ ?x :seen ?v }} }} }}",
     )
-    life.store.update(f"INSERT DATA {{ <{E}a> <{E}in> <{E}r> }}")
+    life.store.writer.update(f"INSERT DATA {{ <{E}a> <{E}in> <{E}r> }}")
     life.push(1_000, "a")
     for _ in range(6):
         clock.advance(2_500)

@@ -25,7 +25,7 @@ def of(b: Bench, name: str) -> list[str]:
 
 def test_what_the_store_and_the_streams_have_is_no_news() -> None:
     with bench() as b:
-        b.store.update(f"INSERT DATA {{ GRAPH <{E}rooms> {{ <{E}a> <{E}in> <{E}r> }} }}")
+        b.store.writer.update(f"INSERT DATA {{ GRAPH <{E}rooms> {{ <{E}a> <{E}in> <{E}r> }} }}")
         assert warnings(b, KNOWN) == [], "a stream without elements says nothing"
         b.push(1_000, "a")
         assert warnings(b, KNOWN) == []
@@ -35,7 +35,7 @@ def test_what_the_store_and_the_streams_have_is_no_news() -> None:
 
 def test_predicates_and_graphs_that_nobody_has_are_told() -> None:
     with bench() as b:
-        b.store.update(f"INSERT DATA {{ GRAPH <{E}rooms> {{ <{E}a> <{E}in> <{E}r> }} }}")
+        b.store.writer.update(f"INSERT DATA {{ GRAPH <{E}rooms> {{ <{E}a> <{E}in> <{E}r> }} }}")
         for at in (1_000, 2_000):
             b.push(at, "a")
         wrong = KNOWN.replace(":seen", ":sean").replace(":rooms", ":roms").replace("?x :in", "?x :inn/:in")
@@ -47,7 +47,7 @@ def test_predicates_and_graphs_that_nobody_has_are_told() -> None:
         assert warnings(b, wrong) == told
         b.register("q", wrong)
         assert of(b, "q") == told
-        b.store.update(f"INSERT DATA {{ GRAPH <{E}roms> {{ <{E}a> <{E}inn> <{E}r> }} }}")
+        b.store.writer.update(f"INSERT DATA {{ GRAPH <{E}roms> {{ <{E}a> <{E}inn> <{E}r> }} }}")
         assert of(b, "q") == told[:1], "it is so no more"
         assert b.engine.prepared("none") is None
 
@@ -69,7 +69,7 @@ def test_merged_windows_are_looked_up_in_all_streams_and_in_the_store() -> None:
             f"None of the newest 2 elements of <{E}s> and <{E}t> has a triple with the predicate <{E}sean>."
         )
         assert warnings(b, two % "sean") == [told]
-        b.store.update(f"INSERT DATA {{ <{E}a> <{E}sean> <{E}r> }}")
+        b.store.writer.update(f"INSERT DATA {{ <{E}a> <{E}sean> <{E}r> }}")
         assert warnings(b, two % "sean") == []
 
 

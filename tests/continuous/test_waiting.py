@@ -192,7 +192,7 @@ def test_a_window_that_closes_by_number_waits_for_elements() -> None:
 def test_what_came_has_left_the_window() -> None:
     with bench() as b:
         b.register("q", "SELECT ?x WHERE { STREAM :s [RANGE 10s] { ?x :seen ?v } ?x :in :r }")
-        b.store.update(f"INSERT DATA {{ <{E}z> <{E}in> <{E}r> }}")
+        b.store.writer.update(f"INSERT DATA {{ <{E}z> <{E}in> <{E}r> }}")
         b.push(1_000, "a")
         assert reasons(b) == [("filtered", None, 1)]
         b.engine.heartbeat(S, 60_000)
@@ -206,7 +206,7 @@ def test_a_static_part_without_rows() -> None:
         b.push(1_000, "a")
         assert reasons(b) == [("static-empty", None, 0)]
         assert text(b) == "the static part 0 (?x) has no rows: ?x :in :r ."
-        b.store.update(f"INSERT DATA {{ <{E}a> <{E}in> <{E}r> }}")
+        b.store.writer.update(f"INSERT DATA {{ <{E}a> <{E}in> <{E}r> }}")
         assert reasons(b) == []
 
 
@@ -232,7 +232,7 @@ def test_a_query_without_windows() -> None:
     with bench() as b:
         b.register("q", "SELECT ?x WHERE { ?x :in :r }")
         assert reasons(b) == [("static-empty", None, 0)]
-        b.store.update(f"INSERT DATA {{ <{E}a> <{E}in> <{E}r> }}")
+        b.store.writer.update(f"INSERT DATA {{ <{E}a> <{E}in> <{E}r> }}")
         assert reasons(b) == []
 
 

@@ -27,7 +27,7 @@ def services(tmp_path: Path) -> Iterator[Services]:
     """A server's services on disk, with the engine in the calling thread."""
     made = open_services(Settings(data=str(tmp_path), port=0), threaded=False)
     made.start()
-    made.store.update(ROOMS)
+    made.store.writer.update(ROOMS)
     yield made
     made.close()
 

@@ -12,6 +12,7 @@ import sys
 import threading
 from pathlib import Path
 
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 
 PREFIX = "PREFIX ex: <http://e/>\n"
@@ -38,19 +39,19 @@ def main(folder: str, point: str, passes: int, threads: int) -> None:
             if seen > passes:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    store = QuadStore.open(Path(folder), reached=reached)
+    store = QuadStore.open(Path(folder), StoreOptions(reached=reached))
     out = threading.Lock()
 
     def write(thread: int) -> None:
         number = 0
         while True:
-            found = store.solutions(PREFIX + f"SELECT ?n {{ ex:t{thread} ex:n ?n }}")[1]
+            found = store.reader.solutions(PREFIX + f"SELECT ?n {{ ex:t{thread} ex:n ?n }}")[1]
             number = int(found[0][0].value) + 1 if found else 1
-            commit = store.update(step(thread, number))
+            commit = store.writer.update(step(thread, number))
             with out:
                 print(f"ack {thread} {number} {commit.version}", flush=True)
             if number % 40 == 0 and thread == 0:
-                store.flush()
+                store.committer.checkpoint()
 
     writers = [threading.Thread(target=write, args=(thread,), daemon=True) for thread in range(threads)]
     for writer in writers:

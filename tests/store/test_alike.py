@@ -11,6 +11,7 @@ from quadrill.continuous.algebra.printer import row_text
 from quadrill.store.errors import NetworkRefusedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.guard import AlikeTexts, TextFacts, TextLimits, inspect_text
+from quadrill.store.sparql.query import QueryRequest
 
 LIMITS = TextLimits(inline_height=1)
 """Everything is measured."""
@@ -95,14 +96,14 @@ def test_calls_are_refused_however_often_the_text_comes() -> None:
                 f"SELECT * {{ VALUES (?x) {{ {row} }} SERVICE <http://elsewhere.example/> {{ ?x ?p ?o }} }}"
             )
             with pytest.raises(NetworkRefusedError):
-                store.query(text, base_iri="http://e/", judged=texts.judged(text, [row]))
+                store.reader.query(QueryRequest(text, base_iri="http://e/", judged=texts.judged(text, [row])))
 
 
 def test_rows_of_a_store_with_strange_names_are_read_all_the_same() -> None:
     with QuadStore.open(None) as store:
-        store.update('INSERT DATA { <http://e/s> <http://e/p> "SERVICE <http://x> { }", "load" }')
+        store.writer.update('INSERT DATA { <http://e/s> <http://e/p> "SERVICE <http://x> { }", "load" }')
         texts = AlikeTexts(TextLimits())
         row = row_text((Literal("SERVICE <http://x> { }"),))
         text = f"SELECT ?x {{ VALUES (?v) {{ {row} }} ?x <http://e/p> ?v }}"
-        with store.query(text, judged=texts.judged(text, [row])) as result:
+        with store.reader.query(QueryRequest(text, judged=texts.judged(text, [row]))) as result:
             assert [found.value for (found,) in result.rows()] == ["http://e/s"]

@@ -20,6 +20,7 @@ from quadrill.store.logs.change_log import SqliteChangeLog
 from quadrill.store.logs.history import Retention
 from quadrill.store.logs.reading import reading
 from quadrill.store.quads.committer import ApplyError
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 
 A, P, G = (NamedNode(f"http://e/{name}") for name in "apg")
@@ -30,28 +31,30 @@ def quad(value: object) -> Quad:
 
 
 def fill(store: QuadStore, count: int) -> None:
-    begin = store.version
+    begin = store.reader.version
     for number in range(begin, begin + count):
-        store.apply(add=[quad(number)])
+        store.writer.apply(add=[quad(number)])
 
 
 def test_the_size_of_a_history_in_memory_counts_the_texts() -> None:
-    with QuadStore.open(None, retention=Retention(max_bytes=1_000_000)) as store:
+    with QuadStore.open(None, StoreOptions(retention=Retention(max_bytes=1_000_000))) as store:
         for number in range(20):
-            store.apply(add=[quad(f"{number} {'long ' * 20_000}")])
-            store.apply(remove=list(store.quads_for_pattern()))
+            store.writer.apply(add=[quad(f"{number} {'long ' * 20_000}")])
+            store.writer.apply(remove=list(store.reader.quads_for_pattern()))
         with pytest.raises(GoneError) as gone:
             list(store.commits_after(0))
-        assert store.version - 12 < gone.value.details["earliest"] <= store.version - 8
+        assert store.reader.version - 12 < gone.value.details["earliest"] <= store.reader.version - 8
 
 
 @pytest.mark.parametrize("folder", [None, "data"], ids=["memory", "disk"])
 def test_history_is_trimmed_by_size_and_a_reader_behind_it_is_told_where_it_begins(
     tmp_path: Path, folder: str | None
 ) -> None:
-    with QuadStore.open(folder and tmp_path / folder, retention=Retention(max_bytes=4_000)) as store:
+    with QuadStore.open(
+        folder and tmp_path / folder, StoreOptions(retention=Retention(max_bytes=4_000))
+    ) as store:
         fill(store, 100)
-        store.flush()
+        store.committer.checkpoint()
         fill(store, 1)
         with pytest.raises(GoneError) as caught:
             store.commits_after(0)
@@ -72,13 +75,13 @@ def test_history_is_trimmed_by_size_and_a_reader_behind_it_is_told_where_it_begi
 def test_history_is_trimmed_by_age(tmp_path: Path, folder: str | None) -> None:
     now = [1_000_000]
     options = {"retention": Retention(max_age_ms=1_000), "clock_ms": lambda: now[0]}
-    with QuadStore.open(folder and tmp_path / folder, **options) as store:  # type: ignore[arg-type]
+    with QuadStore.open(folder and tmp_path / folder, StoreOptions(**options)) as store:  # type: ignore[arg-type]
         fill(store, 3)
         now[0] += 900
-        store.apply(add=[quad("late")])
-        store.flush()
+        store.writer.apply(add=[quad("late")])
+        store.committer.checkpoint()
         now[0] += 900
-        store.apply(add=[quad("later")])
+        store.writer.apply(add=[quad("later")])
         with pytest.raises(GoneError) as caught:
             store.commits_after(0)
         assert caught.value.earliest == 3
@@ -86,10 +89,10 @@ def test_history_is_trimmed_by_age(tmp_path: Path, folder: str | None) -> None:
 
 
 def test_commits_that_recovery_may_need_are_never_trimmed(tmp_path: Path) -> None:
-    with QuadStore.open(tmp_path / "data", retention=Retention(max_bytes=1)) as store:
+    with QuadStore.open(tmp_path / "data", StoreOptions(retention=Retention(max_bytes=1))) as store:
         fill(store, 20)
         assert len(list(store.commits_after(0))) == 20, "no checkpoint yet"
-        store.flush()
+        store.committer.checkpoint()
         fill(store, 1)
         assert [commit.version for commit in store.commits_after(20)] == [21]
         with pytest.raises(GoneError):
@@ -105,20 +108,20 @@ def test_a_reader_ahead_of_the_store_is_told_to_begin_anew(tmp_path: Path, folde
 
 
 def test_history_may_be_read_in_pages_while_commits_land(tmp_path: Path) -> None:
-    with QuadStore.open(tmp_path / "data", durable=False) as store:
+    with QuadStore.open(tmp_path / "data", StoreOptions(durable=False)) as store:
         fill(store, 450)
         versions = []
         for commit in store.commits_after(0):
             versions.append(commit.version)
             if commit.version == 10:
                 fill(store, 1)
-                store.apply(add=[quad("more")])
+                store.writer.apply(add=[quad("more")])
         assert versions == list(range(1, 451)), "what is visible when the reading begins"
 
 
 def test_large_commits_come_back_equal(tmp_path: Path) -> None:
     with QuadStore.open(tmp_path / "data") as store:
-        commit = store.update(
+        commit = store.writer.update(
             "INSERT DATA { "
             + " ".join(
                 f'<http://e/a> <http://e/p> "line\\nfeed \\u2028 {n}"@en , _:b{n} .' for n in range(2_000)
@@ -132,8 +135,8 @@ def test_large_commits_come_back_equal(tmp_path: Path) -> None:
 
 def test_an_rdf_patch_lists_names_removals_and_additions() -> None:
     store = QuadStore.open(None)
-    store.apply(add=[quad(1)])
-    commit = store.update("DROP GRAPH <http://e/g> ; INSERT DATA { <http://e/a> <http://e/p> 2 }")
+    store.writer.apply(add=[quad(1)])
+    commit = store.writer.update("DROP GRAPH <http://e/g> ; INSERT DATA { <http://e/a> <http://e/p> 2 }")
     assert rdf_patch(commit).splitlines() == [
         'H version "2" .',
         "H dropped <http://e/g> .",
@@ -149,14 +152,18 @@ def test_an_rdf_patch_lists_names_removals_and_additions() -> None:
 def test_a_full_disk_refuses_the_commit_and_nothing_changes(tmp_path: Path) -> None:
     with QuadStore.open(tmp_path / "data") as store:
         fill(store, 2)
-        log = store._log
+        log = store.log
         pages = log._db.execute("PRAGMA page_count").fetchone()[0]  # type: ignore[attr-defined]
         log._db.execute(f"PRAGMA max_page_count = {pages}")  # type: ignore[attr-defined]
         with pytest.raises(StoreUnwritableError, match="full"):
-            store.apply(add=[quad("x" * 100_000), *(quad(f"{n} {n * n}") for n in range(20_000))])
-        assert (store.version, store.quad_count, len(store.graph_quads(G))) == (2, 2, 2)
+            store.writer.apply(add=[quad("x" * 100_000), *(quad(f"{n} {n * n}") for n in range(20_000))])
+        assert (
+            store.reader.version,
+            store.reader.quad_count,
+            len(store.reader.quads_for_pattern(graph=G)),
+        ) == (2, 2, 2)
         log._db.execute("PRAGMA max_page_count = 1000000")  # type: ignore[attr-defined]
-        assert store.apply(add=[quad("after")]).version == 3
+        assert store.writer.apply(add=[quad("after")]).version == 3
 
 
 def test_a_commit_that_could_not_be_applied_is_made_before_the_next_one(
@@ -164,7 +171,7 @@ def test_a_commit_that_could_not_be_applied_is_made_before_the_next_one(
 ) -> None:
     told: list[int] = []
     with QuadStore.open(tmp_path / "data") as store:
-        store.subscribe(lambda commit: told.append(commit.version))
+        store.subscribers.subscribe(lambda commit: told.append(commit.version))
         fill(store, 1)
 
         def broken(*_: object) -> None:
@@ -173,13 +180,13 @@ def test_a_commit_that_could_not_be_applied_is_made_before_the_next_one(
         with monkeypatch.context() as patch:
             patch.setattr("quadrill.store.quads.committer.apply_change", broken)
             with pytest.raises(ApplyError, match="version 2 is logged"):
-                store.apply(add=[quad("two")])
-            assert (store.version, told, list(store.commits_after(1))) == (1, [1], [])
+                store.writer.apply(add=[quad("two")])
+            assert (store.reader.version, told, list(store.commits_after(1))) == (1, [1], [])
             with pytest.raises(ApplyError, match="version 2"):
-                store.apply(add=[quad("three")])
-        assert store.apply(add=[quad("four")]).version == 3
-        assert {quad.object.value for quad in store.graph_quads(G)} == {"0", "two", "four"}
-        assert told == [1, 2, 3] and store.quad_count == 3
+                store.writer.apply(add=[quad("three")])
+        assert store.writer.apply(add=[quad("four")]).version == 3
+        assert {quad.object.value for quad in store.reader.quads_for_pattern(graph=G)} == {"0", "two", "four"}
+        assert told == [1, 2, 3] and store.reader.quad_count == 3
 
 
 def test_a_damaged_log_is_refused_with_a_hint(tmp_path: Path) -> None:
@@ -207,14 +214,14 @@ def killed(tmp_path: Path) -> Path:
     with QuadStore.open(tmp_path / "run") as store:
         for number in range(21):
             fill(store, 1 + number % 3)
-            store.update(f"INSERT DATA {{ <http://a> <http://n> {number} }}")
+            store.writer.update(f"INSERT DATA {{ <http://a> <http://n> {number} }}")
         shutil.copytree(tmp_path / "run", folder)
     return folder
 
 
 def test_a_log_that_is_whole_opens_after_a_kill(killed: Path) -> None:
     with QuadStore.open(killed) as store:
-        assert store.version >= 21 and len(list(store.commits_after(0))) == store.version
+        assert store.reader.version >= 21 and len(list(store.commits_after(0))) == store.reader.version
 
 
 @pytest.mark.parametrize("back", [100, 30_000, None])
@@ -242,7 +249,7 @@ def test_the_write_ahead_log_never_grows(tmp_path: Path) -> None:
             fill(store, 400)  # they are more than it has room for
             assert log.stat().st_size == size
     with QuadStore.open(tmp_path) as store:
-        assert store.version == len(list(store.commits_after(0))) == 800
+        assert store.reader.version == len(list(store.commits_after(0))) == 800
 
 
 def test_without_space_for_its_room_the_write_ahead_log_grows(
@@ -256,7 +263,7 @@ def test_without_space_for_its_room_the_write_ahead_log_grows(
     with QuadStore.open(tmp_path) as store:
         fill(store, 20)
         assert (tmp_path / "changes.sqlite-wal").stat().st_size > 20 * 4096
-        assert store.version == 20
+        assert store.reader.version == 20
 
 
 def test_a_file_that_is_gone_is_refused(killed: Path) -> None:
@@ -320,24 +327,24 @@ def test_figures_and_counts_after_kills_are_those_of_the_newest_commit(tmp_path:
     with QuadStore.open(tmp_path / "run") as store:
         for number, act in enumerate(
             (
-                lambda: store.apply(add=[quad(1), quad(2), Quad(A, P, A), Quad(A, P, A, other)]),
-                lambda: store.apply(remove=[Quad(A, P, A)], create=[NamedNode("http://g/empty")]),
-                store.flush,
-                lambda: store.apply(drop=[other]),
-                lambda: store.apply(add=[Quad(A, P, P)], remove=[quad(1), quad(2)]),
-                lambda: store.bulk_extend([Quad(A, P, Literal("loaded"), other)]),
-                lambda: store.apply(add=[quad(3)], drop=[NamedNode("http://g/empty")]),
+                lambda: store.writer.apply(add=[quad(1), quad(2), Quad(A, P, A), Quad(A, P, A, other)]),
+                lambda: store.writer.apply(remove=[Quad(A, P, A)], create=[NamedNode("http://g/empty")]),
+                store.committer.checkpoint,
+                lambda: store.writer.apply(drop=[other]),
+                lambda: store.writer.apply(add=[Quad(A, P, P)], remove=[quad(1), quad(2)]),
+                lambda: store.writer.bulk_extend([Quad(A, P, Literal("loaded"), other)]),
+                lambda: store.writer.apply(add=[quad(3)], drop=[NamedNode("http://g/empty")]),
             )
         ):
             act()
-            expected = keys_of_counts(store.graph_counts())
+            expected = keys_of_counts(store.reader.graph_counts())
             with closing(kill(tmp_path / "run", f"{number}")) as log:
-                assert (log.version, log.counts()) == (store.version, expected)
+                assert (log.version, log.counts()) == (store.reader.version, expected)
                 expected[G.value] = expected.get(G.value, 0) + 1
                 graphs = {G.value: GraphChange(1, 0)}
                 log.append([Commit(log.version + 1, 0, (more,), graphs=graphs)], {G.value: expected[G.value]})
                 with closing(kill(tmp_path / f"{number}", f"{number}again")) as again:
-                    assert (again.version, again.counts()) == (store.version + 1, expected)
+                    assert (again.version, again.counts()) == (store.reader.version + 1, expected)
 
 
 def test_a_commit_that_nobody_made_is_not_told(killed: Path) -> None:
@@ -346,7 +353,7 @@ def test_a_commit_that_nobody_made_is_not_told(killed: Path) -> None:
         database.execute("UPDATE commits SET cause = 'another' WHERE version = 7")
         database.commit()
     with QuadStore.open(killed) as store:
-        assert len(list(store.commits_after(7))) == store.version - 7
+        assert len(list(store.commits_after(7))) == store.reader.version - 7
         with pytest.raises(StoreFormatError, match="check sum of version 7"):
             list(store.commits_after(3))
 
@@ -389,13 +396,13 @@ def test_a_commit_that_goes_while_the_store_is_open_is_told_as_damage(killed: Pa
 
 
 def test_a_trimmed_log_opens_again(tmp_path: Path) -> None:
-    with QuadStore.open(tmp_path, retention=Retention(max_bytes=4_000)) as store:
+    with QuadStore.open(tmp_path, StoreOptions(retention=Retention(max_bytes=4_000))) as store:
         fill(store, 100)
-        store.flush()
+        store.committer.checkpoint()
         fill(store, 1)
-        version = store.version
+        version = store.reader.version
     with QuadStore.open(tmp_path) as store:
-        assert store.version == version
+        assert store.reader.version == version
         with pytest.raises(GoneError):
             list(store.commits_after(0))
 
@@ -404,7 +411,7 @@ def test_a_list_of_files_that_is_cut_short_is_refused(tmp_path: Path) -> None:
     for _ in range(2):
         with QuadStore.open(tmp_path / "data") as store:
             fill(store, 20)
-            store.backup(tmp_path / f"saved{store.version}")
+            store.backup(tmp_path / f"saved{store.reader.version}")
     QuadStore.open(tmp_path / "saved40").close()
     for made in (tmp_path / "data", tmp_path / "saved40"):
         (path,) = (made / "quads").glob("MANIFEST-*")
@@ -426,7 +433,7 @@ def test_a_list_of_files_that_is_cut_short_is_refused(tmp_path: Path) -> None:
         (made / "quads" / "CURRENT").write_text(current)
         path.write_bytes(whole)
         with QuadStore.open(made) as store:
-            assert store.quad_count == 40
+            assert store.reader.quad_count == 40
 
 
 @pytest.mark.parametrize("mark", [b"", b"x" * 24, None], ids=["empty", "damaged", "gone"])
@@ -441,5 +448,5 @@ def test_a_mark_of_the_list_of_files_that_cannot_be_read_says_nothing(
     else:
         path.write_bytes(mark)
     with QuadStore.open(tmp_path) as store:
-        assert store.quad_count == 3
+        assert store.reader.quad_count == 3
     assert len(path.read_bytes()) == 24

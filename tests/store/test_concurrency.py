@@ -17,6 +17,7 @@ from quadrill.store.errors import UpdateError
 from quadrill.store.quads import committer
 from quadrill.store.quads.committer import ApplyError
 from quadrill.store.quads.gate import Gate
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.subscribers import Subscribers
 
@@ -48,16 +49,16 @@ def run(*work: Callable[[], None]) -> None:
 def test_no_increment_is_lost(tmp_path: Path, folder: str | None) -> None:
     with QuadStore.open(folder and tmp_path / folder) as store:
         told: list[Commit] = []
-        store.subscribe(told.append)
-        store.update(PREFIX + "INSERT DATA { ex:c ex:n 0 }")
+        store.subscribers.subscribe(told.append)
+        store.writer.update(PREFIX + "INSERT DATA { ex:c ex:n 0 }")
 
         def count() -> None:
             for _ in range(40):
-                store.update(INCREMENT)
+                store.writer.update(INCREMENT)
 
         run(*[count] * 6)
-        assert store.solutions(PREFIX + "SELECT ?n { ex:c ex:n ?n }")[1] == [(Literal(240),)]
-        assert store.version == 241 and store.wait_delivered(241, 10)
+        assert store.reader.solutions(PREFIX + "SELECT ?n { ex:c ex:n ?n }")[1] == [(Literal(240),)]
+        assert store.reader.version == 241 and store.subscribers.wait_delivered(241, 10)
         assert [commit.version for commit in told] == list(range(1, 242))
         assert [commit.added[0].object.value for commit in told] == [str(n) for n in range(241)]
         assert list(store.commits_after(0)) == told
@@ -66,13 +67,13 @@ def test_no_increment_is_lost(tmp_path: Path, folder: str | None) -> None:
 @pytest.mark.parametrize("folder", [None, "data"], ids=["memory", "disk"])
 def test_there_is_no_write_skew(tmp_path: Path, folder: str | None) -> None:
     """Two doctors may go off duty only while another stays: each update reads what the other writes."""
-    with QuadStore.open(folder and tmp_path / folder, durable=False) as store:
+    with QuadStore.open(folder and tmp_path / folder, StoreOptions(durable=False)) as store:
         for _ in range(15):
-            store.update(
+            store.writer.update(
                 PREFIX + "DELETE WHERE { ?d ex:on ?x } ; INSERT DATA { ex:a ex:on 1 . ex:b ex:on 1 }"
             )
-            run(*[lambda who=who: store.update(PREFIX + LEAVE.format(who)) for who in "ab"])
-            assert len(store.solutions(PREFIX + "SELECT ?d { ?d ex:on 1 }")[1]) == 1
+            run(*[lambda who=who: store.writer.update(PREFIX + LEAVE.format(who)) for who in "ab"])
+            assert len(store.reader.solutions(PREFIX + "SELECT ?d { ?d ex:on 1 }")[1]) == 1
 
 
 def test_a_failing_request_does_not_disturb_its_group(tmp_path: Path) -> None:
@@ -81,27 +82,27 @@ def test_a_failing_request_does_not_disturb_its_group(tmp_path: Path) -> None:
 
         def good(name: str) -> None:
             for number in range(30):
-                store.update(PREFIX + f"INSERT DATA {{ ex:{name} ex:n {number} }}")
+                store.writer.update(PREFIX + f"INSERT DATA {{ ex:{name} ex:n {number} }}")
 
         def bad() -> None:
             for _ in range(30):
                 try:
-                    store.update(PREFIX + "INSERT DATA { ex:bad ex:n 1 } ; DROP GRAPH ex:none")
+                    store.writer.update(PREFIX + "INSERT DATA { ex:bad ex:n 1 } ; DROP GRAPH ex:none")
                 except UpdateError as error:
                     failed.append(error)
 
         run(lambda: good("x"), bad, lambda: good("y"), bad)
-        assert (store.version, store.quad_count, len(failed)) == (60, 60, 60)
+        assert (store.reader.version, store.reader.quad_count, len(failed)) == (60, 60, 60)
         assert [commit.version for commit in store.commits_after(0)] == list(range(1, 61))
 
 
 def test_readers_see_whole_commits_only(tmp_path: Path) -> None:
-    with QuadStore.open(tmp_path / "data", durable=False) as store:
+    with QuadStore.open(tmp_path / "data", StoreOptions(durable=False)) as store:
         done = threading.Event()
 
         def write() -> None:
             for number in range(120):
-                store.update(
+                store.writer.update(
                     PREFIX
                     + "DELETE WHERE { ?s ex:v ?o } ; "
                     + f"INSERT DATA {{ ex:a ex:v {number} . ex:b ex:v {number} }}"
@@ -110,12 +111,12 @@ def test_readers_see_whole_commits_only(tmp_path: Path) -> None:
 
         def read() -> None:
             while not done.is_set():
-                rows = store.solutions(PREFIX + "SELECT ?s ?o { ?s ex:v ?o }")[1]
+                rows = store.reader.solutions(PREFIX + "SELECT ?s ?o { ?s ex:v ?o }")[1]
                 assert len(rows) in (0, 2) and len({row[1] for row in rows}) <= 1
-                with store.snapshot_read() as snapshot:
+                with store.reader.snapshot_read() as snapshot:
                     one = snapshot.solutions(PREFIX + "SELECT ?o { ex:a ex:v ?o }")[1]
                     two = snapshot.solutions(PREFIX + "SELECT ?o { ex:b ex:v ?o }")[1]
-                    assert one == two and snapshot.version == store.version
+                    assert one == two and snapshot.version == store.reader.version
 
         run(write, read, read)
 
@@ -123,28 +124,28 @@ def test_readers_see_whole_commits_only(tmp_path: Path) -> None:
 def test_writers_share_the_fsync_of_a_group(tmp_path: Path) -> None:
     with QuadStore.open(tmp_path / "data") as store:
         sizes: list[int] = []
-        append = store._log.append
+        append = store.log.append
 
         def counting(commits: object, counts: object) -> None:
             sizes.append(len(commits))  # type: ignore[arg-type]
             append(commits, counts)  # type: ignore[arg-type]
 
-        store._log.append = counting  # type: ignore[method-assign, assignment]
-        with store._committer.lock:  # a commit that takes its time
+        store.log.append = counting  # type: ignore[method-assign, assignment]
+        with store.committer.lock:  # a commit that takes its time
             threads = [
                 threading.Thread(
-                    target=store.apply,
+                    target=store.writer.apply,
                     kwargs={"add": [Quad(NamedNode("http://e/a"), NamedNode("http://e/p"), Literal(number))]},
                 )
                 for number in range(8)
             ]
             for thread in threads:
                 thread.start()
-            while len(store._writer._line) < 8:
+            while len(store.queue._queue) < 8:
                 pass
         for thread in threads:
             thread.join(10)
-        assert sizes == [8] and store.version == 8
+        assert sizes == [8] and store.reader.version == 8
 
 
 def test_a_waiting_writer_goes_before_new_readers() -> None:
@@ -205,17 +206,20 @@ def test_every_commit_of_a_group_is_told_where_one_could_not_be_made(
         made(store, change)
 
     monkeypatch.setattr(committer, "apply_change", broken)
-    with QuadStore.open(tmp_path / "data", durable=False) as store:
+    with QuadStore.open(tmp_path / "data", StoreOptions(durable=False)) as store:
         told: list[int] = []
-        store.subscribe(lambda commit: told.append(commit.version))
-        store.observe(Watching())
-        line = [store.update_in_line(PREFIX + f"INSERT DATA {{ ex:a ex:n {number} }}") for number in range(3)]
+        store.subscribers.subscribe(lambda commit: told.append(commit.version))
+        store.committer.observe(Watching())
+        line = [
+            store.writer.enqueue_update(PREFIX + f"INSERT DATA {{ ex:a ex:n {number} }}")
+            for number in range(3)
+        ]
         for finish in line:
             with pytest.raises(ApplyError):
                 finish()
         assert told == [1]
-        store.update(PREFIX + "INSERT DATA { ex:b ex:n 1 }")
-        assert told == [1, 2, 3, 4] and store.quad_count == 4
+        store.writer.update(PREFIX + "INSERT DATA { ex:b ex:n 1 }")
+        assert told == [1, 2, 3, 4] and store.reader.quad_count == 4
 
 
 def test_who_waits_for_a_commit_is_woken_though_further_ones_are_handed_over() -> None:
@@ -230,7 +234,7 @@ def test_who_waits_for_a_commit_is_woken_though_further_ones_are_handed_over() -
         else:
             goes_on.wait(10)
 
-    subscribers.subscribe(take, None, None)
+    subscribers.subscribe(take)
     subscribers.enqueue([first])
     found: list[bool] = []
 
@@ -258,8 +262,8 @@ def telling(store: QuadStore) -> Iterator[Callable[[], None]]:
         inside.set()
         assert go_on.wait(20)
 
-    end_subscription = store.subscribe(hear)
-    teller = threading.Thread(target=store.update, args=(PREFIX + "INSERT DATA { ex:first ex:n 1 }",))
+    end_subscription = store.subscribers.subscribe(hear)
+    teller = threading.Thread(target=store.writer.update, args=(PREFIX + "INSERT DATA { ex:first ex:n 1 }",))
     teller.start()
     assert inside.wait(20)
     try:
@@ -274,28 +278,28 @@ def telling(store: QuadStore) -> Iterator[Callable[[], None]]:
 def test_who_needs_the_order_waits_for_the_thread_that_tells(bulk: bool) -> None:
     with QuadStore.open(None) as store:
         heard: list[int] = []
-        store.subscribe(lambda commit: heard.append(commit.version))
+        store.subscribers.subscribe(lambda commit: heard.append(commit.version))
         with telling(store) as go_on:
             quad = Quad(NamedNode("http://e/a"), NamedNode("http://e/n"), Literal("2"))
             if bulk:
-                store.bulk_extend([quad])
+                store.writer.bulk_extend([quad])
             else:
-                store.apply(add=[quad])
-            assert store.told.promised == 2 and heard == [1]
-            waiter = threading.Thread(target=store.told.catch_up)
+                store.writer.apply(add=[quad])
+            assert store.subscribers.promised == 2 and heard == [1]
+            waiter = threading.Thread(target=store.subscribers.catch_up)
             waiter.start()
             waiter.join(0.05)
             assert waiter.is_alive()
             go_on()
             waiter.join(20)
             assert heard == [1, 2]
-        store.told.catch_up()
+        store.subscribers.catch_up()
 
 
 def test_who_waits_in_vain_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     with QuadStore.open(None) as store, telling(store):
-        store.update(PREFIX + "INSERT DATA { ex:a ex:n 2 }")
-        store.told.catch_up(0.01)
+        store.writer.update(PREFIX + "INSERT DATA { ex:a ex:n 2 }")
+        store.subscribers.catch_up(0.01)
         assert "behind commit 2" in caplog.text
 
 
@@ -305,19 +309,19 @@ def test_a_subscriber_may_ask_for_the_order_itself() -> None:
 
         def hear(commit: Commit) -> None:
             if commit.version == 1:
-                store.update(PREFIX + "INSERT DATA { ex:a ex:n 2 }")
-            store.told.catch_up()
+                store.writer.update(PREFIX + "INSERT DATA { ex:a ex:n 2 }")
+            store.subscribers.catch_up()
             heard.append(commit.version)
 
-        store.subscribe(hear)
-        store.update(PREFIX + "INSERT DATA { ex:a ex:n 1 }")
+        store.subscribers.subscribe(hear)
+        store.writer.update(PREFIX + "INSERT DATA { ex:a ex:n 1 }")
         assert heard == [1, 2]
 
 
 def test_nobody_waits_for_what_nobody_is_at() -> None:
     """As where an observer failed between a commit and its place in the line."""
     with QuadStore.open(None) as store:
-        store.told.promise(1)
+        store.subscribers.promise(1)
         began = time.monotonic()
-        store.told.catch_up()
+        store.subscribers.catch_up()
         assert time.monotonic() - began < 5

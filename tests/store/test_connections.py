@@ -19,8 +19,10 @@ from quadrill.store.hosts import AllowedHosts
 from quadrill.store.network import connections
 from quadrill.store.network.connections import addresses, connect
 from quadrill.store.network.exchange import EndedError, Exchanges, _Backend, _Bounds
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.remote import FetchError, FetchTimeoutError, RemoteClient, http_fetcher
+from quadrill.store.sparql.update_plan import UpdateRequest
 from tests.app.connectors.certificates import authority_and_server
 from tests.hostile_peers import peer, silent
 
@@ -85,9 +87,11 @@ def test_a_fetch_ends_when_its_caller_stops_while_the_resolver_hangs(resolver: R
 
 
 def test_a_load_of_a_name_that_hangs_is_504(resolver: Resolver) -> None:
-    store = QuadStore.open(None, fetcher=http_fetcher(HOSTS, timeout_s=0.3), allowed_hosts=[SLOW])
+    store = QuadStore.open(
+        None, StoreOptions(fetcher=http_fetcher(HOSTS, timeout_s=0.3), allowed_hosts=AllowedHosts([SLOW]))
+    )
     with pytest.raises(FetchTimeoutError):
-        store.update(f"LOAD <http://{SLOW}/>")
+        store.writer.update(f"LOAD <http://{SLOW}/>")
     store.close()
 
 
@@ -107,10 +111,10 @@ def test_an_update_that_is_stopped_ends_its_fetch(text: str) -> None:
         if time.monotonic() - began > 0.4:
             raise LimitError("it was stopped")
 
-    store = QuadStore.open(None, allowed_hosts=["127.0.0.1"])
+    store = QuadStore.open(None, StoreOptions(allowed_hosts=AllowedHosts(["127.0.0.1"])))
     with peer(silent) as far, pytest.raises(LimitError, match="it was stopped"):
-        store.update(text.format(far.url), check=check)
-    assert time.monotonic() - began < 8 and store.quad_count == 0
+        store.writer.update(UpdateRequest(text.format(far.url), check=check))
+    assert time.monotonic() - began < 8 and store.reader.quad_count == 0
     store.close()
 
 

@@ -49,31 +49,35 @@ def check_folder(folder: Path, acks: list[tuple[int, int, int]], threads: int = 
     """Open the folder and check every promise; returns the version."""
     store = QuadStore.open(folder)
     try:
-        version = store.version
+        version = store.reader.version
         assert version >= max((ack[2] for ack in acks), default=0)
         commits = list(store.commits_after(0))
         assert [commit.version for commit in commits] == list(range(1, version + 1))
         for thread in range(threads):
-            found = store.solutions(PREFIX + f"SELECT ?n {{ ex:t{thread} ex:n ?n }}")[1]
+            found = store.reader.solutions(PREFIX + f"SELECT ?n {{ ex:t{thread} ex:n ?n }}")[1]
             assert len(found) <= 1
             last = int(found[0][0].value) if found else 0
             assert last >= max((number for owner, number, _ in acks if owner == thread), default=0)
             # All three operations of each request, or none of them.
-            traces = store.solutions(PREFIX + f"SELECT ?o {{ GRAPH ex:g{thread} {{ ?s ex:p ?o }} }}")[1]
+            traces = store.reader.solutions(PREFIX + f"SELECT ?o {{ GRAPH ex:g{thread} {{ ?s ex:p ?o }} }}")[
+                1
+            ]
             assert sorted(int(row[0].value) for row in traces) == list(range(1, last + 1))
-            blanks = store.solutions(PREFIX + f"SELECT ?at {{ ?b ex:of ex:t{thread} ; ex:at ?at }}")[1]
+            blanks = store.reader.solutions(PREFIX + f"SELECT ?at {{ ?b ex:of ex:t{thread} ; ex:at ?at }}")[1]
             assert [int(row[0].value) for row in blanks] == ([last] if last else [])
         rebuilt = QuadStore.open(None)
         for commit in commits:
-            rebuilt.apply(add=commit.added, remove=commit.removed, create=commit.created, drop=commit.dropped)
-        everything = store.quads_for_pattern()
-        assert set(everything) == set(rebuilt.quads_for_pattern())
-        assert store.graph_counts() == rebuilt.graph_counts()
-        assert store.quad_count == len(everything)
+            rebuilt.writer.apply(
+                add=commit.added, remove=commit.removed, create=commit.created, drop=commit.dropped
+            )
+        everything = store.reader.quads_for_pattern()
+        assert set(everything) == set(rebuilt.reader.quads_for_pattern())
+        assert store.reader.graph_counts() == rebuilt.reader.graph_counts()
+        assert store.reader.quad_count == len(everything)
         # And it goes on.
-        assert store.update(step(99, 1)).version == version + 1
-        store.update(PREFIX + "DELETE WHERE { ex:t99 ?p ?o } ; DELETE WHERE { ?b ?p ex:t99 }")
-        return store.version
+        assert store.writer.update(step(99, 1)).version == version + 1
+        store.writer.update(PREFIX + "DELETE WHERE { ex:t99 ?p ?o } ; DELETE WHERE { ?b ?p ex:t99 }")
+        return store.reader.version
     finally:
         store.close()
 
@@ -92,8 +96,8 @@ def test_killed_after_the_log_the_commit_is_made_at_the_next_start(tmp_path: Pat
     run_child(tmp_path / "data", "after-log", 3)
     store = QuadStore.open(tmp_path / "data")
     try:
-        assert store.version == 4, "three were acknowledged, the fourth was durable"
-        assert store.solutions(PREFIX + "SELECT ?n { ex:t0 ex:n ?n }")[1][0][0].value == "4"
+        assert store.reader.version == 4, "three were acknowledged, the fourth was durable"
+        assert store.reader.solutions(PREFIX + "SELECT ?n { ex:t0 ex:n ?n }")[1][0][0].value == "4"
     finally:
         store.close()
 
@@ -102,8 +106,8 @@ def test_killed_before_the_log_the_commit_never_was(tmp_path: Path) -> None:
     run_child(tmp_path / "data", "before-log", 3)
     store = QuadStore.open(tmp_path / "data")
     try:
-        assert store.version == 3
-        assert store.solutions(PREFIX + "SELECT ?n { ex:t0 ex:n ?n }")[1][0][0].value == "3"
+        assert store.reader.version == 3
+        assert store.reader.solutions(PREFIX + "SELECT ?n { ex:t0 ex:n ?n }")[1][0][0].value == "3"
     finally:
         store.close()
 
@@ -140,11 +144,11 @@ def test_quads_that_lost_their_newest_commits_with_the_power_are_brought_up_from
     folder = tmp_path / "data"
     store = QuadStore.open(folder)
     for number in range(1, 6):
-        store.update(step(0, number))
+        store.writer.update(step(0, number))
     # What an unsynced database may be after a power failure: an older prefix of its writes.
     store.checkpoint_quads(tmp_path / "older")
     for number in range(6, 12):
-        store.update(step(0, number))
+        store.writer.update(step(0, number))
     store.backup(tmp_path / "copy")  # the folder as a crash leaves it: no checkpoint mark
     store.close()
     shutil.rmtree(tmp_path / "copy" / "quads")
@@ -156,26 +160,27 @@ def test_a_bulk_load_cut_off_after_loading_is_counted_at_the_next_start(tmp_path
     folder = tmp_path / "data"
     code = f"""
 import os, signal
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.formats import rdf_format
 def reached(point):
     if point == "after-bulk":
         os.kill(os.getpid(), signal.SIGKILL)
-store = QuadStore.open({str(folder)!r}, reached=reached)
-store.update("INSERT DATA {{ <http://a> <http://p> 0 }}")
+store = QuadStore.open({str(folder)!r}, StoreOptions(reached=reached))
+store.writer.update("INSERT DATA {{ <http://a> <http://p> 0 }}")
 lines = "".join(f"<http://a> <http://p> <http://o{{n}}> . " for n in range(100))
-store.bulk_load(lines.encode(), rdf_format("text/turtle"))
+store.writer.bulk_load(lines.encode(), rdf_format("text/turtle"))
 """
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
     assert child.returncode == -signal.SIGKILL, child.stderr
     store = QuadStore.open(folder)
     try:
-        assert store.quad_count == len(store.quads_for_pattern())
-        loaded = store.quad_count - 1
+        assert store.reader.quad_count == len(store.reader.quads_for_pattern())
+        loaded = store.reader.quad_count - 1
         assert loaded in (0, 100), "all or nothing"
         if loaded:
             last = list(store.commits_after(0))[-1]
-            assert (store.version, last.version, last.exact, last.graphs["default"].added) == (
+            assert (store.reader.version, last.version, last.exact, last.graphs["default"].added) == (
                 2,
                 2,
                 False,

@@ -6,6 +6,8 @@ import pytest
 
 from quadrill.store.errors import QuadrillError, RdfSyntaxError
 from quadrill.store.formats import RDF_TYPES, RdfType, parse_rdf
+from quadrill.store.hosts import AllowedHosts
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.remote import Fetched
 
@@ -145,10 +147,13 @@ def test_a_byte_order_mark_is_skipped(name: str, body: bytes) -> None:
 
 def loaded(text: str, body: bytes, media_type: str | None, iri: str = "http://example.org/doc") -> list[str]:
     store = QuadStore.open(
-        None, allowed_hosts=["example.org"], fetcher=lambda _: Fetched(body, media_type, iri)
+        None,
+        StoreOptions(
+            allowed_hosts=AllowedHosts(["example.org"]), fetcher=lambda _: Fetched(body, media_type, iri)
+        ),
     )
     try:
-        return sorted(str(quad) for quad in store.update(text).added)
+        return sorted(str(quad) for quad in store.writer.update(text).added)
     finally:
         store.close()
 

@@ -14,7 +14,7 @@ from quadrill.store.quads.quad_store import QuadStore
 
 def put(store: QuadStore, *numbers: int) -> None:
     for number in numbers:
-        store.apply(add=[Quad(NamedNode("urn:a"), NamedNode("urn:p"), Literal(str(number)))])
+        store.writer.apply(add=[Quad(NamedNode("urn:a"), NamedNode("urn:p"), Literal(str(number)))])
 
 
 def versions(store: QuadStore, after: int) -> list[int]:
@@ -41,11 +41,11 @@ def test_a_copy_gives_versions_that_its_original_never_gives(tmp_path: Path, how
         put(store, 1, 2, 3)
     copied(tmp_path / "old", how, tmp_path / "new")
     with opened(tmp_path / "new") as store:
-        assert (store.version, store.quad_count) == (3, 3)
+        assert (store.reader.version, store.reader.quad_count) == (3, 3)
         with pytest.raises(GoneError):
             versions(store, 7)
         put(store, 4, 5)
-        first = store.version - 1
+        first = store.reader.version - 1
         assert 2**40 < first < 2**53
         assert versions(store, 0) == [1, 2, 3, first, first + 1]
         assert versions(store, 3) == [first, first + 1]
@@ -55,12 +55,12 @@ def test_a_copy_gives_versions_that_its_original_never_gives(tmp_path: Path, how
     with opened(tmp_path / "new") as store:
         put(store, 6)
         assert versions(store, 3) == [first, first + 1, first + 2]
-        store.rewind(2)
-        assert len(list(store.quads_for_pattern())) == 2
-        store.forward(first)
-        assert (store.version, len(list(store.quads_for_pattern()))) == (first, 4)
-        store.forward(first + 2)
-        assert len(list(store.quads_for_pattern())) == 6
+        store.committer.rewind(2)
+        assert len(list(store.reader.quads_for_pattern())) == 2
+        store.committer.forward(first)
+        assert (store.reader.version, len(list(store.reader.quads_for_pattern()))) == (first, 4)
+        store.committer.forward(first + 2)
+        assert len(list(store.reader.quads_for_pattern())) == 6
     with QuadStore.open(tmp_path / "old") as store:
         put(store, 7)
         assert versions(store, 0) == [1, 2, 3, 4]
@@ -74,7 +74,7 @@ def test_a_folder_that_is_moved_or_opened_again_goes_on(tmp_path: Path) -> None:
     for number in (2, 3):
         with opened(tmp_path / "moved") as store:
             put(store, number)
-            assert (store.version, store.epoch) == (number, 0)
+            assert (store.reader.version, store.epoch) == (number, 0)
 
 
 def test_copies_of_copies_part_as_well_and_from_an_empty_store(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_copies_of_copies_part_as_well_and_from_an_empty_store(tmp_path: Path) -
         shutil.copytree(tmp_path / str(number - 1), tmp_path / str(number))
         with opened(tmp_path / str(number)) as store:
             put(store, number)
-            seen.append(store.version)
+            seen.append(store.reader.version)
             assert versions(store, 0) == seen
     assert seen == sorted(set(seen))
     with opened(tmp_path / "3") as store:

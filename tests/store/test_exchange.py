@@ -10,6 +10,7 @@ import pytest
 from quadrill.store.errors import LimitError
 from quadrill.store.hosts import AllowedHosts
 from quadrill.store.network.exchange import EndedError, Exchanges
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.remote import FetchError, FetchTimeoutError, RemoteClient, http_fetcher
 from tests.hostile_peers import HEAD, Answer, bomb, bytewise, endless, peer, silent, slow_body
@@ -73,9 +74,12 @@ def test_an_exchange_ends_when_nobody_waits_for_it(answer: Answer) -> None:
 
 def test_a_load_that_takes_too_long_is_504() -> None:
     with peer(slow_body()) as far:
-        store = QuadStore.open(None, fetcher=http_fetcher(HOSTS, timeout_s=1), allowed_hosts=["127.0.0.1"])
+        store = QuadStore.open(
+            None,
+            StoreOptions(fetcher=http_fetcher(HOSTS, timeout_s=1), allowed_hosts=AllowedHosts(["127.0.0.1"])),
+        )
         with pytest.raises(FetchTimeoutError) as caught:
-            store.update(f"LOAD <{far.url}>")
+            store.writer.update(f"LOAD <{far.url}>")
         assert caught.value.status == 504
-        store.update(f"LOAD SILENT <{far.url}>")
+        store.writer.update(f"LOAD SILENT <{far.url}>")
         store.close()

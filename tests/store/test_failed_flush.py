@@ -34,23 +34,25 @@ def store(tmp_path: Path) -> Iterator[QuadStore]:
 
 
 def insert(store: QuadStore, *numbers: int) -> int:
-    return store.update("INSERT DATA {" + " . ".join(f"<urn:a> <urn:p> {n}" for n in numbers) + "}").version
+    return store.writer.update(
+        "INSERT DATA {" + " . ".join(f"<urn:a> <urn:p> {n}" for n in numbers) + "}"
+    ).version
 
 
 def read(store: QuadStore) -> int:
-    with store.query(ALL) as result:
+    with store.reader.query(ALL) as result:
         return len(list(result.rows()))
 
 
 def test_updates_go_on_behind_a_flush_that_failed(store: QuadStore, tmp_path: Path) -> None:
     with short_files(), pytest.raises(StoreUnwritableError, match="could not be flushed"):
-        store.flush()
-    assert store.quad_count == read(store) == 2
+        store.committer.checkpoint()
+    assert store.reader.quad_count == read(store) == 2
     assert insert(store, 2) == 2
-    store.flush()
+    store.committer.checkpoint()
     store.backup(tmp_path / "copy")
     with QuadStore.open(tmp_path / "copy") as copy:
-        assert (copy.version, copy.quad_count) == (2, 3)
+        assert (copy.reader.version, copy.reader.quad_count) == (2, 3)
 
 
 def test_updates_go_on_behind_a_backup_that_failed(store: QuadStore, tmp_path: Path) -> None:
@@ -63,21 +65,21 @@ def test_updates_go_on_behind_a_backup_that_failed(store: QuadStore, tmp_path: P
 def test_while_the_disk_is_full_updates_are_refused_and_queries_answered(store: QuadStore) -> None:
     with short_files():
         with pytest.raises(StoreUnwritableError):
-            store.flush()
+            store.committer.checkpoint()
         for _ in range(2):
             with pytest.raises(StoreUnwritableError):
                 insert(store, 2)
             assert read(store) == 2
     assert insert(store, 3) > 1
-    assert store.quad_count == read(store)
+    assert store.reader.quad_count == read(store)
 
 
 def test_a_reader_of_the_old_database_ends_first(store: QuadStore) -> None:
-    open_result = store.query(ALL)
+    open_result = store.reader.query(ALL)
     rows = iter(open_result.rows())
     next(rows)
     with short_files(), pytest.raises(StoreUnwritableError):
-        store.flush()
+        store.committer.checkpoint()
     with pytest.raises(StoreUnwritableError, match="cannot be opened again"):
         insert(store, 2)
     assert read(store) == 2, "others read on"

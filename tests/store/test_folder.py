@@ -61,7 +61,7 @@ def test_a_folder_of_oxigraph_itself_is_refused_with_the_way_to_move(tmp_path: P
 
 def test_an_older_format_is_upgraded_step_by_step(tmp_path: Path) -> None:
     with QuadStore.open(tmp_path) as store:
-        store.update("INSERT DATA { <http://a> <http://p> 1 }")
+        store.writer.update("INSERT DATA { <http://a> <http://p> 1 }")
     steps: list[tuple[int, Path]] = []
     current = FORMAT_VERSION
     with pytest.raises(StoreFormatError, match="there is no upgrade"):
@@ -74,7 +74,7 @@ def test_an_older_format_is_upgraded_step_by_step(tmp_path: Path) -> None:
     assert (tmp_path / "FORMAT").read_text() == f"quadrill-data {current + 2}\n"
     (tmp_path / "FORMAT").write_text(f"quadrill-data {current}\n")
     with QuadStore.open(tmp_path) as store:
-        assert store.quad_count == 1
+        assert store.reader.quad_count == 1
 
 
 @pytest.mark.process

@@ -11,6 +11,7 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
 from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.quads.frozen import FrozenReader
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.query import QueryRequest
 
 P = NamedNode("http://e/p")
 ALL = "SELECT ?s ?g { { ?s ?p ?o } UNION { GRAPH ?g { ?s ?p ?o } } }"
@@ -21,18 +22,20 @@ def quad(name: str, graph: NamedNode | DefaultGraph | None = None) -> Quad:
 
 
 def read(reader: FrozenReader) -> list[str]:
-    with reader.query(ALL) as result:
+    with reader.query(QueryRequest(ALL)) as result:
         return sorted(" ".join(str(term) for term in row if term is not None) for row in result.rows())
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_a_copy_stays_as_it_was(tmp_path: Path, on_disk: bool) -> None:
     with QuadStore.open(tmp_path if on_disk else None) as store:
-        store.apply(add=[quad("a"), quad("b", NamedNode("http://e/g"))])
+        store.writer.apply(add=[quad("a"), quad("b", NamedNode("http://e/g"))])
         before = store.frozen()
-        commit = store.apply(add=[quad("c"), Quad(BlankNode("x"), P, P, DefaultGraph())], remove=[quad("a")])
+        commit = store.writer.apply(
+            add=[quad("c"), Quad(BlankNode("x"), P, P, DefaultGraph())], remove=[quad("a")]
+        )
         without = store.frozen(undo=commit)
-        store.apply(add=[quad("d")])
+        store.writer.apply(add=[quad("d")])
         assert read(before) == read(without) == ["<http://e/a>", "<http://e/b> <http://e/g>"]
         assert (before.version, without.version) == (1, 1)
         if on_disk:

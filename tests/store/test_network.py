@@ -21,6 +21,7 @@ from quadrill.store.errors import (
     UnsupportedError,
 )
 from quadrill.store.hosts import AllowedHosts
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.remote import Fetched, FetchError, fetch_rdf, http_fetcher
 
@@ -93,7 +94,7 @@ def listener() -> Iterator[Listener]:
 @pytest.fixture
 def store() -> QuadStore:
     quads = QuadStore.open(None)
-    quads.update("INSERT DATA { <http://s> <http://p> true }")
+    quads.writer.update("INSERT DATA { <http://s> <http://p> true }")
     return quads
 
 
@@ -133,15 +134,15 @@ CALLS = [
 def test_a_query_does_not_reach_a_host_that_is_not_allowed(
     listener: Listener, store: QuadStore, text: str, hosts: tuple[str, ...]
 ) -> None:
-    store._querier._hosts = AllowedHosts(hosts)
+    store.reader.querier._hosts = AllowedHosts(hosts)
     prologue = f"PREFIX : <{listener.url}> PREFIX service: <{listener.url}> BASE <{listener.url}> "
     query = prologue + text.replace("URL", listener.url)
     if "service silent" in text:
         # A plain SILENT call has one empty solution, as one that fails has.
-        assert store.solutions(query)[1] == [()]
+        assert store.reader.solutions(query)[1] == [()]
     else:
         with pytest.raises(QuadrillError):
-            store.solutions(query)
+            store.reader.solutions(query)
     assert listener.asked == []
 
 
@@ -163,11 +164,11 @@ def test_a_query_does_not_reach_a_host_that_is_not_allowed(
 def test_an_update_does_not_reach_a_host_that_is_not_allowed(
     listener: Listener, store: QuadStore, text: str
 ) -> None:
-    store._hosts = AllowedHosts(["ok.example"])
+    store.writer._hosts = AllowedHosts(["ok.example"])
     with pytest.raises(QuadrillError):
-        store.update(text.replace("URL", listener.url))
+        store.writer.update(text.replace("URL", listener.url))
     assert listener.asked == []
-    assert store.version == 1
+    assert store.reader.version == 1
 
 
 def test_a_name_that_only_looks_like_service_is_no_call(store: QuadStore) -> None:
@@ -182,33 +183,33 @@ def test_a_name_that_only_looks_like_service_is_no_call(store: QuadStore) -> Non
         "SELECT * { ?s ?p ?o FILTER(?o < 5 && ?o > 'SERVICE') }",
         "SELECT * { ?s <http://e/ns#service> ?o }",
     ):
-        store.solutions(prologue + text)
+        store.reader.solutions(prologue + text)
 
 
 def test_an_allowed_service_is_reached(listener: Listener, store: QuadStore) -> None:
-    store._querier._hosts = AllowedHosts([listener.host])
+    store.reader.querier._hosts = AllowedHosts([listener.host])
     with pytest.raises(QuadrillError, match="404"):
-        store.solutions(f"PREFIX x: <{listener.url}> SELECT * {{ SERVICE x:sparql {{ ?s ?p ?o }} }}")
+        store.reader.solutions(f"PREFIX x: <{listener.url}> SELECT * {{ SERVICE x:sparql {{ ?s ?p ?o }} }}")
     assert [path.partition("?")[0] for path in listener.asked] == ["/sparql"]
 
 
 def test_redirects_of_a_service_are_followed_to_allowed_hosts_only(
     listener: Listener, store: QuadStore
 ) -> None:
-    store._querier._hosts = AllowedHosts([listener.host])
+    store.reader.querier._hosts = AllowedHosts([listener.host])
     for path in ("moved", "away"):
         with pytest.raises(QuadrillError):
-            store.solutions(f"SELECT * {{ SERVICE <{listener.url}{path}> {{ ?s ?p ?o }} }}")
+            store.reader.solutions(f"SELECT * {{ SERVICE <{listener.url}{path}> {{ ?s ?p ?o }} }}")
     assert [path.partition("?")[0] for path in listener.asked] == ["/moved", "/data", "/away"]
 
 
 def test_the_errors_name_the_host_and_the_variable(store: QuadStore) -> None:
     with pytest.raises(NetworkRefusedError, match="SERVICE <http://127.0.0.1/> is refused"):
-        store.query("SELECT * { SERVICE <http://127.0.0.1/> {} }")
+        store.reader.query("SELECT * { SERVICE <http://127.0.0.1/> {} }")
     with pytest.raises(UnsupportedError, match="SERVICE with a variable"):
-        store.query("SELECT * { SERVICE ?x {} }")
+        store.reader.query("SELECT * { SERVICE ?x {} }")
     with pytest.raises(NetworkRefusedError, match="LOAD <http://127.0.0.1/x>"):
-        store.update("LOAD <http://127.0.0.1/x>")
+        store.writer.update("LOAD <http://127.0.0.1/x>")
 
 
 @pytest.mark.parametrize(
@@ -233,13 +234,13 @@ def test_hosts_are_allowed_by_exact_name_and_port(hosts: list[str], iri: str, al
 
 
 def test_load_fetches_from_an_allowed_host_and_makes_one_commit(listener: Listener) -> None:
-    quads = QuadStore.open(None, allowed_hosts=[listener.host])
-    commit = quads.update(f"LOAD <{listener.url}data> INTO GRAPH <http://g>")
+    quads = QuadStore.open(None, StoreOptions(allowed_hosts=AllowedHosts([listener.host])))
+    commit = quads.writer.update(f"LOAD <{listener.url}data> INTO GRAPH <http://g>")
     assert {str(quad.graph_name) for quad in commit.added} == {"<http://g>"} and len(commit.added) == 2
-    with quads.query(f"ASK {{ GRAPH <http://g> {{ ?b ?p <{listener.url}rel> }} }}") as result:
+    with quads.reader.query(f"ASK {{ GRAPH <http://g> {{ ?b ?p <{listener.url}rel> }} }}") as result:
         assert result.boolean
-    quads.update(f"LOAD <{listener.url}moved>")
-    assert quads.graph_counts()[commit.created[0]] == 2 and quads.quad_count == 4
+    quads.writer.update(f"LOAD <{listener.url}moved>")
+    assert quads.reader.graph_counts()[commit.created[0]] == 2 and quads.reader.quad_count == 4
 
 
 @pytest.mark.parametrize(
@@ -255,16 +256,16 @@ def test_load_fetches_from_an_allowed_host_and_makes_one_commit(listener: Listen
 def test_what_cannot_be_loaded_says_why_and_changes_nothing(
     listener: Listener, path: str, error: type[QuadrillError], match: str
 ) -> None:
-    quads = QuadStore.open(None, allowed_hosts=[listener.host])
+    quads = QuadStore.open(None, StoreOptions(allowed_hosts=AllowedHosts([listener.host])))
     with pytest.raises(error, match=match):
-        quads.update(f"INSERT DATA {{ <http://a> <http://p> 1 }} ; LOAD <{listener.url}{path}>")
-    assert quads.version == 0 and quads.quad_count == 0
-    assert quads.update(f"LOAD SILENT <{listener.url}{path}>").changed is False
+        quads.writer.update(f"INSERT DATA {{ <http://a> <http://p> 1 }} ; LOAD <{listener.url}{path}>")
+    assert quads.reader.version == 0 and quads.reader.quad_count == 0
+    assert quads.writer.update(f"LOAD SILENT <{listener.url}{path}>").changed is False
 
 
 def test_load_silent_of_a_refused_host_does_nothing_and_reaches_nothing(listener: Listener) -> None:
     quads = QuadStore.open(None)
-    assert quads.update(f"LOAD SILENT <{listener.url}data>").changed is False
+    assert quads.writer.update(f"LOAD SILENT <{listener.url}data>").changed is False
     assert listener.asked == []
 
 
@@ -281,8 +282,8 @@ def test_a_document_over_the_limit_is_refused(listener: Listener) -> None:
 
 @pytest.mark.parametrize("path", ["data.ttl.gz", "packed", "sent.ttl.gz"])
 def test_a_gzip_file_is_unpacked(listener: Listener, path: str) -> None:
-    quads = QuadStore.open(None, allowed_hosts=[listener.host])
-    assert len(quads.update(f"LOAD <{listener.url}{path}>").added) == 2
+    quads = QuadStore.open(None, StoreOptions(allowed_hosts=AllowedHosts([listener.host])))
+    assert len(quads.writer.update(f"LOAD <{listener.url}{path}>").added) == 2
 
 
 def test_a_gzip_file_is_unpacked_within_the_limit(listener: Listener) -> None:
@@ -297,8 +298,8 @@ def test_an_injected_fetcher_serves_load() -> None:
     def fetch(iri: str) -> Fetched:
         return Fetched(b"<http://a> <http://p> <x> .", "text/turtle", iri)
 
-    quads = QuadStore.open(None, allowed_hosts=["example.org"], fetcher=fetch)
-    commit = quads.update("LOAD <http://example.org/doc>")
+    quads = QuadStore.open(None, StoreOptions(allowed_hosts=AllowedHosts(["example.org"]), fetcher=fetch))
+    commit = quads.writer.update("LOAD <http://example.org/doc>")
     assert [str(quad.object) for quad in commit.added] == ["<http://example.org/x>"]
 
 
@@ -320,13 +321,13 @@ BEHIND = "SELECT * { ?s ?p (?x <?#>) } "
 )
 def test_a_text_full_of_possible_calls_is_judged_at_once(store: QuadStore, text: str) -> None:
     with pytest.raises(QuadrillError):
-        store.query(BEHIND + text)
+        store.reader.query(BEHIND + text)
 
 
 def test_a_silent_load_that_loaded_nothing_is_told_to_the_operator(
     store: QuadStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store.update("LOAD SILENT <http://user:secret@127.0.0.1:9/data/x?token=secret#secret>")
+    store.writer.update("LOAD SILENT <http://user:secret@127.0.0.1:9/data/x?token=secret#secret>")
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
         "LOAD SILENT of <http://127.0.0.1:9/data/x> loaded nothing: host-not-allowed"
     ]
@@ -338,12 +339,14 @@ def test_what_may_be_a_call_behind_a_doubtful_sign_is_refused(
     store: QuadStore, between: str, name: str
 ) -> None:
     with pytest.raises(QuadrillError, match="may hide a call"):
-        store.query(f"{BEHIND} SERVICE{between}{name} {{}}")
+        store.reader.query(f"{BEHIND} SERVICE{between}{name} {{}}")
 
 
 def test_a_comparison_with_an_iri_hides_no_call(store: QuadStore, listener: Listener) -> None:
     with pytest.raises(QuadrillError, match="may hide a call"):
-        store.query(f"SELECT * {{ FILTER(1<<x:'>||true) SERVICE <{listener.url}> {{ ?a ?b ?c }} #'\n}}")
+        store.reader.query(
+            f"SELECT * {{ FILTER(1<<x:'>||true) SERVICE <{listener.url}> {{ ?a ?b ?c }} #'\n}}"
+        )
     assert listener.asked == []
 
 

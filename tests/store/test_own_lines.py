@@ -27,7 +27,7 @@ import os, signal, sys
 from pathlib import Path
 from quadrill.store.quads.quad_store import QuadStore
 store = QuadStore.open(Path(sys.argv[1]))
-store.update("INSERT DATA { <urn:a> <urn:b> '" + "x" * %d + "' }")
+store.writer.update("INSERT DATA { <urn:a> <urn:b> '" + "x" * %d + "' }")
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -73,7 +73,7 @@ def test_a_long_literal_is_there_after_a_kill(tmp_path: Path) -> None:
     child = subprocess.run([sys.executable, "-c", WRITE_AND_DIE % LONG, str(tmp_path / "data")], timeout=100)
     assert child.returncode == -signal.SIGKILL
     store = QuadStore.open(tmp_path / "data")
-    _, rows = store.solutions("SELECT (STRLEN(?o) AS ?n) { ?s <urn:b> ?o }")
+    _, rows = store.reader.solutions("SELECT (STRLEN(?o) AS ?n) { ?s <urn:b> ?o }")
     assert [row[0] for row in rows] == [Literal(LONG)]
     store.close()
 

@@ -131,8 +131,8 @@ def of_rdflib(term: Node | None) -> Any:
 def answers(quads: list[Quad], text: str) -> Iterator[Any]:
     """The bag of rows by our store, then by rdflib; a boolean of an ASK."""
     with QuadStore.open(None) as store:
-        store.apply(add=quads)
-        with store.query(PREFIXES + text) as result:
+        store.writer.apply(add=quads)
+        with store.reader.query(PREFIXES + text) as result:
             yield (
                 result.boolean
                 if result.kind == "boolean"

@@ -26,8 +26,8 @@ STEPS = [
 
 
 def contents(store: QuadStore) -> tuple[set[str], set[str]]:
-    quads = {str(quad) for quad in store.quads_for_pattern()}
-    graphs = {str(row[0]) for row in store.solutions("SELECT ?g { GRAPH ?g {} }")[1]}
+    quads = {str(quad) for quad in store.reader.quads_for_pattern()}
+    graphs = {str(row[0]) for row in store.reader.solutions("SELECT ?g { GRAPH ?g {} }")[1]}
     return quads, graphs
 
 
@@ -35,20 +35,20 @@ def test_every_version_can_be_seen_again_and_forward_leads_back(tmp_path: Path) 
     store = QuadStore.open(tmp_path / "data")
     seen = {0: contents(store)}
     for text in STEPS:
-        version = store.update(P + text).version
+        version = store.writer.update(P + text).version
         seen[version] = contents(store)
-    last = store.version
+    last = store.reader.version
     for version in range(last - 1, -1, -1):
-        store.rewind(version)
-        assert (store.version, store.logged_version) == (version, last)
+        store.committer.rewind(version)
+        assert (store.reader.version, store.log.version) == (version, last)
         assert contents(store) == seen[version]
     for version in range(1, last + 1):
-        store.forward(version)
-        assert (store.version, contents(store)) == (version, seen[version])
-    store.rewind(2)
-    store.forward(last)
+        store.committer.forward(version)
+        assert (store.reader.version, contents(store)) == (version, seen[version])
+    store.committer.rewind(2)
+    store.committer.forward(last)
     assert contents(store) == seen[last]
-    assert store.update(P + "INSERT DATA { :z :p 1 }").version == last + 1
+    assert store.writer.update(P + "INSERT DATA { :z :p 1 }").version == last + 1
     store.close()
 
 
@@ -60,11 +60,11 @@ import os, signal
 from quadrill.store.quads.quad_store import QuadStore
 store = QuadStore.open({str(folder)!r})
 for n in range(20):
-    store.update(f"INSERT DATA {{{{ <http://a> <http://p> {{n}} }}}}")
-store.flush()
-store.rewind(3)
-store.flush()
-assert store.version == 3 and store.quad_count
+    store.writer.update(f"INSERT DATA {{{{ <http://a> <http://p> {{n}} }}}}")
+store.committer.checkpoint()
+store.committer.rewind(3)
+store.committer.checkpoint()
+assert store.reader.version == 3 and store.reader.quad_count
 os.kill(os.getpid(), signal.SIGKILL)
 """
     child = subprocess.run(
@@ -72,14 +72,14 @@ os.kill(os.getpid(), signal.SIGKILL)
     )
     assert child.returncode == -signal.SIGKILL, child.stderr
     store = QuadStore.open(folder)
-    assert store.version == 20
-    assert len(store.quads_for_pattern()) == store.quad_count == 20
+    assert store.reader.version == 20
+    assert len(store.reader.quads_for_pattern()) == store.reader.quad_count == 20
     store.close()
 
 
 def test_a_store_in_memory_cannot_rewind() -> None:
     store = QuadStore.open(None)
-    store.update(P + STEPS[0])
+    store.writer.update(P + STEPS[0])
     with pytest.raises(UnsupportedError):
-        store.rewind(0)
+        store.committer.rewind(0)
     store.close()

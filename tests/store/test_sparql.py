@@ -13,7 +13,7 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, QueryResultsForma
 from quadrill.store.errors import LimitError, QueryTextError, StoreError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.guard import TextLimits, inspect_text
-from quadrill.store.sparql.query import QueryFailedError
+from quadrill.store.sparql.query import QueryFailedError, QueryRequest
 
 A, P, G, H = (NamedNode(f"http://e/{name}") for name in "apgh")
 PREFIX = "PREFIX ex: <http://e/>\n"
@@ -22,7 +22,7 @@ PREFIX = "PREFIX ex: <http://e/>\n"
 @pytest.fixture
 def store() -> QuadStore:
     quads = QuadStore.open(None)
-    quads.apply(
+    quads.writer.apply(
         add=[
             Quad(A, P, Literal("d")),
             Quad(A, P, Literal("g"), G),
@@ -33,19 +33,19 @@ def store() -> QuadStore:
 
 
 def found(store: QuadStore, text: str, **parameters: object) -> list[str]:
-    rows = store.solutions(PREFIX + text, **parameters)[1]
+    rows = store.reader.solutions(QueryRequest(PREFIX + text, **parameters))[1]
     return sorted(row[0].value for row in rows if row[0] is not None)  # type: ignore[union-attr]
 
 
 def test_the_three_kinds_of_results(store: QuadStore) -> None:
-    with store.query("SELECT ?s ?o ?none { ?s ?p ?o }") as result:
+    with store.reader.query("SELECT ?s ?o ?none { ?s ?p ?o }") as result:
         assert (result.kind, result.variables, result.version) == ("solutions", ("s", "o", "none"), 1)
         assert list(result.rows()) == [(A, Literal("d"), None)]
-    with store.query("ASK { ?s ?p 'nope' }") as result:
+    with store.reader.query("ASK { ?s ?p 'nope' }") as result:
         assert (result.kind, result.boolean) == ("boolean", False)
-    with store.query("CONSTRUCT { ?o ?p ?s } WHERE { ?s ?p ?o } ") as result:
+    with store.reader.query("CONSTRUCT { ?o ?p ?s } WHERE { ?s ?p ?o } ") as result:
         assert (result.kind, list(result.triples())) == ("graph", [])
-    with store.query("CONSTRUCT WHERE { ?s ?p ?o }") as result:
+    with store.reader.query("CONSTRUCT WHERE { ?s ?p ?o }") as result:
         assert list(result.triples()) == [Triple(A, P, Literal("d"))]
 
 
@@ -84,7 +84,7 @@ def test_base_prefixes_functions_and_aggregates_may_come_beside_the_text(store: 
 def test_results_are_written_in_every_format(store: QuadStore) -> None:
     def written(text: str, format: QueryResultsFormat | RdfFormat, **options: object) -> bytes:
         sink = io.BytesIO()
-        store.query(text).serialize_to(sink, format, **options)  # type: ignore[arg-type]
+        store.reader.query(text).serialize_to(sink, format, **options)  # type: ignore[arg-type]
         return sink.getvalue()
 
     select, graph = "SELECT ?o { ?s ?p ?o }", "CONSTRUCT WHERE { ?s ?p ?o }"
@@ -104,11 +104,11 @@ def test_a_writer_that_fails_stops_the_query(store: QuadStore) -> None:
             raise OSError("client gone")
 
     with pytest.raises(OSError, match="client gone"):
-        store.query("SELECT * { ?s ?p ?o }").serialize_to(Full(), QueryResultsFormat.JSON)
+        store.reader.query("SELECT * { ?s ?p ?o }").serialize_to(Full(), QueryResultsFormat.JSON)
 
 
 def test_a_result_used_in_another_thread_is_refused_and_does_not_end_the_process(store: QuadStore) -> None:
-    result = store.query("SELECT * { ?s ?p ?o }")
+    result = store.reader.query("SELECT * { ?s ?p ?o }")
     errors: list[str] = []
 
     def use() -> None:
@@ -131,15 +131,15 @@ def test_a_result_used_in_another_thread_is_refused_and_does_not_end_the_process
     with pytest.raises(StoreError, match="closed"):
         next(result.rows())
     with pytest.raises(StoreError, match="not solutions"):
-        next(store.query("CONSTRUCT WHERE { ?s ?p ?o }").rows())
+        next(store.reader.query("CONSTRUCT WHERE { ?s ?p ?o }").rows())
     with pytest.raises(StoreError, match="not a graph"):
-        next(store.query("SELECT * { ?s ?p ?o }").triples())
+        next(store.reader.query("SELECT * { ?s ?p ?o }").triples())
 
 
 def test_a_result_shows_the_version_it_began_at(store: QuadStore) -> None:
-    with store.query("SELECT * { ?s ?p ?o }") as result:
-        store.apply(add=[Quad(A, P, Literal("later"))])
-        assert (result.version, len(list(result.rows())), store.version) == (1, 1, 2)
+    with store.reader.query("SELECT * { ?s ?p ?o }") as result:
+        store.writer.apply(add=[Quad(A, P, Literal("later"))])
+        assert (result.version, len(list(result.rows())), store.reader.version) == (1, 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -156,13 +156,13 @@ def test_a_wrong_query_is_told_with_its_place(
     store: QuadStore, text: str, line: int, column: int, match: str
 ) -> None:
     with pytest.raises(QueryTextError, match=match) as caught:
-        store.query(text)
+        store.reader.query(text)
     assert (caught.value.line, caught.value.column) == (line, column)
 
 
 def test_an_unknown_function_is_named(store: QuadStore) -> None:
     with pytest.raises(UnsupportedError, match="the function <http://e/f>"):
-        store.solutions(PREFIX + "SELECT (ex:f(1) AS ?x) {}")
+        store.reader.solutions(PREFIX + "SELECT (ex:f(1) AS ?x) {}")
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_an_unknown_function_is_named(store: QuadStore) -> None:
     ids=["groups", "parentheses", "unions", "ors", "sums", "nots", "binds"],
 )
 def test_texts_that_overflow_a_small_stack_are_answered(store: QuadStore, text: str) -> None:
-    with store.query(text) as result:
+    with store.reader.query(text) as result:
         assert result.version == 1
         if result.kind == "solutions":
             assert len(list(result.rows())) == 1
@@ -215,7 +215,7 @@ def test_texts_that_overflow_a_small_stack_are_answered(store: QuadStore, text: 
 )
 def test_texts_beyond_the_limit_are_refused(store: QuadStore, text: str) -> None:
     with pytest.raises(LimitError, match="nests deeper than 10,000 levels"):
-        store.query(text)
+        store.reader.query(text)
 
 
 def test_wide_texts_are_not_high() -> None:
@@ -239,7 +239,7 @@ store = QuadStore.open(None)
 for opening, closing in (("{", "}"), ("{OPTIONAL{", "}}"), ("{FILTER EXISTS{", "}}"), ("{{SELECT*{", "}}}")):
     for depth in (900, 4_900, 9_900 // len(opening) * 2, 40_000):
         try:
-            with store.query("SELECT * {" + opening * depth + closing * depth + "}"):
+            with store.reader.query("SELECT * {" + opening * depth + closing * depth + "}"):
                 pass
         except QuadrillError:
             pass

@@ -15,6 +15,7 @@ from pyoxigraph import BlankNode, CanonicalizationAlgorithm, Dataset, DefaultGra
 
 from quadrill.store.changes.commit import GraphChange, graph_key
 from quadrill.store.errors import QueryTextError, UpdateError
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from tests.examples import examples
 
@@ -70,16 +71,16 @@ def native(before: State, text: str) -> State | None:
 
 
 def check_request(quads: QuadStore, text: str) -> None:
-    raw = quads._committer.store
-    before, version = state(raw), quads.version
+    raw = quads.committer.store
+    before, version = state(raw), quads.reader.version
     expected = native(before, text)
     told = []
-    unsubscribe = quads.subscribe(told.append)
+    unsubscribe = quads.subscribers.subscribe(told.append)
     try:
-        commit = quads.update(text)
+        commit = quads.writer.update(text)
     except (UpdateError, QueryTextError):
         assert expected is None, f"only ours failed: {text}"
-        assert state(raw) == before and quads.version == version and told == []
+        assert state(raw) == before and quads.reader.version == version and told == []
         return
     finally:
         unsubscribe()
@@ -93,22 +94,22 @@ def check_request(quads: QuadStore, text: str) -> None:
     assert set(commit.created) == after[1] - before[1]
     assert set(commit.dropped) == before[1] - after[1]
     assert commit.changed == (after != before)
-    assert quads.version == version + commit.changed == commit.version
+    assert quads.reader.version == version + commit.changed == commit.version
     assert told == ([commit] if commit.changed else [])
     assert sum(change.added for change in commit.graphs.values()) == len(commit.added)
     assert all(isinstance(change, GraphChange) for change in commit.graphs.values())
     counts = {graph_key(DefaultGraph()): 0} | {graph_key(name): 0 for name in after[1]}
     for quad in after[0]:
         counts[graph_key(quad.graph_name)] += 1
-    assert {graph_key(name): count for name, count in quads.graph_counts().items()} == counts
+    assert {graph_key(name): count for name, count in quads.reader.graph_counts().items()} == counts
 
 
 @contextmanager
 def open_store(on_disk: bool) -> Iterator[QuadStore]:
     with tempfile.TemporaryDirectory() as folder:
-        store = QuadStore.open(Path(folder) / "data" if on_disk else None, durable=False)
+        store = QuadStore.open(Path(folder) / "data" if on_disk else None, StoreOptions(durable=False))
         try:
-            store.update(START)
+            store.writer.update(START)
             yield store
         finally:
             store.close()
@@ -117,9 +118,11 @@ def open_store(on_disk: bool) -> Iterator[QuadStore]:
 def replay_rebuilds(quads: QuadStore) -> None:
     rebuilt = QuadStore.open(None)
     for commit in quads.commits_after(0):
-        rebuilt.apply(add=commit.added, remove=commit.removed, create=commit.created, drop=commit.dropped)
-        assert rebuilt.version == commit.version
-    assert state(rebuilt._committer.store) == state(quads._committer.store)
+        rebuilt.writer.apply(
+            add=commit.added, remove=commit.removed, create=commit.created, drop=commit.dropped
+        )
+        assert rebuilt.reader.version == commit.version
+    assert state(rebuilt.committer.store) == state(quads.committer.store)
 
 
 # A regression seen while this was written is pinned as an example.

@@ -13,6 +13,7 @@ from pyoxigraph import Dataset
 
 from quadrill.store.errors import QuadrillError
 from quadrill.store.quads import writing
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql import update
 from tests.examples import examples
@@ -122,19 +123,19 @@ IN_LINE = [
 
 def is_made(store: QuadStore, text: str) -> bool:
     try:
-        store.update(text)
+        store.writer.update(text)
     except QuadrillError:
         return False
     return True
 
 
 def make_together(store: QuadStore, texts: list[str]) -> None:
-    for make in [store.update_in_line(text) for text in texts]:
+    for make in [store.writer.enqueue_update(text) for text in texts]:
         make()
 
 
 def content(store: QuadStore) -> Dataset:
-    return canonical(set(store._committer.store))
+    return canonical(set(store.committer.store))
 
 
 @settings(max_examples=examples(80), deadline=None, suppress_health_check=list(HealthCheck))
@@ -155,7 +156,7 @@ def test_updates_of_one_group_make_what_they_make_one_after_the_other(
             sound = [text for text in texts if is_made(apart, text)]
             make_together(together, sound)
             assert content(together) == content(apart)
-            assert together.version == apart.version
+            assert together.reader.version == apart.reader.version
 
 
 def test_in_a_group_only_updates_that_read_what_changes_wait_for_it(
@@ -169,15 +170,17 @@ def test_in_a_group_only_updates_that_read_what_changes_wait_for_it(
         lambda self, action, variables: recorded.append(action.where.text) or whole(self, action, variables),
     )
     count = "DELETE {{ <{0}> :n ?o }} INSERT {{ <{0}> :n ?n }} WHERE {{ <{0}> :n ?o BIND(?o + 1 AS ?n) }}"
-    with QuadStore.open(tmp_path / "data", durable=False) as store:
+    with QuadStore.open(tmp_path / "data", StoreOptions(durable=False)) as store:
         for name in "abc":
-            store.update(PROLOGUE + f"INSERT DATA {{ <http://e/{name}> :n 0 }}")
+            store.writer.update(PROLOGUE + f"INSERT DATA {{ <http://e/{name}> :n 0 }}")
         for _ in range(3):
-            store.update(PROLOGUE + count.format("http://e/a"))
-        commits = [store.update_in_line(PROLOGUE + count.format(f"http://e/{name}")) for name in "abcab"]
+            store.writer.update(PROLOGUE + count.format("http://e/a"))
+        commits = [
+            store.writer.enqueue_update(PROLOGUE + count.format(f"http://e/{name}")) for name in "abcab"
+        ]
         for make in commits:
             assert make().changed
-        found = store.solutions(PROLOGUE + "SELECT ?o { ?s :n ?o } ORDER BY ?s")[1]
+        found = store.reader.solutions(PROLOGUE + "SELECT ?o { ?s :n ?o } ORDER BY ?s")[1]
     assert [row[0].value for row in found] == ["5", "2", "1"]
     assert [text.partition(" :n")[0] for text in recorded] == ["{ <http://e/a>", "{ <http://e/b>"]
 
@@ -195,9 +198,9 @@ def test_a_shape_is_planned_twice(template: str, monkeypatch: pytest.MonkeyPatch
             iter([f"<http://e/{number}/{n}>" for n in range(12)]),
             iter([f"{number}", f'"{number}"'] * 3),
         )
-        before = store.version
-        store.update(filled(template, iris, terms))
-        assert store.version == before + ("INSERT DATA" in template)
+        before = store.reader.version
+        store.writer.update(filled(template, iris, terms))
+        assert store.reader.version == before + ("INSERT DATA" in template)
     assert len(planned) == 2
 
 
@@ -207,7 +210,7 @@ def test_what_is_wrong_is_told_each_time_with_its_place(template: str) -> None:
     for number in range(4):
         text = filled(template, iter([f"<http://e/{number * 'x'}>"] * 3), iter(["1"] * 2))
         with pytest.raises(QuadrillError) as alike:
-            store.update(text)
+            store.writer.update(text)
         with pytest.raises(QuadrillError) as alone:
-            QuadStore.open(None).update(text)
+            QuadStore.open(None).writer.update(text)
         assert (alike.value.message, alike.value.details) == (alone.value.message, alone.value.details)

@@ -11,6 +11,7 @@ import pytest
 from pyoxigraph import BlankNode, NamedNode, Quad
 
 from quadrill.store.changes.commit import Commit
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from tests.w3c.compare import graphs_equal, read_graph
 from tests.w3c.endpoint import text_of
@@ -36,17 +37,17 @@ def dataset(files: tuple[NamedFile, ...]) -> tuple[set[Quad], list[NamedNode]]:
 
 
 def names_in(store: QuadStore) -> set[NamedNode | BlankNode]:
-    return set(store.graph_names())
+    return set(store.reader.graph_names())
 
 
 def quads_in(store: QuadStore) -> set[Quad]:
-    return set(store.quads_for_pattern())
+    return set(store.reader.quads_for_pattern())
 
 
 @contextmanager
 def open_store(on_disk: bool) -> Iterator[QuadStore]:
     with tempfile.TemporaryDirectory() as folder:
-        with QuadStore.open(Path(folder) / "data" if on_disk else None, durable=False) as store:
+        with QuadStore.open(Path(folder) / "data" if on_disk else None, StoreOptions(durable=False)) as store:
             yield store
 
 
@@ -66,11 +67,13 @@ def _keeps_the_law(case: Case, store: QuadStore, triggers: bool) -> bool:
     """The law for one case, and its expected result: what listens must not change what happens."""
     told: list[Commit] = []
     quads, names = dataset(case.data)
-    store.replace_dataset(quads, names=names)
-    listening = (told.append, lambda commit: store.solutions("SELECT * { ?s ?p ?o }")) if triggers else ()
-    endings = [store.subscribe(callback) for callback in listening]
+    store.writer.replace_dataset(quads, names=names)
+    listening = (
+        (told.append, lambda commit: store.reader.solutions("SELECT * { ?s ?p ?o }")) if triggers else ()
+    )
+    endings = [store.subscribers.subscribe(callback) for callback in listening]
     before, before_names = quads_in(store), names_in(store)
-    commit = store.update(text_of(case))
+    commit = store.writer.update(text_of(case))
     after, after_names = quads_in(store), names_in(store)
     for end in endings:
         end()

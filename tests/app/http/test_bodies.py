@@ -84,7 +84,7 @@ def test_a_large_body_is_received_and_the_request_behind_it_is_read(server: Live
     assert answer.startswith(b"HTTP/1.1 20")
     assert b"HTTP/1.1 200 OK" in answer
     assert b"true" in answer
-    assert server.services.store.quad_count == 2000
+    assert server.services.store.reader.quad_count == 2000
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_large_body_that_breaks_later_changes_nothing_and_ends_the_connection(
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"Connection: close" in answer
     assert answer.count(b"HTTP/1.1") == 1
-    assert server.services.store.quad_count == 0
+    assert server.services.store.reader.quad_count == 0
 
 
 def test_a_body_that_ends_early_changes_nothing(server: LiveServer) -> None:
@@ -110,7 +110,7 @@ def test_a_body_that_ends_early_changes_nothing(server: LiveServer) -> None:
             client.sendall(HEAD + head + TRIPLES[:100_000])
             client.shutdown(1)
             assert read_all(client).startswith(b"HTTP/1.1 400 ")
-    assert server.services.store.quad_count == 0
+    assert server.services.store.reader.quad_count == 0
 
 
 class Stalling:
@@ -191,7 +191,7 @@ def test_every_member_of_a_packed_body_is_read(server: LiveServer) -> None:
     headers = {"Content-Type": "application/n-triples", "Content-Encoding": "gzip"}
     body = b"".join(map(gzip.compress, lines))
     assert server.client.post("/store?default", content=body, headers=headers).status_code == 204
-    assert server.services.store.quad_count == 3
+    assert server.services.store.reader.quad_count == 3
     cut = server.client.post("/store?default", content=body[:-4], headers=headers)
     assert "ends early" in problem_of(cut, 400)["detail"]
     bad = server.client.post("/store?default", content=body + b"rest", headers=headers)

@@ -12,8 +12,10 @@ import pytest
 from quadrill.continuous.algebra.corrections import CORRECTIONS, may_need
 from quadrill.continuous.analysis.corrections import corrected_text
 from quadrill.store.errors import UnsupportedError
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.codepoints import without_escapes
+from quadrill.store.sparql.query import QueryRequest
 from tests.continuous.engines import PREFIX, S, bench, reference_evaluator
 
 XSD = "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> "
@@ -135,13 +137,15 @@ def _short(value: str | None) -> str | None:
 
 
 def _one_shot(text: str, data: str) -> list[str | None]:
-    store = QuadStore.open(None, clock_ms=lambda: 0)
+    store = QuadStore.open(None, StoreOptions(clock_ms=lambda: 0))
     try:
-        store.update(PREFIX + XSD + f"INSERT DATA {{ {data} }}")
+        store.writer.update(PREFIX + XSD + f"INSERT DATA {{ {data} }}")
         whole = PREFIX + XSD + text
         found = corrected_text(whole, "http://localhost/")
         functions: Any = None if found is None else dict(found.functions)
-        _, rows = store.solutions(whole if found is None else found.with_base, custom_functions=functions)
+        _, rows = store.reader.solutions(
+            QueryRequest(whole if found is None else found.with_base, custom_functions=functions)
+        )
         return sorted((None if row[0] is None else row[0].value for row in rows), key=str)  # type: ignore[union-attr]
     finally:
         store.close()
@@ -150,7 +154,7 @@ def _one_shot(text: str, data: str) -> list[str | None]:
 def _continuous(text: str, data: str, *, window: bool, **options: Any) -> list[str | None]:
     with bench(**options) as one:
         if not window:
-            one.store.update(PREFIX + XSD + f"INSERT DATA {{ {data} }}")
+            one.store.writer.update(PREFIX + XSD + f"INSERT DATA {{ {data} }}")
         one.register("q", XSD + text, output="rstream")
         if window:
             body = PREFIX_TTL + data.replace("GRAPH ", "")

@@ -17,6 +17,7 @@ import rdflib
 
 from quadrill.continuous.analysis.corrections import corrected_text
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.query import QueryRequest
 
 E = "http://e/"
 PREFIXES = f"PREFIX : <{E}> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> "
@@ -38,7 +39,9 @@ def _store(triples: dict[str, set[str]]) -> QuadStore:
     store = QuadStore.open(None)
     for graph, lines in triples.items():
         inside = " . ".join(sorted(lines))
-        store.update(f"{PREFIXES} INSERT DATA {{ {f'GRAPH :{graph} {{ {inside} }}' if graph else inside} }}")
+        store.writer.update(
+            f"{PREFIXES} INSERT DATA {{ {f'GRAPH :{graph} {{ {inside} }}' if graph else inside} }}"
+        )
     return store
 
 
@@ -47,7 +50,7 @@ def _answer(store: QuadStore, text: str, **options: Any) -> Counter[tuple[str | 
     found = corrected_text(PREFIXES + text, "http://localhost/", merged=merged)
     functions: Any = None if found is None else dict(found.functions)
     written = PREFIXES + text if found is None else found.with_base
-    _, rows = store.solutions(written, custom_functions=functions, **options)
+    _, rows = store.reader.solutions(QueryRequest(written, custom_functions=functions, **options))
     return Counter(tuple(None if term is None else str(term) for term in row) for row in rows)
 
 

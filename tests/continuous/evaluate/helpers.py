@@ -46,8 +46,8 @@ def _shared_store() -> QuadStore:
 def holding(quads: Iterable[Quad]) -> Iterator[QuadStore]:
     """A store that holds exactly these quads; one store serves all tests, opening and closing takes long."""
     store = _shared_store()
-    store.clear()
-    store.apply(add=quads)
+    store.writer.clear()
+    store.writer.apply(add=quads)
     yield store
 
 

@@ -63,16 +63,16 @@ def test_refresh_reads_the_newest_version_and_says_whether_rows_changed() -> Non
     with background(DATA) as store:
         engine, query = evaluator(f"SELECT ?n {{ {WINDOW} ?x :name ?n }}", store)
         contents = {query.windows[0].name: content(":a :v 1 . :b :v 1 .")}
-        assert engine.statics.version == store.version
-        store.update(PREFIXES + 'INSERT DATA { :b :name "B" . GRAPH :g { :z :name "z" } }')
+        assert engine.statics.version == store.reader.version
+        store.writer.update(PREFIXES + 'INSERT DATA { :b :name "B" . GRAPH :g { :z :name "z" } }')
         assert lines(recomputed(engine, 0, contents)) == ["default"]
         assert refresh(engine) is True
-        assert engine.statics.version == store.version
+        assert engine.statics.version == store.reader.version
         assert table(recomputed(engine, 0, contents)) == rows("default", "B")
-        store.update(PREFIXES + "INSERT DATA { :c :other 1 }")
+        store.writer.update(PREFIXES + "INSERT DATA { :c :other 1 }")
         assert refresh(engine) is False
-        assert engine.statics.version == store.version
-        store.update(PREFIXES + 'DELETE DATA { :a :name "default" }')
+        assert engine.statics.version == store.reader.version
+        store.writer.update(PREFIXES + 'DELETE DATA { :a :name "default" }')
         assert refresh(engine) is True
         assert table(recomputed(engine, 0, contents)) == rows("B")
 
@@ -90,23 +90,23 @@ def test_a_commit_that_can_not_match_a_part_does_not_evaluate_it_again(
             return original(self, snapshot, part, dataset)
 
         monkeypatch.setattr(StaticEvaluator, "_rows", spy)
-        store.update(PREFIXES + "INSERT DATA { :c :other 1 }")
+        store.writer.update(PREFIXES + "INSERT DATA { :c :other 1 }")
         assert refresh(engine) is False
         assert evaluated == []
-        store.update(PREFIXES + 'INSERT DATA { :c :name "C" }')
+        store.writer.update(PREFIXES + 'INSERT DATA { :c :name "C" }')
         assert refresh(engine) is True
         assert len(evaluated) == 1
-        store.update(PREFIXES + "INSERT DATA { :k :of :l }")
+        store.writer.update(PREFIXES + "INSERT DATA { :k :of :l }")
         assert refresh(engine) is False
         assert len(evaluated) == 2
-        assert engine.statics.version == store.version
+        assert engine.statics.version == store.reader.version
 
 
 def test_parts_that_ask_which_graphs_there_are_are_always_evaluated_again() -> None:
     with background(DATA) as store:
         engine, query = evaluator(f"SELECT ?g {{ {WINDOW} GRAPH ?g {{ }} }}", store)
         contents = {query.windows[0].name: content(":a :v 1 .")}
-        store.update(PREFIXES + "INSERT DATA { GRAPH :new { :q :r :s } }")
+        store.writer.update(PREFIXES + "INSERT DATA { GRAPH :new { :q :r :s } }")
         assert refresh(engine) is True
         assert table(recomputed(engine, 0, contents)) == rows("g", "h", "new")
 
@@ -115,10 +115,10 @@ def test_refresh_counts_duplicate_rows() -> None:
     with background(":a :likes :p .") as store:
         engine, query = evaluator(f"SELECT ?x {{ {WINDOW} ?x :likes ?y }}", store)
         contents = {query.windows[0].name: content(":a :v 1 .")}
-        store.update(PREFIXES + "INSERT DATA { :a :likes :q }")
+        store.writer.update(PREFIXES + "INSERT DATA { :a :likes :q }")
         assert refresh(engine) is True
         assert table(recomputed(engine, 0, contents)) == rows("a", "a")
-        store.update(PREFIXES + "DELETE DATA { :a :likes :p }")
+        store.writer.update(PREFIXES + "DELETE DATA { :a :likes :p }")
         assert refresh(engine) is True
         assert table(recomputed(engine, 0, contents)) == rows("a")
 
@@ -130,7 +130,7 @@ def test_rows_that_bind_different_columns_join_as_sparql_says() -> None:
         engine, query = evaluator(text, store)
         contents = {query.windows[0].name: content(":a :v 1 . :b :v 1 .")}
         assert table(recomputed(engine, 0, contents)) == rows("a m", "b -")
-        store.update(PREFIXES + "DELETE WHERE { ?x :mail ?m }")
+        store.writer.update(PREFIXES + "DELETE WHERE { ?x :mail ?m }")
         assert refresh(engine) is True
         assert table(recomputed(engine, 0, contents)) == rows("a -", "b -")
 
@@ -140,7 +140,7 @@ def test_a_query_without_windows_answers_from_the_store_in_order() -> None:
         query = parse(PREFIXES + "SELECT ?x { ?x :v ?v } ORDER BY ?v", dialect="sparql")
         engine = ReferenceEvaluator(query, store, EvaluationOptions())
         assert lines(recomputed(engine, 0, {})) == ["b", "c", "a"]
-        store.update(PREFIXES + "DELETE DATA { :b :v 1 } ; INSERT DATA { :b :v 9 }")
+        store.writer.update(PREFIXES + "DELETE DATA { :b :v 1 } ; INSERT DATA { :b :v 9 }")
         assert refresh(engine) is True
         found = recomputed(engine, 0, {})
         assert found.ordered
@@ -151,7 +151,7 @@ def test_a_query_without_windows_whose_order_alone_changes_has_changed() -> None
     with background(":a :v 3 . :b :v 1 .") as store:
         query = parse(PREFIXES + "SELECT ?x { ?x :v ?v } ORDER BY ?v", dialect="sparql")
         engine = ReferenceEvaluator(query, store, EvaluationOptions())
-        store.update(PREFIXES + "DELETE DATA { :a :v 3 } ; INSERT DATA { :a :v 0 }")
+        store.writer.update(PREFIXES + "DELETE DATA { :a :v 3 } ; INSERT DATA { :a :v 0 }")
         assert refresh(engine) is True
         assert lines(recomputed(engine, 0, {})) == ["a", "b"]
 
@@ -174,7 +174,7 @@ def test_static_parts_tell_their_text_rows_and_version() -> None:
         engine, query = evaluator(f"SELECT ?n {{ {WINDOW} GRAPH :g {{ ?x :name ?n }} }}", store)
         (part,) = describe_static(query, engine, None, 0)
         assert part["pattern"] == "GRAPH :g {\n  ?x :name ?n .\n}"
-        assert (part["variables"], part["rows"], part["version"]) == (["n", "x"], 1, store.version)
+        assert (part["variables"], part["rows"], part["version"]) == (["n", "x"], 1, store.reader.version)
 
 
 def test_a_sub_query_in_graph_over_the_background_counts_each_graph_for_itself() -> None:
@@ -217,7 +217,7 @@ def test_the_merged_background_is_refreshed_and_shared_triples_stay() -> None:
         window = query.windows[0].name
         both = {window: content(':a :name "A" . :b :name "B" .')}
         assert table(recomputed(engine, 0, both)) == rows("a A", "b B")
-        store.update(PREFIXES + 'DELETE DATA { :a :name "A" } ; INSERT DATA { :c :name "C" }')
+        store.writer.update(PREFIXES + 'DELETE DATA { :a :name "A" } ; INSERT DATA { :c :name "C" }')
         assert refresh(engine) is True
         assert table(recomputed(engine, 1, both)) == rows("a A", "b B", "c C")
         assert table(recomputed(engine, 2, {})) == rows("c C")

@@ -97,7 +97,7 @@ def test_static_parts_have_that_order_too(make: Any, text: str) -> None:
         # A store gives blank nodes names of its own.
         known = [each for each in terms if not isinstance(each, BlankNode)] or TERMS[2:4]
         store = QuadStore.open(None)
-        store.apply(add=list(quads(known)))
+        store.writer.apply(add=list(quads(known)))
         evaluator = make(query, store, EvaluationOptions(name="q"))
         found = (answer_of if make is NativeEvaluator else recomputed)(evaluator, 1, {name: marks})
         assert list(found.rows) == [(each,) for each in QUERIES[text](known)]

@@ -107,7 +107,7 @@ def test_queries_whose_tables_are_read_anew_together_stay_together() -> None:
             one.push(1, *"abcdef")
             together = []
             for change in (":a :in :p1 , :p2 , :p3", ":b :label 1", ":c :in :p0 , :p1 . :d :label 2 , 3"):
-                one.store.update(f"PREFIX : <http://example.org/> INSERT DATA {{ {change} }}")
+                one.store.writer.update(f"PREFIX : <http://example.org/> INSERT DATA {{ {change} }}")
                 together.append(joined(one.engine))
             one.push(2, "a", "c")
             return [one.engine.feed(f"q{k}").subscribe(0).take() for k in range(4)], together

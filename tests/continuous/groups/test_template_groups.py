@@ -139,7 +139,7 @@ def run(
         how |= other.choice([{}, {"bounds": "open-closed"}])
     most = 0
     with bench(**settings) as b:
-        b.store.update(f"INSERT DATA {{ {facts(chance)} }}")
+        b.store.writer.update(f"INSERT DATA {{ {facts(chance)} }}")
         b.engine.declare_stream(E + "s", name="s", late=late, lateness=lateness)
         names: list[str] = []
         feeds: list[Any] = []
@@ -184,7 +184,7 @@ def run(
                 case "commit":
                     added = facts(chance)
                     gone = chance.choice(PEOPLE)
-                    b.store.update(f"DELETE WHERE {{ <{E}{gone}> ?p ?o }} ; INSERT DATA {{ {added} }}")
+                    b.store.writer.update(f"DELETE WHERE {{ <{E}{gone}> ?p ?o }} ; INSERT DATA {{ {added} }}")
                 case "drop" if names:
                     b.engine.drop(names.pop(chance.randrange(len(names))))
                 case "pause" if names:
@@ -237,10 +237,10 @@ def test_feeds_and_answers_are_those_of_queries_that_are_evaluated_alone(templat
 
 def test_queries_without_windows_are_evaluated_alone() -> None:
     with bench(templates=True) as b:
-        b.store.update(f"INSERT DATA {{ <{E}a> <{E}knows> <{E}b> . <{E}b> <{E}knows> <{E}c> }}")
+        b.store.writer.update(f"INSERT DATA {{ <{E}a> <{E}knows> <{E}b> . <{E}b> <{E}knows> <{E}c> }}")
         for name in ("b", "c"):
             b.register(name, f"SELECT ?x WHERE {{ ?x :knows :{name} }}")
-        b.store.update(f"INSERT DATA {{ <{E}d> <{E}knows> <{E}c> }}")
+        b.store.writer.update(f"INSERT DATA {{ <{E}d> <{E}knows> <{E}c> }}")
         assert joined(b.engine) == 0
         for name, rows in (("b", ["a"]), ("c", ["b", "d"])):
             assert describe(b.engine, name)["engine"] == "native"
@@ -257,7 +257,9 @@ def test_a_count_over_other_rows_of_a_static_part_falls_to_zero_for_one_member()
 
     def told(*, templates: bool) -> Any:
         with bench(templates=templates) as b:
-            b.store.update(f"INSERT DATA {{ <{E}a> <{E}knows> <{E}p>, <{E}q> . <{E}b> <{E}knows> <{E}p> }}")
+            b.store.writer.update(
+                f"INSERT DATA {{ <{E}a> <{E}knows> <{E}p>, <{E}q> . <{E}b> <{E}knows> <{E}p> }}"
+            )
             for name in ("p", "q"):
                 b.register(name, text % name, output="changes")
             # Where they could meet both count one.
@@ -285,7 +287,7 @@ def test_static_parts_may_differ_where_their_rows_can_bear_the_number_of_a_membe
     }
     for text, members in texts.items():
         with bench() as b:
-            b.store.update(f"INSERT DATA {{ <{E}a> <{E}knows> <{E}p> . <{E}b> <{E}knows> <{E}q> }}")
+            b.store.writer.update(f"INSERT DATA {{ <{E}a> <{E}knows> <{E}p> . <{E}b> <{E}knows> <{E}q> }}")
             for number, name in enumerate("pqrq"):
                 b.register(f"q{number}", f"SELECT ?x WHERE {{ {text % name} }}")
             b.push(0, "a", "b", "c")

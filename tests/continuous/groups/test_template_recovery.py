@@ -109,7 +109,7 @@ def test_when_the_common_plan_fails_each_goes_on_alone(
 ) -> None:
     def told(*, fails: bool) -> Any:
         with bench(templates=fails) as b:
-            b.store.update(f'INSERT DATA {{ <{E}a> <{E}name> "0" . <{E}b> <{E}name> "1" }}')
+            b.store.writer.update(f'INSERT DATA {{ <{E}a> <{E}name> "0" . <{E}b> <{E}name> "1" }}')
             for number in range(4):
                 b.register(f"q{number}", TEXTS[0].replace("%d", str(number % 3)), output="changes")
             b.push(0, "a", "b")
@@ -120,7 +120,7 @@ def test_when_the_common_plan_fails_each_goes_on_alone(
                 monkeypatch.setattr(CommonPlan, "run", lambda *_: None)
             if not at_commit:
                 b.push(3_500, "a")
-            b.store.update(f'INSERT DATA {{ <{E}b> <{E}name> "2" }}')
+            b.store.writer.update(f'INSERT DATA {{ <{E}b> <{E}name> "2" }}')
             b.push(9_000, "b")
             b.push(9_001, "a")
             assert joined(b.engine) == 0
@@ -190,7 +190,7 @@ def test_an_answer_is_known_when_the_plan_that_made_it_was_replaced(monkeypatch:
     text = "SELECT ?x ?n WHERE { STREAM :s [RANGE 10ms] { :%s :seen ?v . ?x :seen %s } ?x :name ?n }"
     sweep_always(monkeypatch, 10**6)
     with bench() as b:
-        b.store.update(f"INSERT DATA {{ <{E}a> <{E}name> 'a name that is no part of its id' }}")
+        b.store.writer.update(f"INSERT DATA {{ <{E}a> <{E}name> 'a name that is no part of its id' }}")
         b.register("one", text % ("a", '"x"'))
         b.register("two", text % ("b", '"x"'))
         b.push(0, "a", "b")
@@ -200,8 +200,8 @@ def test_an_answer_is_known_when_the_plan_that_made_it_was_replaced(monkeypatch:
         assert describe(b.engine, "three")["template"]["members"] == 3
         failing = b.engine.parts.catalogue.get("one").running
         monkeypatch.setattr(failing, "publish", lambda *_: 1 / 0)
-        b.store.update(f"INSERT DATA {{ <{E}e> <{E}name> 'another one' }}")
-        b.store.update(f"DELETE WHERE {{ <{E}a> <{E}name> ?n }}")
+        b.store.writer.update(f"INSERT DATA {{ <{E}e> <{E}name> 'another one' }}")
+        b.store.writer.update(f"DELETE WHERE {{ <{E}a> <{E}name> ?n }}")
         # A shared window lets go of what has left it now and then.
         for number in range(70):
             b.push(40 + 20 * number, f"c{number}")

@@ -32,4 +32,4 @@ def take(one: Bench, at: int, stream: str, data: str, prefixes: dict[str, str]) 
 
 def store(one: Bench, data: str, prefixes: dict[str, str]) -> None:
     """Insert what a page calls stored."""
-    one.store.update(sparql_prologue(prefixes) + f"INSERT DATA {{ {data} }}")
+    one.store.writer.update(sparql_prologue(prefixes) + f"INSERT DATA {{ {data} }}")

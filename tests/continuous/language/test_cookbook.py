@@ -78,7 +78,7 @@ def take_line(one: Bench, line: str, prefixes: dict[str, str]) -> None:
     at = MIDNIGHT + int((int(hours) * 3600 + int(minutes) * 60 + float(seconds)) * 1000)
     if stream == "update":
         one.clock.set(at)
-        one.store.update(sparql_prologue(prefixes) + data[0])
+        one.store.writer.update(sparql_prologue(prefixes) + data[0])
     else:
         take(one, at, iri_of(stream, prefixes), "".join(data), prefixes)
 

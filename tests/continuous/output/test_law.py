@@ -44,7 +44,7 @@ def test_the_graph_holds_the_triples_of_the_current_answer(seed: int) -> None:
             one.engine.sync()
             answer = one.engine.current_answer("v")["quads"]
             expected = {quad.triple for quad in in_store_form(parse(answer, RdfFormat.N_QUADS))}
-            held = {quad.triple for quad in one.store.graph_quads(NamedNode(f"{E}view"))}
+            held = {quad.triple for quad in one.store.reader.quads_for_pattern(graph=NamedNode(f"{E}view"))}
             assert held == expected, (step, query)
 
 
@@ -52,4 +52,4 @@ def _update(one: Bench, chance: random.Random, predicate: str, place: str) -> No
     word = chance.choice(["INSERT", "INSERT", "DELETE"])
     value = chance.choice([":a", ":b", "1", "2"]) if predicate != ":near" else f":{chance.choice('abc')}"
     triple = f":{chance.choice('abc')} {predicate} {value}"
-    one.store.update(f"PREFIX : <{E}> {word} DATA {{ {place % triple} }}")
+    one.store.writer.update(f"PREFIX : <{E}> {word} DATA {{ {place % triple} }}")

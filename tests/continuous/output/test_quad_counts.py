@@ -117,7 +117,7 @@ def take(one: Bench, chance: random.Random, at: int) -> None:
             triple = f":{chance.choice('abc')} :{predicate} {value}"
             place = "%s" if predicate == "near" else "GRAPH :copy { %s }"
             word = chance.choice(["INSERT", "INSERT", "DELETE"])
-            one.store.update(f"PREFIX : <{E}> {word} DATA {{ {place % triple} }}")
+            one.store.writer.update(f"PREFIX : <{E}> {word} DATA {{ {place % triple} }}")
         case _:
             for name in ("changes", "deletes", "whole", "single"):
                 one.engine.refresh(name)
@@ -193,7 +193,7 @@ def test_a_commit_and_a_push_of_one_quad_look_at_one_solution(
     )
     with bench() as one:
         rows = " ".join(f":x{number} :near :y ." for number in range(300))
-        one.store.update(f"PREFIX : <{E}> INSERT DATA {{ {rows} }}")
+        one.store.writer.update(f"PREFIX : <{E}> INSERT DATA {{ {rows} }}")
         copy = into.replace(":view", ":copy")
         one.register("static", f"CONSTRUCT {{ ?x :a ?y }} {into} {{ ?x :near ?y }}", output=output)
         window = "STREAM :s [RANGE 1h] { ?x :seen ?v }"
@@ -201,7 +201,7 @@ def test_a_commit_and_a_push_of_one_quad_look_at_one_solution(
         one.push(1, *[f"x{number}" for number in range(300)])
         assert len(asked) >= 600
         asked.clear()
-        one.store.update(f"PREFIX : <{E}> DELETE DATA {{ :x7 :near :y }}")
+        one.store.writer.update(f"PREFIX : <{E}> DELETE DATA {{ :x7 :near :y }}")
         one.engine.sync()
         one.push(2, "another")
         # A view counts by itself.

@@ -38,7 +38,7 @@ def bench() -> Iterator[Bench]:
 
 def held(store: QuadStore, graph: str = "view") -> list[str]:
     """The triples of a graph, as last segments."""
-    quads = store.graph_quads(NamedNode(E + graph))
+    quads = store.reader.quads_for_pattern(graph=NamedNode(E + graph))
     return sorted(" ".join(_last(term) for term in (q.subject, q.predicate, q.object)) for q in quads)
 
 
@@ -47,7 +47,7 @@ def _last(term: Any) -> str:
 
 
 def update(bench: Any, text: str) -> None:
-    bench.store.update(f"PREFIX : <{E}> {text}")
+    bench.store.writer.update(f"PREFIX : <{E}> {text}")
     bench.engine.sync()
 
 
@@ -62,7 +62,7 @@ def test_the_graph_follows_the_windows_of_the_query(bench: Bench) -> None:
     assert view == {
         "graph": E + "view",
         "quads": 1,
-        "version": bench.store.version,
+        "version": bench.store.reader.version,
         "waiting": 0,
         "error": None,
     }
@@ -71,14 +71,14 @@ def test_the_graph_follows_the_windows_of_the_query(bench: Bench) -> None:
 def test_each_change_is_one_commit_with_its_cause_and_nothing_but_the_change(bench: Bench) -> None:
     bench.register("v", VIEW)
     bench.push(1_000, "a")
-    before = bench.store.version
+    before = bench.store.reader.version
     bench.push(2_000, "b")
     (commit,) = bench.store.commits_after(before)
     assert commit.cause == "view v"
     assert [_last(quad.subject) for quad in commit.added] == ["b"] and commit.removed == ()
-    before = bench.store.version
+    before = bench.store.reader.version
     bench.push(3_000, "b")
-    assert bench.store.version == before, "what is there already makes no version"
+    assert bench.store.reader.version == before, "what is there already makes no version"
 
 
 def test_a_triple_stays_while_one_row_yields_it(bench: Bench) -> None:
@@ -106,7 +106,7 @@ def test_other_queries_and_one_shot_queries_read_the_view(bench: Bench) -> None:
         ("delete", "a"),
         ("insert", "b"),
     ]
-    with bench.store.query(f"ASK {{ GRAPH <{E}view> {{ ?x ?p ?o }} }}") as result:
+    with bench.store.reader.query(f"ASK {{ GRAPH <{E}view> {{ ?x ?p ?o }} }}") as result:
         assert result.boolean is True
 
 
@@ -235,11 +235,11 @@ def test_graph_with_a_variable_is_no_cycle_when_from_named_says_which(bench: Ben
 def test_nobody_else_changes_the_graph(bench: Bench, text: str) -> None:
     bench.register("v", VIEW)
     bench.push(1_000, "a")
-    version = bench.store.version
+    version = bench.store.reader.version
     with pytest.raises(ConflictError) as refused:
         update(bench, text)
     assert refused.value.code == "graph-owned"
-    assert bench.store.version == version
+    assert bench.store.reader.version == version
     update(bench, "INSERT DATA { GRAPH :free { :x :p 1 } }")
     assert held(bench.store) == ["a now x"]
 
@@ -249,7 +249,7 @@ def test_a_bulk_load_into_the_graph_is_set_right(bench: Bench) -> None:
     bench.push(1_000, "a")
     triples = rdf_format("application/n-triples")
     assert triples is not None
-    bench.store.bulk_load(f"<{E}x> <{E}now> <{E}y> .".encode(), triples, graph=G)
+    bench.store.writer.bulk_load(f"<{E}x> <{E}now> <{E}y> .".encode(), triples, graph=G)
     bench.engine.sync()
     assert held(bench.store) == ["a now x"]
 
@@ -264,7 +264,7 @@ def test_after_a_drop_the_graph_stays_and_is_everybodys_or_goes_too(bench: Bench
     bench.push(2_000, "b")
     assert held(bench.store) == ["b now x"]
     bench.engine.drop("w", with_graph=True)
-    assert not bench.store.graph_exists(G)
+    assert not bench.store.reader.graph_exists(G)
 
 
 def test_a_query_that_is_replaced_keeps_its_graph_and_makes_it_its_own(bench: Bench) -> None:
@@ -288,7 +288,7 @@ def test_a_query_that_is_replaced_keeps_its_graph_and_makes_it_its_own(bench: Be
 def test_while_a_query_is_replaced_its_graph_never_is_empty(bench: Bench) -> None:
     update(bench, "INSERT DATA { :a :in 1 . :b :in 1 }")
     bench.register("v", ROOMS)
-    before = bench.store.version
+    before = bench.store.reader.version
     members = {"query": f"PREFIX : <{E}> {ROOMS.replace('?y :in ?r', '?y :in ?r FILTER(?x != ?y)')}"}
     bench.engine.register(Registration.from_json(members, name="v"), replace=True)
     bench.engine.sync()
@@ -332,7 +332,7 @@ def test_the_engine_does_not_wait_for_a_writer_that_takes_long() -> None:
         busy.set()
         assert free.wait(20)
 
-    writer = threading.Thread(target=bench.store._committer.exclusively, args=(long,))
+    writer = threading.Thread(target=bench.store.committer.exclusively, args=(long,))
     writer.start()
     assert busy.wait(5)
     for at in range(1_000, 1_010):
@@ -341,17 +341,17 @@ def test_the_engine_does_not_wait_for_a_writer_that_takes_long() -> None:
     assert held(bench.store) == []
     free.set()
     writer.join()
-    before = bench.store.version
+    before = bench.store.reader.version
     bench.engine.sync()
     assert len(held(bench.store)) == 10
-    assert bench.store.version <= before + 2, "what waited is made together"
+    assert bench.store.reader.version <= before + 2, "what waited is made together"
     bench.engine.stop()
     bench.store.close()
 
 
 def test_an_empty_answer_makes_no_graph(bench: Bench) -> None:
     bench.register("v", VIEW)
-    assert bench.store.graph_names() == [] and bench.store.version == 0
+    assert bench.store.reader.graph_names() == [] and bench.store.reader.version == 0
 
 
 def test_a_failed_write_is_told_and_made_up_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,7 +362,7 @@ def test_a_failed_write_is_told_and_made_up_for(bench: Bench, monkeypatch: pytes
         def full(**options: Any) -> None:
             raise StoreUnwritableError("the disk is full")
 
-        patched.setattr(bench.store, "apply", full)
+        patched.setattr(bench.store.writer, "apply", full)
         bench.push(2_000, "b")
         assert describe(bench.engine, "v")["view"]["error"] == "the disk is full"
         assert held(bench.store) == ["a now x"]
@@ -379,7 +379,7 @@ def test_what_could_not_be_written_is_written_later_by_itself(
         one.register("v", VIEW)
         one.push(1_000, "a")
         one.engine.sync()
-        failed, apply = threading.Event(), one.store.apply
+        failed, apply = threading.Event(), one.store.writer.apply
 
         def fails_once(**options: Any) -> Any:
             if not failed.is_set():
@@ -387,7 +387,7 @@ def test_what_could_not_be_written_is_written_later_by_itself(
                 raise error
             return apply(**options)
 
-        monkeypatch.setattr(one.store, "apply", fails_once)
+        monkeypatch.setattr(one.store.writer, "apply", fails_once)
         one.push(2_000, "b", wait=True)
         assert failed.wait(5)
         one.engine.sync()
@@ -407,7 +407,7 @@ QUERIES = {
 def expected(life: Life) -> list[str]:
     """The second view by its definition, over the first one."""
     text = f"SELECT ?x ?n {{ GRAPH <{E}view> {{ ?x <{E}now> ?v }} ?x <{E}in> ?n }}"
-    rows = life.store.solutions(text)[1]
+    rows = life.store.reader.solutions(text)[1]
     return sorted({f"{_last(x)} near {_last(n)}" for x, n in rows})
 
 
@@ -442,5 +442,5 @@ def test_views_are_exact_after_crashes_anywhere(tmp_path: Path, seed: int) -> No
         rows = {row["x"]["value"] + row["n"]["value"] for row in life.answers()["q"]["results"]["bindings"]}
         assert len(rows) == len(held(life.store, "rooms"))
     versions = [commit.version for commit in life.store.commits_after(0)]
-    assert versions == list(range(1, life.store.version + 1))
+    assert versions == list(range(1, life.store.reader.version + 1))
     life.stop()

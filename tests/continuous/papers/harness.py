@@ -34,7 +34,7 @@ def told(
     bench = Bench()
     bench.engine.start()
     try:
-        bench.store.apply(add=list(quads))
+        bench.store.writer.apply(add=list(quads))
         text = (QUERIES / f"{name}.cqels").read_text(encoding="utf-8")
         bench.engine.register(Registration.from_json({"query": text, **options}, name="q"))
         lines = "\n".join(json.dumps({"at": at, "data": data}) for at, data in elements)

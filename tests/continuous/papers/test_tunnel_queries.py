@@ -21,7 +21,7 @@ SECTORS = 12
 @pytest.mark.parametrize("number", range(1, 7))
 def test_a_query_of_the_tunnel_gives_what_the_reference_gives(number: int) -> None:
     store = QuadStore.open(None)
-    store.apply(add=list(tunnel.sensors(SECTORS)))
+    store.writer.apply(add=list(tunnel.sensors(SECTORS)))
     texts = [tunnel.query(number, behind=behind) for behind in (False, True)]
     if number <= 3:
         texts = [tunnel.query(number, probability) for probability in (0.0, 0.3)]

@@ -142,7 +142,7 @@ def wanted(close: int) -> dict[str, tuple[Fraction, ...]]:
 @pytest.mark.parametrize("make", [None, reference_evaluator], ids=["native", "reference"])
 def test_averages_are_told_where_having_names_them(make: MakeEvaluator | None) -> None:
     store = QuadStore.open(None)
-    store.apply(add=list(parse(HEAD + HOME, format=RdfFormat.TRIG)))
+    store.writer.apply(add=list(parse(HEAD + HOME, format=RdfFormat.TRIG)))
     engine = Engine(
         store, None, clock=ManualClock(0), settings=EngineSettings(threaded=False), make_evaluator=make
     )

@@ -107,7 +107,7 @@ def agree_throughout(query: ContinuousQuery, history: History, **options: Any) -
     held: set[Quad] = set()
     for number, (first, second, static) in enumerate(history):
         if static is not None:
-            store.apply(add=static - held, remove=held - static)
+            store.writer.apply(add=static - held, remove=held - static)
             held = static
             assert refresh(native) == refresh(reference) == refresh(twin)
         contents = {W1: first, W2: second}
@@ -246,16 +246,16 @@ def test_the_merge_follows_the_store_and_says_that_it_is_native() -> None:
     named = Quad(x, NamedNode("http://e/q"), name)
     number = Literal("7", datatype=NamedNode(r.XSD + "integer"))
     assert answer_of(native, 7, {one: {seen: 7}}).rows == []
-    store.apply(add=[named])
-    catalogue.advance(store.version)
+    store.writer.apply(add=[named])
+    catalogue.advance(store.reader.version)
     for step in native.statics.steps.ready():
         native.take(step.changes)
     assert answer_of(native, 7, {one: {seen: 7}}).rows == [(x, name, number)]
     assert answer_of(native, 8, {one: {seen: 7}, two: {named: 8}}).rows == [
         (x, name, Literal("8", datatype=number.datatype))
     ]
-    store.apply(remove=[named])
-    catalogue.advance(store.version)
+    store.writer.apply(remove=[named])
+    catalogue.advance(store.reader.version)
     for step in native.statics.steps.ready():
         native.take(step.changes)
     assert answer_of(native, 9, {one: {seen: 7}, two: {named: 8}}).rows == [

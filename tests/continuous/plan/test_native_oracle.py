@@ -94,7 +94,7 @@ def agree_throughout(query: ContinuousQuery, history: History, **options: Any) -
     for number, (first, second, static) in enumerate(history):
         at = 500 * number
         if static is not None:
-            store.apply(add=static - held, remove=held - static)
+            store.writer.apply(add=static - held, remove=held - static)
             held = static
             assert refresh(native) == refresh(reference) == refresh(twin)
             statics = reference.statics

@@ -7,6 +7,8 @@ from typing import Any
 
 from quadrill.app.describing.queries import describe
 from quadrill.continuous.remote.settings import RemoteSettings
+from quadrill.store.hosts import AllowedHosts
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..engines import Bench, tick
@@ -20,7 +22,10 @@ class Remote(Bench):
         self.far = far
         self.settings = RemoteSettings(**{"timeout_ms": 60_000, "every_ms": 60_000, **remote})
         super().__init__(
-            store=QuadStore.open(None, clock_ms=lambda: 0, allowed_hosts=[far.host]), remote=self.settings
+            store=QuadStore.open(
+                None, StoreOptions(clock_ms=lambda: 0, allowed_hosts=AllowedHosts([far.host]))
+            ),
+            remote=self.settings,
         )
 
     def wait(self, ms: int) -> None:

@@ -73,11 +73,11 @@ class Endpoint:
 
     def update(self, text: str) -> None:
         """Change what the endpoint holds."""
-        self.store.update(f"PREFIX : <{E}> {text}")
+        self.store.writer.update(f"PREFIX : <{E}> {text}")
 
     def sparql(self, asked: Asked) -> Answer:
         """A SPARQL endpoint over the store."""
-        names, rows = self.store.solutions(asked.query)
+        names, rows = self.store.reader.solutions(asked.query)
         bindings = [
             {name: _json(term) for name, term in zip(names, row, strict=True) if term is not None}
             for row in rows

@@ -35,7 +35,7 @@ def test_void_dady_and_dublin_core_say_how_often(
     bench: Remote, far: Endpoint, description: str, every_ms: int | None
 ) -> None:
     url = f"{far.url}sparql"
-    bench.store.update(f"{PREFIXES} INSERT DATA {{ {description.replace('URL', url)} }}")
+    bench.store.writer.update(f"{PREFIXES} INSERT DATA {{ {description.replace('URL', url)} }}")
     bench.register("q", f"SELECT ?x {{ SERVICE <{url}> {{ ?x :label ?l }} }}")
     assert bench.source("q")["every_ms"] == every_ms
     bench.register("r", f"SELECT ?l {{ SERVICE <{url}> {{ ?x :label ?l }} }}", refresh={"every": "30s"})
@@ -44,7 +44,7 @@ def test_void_dady_and_dublin_core_say_how_often(
 
 def test_descriptions_tell_how_often_the_graphs_of_a_query_change(bench: Remote) -> None:
     bench.register("q", "SELECT ?x { ?x :p ?o GRAPH :g { ?x :q ?o } }")
-    bench.store.update("INSERT DATA { <http://e/a> <http://e/b> 1, 2, 3 }")
+    bench.store.writer.update("INSERT DATA { <http://e/a> <http://e/b> 1, 2, 3 }")
     graphs = {each["graph"]: each for each in describe(bench.engine, "q")["graphs"]}
     assert list(graphs) == ["default", "http://example.org/g"]
     assert graphs["default"]["quads_per_commit"] == 3 and graphs["default"]["commits_per_hour"] > 0

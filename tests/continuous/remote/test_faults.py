@@ -164,7 +164,7 @@ def test_an_endpoint_that_hangs_stalls_nothing(far: Endpoint) -> None:
         bench.push(1, "a", wait=True)
         assert bench.rows("q") == ["a 1"]
         bench.register("other", "SELECT ?s { ?s :in ?r }")
-        bench.store.update("INSERT DATA { <http://e/x> <http://example.org/in> 1 }")
+        bench.store.writer.update("INSERT DATA { <http://e/x> <http://example.org/in> 1 }")
         bench.engine.sync()
         assert bench.rows("other") == ["x"]
         bench.engine.stop()

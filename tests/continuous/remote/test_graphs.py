@@ -17,7 +17,7 @@ EVERY = {"refresh": {"every": "60s"}}
 
 
 def insert(bench: Remote, text: str) -> None:
-    bench.store.update(f"PREFIX : <{E}> INSERT DATA {{ {text} }}")
+    bench.store.writer.update(f"PREFIX : <{E}> INSERT DATA {{ {text} }}")
     bench.engine.sync()
 
 
@@ -30,7 +30,7 @@ def test_a_remote_graph_is_fetched_and_joined_with_a_stream(bench: Remote, far: 
     far.handle = far.turtle(":a :label 1 . :c :label 3 .")
     bench.wait(70_000)
     assert bench.rows("q") == ["a 1", "c 3"]
-    assert bench.store.graph_names() == [], "the store does not hold what is fetched"
+    assert bench.store.reader.graph_names() == [], "the store does not hold what is fetched"
     assert bench.source("q")["kind"] == "graph" and bench.source("q")["refresh_version"] == 2
 
 

@@ -75,11 +75,11 @@ def test_far_and_near_answer_the_same(bench: Remote, far: Endpoint, kind: str, s
         far_text = pattern(chance, f"GRAPH <{far.url}g> {{ ... }}")
         clause = f"FROM NAMED <{far.url}g>"
     stream = SEEN if chance.random() < 0.7 else ""
-    bench.store.update(f"PREFIX : <{E}> INSERT DATA {{ GRAPH :copy {{ :a :label 1 . :b :label 2 }} }}")
+    bench.store.writer.update(f"PREFIX : <{E}> INSERT DATA {{ GRAPH :copy {{ :a :label 1 . :b :label 2 }} }}")
 
     def serve() -> None:
         if kind == "graph":
-            triples = far.store.solutions("SELECT ?s ?p ?o { ?s ?p ?o }")[1]
+            triples = far.store.reader.solutions("SELECT ?s ?p ?o { ?s ?p ?o }")[1]
             far.handle = far.turtle(" ".join(f"{s} {p} {o} ." for s, p, o in triples))
 
     serve()
@@ -94,11 +94,11 @@ def test_far_and_near_answer_the_same(bench: Remote, far: Endpoint, kind: str, s
             case 1:
                 word = chance.choice(["INSERT", "INSERT", "DELETE"])
                 triple = f":{chance.choice('abc')} :near :{chance.choice('abc')}"
-                bench.store.update(f"PREFIX : <{E}> {word} DATA {{ {triple} }}")
+                bench.store.writer.update(f"PREFIX : <{E}> {word} DATA {{ {triple} }}")
             case _:
                 text = change(chance)
                 far.update(text % ("", ""))
-                bench.store.update(f"PREFIX : <{E}> {text % ('GRAPH :copy {', '}')}")
+                bench.store.writer.update(f"PREFIX : <{E}> {text % ('GRAPH :copy {', '}')}")
                 serve()
                 bench.engine.refresh("far")
         bench.engine.sync()

@@ -34,7 +34,7 @@ def test_who_names_a_period_or_a_description_goes_before_the_setting(far: Endpoi
     assert (bench.source("q")["every_ms"], bench.source("q")["every_by"]) == (2 * MINUTE, "query")
     bench.engine.drop("named")
     assert bench.source("q")["every_ms"] == 5 * MINUTE
-    bench.store.update(
+    bench.store.writer.update(
         f"INSERT DATA {{ <{far.url}sparql> <http://purl.org/dc/terms/accrualPeriodicity> "
         "<http://purl.org/cld/freq/weekly> }"
     )

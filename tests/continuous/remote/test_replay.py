@@ -202,7 +202,7 @@ def test_crashes_anywhere_change_nothing_that_is_told(tmp_path: Path, far: Endpo
                     one.engine.refresh(chance.choice(["hand", "graph", "joined"]))
                 case _:
                     thing = chance.choice("abc")
-                    one.store.update(f"INSERT DATA {{ <http://e/{thing}> <http://e/p> {step} }}")
+                    one.store.writer.update(f"INSERT DATA {{ <http://e/{thing}> <http://e/p> {step} }}")
             if name == "shaken":
                 match crashes.randrange(5):
                     case 0:
@@ -234,17 +234,17 @@ def test_what_was_read_at_a_later_input_of_a_line_is_read_there_again(tmp_path: 
         "WHERE { WINDOW <w> { ?x :seen ?v } ?x :name ?n }"
     )
     named = "PREFIX : <http://example.org/> INSERT DATA { GRAPH :here { :a :name %d } }"
-    one.store.update(named % 0)
+    one.store.writer.update(named % 0)
     one.register("closes", text)
     one.push(500, "z")
-    one.store.update(named % 1)
+    one.store.writer.update(named % 1)
     with in_line(one.engine):
         one.push(1_000, "a")
         one.push(2_500, "a")
         # It has its turn behind them, and is seen by the first of them that a window closes at.
-        one.store.update(named % 2)
+        one.store.writer.update(named % 2)
     told, answers = one.told(), one.answers()
-    assert answers["closes"]["version"] == one.store.version
+    assert answers["closes"]["version"] == one.store.reader.version
     two = one.crash()
     assert (two.told(), two.answers()) == (told, answers)
     two.stop()

@@ -113,10 +113,10 @@ def test_a_query_by_hand_keeps_its_rows_when_another_has_the_same_call_fetched(
 def test_a_query_without_windows_follows_store_and_endpoint_each_in_its_way(
     bench: Remote, far: Endpoint
 ) -> None:
-    bench.store.update(f"PREFIX : <{E}> INSERT DATA {{ :a :in :hall . :b :in :shed }}")
+    bench.store.writer.update(f"PREFIX : <{E}> INSERT DATA {{ :a :in :hall . :b :in :shed }}")
     bench.register("q", f"SELECT ?x ?l ?r {{ ?x :in ?r {call(far)} }}")
     assert bench.rows("q") == ["a 1 hall", "b 2 shed"]
-    bench.store.update(f"PREFIX : <{E}> DELETE DATA {{ :a :in :hall }}")
+    bench.store.writer.update(f"PREFIX : <{E}> DELETE DATA {{ :a :in :hall }}")
     bench.engine.sync()
     assert bench.rows("q") == ["b 2 shed"]
     far.update("INSERT DATA { :b :label 22 }")
@@ -167,7 +167,7 @@ def test_literals_of_an_endpoint_join_in_the_form_that_the_store_has(bench: Remo
         return 200, {"Content-Type": "application/sparql-results+json"}, json.dumps(document).encode()
 
     far.handle = old_forms
-    bench.store.update(f"PREFIX : <{E}> INSERT DATA {{ :james :number 7 }}")
+    bench.store.writer.update(f"PREFIX : <{E}> INSERT DATA {{ :james :number 7 }}")
     bench.register("q", f"SELECT ?p {{ ?p :number ?l {call(far, '?any :label ?l')} }}")
     assert bench.rows("q") == ["james"]
 

@@ -254,17 +254,19 @@ def test_a_mirror_with_later_commits_gives_the_rows_of_the_store(tmp_path: Path)
     random = Random(8)
     store = QuadStore.open(None)
     # At first every object of the predicate is an IRI; a number comes only with a later commit.
-    store.apply(add=[quad for quad in random_quads(random, 200) if quad.predicate != PREDICATES[4]])
-    store.apply(add=[Quad(NODES[0], PREDICATES[4], NODES[1])])
+    store.writer.apply(add=[quad for quad in random_quads(random, 200) if quad.predicate != PREDICATES[4]])
+    store.writer.apply(add=[Quad(NODES[0], PREDICATES[4], NODES[1])])
     mirror = make_mirror(store, tmp_path / "mirror", memory="1g")
-    before = store.version
-    store.apply(add=random_quads(random, 40), remove=random.sample(store.quads_for_pattern(), 40))
+    before = store.reader.version
+    store.writer.apply(
+        add=random_quads(random, 40), remove=random.sample(store.reader.quads_for_pattern(), 40)
+    )
     names = [name for name in CHOSEN if "path" not in name][:24]
     parts = [(CHOSEN[name], columns_of(CHOSEN[name])) for name in names]
     version, tables = SparkTables(mirror, memory="1g").tables(store, parts)
-    assert version == store.version
+    assert version == store.reader.version
     now = Store()
-    now.extend(store.quads_for_pattern())
+    now.extend(store.reader.quads_for_pattern())
     for name, (pattern, columns), table in zip(names, parts, tables, strict=True):
         assert not isinstance(table, UnsupportedError), (name, table)
         assert Counter(table) == by_store(now, pattern, columns), name
@@ -280,9 +282,9 @@ def test_a_mirror_with_later_commits_gives_the_rows_of_the_store(tmp_path: Path)
 @needs_spark
 def test_a_mirror_that_is_swapped_while_it_is_read_gives_the_rows_of_the_store(tmp_path: Path) -> None:
     store = QuadStore.open(None)
-    store.apply(add=[Quad(NODES[0], PREDICATES[0], NODES[1])])
+    store.writer.apply(add=[Quad(NODES[0], PREDICATES[0], NODES[1])])
     before = make_mirror(store, tmp_path / "mirror", memory="1g")
-    store.apply(add=[Quad(NODES[1], PREDICATES[0], NODES[2])])
+    store.writer.apply(add=[Quad(NODES[1], PREDICATES[0], NODES[2])])
     make_mirror(store, tmp_path / "mirror", memory="1g")
     # Whoever found the mirror before has changes that the new one has in its files.
     _, (rows,) = SparkTables(before, memory="1g").tables(store, [(bgp(triple(A, 0, B)), (A, B))])
@@ -337,7 +339,7 @@ def test_spark_works_beside_the_mirror_and_removes_what_a_killed_process_left(
 
 def test_a_stale_or_missing_mirror_is_refused(tmp_path: Path) -> None:
     store = QuadStore.open(None)
-    store.bulk_extend([Quad(NODES[0], PREDICATES[0], NODES[1])])
+    store.writer.bulk_extend([Quad(NODES[0], PREDICATES[0], NODES[1])])
     with pytest.raises(UnsupportedError, match="stale"):
         SparkTables(Mirror(tmp_path, tmp_path / "quads", 0, {})).tables(store, [(n.Bgp(), ())])
     engine = SparkEngine(tmp_path)

@@ -31,7 +31,7 @@ EACH_ROW = StaticLimits(rows_each=1)
 
 
 def fill(one: Bench, predicate: str, number: int) -> None:
-    one.store.apply(
+    one.store.writer.apply(
         add=[
             Quad(NamedNode(f"{E}x{n}"), NamedNode(E + predicate), NamedNode(E + "l"), DefaultGraph())
             for n in range(number)
@@ -99,7 +99,7 @@ def test_a_part_without_room_beside_the_others_is_looked_up_and_stays_so() -> No
         assert rows(one) == (1, 3)
         one.engine.drop("p")
         one.push(1, "x1", "x7")
-        one.store.update(f"INSERT DATA {{ <{E}x7> <{E}other> <{E}m> }}")
+        one.store.writer.update(f"INSERT DATA {{ <{E}x7> <{E}other> <{E}m> }}")
         assert [kind for kind, _, _ in one.told("q")] == ["insert", "insert"]
         assert sum(each.lookups for each in query_figures(one.engine)) == 1
 
@@ -107,7 +107,7 @@ def test_a_part_without_room_beside_the_others_is_looked_up_and_stays_so() -> No
 def test_what_is_looked_up_for_a_limit_is_so_after_a_crash(tmp_path: Path) -> None:
     life = Life(tmp_path / "a", ManualClock(0), static_rows=5)
     for predicate, text in (("label", LABELLED), ("other", OTHER)):
-        life.store.update(P + f"INSERT DATA {{ :a :{predicate} 1, 2, 3 }}")
+        life.store.writer.update(P + f"INSERT DATA {{ :a :{predicate} 1, 2, 3 }}")
         life.register(predicate, text)
     for number in range(2):
         life.push(number + 1, "a")
@@ -155,7 +155,7 @@ def test_a_table_that_commits_make_larger_goes_on_and_counts_for_the_next_regist
 def test_a_restart_brings_back_what_has_grown_beyond_the_limit(tmp_path: Path) -> None:
     life = Life(tmp_path / "a", ManualClock(0), static_rows=2, static_rows_per_query=2)
     life.register("q", LABELLED, static_tables="table")
-    life.store.update(P + "INSERT DATA { :a :label 1, 2, 3, 4 }")
+    life.store.writer.update(P + "INSERT DATA { :a :label 1, 2, 3, 4 }")
     life.push(1, "a")
     told = life.told()["q"]
     life.journal.log.sync()

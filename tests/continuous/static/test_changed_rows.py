@@ -49,7 +49,7 @@ def rows_are_those_of_the_store(one: Bench) -> None:
     terms.sweep()
     for table in one.engine.parts.statics.tables():
         assert table.behind is None and not table.blind
-        expected: Counter[Any] = Counter(table.background.whole(one.store, table.part))
+        expected: Counter[Any] = Counter(table.background.whole(one.store.reader, table.part))
         found = {tuple(terms.decode(each) for each in row): n for row, n in table.rows.items()}
         assert found == dict(expected) and table.count == expected.total()
         for index in table.indexes.values():
@@ -70,14 +70,14 @@ def test_what_commits_have_changed_leads_to_the_rows_of_a_whole_reading(
             found = follow(self, store, commits)
             if waiting:
                 added, removed = waiting.pop()
-                store.apply(add=added, remove=removed)
+                store.writer.apply(add=added, remove=removed)
             return found
 
         patch.setattr(ChangedRows, "follow", disturbed)
         one.register("q", f"SELECT * WHERE {{ STREAM :s [RANGE 1h] {{ ?x :seen ?v }} {PARTS[name]} }}")
         one.push(1, "a")
         for added, removed in given:
-            one.store.apply(add=added, remove=removed)
+            one.store.writer.apply(add=added, remove=removed)
             rows_are_those_of_the_store(one)
             one.push(2, "b")
 
@@ -89,11 +89,11 @@ def test_a_large_commit_reads_only_what_it_reaches(monkeypatch: pytest.MonkeyPat
             Quad(NamedNode(f"{E}x{n}"), NamedNode(E + "p"), NamedNode(E + "a"), DefaultGraph())
             for n in range(50)
         ]
-        one.store.apply(add=many)
+        one.store.writer.apply(add=many)
         one.register("q", "SELECT * WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } ?x :p ?y }")
         recomputer = one.engine.parts.statics.recomputer
         monkeypatch.setattr(recomputer, "_rows", None)
-        one.store.apply(remove=many[:10])
+        one.store.writer.apply(remove=many[:10])
         rows_are_those_of_the_store(one)
         (table,) = one.engine.parts.statics.tables()
         assert (table.count, table.problem) == (40, None)
@@ -107,5 +107,5 @@ def test_what_cannot_be_read_by_keys_is_read_as_a_whole(monkeypatch: pytest.Monk
         monkeypatch.setattr(changed_rows, "KEY_S", 0.0)
         monkeypatch.setattr(changed_rows, "rows_with", fails)
         one.register("q", "SELECT * WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } ?x :p ?y }")
-        one.store.update(f"INSERT DATA {{ <{E}a> <{E}p> <{E}b> }}")
+        one.store.writer.update(f"INSERT DATA {{ <{E}a> <{E}p> <{E}b> }}")
         rows_are_those_of_the_store(one)

@@ -25,6 +25,7 @@ from quadrill.continuous.static import commit_watch, keyed_rows
 from quadrill.continuous.static.static_evaluator import StaticEvaluator
 from quadrill.store.changes.commit import NetChange
 from quadrill.store.quads.committer import Committer
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 
 from ...store.test_concurrency import telling
@@ -57,7 +58,7 @@ def told(engine: Engine, name: str) -> list[tuple[str, int, list[str]]]:
 
 
 def test_parts_that_are_equal_up_to_names_are_one_table(one: Bench) -> None:
-    one.store.apply(add=[quad("a", "1")])
+    one.store.writer.apply(add=[quad("a", "1")])
     one.register("p", LABELLED)
     one.register("q", RENAMED)
     one.register("r", "SELECT ?x WHERE { STREAM :s [NOW] { ?x :seen ?v } ?x :other ?l }")
@@ -70,7 +71,7 @@ def test_parts_that_are_equal_up_to_names_are_one_table(one: Bench) -> None:
     assert [rows for _, _, rows in told(one.engine, "q")] == [["1"]]
     one.engine.drop("p")
     one.engine.drop("r")
-    one.store.apply(add=[quad("a", "2")])
+    one.store.writer.apply(add=[quad("a", "2")])
     assert [table.count for table in statics.tables()] == [2]
     assert describe(one.engine, "q")["static_parts"][0]["shared_with"] == []
 
@@ -85,7 +86,7 @@ def test_a_commit_that_matches_no_pattern_evaluates_nothing(
         raise AssertionError("evaluated")
 
     monkeypatch.setattr(commit_watch, "rows_with", never)
-    version = one.store.apply(
+    version = one.store.writer.apply(
         add=[
             Quad(NamedNode(E + "a"), NamedNode(E + "other"), NamedNode(E + "b"), DefaultGraph()),
             Quad(NamedNode(E + "a"), NamedNode(E + "label"), NamedNode(E + "b"), NamedNode(E + "g")),
@@ -99,8 +100,8 @@ def test_a_large_commit_is_read_anew_and_told_as_one_transaction() -> None:
     with bench(static_limits=StaticLimits(keys=3)) as one:
         one.register("q", LABELLED, output="changes")
         one.push(1, "a")
-        one.store.apply(add=[quad("a", str(n)) for n in range(10)])
-        one.store.apply(add=[quad("a", "x")], remove=[quad("a", "3")])
+        one.store.writer.apply(add=[quad("a", str(n)) for n in range(10)])
+        one.store.writer.apply(add=[quad("a", "x")], remove=[quad("a", "3")])
         assert told(one.engine, "q") == [
             ("insert", 1, sorted(str(n) for n in range(10))),
             ("delete", 2, ["3"]),
@@ -119,7 +120,7 @@ def test_keys_over_the_limit_are_not_looked_for_and_those_of_other_parts_are() -
         one.register("last", LABELLED.replace(":label", ":also"), output="changes")
         one.push(1, "z")
         also = Quad(NamedNode(E + "z"), NamedNode(E + "also"), NamedNode(E + "m"), DefaultGraph())
-        one.store.apply(add=[*(quad(f"a{n}", str(n)) for n in range(3000)), quad("z", "1"), also])
+        one.store.writer.apply(add=[*(quad(f"a{n}", str(n)) for n in range(3000)), quad("z", "1"), also])
         assert told(one.engine, "q") == [("insert", 1, ["1"])]
         assert told(one.engine, "few") == [("insert", 1, ["1"])]
         assert told(one.engine, "last") == [("insert", 1, ["m"])]
@@ -131,11 +132,11 @@ def test_keys_over_the_limit_are_not_looked_for_and_those_of_other_parts_are() -
 
 def test_keys_that_reach_too_many_rows_make_a_commit_large() -> None:
     with bench(static_limits=StaticLimits(rows=2)) as one:
-        one.store.apply(add=[quad("hub", str(n)) for n in range(9)])
+        one.store.writer.apply(add=[quad("hub", str(n)) for n in range(9)])
         counted = "SELECT ?x (COUNT(*) AS ?n) { ?x :label ?l . ?x :label ?m } GROUP BY ?x"
         one.register("q", f"SELECT ?x ?n WHERE {{ STREAM :s [RANGE 1h] {{ ?x :seen ?v }} {{ {counted} }} }}")
         one.push(1, "hub")
-        one.store.apply(add=[quad("hub", "9")])
+        one.store.writer.apply(add=[quad("hub", "9")])
         assert [rows for _, _, rows in told(one.engine, "q")] == [["81"], ["100"]]
 
 
@@ -149,7 +150,7 @@ def test_versions_of_a_thread_of_writers_are_told_one_by_one() -> None:
             line = f'<{E}a> <{E}seen> "x" .'.encode()
             engine.push(E + "s", line, "application/n-triples", at=1)
             for n in range(200):
-                store.apply(add=[quad("a", str(n))], remove=[quad("a", str(n - 1))])
+                store.writer.apply(add=[quad("a", str(n))], remove=[quad("a", str(n - 1))])
             engine.sync()
             versions = [version for kind, version, _ in told(engine, "q") if kind == "insert"]
             assert versions == list(range(1, 201))
@@ -176,8 +177,8 @@ def test_while_a_table_is_read_anew_the_old_rows_serve_and_later_changes_wait(
             for at, name in ((1, "a"), (2, "b")):
                 line = f'<{E}{name}> <{E}seen> "x" .'.encode()
                 engine.push(E + "s", line, "application/n-triples", at=at)
-            store.apply(add=[quad("a", str(n)) for n in range(10)])
-            store.apply(add=[quad("b", "z")])
+            store.writer.apply(add=[quad("a", str(n)) for n in range(10)])
+            store.writer.apply(add=[quad("b", "z")])
             engine.sync()
             assert told(engine, "q") == []
             (part,) = describe(engine, "q")["static_parts"]
@@ -194,8 +195,8 @@ def test_while_a_table_is_read_anew_the_old_rows_serve_and_later_changes_wait(
 def test_rows_of_a_blank_node_are_found_by_the_other_columns(one: Bench) -> None:
     one.register("q", LABELLED, output="changes")
     one.push(1, "a")
-    one.store.update(PREFIX + "INSERT DATA { :a :label [] . :a :label :l }")
-    one.store.update(PREFIX + "DELETE WHERE { :a :label ?l }")
+    one.store.writer.update(PREFIX + "INSERT DATA { :a :label [] . :a :label :l }")
+    one.store.writer.update(PREFIX + "DELETE WHERE { :a :label ?l }")
     kinds = [(kind, version, len(rows)) for kind, version, rows in told(one.engine, "q")]
     assert kinds == [("insert", 1, 2), ("delete", 2, 2)]
 
@@ -203,8 +204,8 @@ def test_rows_of_a_blank_node_are_found_by_the_other_columns(one: Bench) -> None
 def test_a_part_refreshed_by_hand_stays_until_it_is_asked(one: Bench) -> None:
     one.register("q", LABELLED, refresh="manual", output="changes")
     one.push(1, "a")
-    one.store.apply(add=[quad("a", "1")])
-    one.store.apply(add=[quad("a", "2")], remove=[quad("a", "1")])
+    one.store.writer.apply(add=[quad("a", "1")])
+    one.store.writer.apply(add=[quad("a", "2")], remove=[quad("a", "1")])
     assert told(one.engine, "q") == []
     (part,) = describe(one.engine, "q")["static_parts"]
     assert (part["version"], part["rows"], part["follows"]) == (0, 0, False)
@@ -219,7 +220,7 @@ def test_many_keys_are_asked_for_in_several_texts(monkeypatch: pytest.MonkeyPatc
     with bench() as one:
         one.register("q", LABELLED)
         one.push(1, "a", "b", "c")
-        one.store.apply(add=[quad(name, "l" + name) for name in "abcde"])
+        one.store.writer.apply(add=[quad(name, "l" + name) for name in "abcde"])
         assert told(one.engine, "q") == [("insert", 1, ["la", "lb", "lc"])]
 
 
@@ -227,16 +228,16 @@ def test_commits_do_not_wait_for_rows_that_oxigraph_groups_first(monkeypatch: py
     store = QuadStore.open(None)
     engine = Engine(store, None, clock=Clock(), settings=EngineSettings())
     engine.start()
-    store.apply(add=[quad("a", "1")])
+    store.writer.apply(add=[quad("a", "1")])
     begin = StaticEvaluator.whole
     tries: list[int] = []
 
     def slow(self: StaticEvaluator, reader: Any, part: Any, *check: Any) -> Any:
         """While the query begins another thread writes, and is done before the query has begun."""
         found = begin(self, reader, part, *check)
-        tries.append(store.version)
+        tries.append(store.reader.version)
         if len(tries) < 3:
-            writer = threading.Thread(target=lambda: store.apply(add=[quad("b", str(len(tries)))]))
+            writer = threading.Thread(target=lambda: store.writer.apply(add=[quad("b", str(len(tries)))]))
             writer.start()
             writer.join(10)
             assert not writer.is_alive(), "the writer waits for the query"
@@ -247,7 +248,7 @@ def test_commits_do_not_wait_for_rows_that_oxigraph_groups_first(monkeypatch: py
     text = f"{PREFIX}SELECT ?x ?n WHERE {{ STREAM :s [NOW] {{ ?x :seen ?v }} {counted} }}"
     engine.register(Registration.from_json({"query": text}, name="q"))
     assert len(tries) == 3
-    assert describe(engine, "q")["version"] == store.version == 3
+    assert describe(engine, "q")["version"] == store.reader.version == 3
     body = f"<{E}b> <{E}seen> 1 ."
     engine.push(E + "s", body.encode(), "text/turtle", at=1, wait=True)
     (event,) = engine.feed("q").subscribe(0).take()
@@ -269,7 +270,7 @@ def test_a_query_that_begins_while_its_rows_are_read_anew_begins_when_they_are_t
         def overtaken(*given: Any) -> Any:
             """A large commit takes its turn between the reading of the tables and the turn of the query."""
             made = make(*given)
-            one.store.apply(add=[quad("a", str(n)) for n in range(10)])
+            one.store.writer.apply(add=[quad("a", str(n)) for n in range(10)])
             return made
 
         monkeypatch.setattr(one.engine.parts, "make_evaluator", overtaken)
@@ -277,7 +278,7 @@ def test_a_query_that_begins_while_its_rows_are_read_anew_begins_when_they_are_t
         description = describe(one.engine, "q")
         assert description["state"] == "materialising"
         one.push(1, "a")
-        one.store.apply(add=[quad("a", "x")])
+        one.store.writer.apply(add=[quad("a", "x")])
         assert told(one.engine, "q") == []
         ask(asked[0])
         one.engine.sync()
@@ -300,7 +301,7 @@ def test_a_query_that_waits_for_rows_that_are_read_anew_can_be_dropped(
 
         def overtaken(*given: Any) -> Any:
             made = make(*given)
-            one.store.apply(add=[quad("a", str(n)) for n in range(10)])
+            one.store.writer.apply(add=[quad("a", str(n)) for n in range(10)])
             return made
 
         monkeypatch.setattr(one.engine.parts, "make_evaluator", overtaken)
@@ -310,13 +311,13 @@ def test_a_query_that_waits_for_rows_that_are_read_anew_can_be_dropped(
         ask(asked[0])
         one.engine.sync()
         assert describe_all(one.engine) == []
-        one.store.apply(add=[quad("a", "x")])
+        one.store.writer.apply(add=[quad("a", "x")])
         assert one.engine.parts.statics.tables() == []
 
 
 def test_commits_before_the_first_event_reach_every_query_of_a_table(one: Bench) -> None:
     """What waits for the first step of a query that holds them are all rows: copied at most once."""
-    one.store.apply(add=[quad("a", "1"), quad("b", "1")])
+    one.store.writer.apply(add=[quad("a", "1"), quad("b", "1")])
     held = "SELECT ?x ?l WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } OPTIONAL { ?x :label ?l } }"
     for name in "pqr":
         one.register(name, held)
@@ -324,13 +325,13 @@ def test_commits_before_the_first_event_reach_every_query_of_a_table(one: Bench)
     assert running is not None and isinstance(running.evaluator, NativeEvaluator)
     part = running.evaluator.statics.parts[0].name
     plan = running.explained
-    one.store.apply(add=[quad("a", "2")], remove=[quad("b", "1")])
+    one.store.writer.apply(add=[quad("a", "2")], remove=[quad("b", "1")])
     waiting = plan._pending[source_key("table", part)]
-    one.store.apply(add=[quad("a", "3")])
-    one.store.apply(add=[quad("b", "4")], remove=[quad("a", "1")])
+    one.store.writer.apply(add=[quad("a", "3")])
+    one.store.writer.apply(add=[quad("b", "4")], remove=[quad("a", "1")])
     assert plan._pending[source_key("table", part)] is waiting and len(waiting) == 3
     one.push(1, "a")
-    one.store.apply(remove=[quad("a", "3")])
+    one.store.writer.apply(remove=[quad("a", "3")])
     one.push(2, "b")
     for name in "pqr":
         assert [rows for _, _, rows in told(one.engine, name)] == [["2", "3"], ["4"]]
@@ -362,12 +363,12 @@ def test_a_query_begins_although_a_large_commit_comes_in_each_reading(
 
         def commit(labels: int) -> None:
             with committing:
-                version = one.store.version
+                version = one.store.reader.version
                 new = [f"{version}-{each}" for each in range(labels)]
                 labels_at[version + 1] = labels_at[version].union(new)
                 quads = [quad("a", each) for each in new]
                 kinds = [Quad(each.subject, NamedNode(E + "kind"), each.object) for each in quads]
-                one.store.apply(add=quads + kinds)
+                one.store.writer.apply(add=quads + kinds)
 
         def overtaken(*given: Any, **options: Any) -> Any:
             """A writer commits something large while the rows are read."""
@@ -399,7 +400,7 @@ def test_a_query_begins_although_a_large_commit_comes_in_each_reading(
             if versions[place + 1 : place + 2] != [version]:
                 # The law: all rows are those of the version that the event carries.
                 assert set(+rows) == labels_at[version] and len(set((+rows).values())) == 1
-        assert versions[-1] == one.store.version
+        assert versions[-1] == one.store.reader.version
 
 
 def test_a_group_of_commits_is_made_as_one_where_no_table_is_moved(
@@ -416,16 +417,16 @@ def test_a_group_of_commits_is_made_as_one_where_no_table_is_moved(
 
     def together(store: QuadStore, *texts: str) -> list[int]:
         made.clear()
-        line = [store.update_in_line(PREFIX + text) for text in texts]
+        line = [store.writer.enqueue_update(PREFIX + text) for text in texts]
         assert len({finish().version for finish in line}) == len(texts)
-        return [version - store.version for version in made]
+        return [version - store.reader.version for version in made]
 
-    with QuadStore.open(tmp_path / "data", durable=False) as store, bench(store=store) as one:
+    with QuadStore.open(tmp_path / "data", StoreOptions(durable=False)) as store, bench(store=store) as one:
         one.register("q", LABELLED)
         one.push(1, "a", "b")
         others = [f"INSERT DATA {{ :a :other {number} }}" for number in range(3)]
         assert together(store, *others, "DELETE DATA { :a :other 1 }") == [0]
-        assert len(store.solutions(PREFIX + "SELECT ?o { :a :other ?o }")[1]) == 2
+        assert len(store.reader.solutions(PREFIX + "SELECT ?o { :a :other ?o }")[1]) == 2
         assert told(one.engine, "q") == []
         swap = "DELETE DATA { :a :label :x } ; INSERT DATA { :a :label :y }"
         label = "INSERT DATA { :a :label :x }"
@@ -436,7 +437,7 @@ def test_a_group_of_commits_is_made_as_one_where_no_table_is_moved(
         one.engine.drop("q")
         back = "DELETE DATA { :b :label :z }"
         assert together(store, back, "DELETE DATA { :a :other 1 }", "CLEAR ALL") == [0]
-        assert store.quad_count == 0
+        assert store.reader.quad_count == 0
 
 
 def _pushed(one: Bench) -> None:
@@ -465,7 +466,7 @@ def test_what_comes_behind_an_answered_commit_finds_it_though_another_thread_sti
 ) -> None:
     with bench() as one:
         one.engine.declare_stream(E + "s", late="drop")
-        one.store.apply(add=[quad("a", "0")])
+        one.store.writer.apply(add=[quad("a", "0")])
         one.register("q", LABELLED)
         for at in before:
             one.push(at, "a" if at == 1 else "b")
@@ -474,7 +475,7 @@ def test_what_comes_behind_an_answered_commit_finds_it_though_another_thread_sti
         known = len(told(one.engine, name)) if name == "q" and action is not _replayed else 0
         with telling(one.store) as go_on:
             swap = "DELETE { :a :label ?o } INSERT { :a :label :1 } WHERE { :a :label ?o }"
-            version = one.store.update(PREFIX + swap).version
+            version = one.store.writer.update(PREFIX + swap).version
             acting = threading.Thread(target=action, args=(one,))
             acting.start()
             acting.join(0.05)

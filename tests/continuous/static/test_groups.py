@@ -170,9 +170,9 @@ def test_the_rows_of_members_are_those_of_a_fresh_evaluation_after_every_commit(
     try:
         members = Members(store, parts[:late])
         for number, quads in enumerate(history):
-            store.apply(add=quads - state, remove=state - quads)
+            store.writer.apply(add=quads - state, remove=state - quads)
             state = quads
-            members.step(store.version)
+            members.step(store.reader.version)
             if number == 0:
                 for place, part in enumerate(parts[late:]):
                     members.add(part, f"late{place}")
@@ -201,7 +201,7 @@ def located(name: str, place: str) -> Quad:
 
 
 def populate(one: Bench) -> None:
-    one.store.apply(
+    one.store.writer.apply(
         add=[
             each
             for k, name in enumerate("abcdef")
@@ -237,11 +237,11 @@ def test_a_commit_is_worked_out_once_for_all_queries_of_a_kind(monkeypatch: pyte
             [("insert", 1, ["l2"])],
             [("insert", 1, ["l3"])],
         ]
-        one.store.apply(add=[located("a", "p1")], remove=[located("a", "p0")])
+        one.store.writer.apply(add=[located("a", "p1")], remove=[located("a", "p0")])
         assert len(asked) == 2, "once before and once behind"
         assert told(one.engine, "q1")[1:] == [("insert", 2, ["l0"])]
         assert [len(told(one.engine, f"q{k}")) for k in (0, 2, 3)] == [1, 1, 1]
-        one.store.apply(add=[located("a", "p9")])
+        one.store.writer.apply(add=[located("a", "p9")])
         assert len(asked) == 2, "no query names the place"
         for name in ("q0", "q1", "q2", "q3", "same"):
             one.engine.drop(name)
@@ -277,9 +277,9 @@ def test_parts_that_are_looked_up_share_their_delta_too() -> None:
                 one.register(f"{how}{place}", near(f"p{place}"), output="changes", static_tables=how)
         assert sorted(len(each.tables) for each in groups(one.engine.parts.statics)) == [3, 3]
         one.push(1, *"abcdef")
-        one.store.apply(add=[located("a", "p1")], remove=[located("a", "p0")])
-        one.store.apply(add=[located(name, "p2") for name in "abde"], remove=[located("c", "p2")])
-        one.store.apply(remove=[located("b", "p1")])
+        one.store.writer.apply(add=[located("a", "p1")], remove=[located("a", "p0")])
+        one.store.writer.apply(add=[located(name, "p2") for name in "abde"], remove=[located("c", "p2")])
+        one.store.writer.apply(remove=[located("b", "p1")])
         one.push(2, "a", "c")
         for place in range(3):
             found = told(one.engine, f"lookup{place}")
@@ -290,13 +290,13 @@ def test_parts_that_are_looked_up_share_their_delta_too() -> None:
 def test_equalities_that_a_filter_asks_for_are_constants_too() -> None:
     with bench() as one:
         for name, label in (("a", "x"), ("b", "y"), ("c", "z")):
-            one.store.update(f'{PREFIX} INSERT DATA {{ :{name} :name "{label}" }}')
+            one.store.writer.update(f'{PREFIX} INSERT DATA {{ :{name} :name "{label}" }}')
         for label in "xyz":
             one.register(label, asked_for(label))
         one.register("w", asked_for("w"))
         assert len(groups(one.engine.parts.statics)) == 1
         one.push(1, "a", "b", "c", "d")
-        one.store.update(f'{PREFIX} INSERT DATA {{ :d :name "w" . :a :name "y" }}')
+        one.store.writer.update(f'{PREFIX} INSERT DATA {{ :d :name "w" . :a :name "y" }}')
         assert [[rows for _, _, rows in told(one.engine, k)] for k in "xyzw"] == [
             [["a"]],
             [["b"], ["a"]],
@@ -321,8 +321,8 @@ def test_a_large_commit_has_all_tables_of_a_kind_read_anew_at_one_version() -> N
         for place in range(4):
             one.register(f"q{place}", near(f"p{place}"), output="changes")
         one.push(1, *"abcdef")
-        one.store.apply(add=[located(name, f"p{place}") for name in "abc" for place in range(4)])
-        one.store.apply(remove=[located("d", "p3")])
+        one.store.writer.apply(add=[located(name, f"p{place}") for name in "abc" for place in range(4)])
+        one.store.writer.apply(remove=[located("d", "p3")])
         assert [told(one.engine, f"q{k}")[1:] for k in range(4)] == [
             [("insert", 2, ["l1", "l2"])],
             [("insert", 2, ["l0", "l2"])],

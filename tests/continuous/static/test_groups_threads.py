@@ -24,8 +24,8 @@ def test_members_have_the_rows_of_a_fresh_evaluation_whatever_went_on_meanwhile(
     store = QuadStore.open(None)
     engine = Engine(store, None, clock=Clock(), settings=EngineSettings(templates=templates))
     engine.start()
-    store.apply(add=[quad(f"n{k}", f"l{k}") for k in range(PEOPLE)])
-    store.apply(add=[located(f"n{k}", f"p{k % PLACES}") for k in range(PEOPLE)])
+    store.writer.apply(add=[quad(f"n{k}", f"l{k}") for k in range(PEOPLE)])
+    store.writer.apply(add=[located(f"n{k}", f"p{k % PLACES}") for k in range(PEOPLE)])
     done = threading.Event()
 
     def write() -> None:
@@ -33,7 +33,7 @@ def test_members_have_the_rows_of_a_fresh_evaluation_whatever_went_on_meanwhile(
         while not done.is_set():
             person = f"n{chance.randrange(PEOPLE)}"
             come, gone = (located(person, f"p{chance.randrange(PLACES)}") for _ in range(2))
-            store.apply(add=[come], remove=[gone])
+            store.writer.apply(add=[come], remove=[gone])
 
     def register(first: int) -> None:
         for place in range(first, PLACES, 2):

@@ -22,6 +22,8 @@ from quadrill.continuous.static import kept
 from quadrill.continuous.static.reading import Recomputer
 from quadrill.continuous.static.table import Table
 from quadrill.store.documents.packed_rows import PackedRows, pack
+from quadrill.store.logs.change_log import SqliteChangeLog
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.shelf.shelf import Shelf
 from quadrill.store.terms import term_text
@@ -242,15 +244,15 @@ def test_rows_of_another_folder_or_history_are_not_taken(tmp_path: Path, evaluat
     one.stop()
 
     clock = ManualClock(0)
-    base = QuadStore.open(tmp_path / "base", clock_ms=clock.now_ms)
-    base.update(P + names("a", 1))
+    base = QuadStore.open(tmp_path / "base", StoreOptions(clock_ms=clock.now_ms))
+    base.writer.update(P + names("a", 1))
     base.backup(tmp_path / "copy")
-    base.update(P + names("a", 2))
-    parted = QuadStore.open(tmp_path / "copy", clock_ms=clock.now_ms)
-    parted.update(P + names("a", 3))
-    assert parted.mark(1) == base.mark(1) is not None
-    assert parted.mark(2) != base.mark(2)
-    assert base.mark(3) is None
+    base.writer.update(P + names("a", 2))
+    parted = QuadStore.open(tmp_path / "copy", StoreOptions(clock_ms=clock.now_ms))
+    parted.writer.update(P + names("a", 3))
+    assert parted.log.mark(1) == base.log.mark(1) is not None
+    assert parted.log.mark(2) != base.log.mark(2)
+    assert base.log.mark(3) is None
     base.close()
     parted.close()
 
@@ -260,7 +262,7 @@ def test_a_log_that_does_not_reach_back_leads_to_an_evaluation(
 ) -> None:
     life = begun(tmp_path / "d")
     life.stop()
-    monkeypatch.setattr(QuadStore, "mark", lambda self, version: None)
+    monkeypatch.setattr(SqliteChangeLog, "mark", lambda self, version: None)
     evaluated.clear()
     life = Life(life.folder, life.clock, static_limits=LIMITS)
     assert len(evaluated) == 1 and origin(life) == "evaluated"

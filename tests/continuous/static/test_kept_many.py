@@ -16,6 +16,7 @@ from quadrill.continuous.static.kept import KeptTables
 from quadrill.continuous.static.reading import Recomputer
 from quadrill.continuous.static.table import Table
 from quadrill.store.logs.change_log import SqliteChangeLog
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..test_recovery import Life, P
@@ -76,7 +77,7 @@ def expected(life: Life, parts: int = PARTS) -> dict[str, set[tuple[str, str]]]:
     found = {}
     for number in range(parts):
         pattern = f"?x :in :room{number} ; :kind ?k . FILTER(STRSTARTS(STR(?x), 'http://example.org/x'))"
-        with life.store.query(f"{P} SELECT ?x ?k {{ {pattern} }}") as result:
+        with life.store.reader.query(f"{P} SELECT ?x ?k {{ {pattern} }}") as result:
             found[f"q{number}"] = {(str(x), str(k)) for x, k in result.rows()}
     return found
 
@@ -163,9 +164,9 @@ def test_behind_a_large_commit_small_parts_are_evaluated_instead(
 def test_what_was_changed_while_the_server_was_down_is_in_the_answers(tmp_path: Path, reads: Reads) -> None:
     life = begun(tmp_path / "d")
     life.stop()
-    with QuadStore.open(life.folder, clock_ms=life.clock.now_ms) as store:
-        store.update(f"{P} DELETE DATA {{ :x1 :kind :kind1 }} ; INSERT DATA {{ :x2 :in :room5 }}")
-        store.update(f"{P} INSERT DATA {{ :x1 :kind :kind9 }}")
+    with QuadStore.open(life.folder, StoreOptions(clock_ms=life.clock.now_ms)) as store:
+        store.writer.update(f"{P} DELETE DATA {{ :x1 :kind :kind1 }} ; INSERT DATA {{ :x2 :in :room5 }}")
+        store.writer.update(f"{P} INSERT DATA {{ :x1 :kind :kind9 }}")
     reads.forget()
     life = Life(life.folder, life.clock, static_limits=LIMITS)
     # The rows were taken as they were at the stop; what came since is a change of them.

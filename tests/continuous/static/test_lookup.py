@@ -123,19 +123,19 @@ def agree(
         at = 500 * number
         if static is not None:
             if loads[number % len(loads)]:
-                store.apply(remove=held - static)
-                store.bulk_extend(static - held)
+                store.writer.apply(remove=held - static)
+                store.writer.bulk_extend(static - held)
             else:
-                store.apply(add=static - held, remove=held - static)
+                store.writer.apply(add=static - held, remove=held - static)
             held = static
         if not late[number % len(late)]:
-            for version in range(table.catalogue.turn.version + 1, store.version + 1):
+            for version in range(table.catalogue.turn.version + 1, store.reader.version + 1):
                 for each in (table, *looked):
                     each.turn(version)
         held_now = {W1: dict.fromkeys(first, at), W2: dict.fromkeys(second, at)}
         expected = table.step(at, held_now)
         assert [each.step(at, held_now) for each in looked] == [expected, expected]
-        if table.catalogue.turn.version == store.version:
+        if table.catalogue.turn.version == store.reader.version:
             refresh(reference)
             assert expected[0] == Counter(recomputed(reference, at, held_now).rows)
     for each in (table, *looked):
@@ -167,7 +167,7 @@ def label(one: Bench, *pairs: str, remove: bool = False) -> None:
         Quad(NamedNode(E + pair[0]), NamedNode(E + "label"), NamedNode(E + pair[1:]), DefaultGraph())
         for pair in pairs
     ]
-    one.store.apply(remove=quads) if remove else one.store.apply(add=quads)
+    one.store.writer.apply(remove=quads) if remove else one.store.writer.apply(add=quads)
 
 
 def told(one: Bench, name: str) -> list[tuple[str, int, list[str]]]:
@@ -202,7 +202,7 @@ def test_a_change_that_no_key_tells_of_is_worked_out_at_the_commit() -> None:
     with bench() as one:
         one.register("p", LABELLED, output="changes", static_tables="lookup")
         one.push(1, "a")
-        one.store.update(PREFIX + "INSERT DATA { :a :label :1, :2 . _:x :label _:y }")
+        one.store.writer.update(PREFIX + "INSERT DATA { :a :label :1, :2 . _:x :label _:y }")
         label(one, "a3")
         assert [rows for _, _, rows in told(one, "p")] == [["1", "2"], ["3"]]
 
@@ -220,10 +220,10 @@ def test_a_bulk_load_is_one_version_for_what_is_looked_up(tmp_path: Path, on_dis
         for name, how in (("p", "lookup"), ("q", "table")):
             one.register(name, LABELLED, output="changes", static_tables=how)
         one.push(1, "a", "b")
-        one.store.bulk_load(lines("a2", "b1", "c1"), kind)
+        one.store.writer.bulk_load(lines("a2", "b1", "c1"), kind)
         label(one, "a1", remove=True)
         one.push(2, "c")
-        one.store.bulk_load(b"<http://e/x> <http://e/y> <http://e/z> .", kind)
+        one.store.writer.bulk_load(b"<http://e/x> <http://e/y> <http://e/z> .", kind)
         label(one, "c2")
         assert told(one, "p") == told(one, "q")
         assert [(version, rows) for _, version, rows in told(one, "p")] == [
@@ -243,7 +243,7 @@ def test_events_before_the_turn_of_a_load_see_the_dataset_from_before_it(tmp_pat
         one.push(1, "z", wait=True)
         with one.engine.parts.sequencer.paused:
             one.push(2, "a", wait=False)
-            one.store.bulk_load(lines("a2", "b1"), kind)
+            one.store.writer.bulk_load(lines("a2", "b1"), kind)
             label(one, "a3")
             one.push(3, "b", wait=False)
         one.engine.sync()
@@ -276,9 +276,9 @@ def test_a_load_for_which_there_is_no_copy_is_refused(monkeypatch: pytest.Monkey
         with monkeypatch.context() as patch:
             patch.setattr(QuadStore, "frozen", full)
             with pytest.raises(StoreUnwritableError):
-                one.store.bulk_load(lines("a1"), kind)
-            assert one.store.quad_count == 0
-        one.store.bulk_load(lines("a1"), kind)
+                one.store.writer.bulk_load(lines("a1"), kind)
+            assert one.store.reader.quad_count == 0
+        one.store.writer.bulk_load(lines("a1"), kind)
         one.push(1, "a")
         assert [rows for _, _, rows in told(one, "p")] == [["1"]]
 
@@ -331,7 +331,7 @@ def test_a_crash_changes_nothing_that_is_told(tmp_path: Path, seed: int, checkpo
     for number in range(1, 25):
         subject, value, verb = chance.choice("abc"), chance.randrange(6), chance.choice(["INSERT", "DELETE"])
         for each in (life, twin):
-            each.store.update(P + f"{verb} DATA {{ :{subject} :label {value} }}")
+            each.store.writer.update(P + f"{verb} DATA {{ :{subject} :label {value} }}")
             each.push(number, subject)
         if number % 8 == 0:
             if checkpoints:

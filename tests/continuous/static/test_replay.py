@@ -26,7 +26,7 @@ PLAIN = "SELECT ?x (COUNT(?n) AS ?c) WHERE { ?x :name ?n } GROUP BY ?x"
 
 
 def update(life: Life, text: str) -> None:
-    life.store.update(P + text)
+    life.store.writer.update(P + text)
 
 
 def names(subject: str, *numbers: int) -> str:

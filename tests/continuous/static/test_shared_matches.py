@@ -39,13 +39,13 @@ def quads(edges: list[tuple[str, str]]) -> list[Quad]:
 
 def follow(one: Bench, name: str, text: str, events: list[Any], **options: Any) -> list[Any]:
     """What a query tells of some events: rows of each instant, in no order."""
-    one.store.apply(add=quads([("a", "b"), ("a", "c"), ("b", "a")]))
+    one.store.writer.apply(add=quads([("a", "b"), ("a", "c"), ("b", "a")]))
     one.register(name, text, output="changes", **options)
     for at, (kind, *what) in enumerate(events, 1):
         if kind == "push":
             one.push(at * 1000, *what[0])
         else:
-            one.store.apply(add=quads(what[0]), remove=quads(what[1]))
+            one.store.writer.apply(add=quads(what[0]), remove=quads(what[1]))
     told: dict[Any, list[str]] = {}
     for event in one.engine.feed(name).subscribe(0).take():
         document = json.loads(event.data)
@@ -68,7 +68,7 @@ def test_rows_that_are_looked_up_give_what_the_definition_gives(shape: str, even
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_query_copies_no_rows_of_its_static_parts(shape: str) -> None:
     with bench() as one:
-        one.store.apply(add=quads([("a", "b"), ("a", "c")]))
+        one.store.writer.apply(add=quads([("a", "b"), ("a", "c")]))
         one.register("q", f"SELECT * WHERE {{ STREAM :s [RANGE 3s] {{ ?x :seen ?v }} {shape} }}")
         running = one.engine.parts.catalogue.get("q").running
         assert running is not None
@@ -80,10 +80,10 @@ def test_a_query_copies_no_rows_of_its_static_parts(shape: str) -> None:
 def test_held_steps_are_not_seen_before_they_are_taken() -> None:
     """Refreshed by hand, the query sees the rows of then, though the table has moved on."""
     with bench() as one:
-        one.store.apply(add=quads([("a", "b")]))
+        one.store.writer.apply(add=quads([("a", "b")]))
         text = "SELECT ?x WHERE { STREAM :s [RANGE 9s] { ?x :seen ?v } MINUS { ?x :label ?l } }"
         one.register("q", text, refresh="manual", output="changes")
-        one.store.apply(add=quads([("c", "a")]), remove=quads([("a", "b")]))
+        one.store.writer.apply(add=quads([("c", "a")]), remove=quads([("a", "b")]))
         one.push(1000, "a", "c")
         assert one.told("q") == [("insert", 1000, "c")]
         one.engine.refresh("q")

@@ -37,7 +37,9 @@ def disturb(b: Bench, chance: random.Random, at: int) -> None:
     """A commit, or some elements."""
     if chance.random() < 0.5:
         what, value = chance.choice(["INSERT", "DELETE"]), chance.randrange(1, 4)
-        b.store.update(PREFIX + f"{what} DATA {{ GRAPH :g {{ :v{value} :label 'l{chance.randrange(4)}' }} }}")
+        b.store.writer.update(
+            PREFIX + f"{what} DATA {{ GRAPH :g {{ :v{value} :label 'l{chance.randrange(4)}' }} }}"
+        )
         return
     body = [f"<{N}a{at}{n}> <{N}k> <{N}v{chance.randrange(1, 4)}> ." for n in range(chance.randrange(1, 4))]
     b.engine.push(S, "\n".join(body).encode(), "text/turtle", at=at)
@@ -47,7 +49,7 @@ def run(seed: int, **settings: Any) -> dict[str, list[Any]]:
     """What queries tell of random elements and commits."""
     chance, at = random.Random(seed), 1_000
     b = Bench(threaded=True, **settings)
-    b.store.update(PREFIX + "INSERT DATA { GRAPH :g { :v1 :label 'l0', 'l1' . :v2 :label 'l1' } }")
+    b.store.writer.update(PREFIX + "INSERT DATA { GRAPH :g { :v1 :label 'l0', 'l1' . :v2 :label 'l1' } }")
     b.engine.start()
     for name, text in TEXTS.items():
         b.register(name, text)
@@ -152,7 +154,7 @@ def test_a_commit_does_not_wait_for_a_suspended_evaluation(tmp_path: Path) -> No
     life = Life(
         tmp_path / "d", ManualClock(0), threaded=True, checkpoint_ms=3_600_000, limits=Limits(rows=0, ms=0)
     )
-    life.store.update(PREFIX + "INSERT DATA { GRAPH :g { :v1 :label 'a' } }")
+    life.store.writer.update(PREFIX + "INSERT DATA { GRAPH :g { :v1 :label 'a' } }")
     life.engine.register(Registration(name="slow", query=PREFIX + text))
     quick = "SELECT ?l WHERE { GRAPH :g { ?x :label ?l } }"
     life.engine.register(Registration(name="quick", query=PREFIX + quick))
@@ -166,7 +168,7 @@ def test_a_commit_does_not_wait_for_a_suspended_evaluation(tmp_path: Path) -> No
         assert time.monotonic() < until
         time.sleep(0.001)
     before = life.engine.feed("quick").last_id
-    life.store.update(PREFIX + "INSERT DATA { GRAPH :g { :v1 :label 'b' } }")
+    life.store.writer.update(PREFIX + "INSERT DATA { GRAPH :g { :v1 :label 'b' } }")
     while life.engine.feed("quick").last_id == before:
         assert time.monotonic() < until
         time.sleep(0.001)

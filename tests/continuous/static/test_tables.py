@@ -100,14 +100,14 @@ def step_to(
     leaping: bool = False,
 ) -> None:
     """Take the turns that are due; each must lead on by one version, but where rows are read anew."""
-    for version in range(catalogue.turn.version + 1, store.version + 1):
+    for version in range(catalogue.turn.version + 1, store.reader.version + 1):
         catalogue.advance(version)
         for step in rows.steps.ready():
             for place, change in step.changes.items():
                 for row, weight in change.delta.items():
                     held[place][rows.decoded(row)] += weight
         assert leaping or rows.version == version
-    assert rows.version == store.version
+    assert rows.version == store.reader.version
 
 
 def usable(pattern: Algebra) -> Algebra:
@@ -132,7 +132,7 @@ def test_rows_are_those_of_a_fresh_evaluation_after_every_commit(
     held = [Counter(rows.rows(0))]
     state: set[Quad] = set()
     for quads in history:
-        store.apply(add=quads - state, remove=state - quads)
+        store.writer.apply(add=quads - state, remove=state - quads)
         state = quads
         step_to(store, catalogue, rows, held)
         _, (fresh,) = background(store).evaluate(rows.parts)
@@ -155,10 +155,10 @@ def loaded(pattern: Algebra, columns: tuple[Var, ...], history: list[tuple[set[Q
     state: set[Quad] = set()
     for quads, is_load, late in [*history, (set(), False, False)]:
         if is_load:
-            store.apply(remove=state - quads)
-            store.bulk_extend(quads - state)
+            store.writer.apply(remove=state - quads)
+            store.writer.bulk_extend(quads - state)
         else:
-            store.apply(add=quads - state, remove=state - quads)
+            store.writer.apply(add=quads - state, remove=state - quads)
         state = quads
         if late:
             continue

@@ -64,10 +64,10 @@ def agree(query: ContinuousQuery, history: History, late: list[bool]) -> None:
     number = 0
     for first, second, static in history:
         if static is not None:
-            store.apply(add=static - held, remove=held - static)
+            store.writer.apply(add=static - held, remove=held - static)
             held = static
-            shared.advance(store.version)
-            apart.advance(store.version)
+            shared.advance(store.reader.version)
+            apart.advance(store.reader.version)
         contents = {W1: dict.fromkeys(first, 500 * number), W2: dict.fromkeys(second, 500 * number)}
         for one, other in zip(looking, holding, strict=True):
             if late[number % len(late)]:
@@ -94,7 +94,7 @@ def test_what_queries_look_into_together_is_what_each_would_hold(
 
 def test_an_index_is_made_once_for_all_queries_and_goes_with_the_last() -> None:
     with bench(templates=False) as one:
-        one.store.apply(add=[quad("a", "1"), quad("b", "2")])
+        one.store.writer.apply(add=[quad("a", "1"), quad("b", "2")])
         for name in "pqr":
             one.register(name, LABELLED)
         (table,) = one.engine.parts.statics.tables()
@@ -102,7 +102,7 @@ def test_an_index_is_made_once_for_all_queries_and_goes_with_the_last() -> None:
         assert (index.users, len(index.rows), len(table.views)) == (3, 2, 3)
         for left, name in enumerate("pq"):
             one.engine.drop(name)
-            one.store.apply(add=[quad("c", str(left))])
+            one.store.writer.apply(add=[quad("c", str(left))])
             assert (index.users, len(table.views)) == (2 - left, 2 - left)
         assert sorted(len(index.get(key)) for key in index.rows) == [1, 1, 2]
         one.push(1, "c")
@@ -111,10 +111,10 @@ def test_an_index_is_made_once_for_all_queries_and_goes_with_the_last() -> None:
 
 def test_a_query_that_reads_by_hand_sees_its_own_version_through_the_shared_index() -> None:
     with bench() as one:
-        one.store.apply(add=[quad("a", "1")])
+        one.store.writer.apply(add=[quad("a", "1")])
         one.register("now", LABELLED)
         one.register("later", LABELLED, refresh="manual")
-        one.store.apply(add=[quad("a", "2")], remove=[quad("a", "1")])
+        one.store.writer.apply(add=[quad("a", "2")], remove=[quad("a", "1")])
         one.push(1, "a")
         assert (_rows(one, "now"), _rows(one, "later")) == (["2"], ["1"])
         one.engine.refresh("later")

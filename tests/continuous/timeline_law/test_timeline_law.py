@@ -43,7 +43,7 @@ def give(b: Bench, happening: Happening) -> None:
         case Beat(stream, at):
             b.engine.heartbeat(E + stream, at)
         case Commit(removed, added):
-            b.store.update(f"DELETE DATA {{ {nquads(removed)} }} ; INSERT DATA {{ {nquads(added)} }}")
+            b.store.writer.update(f"DELETE DATA {{ {nquads(removed)} }} ; INSERT DATA {{ {nquads(added)} }}")
             b.engine.sync()
         case Silence(ms):
             b.clock.advance(ms)

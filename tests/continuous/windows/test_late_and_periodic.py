@@ -150,7 +150,7 @@ def test_a_report_at_the_close_of_windows_needs_a_window(text: str, options: dic
 def test_a_query_without_windows_is_evaluated_at_commits_by_every_profile(options: dict[str, Any]) -> None:
     with bench() as b:
         b.register("q", "SELECT ?x WHERE { ?x :seen ?v }", output="changes", **options)
-        b.store.update(f"INSERT DATA {{ <{E}a> <{E}seen> 1 }}")
+        b.store.writer.update(f"INSERT DATA {{ <{E}a> <{E}seen> 1 }}")
         assert [each[0] for each in b.told("q")][-1:] == ["insert"]
 
 

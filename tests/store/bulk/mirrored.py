@@ -35,5 +35,5 @@ def lines(mirror: Mirror) -> list[str]:
 
 def lines_of(store: QuadStore) -> list[str]:
     """The quads of a store as N-Quads, sorted."""
-    data = serialize(store.quads_for_pattern(), format=RdfFormat.N_QUADS) or b""
+    data = serialize(store.reader.quads_for_pattern(), format=RdfFormat.N_QUADS) or b""
     return sorted(data.decode().splitlines())

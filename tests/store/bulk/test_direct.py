@@ -56,7 +56,7 @@ def test_every_format_is_loaded_plain_and_packed(
     pack = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".zst": zstandard.compress}[ending]
     (tmp_path / (name + ending)).write_bytes(pack(text.encode()))
     summary = load(store, tmp_path, tmp_path / (name + ending))
-    assert store.contains(ONE)
+    assert ONE in store.committer.store
     assert (summary.rows, summary.added, summary.bad) == (1, 1, 0)
     assert summary.exact
 
@@ -69,7 +69,7 @@ def test_a_byte_order_mark_is_skipped(store: QuadStore, tmp_path: Path, name: st
         lines = b"\xef\xbb\xbf{ <urn:s> <urn:p> <urn:o>, <urn:o2> }"
     (tmp_path / (name + ending)).write_bytes(gzip.compress(lines) if ending else lines)
     summary = load(store, tmp_path, tmp_path / (name + ending))
-    assert (summary.rows, summary.added, summary.bad) == (2, 2, 0) and store.contains(ONE)
+    assert (summary.rows, summary.added, summary.bad) == (2, 2, 0) and ONE in store.committer.store
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress])
@@ -90,7 +90,7 @@ def test_bad_lines_go_to_the_quarantine_with_their_exact_numbers(
     assert {each["file"] for each in found} == {str(file)}
     assert found[0]["text"] == "no triple"
     assert all(each["reason"] for each in found)
-    assert store.quad_count == 500 - 4 - 2
+    assert store.reader.quad_count == 500 - 4 - 2
 
 
 def test_a_reason_names_a_column_and_no_line_but_that_of_the_file(store: QuadStore, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_malformed_document_is_left_out_whole_and_others_are_loaded(
     (tmp_path / "bad.ttl").write_text("<urn:a> <urn:p> <urn:o> .\n<urn:b> <urn:p .\n")
     (tmp_path / "good.ttl").write_text("<urn:s> <urn:p> <urn:o> .")
     summary = load(store, tmp_path, tmp_path)
-    assert store.quad_count == 1
+    assert store.reader.quad_count == 1
     (only,) = quarantined(summary)
     assert (only["line"], only["text"]) == (2, "<urn:b> <urn:p .")
     assert "whole document" in only["reason"]
@@ -120,7 +120,7 @@ def test_too_many_bad_lines_load_nothing(store: QuadStore, tmp_path: Path) -> No
         load(store, tmp_path, tmp_path / "a.nt", max_bad=0)
     with pytest.raises(LoadError, match="at most 1 bad lines"):
         load(store, tmp_path, tmp_path / "a.nt", max_bad=1)
-    assert store.quad_count == 0
+    assert store.reader.quad_count == 0
     assert load(store, tmp_path, tmp_path / "a.nt", max_bad=2).bad == 2
 
 
@@ -128,14 +128,16 @@ def test_a_load_without_a_good_line_fails(store: QuadStore, tmp_path: Path) -> N
     (tmp_path / "a.nt").write_text("bad\n")
     with pytest.raises(LoadError, match="line 1: .*no good line"):
         load(store, tmp_path, tmp_path / "a.nt")
-    assert store.version == 0
+    assert store.reader.version == 0
 
 
 def test_triples_go_to_the_graph_that_is_asked_for(store: QuadStore, tmp_path: Path) -> None:
     (tmp_path / "a.nq").write_text('<urn:s> <urn:p> "x .\\n" .\n<urn:s> <urn:p> "y" <urn:h> .\n')
     summary = load(store, tmp_path, tmp_path / "a.nq", graph=NamedNode("urn:g"))
-    assert [quad.object.value for quad in store.graph_quads(NamedNode("urn:g"))] == ["x .\n"]
-    assert store.quad_count == 1
+    assert [quad.object.value for quad in store.reader.quads_for_pattern(graph=NamedNode("urn:g"))] == [
+        "x .\n"
+    ]
+    assert store.reader.quad_count == 1
     assert quarantined(summary)[0]["line"] == 2
 
 
@@ -144,18 +146,18 @@ def test_blank_nodes_are_one_per_document_and_load(store: QuadStore, tmp_path: P
     for name in ("a.nt", "b.nt"):
         (tmp_path / name).write_text(text)
     load(store, tmp_path, tmp_path / "*.nt")
-    blank = [quad for quad in store.quads_for_pattern() if isinstance(quad.subject, BlankNode)]
+    blank = [quad for quad in store.reader.quads_for_pattern() if isinstance(quad.subject, BlankNode)]
     assert len({quad.subject for quad in blank}) == 2
-    assert len(store.quads_for_pattern(predicate=NamedNode("urn:p"))) == 2
+    assert len(store.reader.quads_for_pattern(predicate=NamedNode("urn:p"))) == 2
     assert {quad.object.value for quad in blank if quad.predicate.value == "urn:q"} == {"_:a"}
     load(store, tmp_path, tmp_path / "a.nt")
-    assert len(store.quads_for_pattern(predicate=NamedNode("urn:p"))) == 3
+    assert len(store.reader.quads_for_pattern(predicate=NamedNode("urn:p"))) == 3
 
 
 def test_a_load_is_one_commit_and_a_large_one_only_counts(store: QuadStore, tmp_path: Path) -> None:
     (tmp_path / "a.nq").write_text("<urn:s> <urn:p> <urn:o> <urn:g> .\n<urn:s> <urn:p> <urn:o> .\n" * 3)
     commits: list[Any] = []
-    store.subscribe(commits.append)
+    store.subscribers.subscribe(commits.append)
     summary = load(store, tmp_path, tmp_path / "a.nq", exact_bytes=0)
     assert (summary.rows, summary.added, summary.version, summary.exact) == (6, 2, 1, False)
     (commit,) = commits
@@ -179,7 +181,7 @@ def test_a_load_that_was_cut_off_goes_on_where_it_stopped(
 
     with pytest.raises(CutError):
         loader.run(options, report=cut_off)
-    assert store.quad_count == 0
+    assert store.reader.quad_count == 0
     parsed: list[str] = []
     original = parse_chunk
 
@@ -204,9 +206,9 @@ def test_a_load_that_was_cut_off_after_its_commit_adds_nothing_twice(
         patch.setattr("quadrill.store.bulk.work.Work.close", lambda self, summary: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             load(store, tmp_path, tmp_path / "a.nt")
-    assert store.quad_count == 1
+    assert store.reader.quad_count == 1
     assert load(store, tmp_path, tmp_path / "a.nt").resumed
-    assert store.quad_count == 1
+    assert store.reader.quad_count == 1
 
 
 def test_a_changed_source_is_another_load(store: QuadStore, tmp_path: Path) -> None:
@@ -224,7 +226,7 @@ def test_a_cancelled_load_leaves_nothing(store: QuadStore, tmp_path: Path) -> No
         BulkLoader(store, tmp_path / "work").run(
             LoadOptions((str(tmp_path / "a.nt"),)), cancelled=lambda: True
         )
-    assert store.version == 0
+    assert store.reader.version == 0
     assert list((tmp_path / "work").iterdir()) == []
 
 
@@ -243,7 +245,7 @@ def test_sources_that_cannot_be_read_are_told(store: QuadStore, tmp_path: Path) 
     ]:
         with pytest.raises(SourceError, match=message):
             load(store, tmp_path, tmp_path / source)
-    assert store.version == 0
+    assert store.reader.version == 0
 
 
 def test_chunks_hold_each_line_once(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ PROGRAM = """
 import os, signal, sys
 from pathlib import Path
 from quadrill.store.bulk import BulkLoader, LoadOptions
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 
 folder, file, engine, point = sys.argv[1:]
@@ -46,7 +47,7 @@ def children(parent):
 if point == "closing":
     import quadrill.store.bulk.work as work
     work.Work.close = die
-with QuadStore.open(folder, reached=lambda name: die() if name == point else None) as store:
+with QuadStore.open(folder, StoreOptions(reached=lambda name: die() if name == point else None)) as store:
     options = LoadOptions((file,), engine=engine, exact_bytes=0, memory="1g")
     BulkLoader(store, Path(folder) / "loads").run(options, report=report)
 """
@@ -57,7 +58,7 @@ def killed_then_run_again(tmp_path: Path, engine: str, point: str) -> None:
     file.write_text("".join(f"_:s{n} <urn:p> <urn:o{n}> <urn:g> .\n" for n in range(ROWS)) + "bad\n")
     folder = tmp_path / "data"
     with QuadStore.open(folder) as store:
-        store.update("INSERT DATA { <urn:before> <urn:p> 1 }")
+        store.writer.update("INSERT DATA { <urn:before> <urn:p> 1 }")
     died = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(folder), str(file), engine, point],
         check=False,
@@ -69,13 +70,13 @@ def killed_then_run_again(tmp_path: Path, engine: str, point: str) -> None:
     else:
         assert died.returncode == -signal.SIGKILL
     with QuadStore.open(folder) as store:
-        assert store.quad_count in (1, ROWS + 1)
-        assert sum(store.graph_counts().values()) == len(store.quads_for_pattern())
+        assert store.reader.quad_count in (1, ROWS + 1)
+        assert sum(store.reader.graph_counts().values()) == len(store.reader.quads_for_pattern())
         options = LoadOptions((str(file),), engine=engine, exact_bytes=0, memory="1g")
         summary = BulkLoader(store, folder / "loads").run(options)
         assert summary.resumed
         assert (summary.rows, summary.bad) == (ROWS, 1)
-        assert store.quad_count == len(store.quads_for_pattern()) == ROWS + 1
+        assert store.reader.quad_count == len(store.reader.quads_for_pattern()) == ROWS + 1
 
 
 @pytest.mark.always("commit", "after-bulk")
@@ -124,7 +125,7 @@ def test_a_killed_spark_load_does_not_parse_finished_files_again(tmp_path: Path)
         options = LoadOptions((pattern,), engine="spark", memory="1g")
         summary = BulkLoader(store, folder / "loads").run(options)
         assert summary.resumed
-        assert summary.rows == store.quad_count == 19
+        assert summary.rows == store.reader.quad_count == 19
 
 
 @pytest.mark.slow
@@ -139,7 +140,7 @@ def test_a_server_killed_at_any_time_of_a_load_has_the_old_store_or_the_new_one(
     )
     folder = tmp_path / "data"
     with QuadStore.open(folder) as store:
-        store.update("INSERT DATA { <urn:before> <urn:p> 1 }")
+        store.writer.update("INSERT DATA { <urn:before> <urn:p> 1 }")
     arguments = ["serve", "--data", str(folder), "--port", "0"]
     environment = os.environ | {"QUADRILL_LOAD_FOLDERS": str(tmp_path)}
     server = Program(*arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
@@ -153,12 +154,16 @@ def test_a_server_killed_at_any_time_of_a_load_has_the_old_store_or_the_new_one(
         server.kill()
         server.communicate()
     with QuadStore.open(folder) as store:
-        before = store.quad_count
+        before = store.reader.quad_count
         assert before in (1, rows + 1)
-        assert len(store.quads_for_pattern()) == sum(store.graph_counts().values()) == store.quad_count
+        assert (
+            len(store.reader.quads_for_pattern())
+            == sum(store.reader.graph_counts().values())
+            == store.reader.quad_count
+        )
         options = LoadOptions((str(tmp_path / "a.nq"),), engine="oxigraph")
         summary = BulkLoader(store, folder / "loads").run(options)
         assert (summary.rows, summary.bad) == (rows, 1)
         # A load that had ended is done once more, with blank nodes of its own.
         times = 2 if before > 1 and not summary.resumed else 1
-        assert store.quad_count == times * rows + 1
+        assert store.reader.quad_count == times * rows + 1

@@ -69,16 +69,16 @@ def test_a_killed_compaction_leaves_the_old_mirror_or_the_new_one_and_completes_
 ) -> None:
     folder = tmp_path / "data"
     with QuadStore.open(folder) as store:
-        store.apply(add=[*quads(0, 50, "urn:kept"), *quads(0, 50, "urn:changed")])
+        store.writer.apply(add=[*quads(0, 50, "urn:kept"), *quads(0, 50, "urn:changed")])
         make_mirror(store, folder / "mirror", memory="1g")
-        contents = {store.version: lines_of(store)}
+        contents = {store.reader.version: lines_of(store)}
     for round_, point in enumerate(("merge", "write", "driver in write", "swap")):
         with QuadStore.open(folder) as store:
-            store.apply(
+            store.writer.apply(
                 add=quads(50 + round_, 51 + round_, "urn:changed"),
                 remove=quads(round_, round_ + 1, "urn:changed"),
             )
-            contents[store.version] = lines_of(store)
+            contents[store.reader.version] = lines_of(store)
         died = subprocess.run(
             [sys.executable, "-c", PROGRAM, str(folder), point],
             check=False,
@@ -94,9 +94,9 @@ def test_a_killed_compaction_leaves_the_old_mirror_or_the_new_one_and_completes_
         assert mirror is not None
         assert lines(mirror) == contents[mirror.version]
     with QuadStore.open(folder) as store:
-        store.apply(add=quads(99, 100, "urn:changed"))
+        store.writer.apply(add=quads(99, 100, "urn:changed"))
         compacted = compact_mirror(store, folder / "mirror", memory="1g")
-        assert compacted.version == store.version
+        assert compacted.version == store.reader.version
         assert lines(compacted) == lines_of(store)
     assert len(list((folder / "mirror").glob("quads-*"))) <= 2
     assert not list(folder.glob("mirror-work-*"))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from quadrill.store.bulk import BulkLoader, LoadOptions
 from quadrill.store.bulk.parts import PartsStream, may_have_blank_nodes
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.quads.writing import StoreWriter
 
 
 @given(st.lists(st.binary(max_size=20), max_size=5), st.integers(1, 30))
@@ -37,20 +38,23 @@ def test_only_parts_with_blank_nodes_are_given_quad_by_quad(
 ) -> None:
     taken = []
     for name in ("bulk_load", "bulk_extend"):
-        original = getattr(QuadStore, name)
+        original = getattr(StoreWriter, name)
 
         def noted(
-            store: QuadStore, *given: object, name: str = name, original: object = original, **more: object
+            store: StoreWriter, *given: object, name: str = name, original: object = original, **more: object
         ) -> object:
             taken.append(name)
             return original(store, *given, **more)  # type: ignore[operator]
 
-        monkeypatch.setattr(QuadStore, name, noted)
+        monkeypatch.setattr(StoreWriter, name, noted)
     for name in "ab":
         (tmp_path / f"{name}.nq").write_text(f"{subject} <urn:p> 'x' <urn:{name}> .\n".replace("'", '"'))
     store = QuadStore.open(None)
     options = LoadOptions((str(tmp_path / "*.nq"),), exact_bytes=0)
     summary = BulkLoader(store, tmp_path / "work").run(options)
     assert taken == [way]
-    assert (summary.added, summary.exact, store.quad_count) == (2, False, 2)
-    assert {str(name) for name, count in store.graph_counts().items() if count} == {"<urn:a>", "<urn:b>"}
+    assert (summary.added, summary.exact, store.reader.quad_count) == (2, False, 2)
+    assert {str(name) for name, count in store.reader.graph_counts().items() if count} == {
+        "<urn:a>",
+        "<urn:b>",
+    }

@@ -35,7 +35,7 @@ def content(store: QuadStore) -> list[str]:
     """The quads without the labels of blank nodes, which differ between loads."""
     return sorted(
         " ".join("_" if part.startswith("_:") else part for part in str(quad).split(" "))
-        for quad in store.quads_for_pattern()
+        for quad in store.reader.quads_for_pattern()
     )
 
 
@@ -65,7 +65,7 @@ def test_both_engines_give_the_same_store_quarantine_and_figures(
 ) -> None:
     (one, direct), (other, by_spark) = loaded["oxigraph"], loaded["spark"]
     assert content(one) == content(other)
-    assert one.quad_count == 6
+    assert one.reader.quad_count == 6
     for name in ("files", "rows", "added", "bad", "version", "exact"):
         assert getattr(direct, name) == getattr(by_spark, name), name
     assert Path(direct.quarantine).read_text() == Path(by_spark.quarantine).read_text()
@@ -81,7 +81,7 @@ def test_spark_too_loads_nothing_above_the_limit_of_bad_lines(dirty: Path) -> No
     options = LoadOptions((str(dirty / "a.nq"),), engine="spark", max_bad=1, memory="1g")
     with pytest.raises(LoadError, match=r"a\.nq, line 6: .*at most 1"):
         BulkLoader(store, dirty / ".work").run(options)
-    assert store.version == 0
+    assert store.reader.version == 0
 
 
 @pytest.mark.spark
@@ -92,7 +92,7 @@ def test_a_mirror_holds_the_quads_of_its_version(
     parquet = pytest.importorskip("pyarrow.parquet")
     store, _ = loaded["spark"]
     mirror = make_mirror(store, tmp_path / "mirror", memory="1g")
-    assert mirror.version == store.version
+    assert mirror.version == store.reader.version
     assert {name: facts.rows for name, facts in mirror.predicates.items()} == {"urn:p": 5, "urn:q": 1}
     table = parquet.read_table(mirror.quads)
     assert table.num_rows == 6
@@ -101,10 +101,10 @@ def test_a_mirror_holds_the_quads_of_its_version(
     assert numbers == {Decimal(1), Decimal("1.5")}
     assert '"1"^^<http://www.w3.org/2001/XMLSchema#integer>' in table.column("o").to_pylist()
     quad = Quad(NamedNode("urn:new"), NamedNode("urn:p"), NamedNode("urn:o"))
-    store.apply(add=[quad])
-    assert mirror.changes(store) == (store.version, {quad}, set())
-    store.apply(remove=[quad])
-    assert mirror.changes(store) == (store.version, set(), set())
+    store.writer.apply(add=[quad])
+    assert mirror.changes(store) == (store.reader.version, {quad}, set())
+    store.writer.apply(remove=[quad])
+    assert mirror.changes(store) == (store.reader.version, set(), set())
 
 
 def test_a_bulk_load_makes_a_mirror_stale(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_bulk_load_makes_a_mirror_stale(tmp_path: Path) -> None:
     mirror = Mirror.open(tmp_path)
     assert mirror is not None
     assert mirror.changes(store) == (0, set(), set())
-    store.bulk_extend([Quad(NamedNode("urn:s"), NamedNode("urn:p"), NamedNode("urn:o"))])
+    store.writer.bulk_extend([Quad(NamedNode("urn:s"), NamedNode("urn:p"), NamedNode("urn:o"))])
     assert mirror.changes(store) is None
 
 
@@ -173,25 +173,25 @@ def test_the_changes_since_a_mirror_turn_its_quads_into_those_of_the_store(
 ) -> None:
     store = QuadStore.open(None)
     quads = [Quad(NamedNode(f"urn:s{n}"), NamedNode("urn:p"), NamedNode("urn:o")) for n in range(5)]
-    store.apply(add=quads[:3])
-    base = set(store.quads_for_pattern())
-    mirror = Mirror(Path("none"), Path("none"), store.version, {})
+    store.writer.apply(add=quads[:3])
+    base = set(store.reader.quads_for_pattern())
+    mirror = Mirror(Path("none"), Path("none"), store.reader.version, {})
     for added, removed in commits:
-        store.apply(add=[quads[n] for n in added], remove=[quads[n] for n in removed])
+        store.writer.apply(add=[quads[n] for n in added], remove=[quads[n] for n in removed])
     changes = mirror.changes(store)
     assert changes is not None
     _, new, gone = changes
     # No quad twice, and none to be removed that is not there.
     assert not new & base
     assert gone <= base
-    assert (base - gone) | new == set(store.quads_for_pattern())
+    assert (base - gone) | new == set(store.reader.quads_for_pattern())
 
 
 def test_a_mirror_is_brought_to_the_version_asked_for_and_to_no_older_one(tmp_path: Path) -> None:
     store = QuadStore.open(None)
     quads = [Quad(NamedNode(f"urn:s{n}"), NamedNode("urn:p"), NamedNode("urn:o")) for n in range(3)]
     for quad in quads:
-        store.apply(add=[quad])
+        store.writer.apply(add=[quad])
     mirror = Mirror(tmp_path, tmp_path, 1, {})
     assert mirror.changes(store, 2) == (2, {quads[1]}, set())
     assert mirror.changes(store) == (3, set(quads[1:]), set())

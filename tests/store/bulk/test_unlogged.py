@@ -34,9 +34,9 @@ def full_disk() -> Iterator[None]:
 def unlogged(folder: Path) -> QuadStore:
     """A store at version 1 with a load that was made and is in no version."""
     store = QuadStore.open(folder)
-    store.update(UPDATE)
+    store.writer.update(UPDATE)
     with full_disk(), pytest.raises(StoreUnwritableError):
-        store.bulk_extend(LOADED)
+        store.writer.bulk_extend(LOADED)
     return store
 
 
@@ -51,15 +51,19 @@ def told(store: QuadStore, version: int) -> list[tuple[int, bool, dict[str, int]
 def test_the_next_update_logs_it_first(tmp_path: Path) -> None:
     with unlogged(tmp_path) as store:
         with full_disk(), pytest.raises(StoreUnwritableError):
-            store.update("INSERT DATA { <urn:b> <urn:p> 2 }")
-        assert store.version == 1
-        store.update("INSERT DATA { <urn:b> <urn:p> 3 }")
+            store.writer.update("INSERT DATA { <urn:b> <urn:p> 2 }")
+        assert store.reader.version == 1
+        store.writer.update("INSERT DATA { <urn:b> <urn:p> 3 }")
         commits = told(store, 1)
         assert [(version, exact) for version, exact, _ in commits] == [(2, False), (3, True)]
         assert commits[0][2] == {"urn:g": 3}
-        assert store.quad_count == 5
+        assert store.reader.quad_count == 5
     with QuadStore.open(tmp_path) as store:
-        assert (store.version, store.quad_count, store.graph_counts()[GRAPH]) == (3, 5, 3)
+        assert (store.reader.version, store.reader.quad_count, store.reader.graph_counts()[GRAPH]) == (
+            3,
+            5,
+            3,
+        )
 
 
 def test_a_start_that_cannot_log_it_leaves_it_to_the_next(tmp_path: Path) -> None:
@@ -67,5 +71,5 @@ def test_a_start_that_cannot_log_it_leaves_it_to_the_next(tmp_path: Path) -> Non
     with full_disk(), pytest.raises(StoreUnwritableError):
         QuadStore.open(tmp_path)
     with QuadStore.open(tmp_path) as store:
-        assert (store.version, store.quad_count) == (2, 4)
+        assert (store.reader.version, store.reader.quad_count) == (2, 4)
         assert told(store, 1) == [(2, False, {"urn:g": 3})]

@@ -33,18 +33,18 @@ def test_a_folder_without_a_mirror_has_no_state(tmp_path: Path) -> None:
 
 def test_changes_since_the_mirror_are_counted(tmp_path: Path) -> None:
     store = QuadStore.open(None)
-    store.apply(add=[quad(1)])
-    empty_mirror(tmp_path, store.version, rows=1)
+    store.writer.apply(add=[quad(1)])
+    empty_mirror(tmp_path, store.reader.version, rows=1)
     assert state(store, tmp_path) == MirrorState(1, 1, 0, None)
-    store.apply(add=[quad(2), quad(3)])
-    store.apply(remove=[quad(2)])
+    store.writer.apply(add=[quad(2), quad(3)])
+    store.writer.apply(remove=[quad(2)])
     assert state(store, tmp_path) == MirrorState(1, 1, 3, None)
 
 
 def test_a_bulk_load_makes_a_mirror_stale_and_its_upkeep_due(tmp_path: Path) -> None:
     store = QuadStore.open(None)
     empty_mirror(tmp_path, 0)
-    store.bulk_extend([quad(1)])
+    store.writer.bulk_extend([quad(1)])
     found = state(store, tmp_path)
     assert found is not None
     assert (found.changes, found.stale) == (
@@ -65,7 +65,7 @@ def test_a_share_of_the_quads_makes_compaction_due_within_bounds() -> None:
 def test_more_changes_than_can_be_laid_over_a_mirror_make_it_stale(tmp_path: Path) -> None:
     store = QuadStore.open(None)
     empty_mirror(tmp_path, 0)
-    store.apply(add=[quad(number) for number in range(3)])
+    store.writer.apply(add=[quad(number) for number in range(3)])
     found = state(store, tmp_path, most=2)
     assert found is not None
     assert found.stale == "more than 2 quads changed since"
@@ -73,16 +73,16 @@ def test_more_changes_than_can_be_laid_over_a_mirror_make_it_stale(tmp_path: Pat
 
 def test_a_mirror_of_commits_that_the_store_has_lost_is_stale(tmp_path: Path) -> None:
     with QuadStore.open(tmp_path / "one") as one, QuadStore.open(tmp_path / "other") as other:
-        one.apply(add=[quad(1)])
+        one.writer.apply(add=[quad(1)])
         folder = tmp_path / "mirror"
         (folder / "quads-1").mkdir(parents=True)
-        swap_in(folder, "quads-1", 1, {"urn:p": PredicateFacts(0, 1, 1, 1)}, one.mark(1))
+        swap_in(folder, "quads-1", 1, {"urn:p": PredicateFacts(0, 1, 1, 1)}, one.log.mark(1))
         mirror = Mirror.open(folder)
         assert mirror is not None
-        one.apply(add=[quad(2)])
+        one.writer.apply(add=[quad(2)])
         assert mirror.changes(one) == (2, {quad(2)}, set())
         for number in (3, 4):  # its versions are those of other commits
-            other.apply(add=[quad(number)])
+            other.writer.apply(add=[quad(number)])
         assert mirror.changes(other) is None
         found = state(other, folder)
         assert found is not None
@@ -104,10 +104,10 @@ def test_a_mirror_that_is_being_read_is_whole_until_two_have_come_after_it(tmp_p
 
 def test_commits_that_undo_each_other_only_move_the_version_of_a_mirror(tmp_path: Path) -> None:
     store = QuadStore.open(None)
-    store.apply(add=[quad(1)])
-    empty_mirror(tmp_path, store.version, rows=1)
-    store.apply(remove=[quad(1)])
-    store.apply(add=[quad(1)])
+    store.writer.apply(add=[quad(1)])
+    empty_mirror(tmp_path, store.reader.version, rows=1)
+    store.writer.apply(remove=[quad(1)])
+    store.writer.apply(add=[quad(1)])
     compacted = compact_mirror(store, tmp_path)
     assert (compacted.version, compacted.quads.name) == (3, "quads-0")
     assert compacted.quads.exists()
@@ -121,17 +121,19 @@ def test_commits_that_undo_each_other_only_move_the_version_of_a_mirror(tmp_path
 def test_compaction_gives_what_making_the_mirror_anew_gives(tmp_path: Path) -> None:
     random = Random(5)
     store = QuadStore.open(None)
-    store.apply(add=[*random_quads(random, 150), quad(1), quad(2, "gone")])
+    store.writer.apply(add=[*random_quads(random, 150), quad(1), quad(2, "gone")])
     folder = tmp_path / "mirror"
     first = make_mirror(store, folder, memory="1g")
     assert lines(first) == lines_of(store)
     # One predicate keeps its quads, one loses all, one is new, others change.
     kept = next(iter(first.predicates))
-    changing = [each for each in store.quads_for_pattern() if each.predicate.value not in (kept, "urn:gone")]
+    changing = [
+        each for each in store.reader.quads_for_pattern() if each.predicate.value not in (kept, "urn:gone")
+    ]
     removed = random.sample(changing, 20)
-    store.apply(remove=removed)
+    store.writer.apply(remove=removed)
     added = [each for each in random_quads(random, 40) if each.predicate.value != kept]
-    store.apply(add=[*added, removed[0], quad(3, "new")], remove=[quad(2, "gone")])
+    store.writer.apply(add=[*added, removed[0], quad(3, "new")], remove=[quad(2, "gone")])
     stages: list[str] = []
     merged: list[int] = []
 
@@ -144,7 +146,7 @@ def test_compaction_gives_what_making_the_mirror_anew_gives(tmp_path: Path) -> N
     # The quads that are read to be written anew: all of the predicates that changed.
     touched = {each.predicate.value for each in [*removed, *added]} | {"urn:gone"}
     assert merged[-1] == sum(each.rows for name, each in first.predicates.items() if name in touched)
-    assert compacted.version == store.version
+    assert compacted.version == store.reader.version
     assert lines(compacted) == lines_of(store)
     assert "urn:gone" not in compacted.predicates
     assert compacted.predicates["urn:new"].rows == 1
@@ -170,7 +172,7 @@ def test_compaction_gives_what_making_the_mirror_anew_gives(tmp_path: Path) -> N
 def test_a_stale_mirror_is_made_anew(tmp_path: Path) -> None:
     store = QuadStore.open(None)
     empty_mirror(tmp_path / "mirror", 0)
-    store.bulk_extend([quad(1)])
+    store.writer.bulk_extend([quad(1)])
     stages: list[str] = []
     shown: dict[str, tuple[int, int]] = {}
 

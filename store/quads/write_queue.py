@@ -1,4 +1,4 @@
-"""The line of write requests: worked out one after the other, committed together.
+"""The queue of write requests: derived one after the other, committed together.
 
     requests -> derive, each sees those before it -> log, one fsync -> apply, one transaction -> visible
 
@@ -39,11 +39,21 @@ class OwnedGraphError(ConflictError):
 
 @dataclass(slots=True)
 class WriteRequest:
-    """A write in line, and what became of it."""
+    """One write, and its outcome.
+
+    Attributes:
+        derive: makes the changes; called once, under the writer lock, perhaps in another writer's thread.
+        cause: goes into the commit.
+        expected: the version that the dataset must have; any by default.
+        owner: the view that writes; graphs that another view owns are not changed.
+        first: nothing is pending when ``derive`` is called, so that the database is what it changes.
+        commit: the commit that was made.
+        error: why it was not made.
+    """
 
     derive: Callable[[PendingChanges], None]
     cause: str | None
-    expected: int | None
+    expected: int | None = None
     owner: str | None = None
     first: bool = False
     commit: Commit | None = None
@@ -55,8 +65,8 @@ class WriteRequest:
         return self.commit is not None or self.error is not None
 
 
-class Writer:
-    """Takes requests from any thread and hands them to the committer in groups.
+class WriteQueue:
+    """Takes write requests from any thread and commits them in groups.
 
     Attributes:
         owned: graphs that only writes of their owner change, with the owner's name.
@@ -67,18 +77,17 @@ class Writer:
         committer: Committer,
         gate: Gate,
         subscribers: Subscribers,
-        *,
         clock_ms: Callable[[], int],
         grouped: bool,
     ) -> None:
-        """Make a line without requests.
+        """Make an empty queue.
 
         Args:
             committer: makes the commits.
             gate: knows the threads that may not write.
-            subscribers: told of each commit, outside the lock.
+            subscribers: notified of each commit, outside the lock.
             clock_ms: the wall clock.
-            grouped: commit requests that wait together. It buys shared fsyncs; in memory there are none.
+            grouped: commit waiting requests together, with one fsync; in memory there is none to share.
         """
         self.owned: dict[GraphName, str] = {}
         self._committer = committer
@@ -86,48 +95,24 @@ class Writer:
         self._subscribers = subscribers
         self._clock_ms = clock_ms
         self._group_requests = _GROUP_REQUESTS if grouped else 1
-        self._line: deque[WriteRequest] = deque()
+        self._queue: deque[WriteRequest] = deque()
 
-    def submit(
-        self,
-        derive: Callable[[PendingChanges], None],
-        *,
-        cause: str | None,
-        expected: int | None,
-        owner: str | None = None,
-        first: bool = False,
-    ) -> Commit:
-        """Commit what ``derive`` folds into the pending changes it is given; see `put` and `finish`."""
-        return self.finish(self.put(derive, cause=cause, expected=expected, owner=owner, first=first))
-
-    def put(
-        self,
-        derive: Callable[[PendingChanges], None],
-        *,
-        cause: str | None,
-        expected: int | None,
-        owner: str | None = None,
-        first: bool = False,
-    ) -> WriteRequest:
-        """Put a request in line: whoever commits next commits it, too, at the latest its own `finish`.
-
-        Args:
-            derive: called once, under the writer lock, perhaps in another writer's thread.
-            cause: goes into the commit.
-            expected: refuse unless the dataset is at this version.
-            owner: on whose behalf; graphs that another one owns are not changed.
-            first: nothing is pending when it is called, so that the database is what it is to change.
+    def enqueue(self, request: WriteRequest) -> None:
+        """Append a request, which the next thread that commits takes with its own.
 
         Raises:
             StoreError: this thread holds commits back.
         """
         self._refuse_in_snapshot("an update")
-        request = WriteRequest(derive, cause, expected, owner, first)
-        self._line.append(request)
-        return request
+        self._queue.append(request)
+
+    def submit(self, request: WriteRequest) -> Commit:
+        """Enqueue and commit a request; errors are those of `enqueue` and `finish`."""
+        self.enqueue(request)
+        return self.finish(request)
 
     def finish(self, request: WriteRequest) -> Commit:
-        """Commit a request that is in line, with all that wait there.
+        """Commit an enqueued request, with the others of the queue.
 
         Raises:
             PreconditionError: the version is another one.
@@ -170,7 +155,7 @@ class Writer:
             self._committer.prepare()
             self._derive_group(requests)
         except BaseException as error:
-            for request in requests or [self._line.popleft()]:
+            for request in requests or [self._queue.popleft()]:
                 if request.error is None:
                     request.commit, request.error = None, error
             if not isinstance(error, Exception):
@@ -182,13 +167,13 @@ class Writer:
         now_ms = self._clock_ms()
         version = self._committer.version
         while (
-            self._line
+            self._queue
             and len(requests) < self._group_requests
             and (not commits or len(group) <= _GROUP_QUADS)
         ):
-            if self._line[0].first and requests:
+            if self._queue[0].first and requests:
                 break
-            request = self._line.popleft()
+            request = self._queue.popleft()
             requests.append(request)
             pending = PendingChanges(group)
             try:

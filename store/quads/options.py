@@ -1,0 +1,51 @@
+"""Options of a quad store, chosen when it is opened."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..hosts import NO_HOSTS, AllowedHosts
+from ..logs.history import Retention
+from ..remote import Fetcher
+from ..sparql.guard import TextLimits
+
+
+def system_clock_ms() -> int:
+    """Return the wall clock in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def _no_crash_point(point: str) -> None:
+    """Do nothing at a step of a commit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreOptions:
+    """Options of a quad store.
+
+    Attributes:
+        durable: acknowledged commits survive a power failure (one fsync per group of commits); without it
+            they survive a killed process.
+        clock_ms: the wall clock, for the time of commits and the age of history.
+        limits: on the size and nesting of texts.
+        retention: how much history of changes is kept.
+        allowed_hosts: hosts that SERVICE and LOAD may reach, with their limits; none by default.
+        fetcher: fetches documents for LOAD; by default over HTTP from the allowed hosts.
+        reached: called with the name of each step of a commit; for tests of crashes.
+        checkpoint_commits: the quads are flushed to disk after this number of commits,
+        checkpoint_quads: or after this number of quads added and removed.
+        renew_removed: fewest removed quads after which a store in memory is copied, to free their memory.
+    """
+
+    durable: bool = True
+    clock_ms: Callable[[], int] = system_clock_ms
+    limits: TextLimits = TextLimits()
+    retention: Retention = Retention()
+    allowed_hosts: AllowedHosts = NO_HOSTS
+    fetcher: Fetcher | None = None
+    reached: Callable[[str], None] = _no_crash_point
+    checkpoint_commits: int = 5_000
+    checkpoint_quads: int = 500_000
+    renew_removed: int = 50_000
