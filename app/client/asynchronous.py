@@ -61,33 +61,38 @@ class AsyncConnectors:
 class _Sender:
     """Sends requests to one server."""
 
-    url: str
-    _http: httpx.AsyncClient
+    def __init__(self, url: str, http: httpx.AsyncClient) -> None:
+        self._url = url
+        self.http = http
 
     async def request(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """Any other request, with the options of httpx."""
+        """Send a request, with the options of httpx."""
         try:
-            answer = await self._http.request(method, self.url + path, **options)
+            answer = await self.http.request(method, self._url + path, **options)
         except httpx.HTTPError as error:
-            raise lost(self.url, error) from error
+            raise lost(self._url, error) from error
         if answer.is_error:
             raise refused(answer)
         return answer
 
-    async def _send(self, call: Call) -> httpx.Response:
+    async def send(self, call: Call) -> httpx.Response:
+        """Send a call."""
         return await self.request(call.method, call.path, **call.options())
 
-    async def _json(self, call: Call) -> dict[str, Any]:
-        answer = await self._send(call)
+    async def json(self, call: Call) -> dict[str, Any]:
+        """The JSON object that answers a call, {} for none."""
+        answer = await self.send(call)
         return dict(answer.json()) if answer.content else {}
 
 
-class AsyncClient(_Sender):
+class AsyncClient:
     """A connection to one server; used from one event loop.
 
     Methods raise QuadrillError when the server refuses or cannot be reached.
 
     Attributes:
+        url: of the server.
+        request: sends any other request: method and path, with the options of httpx.
         sources: the sources of the server; they need the role admin.
         sinks: its sinks.
     """
@@ -109,9 +114,11 @@ class AsyncClient(_Sender):
             trust_env: use the proxies that the environment names.
         """
         self.url = calls.base_of(url)
-        self._http = httpx.AsyncClient(headers=calls.headers_of(token), timeout=timeout, trust_env=trust_env)
-        self.sources = AsyncConnectors("sources", self._json)
-        self.sinks = AsyncConnectors("sinks", self._json)
+        http = httpx.AsyncClient(headers=calls.headers_of(token), timeout=timeout, trust_env=trust_env)
+        self._sender = _Sender(self.url, http)
+        self.request = self._sender.request
+        self.sources = AsyncConnectors("sources", self._sender.json)
+        self.sinks = AsyncConnectors("sinks", self._sender.json)
 
     async def __aenter__(self) -> Self:
         return self
@@ -123,28 +130,28 @@ class AsyncClient(_Sender):
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._http.aclose()
+        await self._sender.http.aclose()
 
     # --- the store ------------------------------------------------------------------------------
 
     async def query(self, text: str, *, timeout: float | None = None) -> Answer:
         """Ask once; ``timeout`` in seconds shortens the server's own."""
-        answer = await self._send(calls.query(text, timeout))
+        answer = await self._sender.send(calls.query(text, timeout))
         return calls.answer_of(answer.headers.get("Content-Type", ""), answer.text, answer.json)
 
     async def update(self, text: str) -> None:
         """Change the store, in one commit."""
-        await self._send(calls.update(text))
+        await self._sender.send(calls.update(text))
 
     # --- streams --------------------------------------------------------------------------------
 
     async def declare_stream(self, name: str, **members: Any) -> dict[str, Any]:
         """Declare a stream by name or IRI, or change it; its description."""
-        return await self._json(calls.stream("PUT", name, json=members))
+        return await self._sender.json(calls.stream("PUT", name, json=members))
 
     async def streams(self) -> list[dict[str, Any]]:
         """The descriptions of all streams."""
-        found = await self._json(Call("GET", "streams"))
+        found = await self._sender.json(Call("GET", "streams"))
         return list(found["streams"])
 
     async def push(
@@ -172,7 +179,7 @@ class AsyncClient(_Sender):
             wait: answer once the results are in the feeds.
             idempotency_key: a push that is repeated with it enters once.
         """
-        return await self._json(
+        return await self._sender.json(
             calls.push(
                 stream,
                 data,
@@ -201,17 +208,17 @@ class AsyncClient(_Sender):
             mapping: the mapping as a declaration has it.
             media_type: of text or bytes for a ``stream``.
         """
-        answer = await self._send(calls.trial(records, stream, mapping, media_type))
+        answer = await self._sender.send(calls.trial(records, stream, mapping, media_type))
         return answer.text
 
     async def reset_time(self, name: str) -> dict[str, Any]:
         """Let the time of a stream begin anew after its clock was ahead; its readers begin a new epoch."""
-        return await self._json(calls.stream("POST", name, ":reset-time"))
+        return await self._sender.json(calls.stream("POST", name, ":reset-time"))
 
     async def heartbeat(self, stream: str, at: int | str) -> None:
         """Move the event time of a stream without data."""
         found = calls.stream("POST", stream, ":heartbeat")
-        await self._send(Call("POST", found.path, {**found.params, "at": str(at)}))
+        await self._sender.send(Call("POST", found.path, {**found.params, "at": str(at)}))
 
     # --- continuous queries ---------------------------------------------------------------------
 
@@ -219,45 +226,47 @@ class AsyncClient(_Sender):
         self, text: str, *, name: str | None = None, replace: bool = False, **options: Any
     ) -> dict[str, Any]:
         """Register a continuous query; its description. ``options`` are members of the registration."""
-        return await self._json(calls.register(name, text, replace, options))
+        return await self._sender.json(calls.register(name, text, replace, options))
 
     async def validate(self, text: str, **options: Any) -> dict[str, Any]:
         """What registering would give."""
-        return await self._json(Call("POST", "queries:validate", json={"query": text, **options}))
+        return await self._sender.json(Call("POST", "queries:validate", json={"query": text, **options}))
 
     async def queries(self) -> list[dict[str, Any]]:
         """The descriptions of all continuous queries."""
-        found = await self._json(Call("GET", "queries"))
+        found = await self._sender.json(Call("GET", "queries"))
         return list(found["queries"])
 
     async def describe(self, name: str) -> dict[str, Any]:
         """The description of one query."""
-        return await self._json(calls.one_query("GET", name))
+        return await self._sender.json(calls.one_query("GET", name))
 
     async def explain(self, name: str) -> str:
         """The plan of a query as text."""
-        answer = await self._send(calls.one_query("GET", name, "/explain", headers={"Accept": "text/plain"}))
+        answer = await self._sender.send(
+            calls.one_query("GET", name, "/explain", headers={"Accept": "text/plain"})
+        )
         return answer.text
 
     async def pause(self, name: str) -> dict[str, Any]:
         """Let a query rest."""
-        return await self._json(calls.one_query("PATCH", name, json={"state": "paused"}))
+        return await self._sender.json(calls.one_query("PATCH", name, json={"state": "paused"}))
 
     async def resume(self, name: str) -> dict[str, Any]:
         """Let a query go on."""
-        return await self._json(calls.one_query("PATCH", name, json={"state": "running"}))
+        return await self._sender.json(calls.one_query("PATCH", name, json={"state": "running"}))
 
     async def refresh(self, name: str) -> dict[str, Any]:
         """Read the static parts of a query anew."""
-        return await self._json(calls.one_query("POST", name, "/refresh"))
+        return await self._sender.json(calls.one_query("POST", name, "/refresh"))
 
     async def drop(self, name: str) -> None:
         """Drop a query."""
-        await self._send(calls.one_query("DELETE", name))
+        await self._sender.send(calls.one_query("DELETE", name))
 
     async def current(self, name: str) -> Answer:
         """The current answer of a query."""
-        answer = await self._send(
+        answer = await self._sender.send(
             calls.one_query("GET", name, "/results", headers={"Accept": "application/json"})
         )
         return calls.answer_of("json", answer.text, answer.json)
@@ -286,7 +295,7 @@ class AsyncClient(_Sender):
         while True:
             call = calls.feed(name, None if snapshot else place.last, snapshot)
             try:
-                async with self._http.stream(
+                async with self._sender.http.stream(
                     call.method, self.url + call.path, timeout=timeout, **call.options()
                 ) as answer:
                     if answer.status_code == 204:

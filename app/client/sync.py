@@ -61,33 +61,38 @@ class Connectors:
 class _Sender:
     """Sends requests to one server."""
 
-    url: str
-    _http: httpx.Client
+    def __init__(self, url: str, http: httpx.Client) -> None:
+        self._url = url
+        self.http = http
 
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """Any other request, with the options of httpx."""
+        """Send a request, with the options of httpx."""
         try:
-            answer = self._http.request(method, self.url + path, **options)
+            answer = self.http.request(method, self._url + path, **options)
         except httpx.HTTPError as error:
-            raise lost(self.url, error) from error
+            raise lost(self._url, error) from error
         if answer.is_error:
             raise refused(answer)
         return answer
 
-    def _send(self, call: Call) -> httpx.Response:
+    def send(self, call: Call) -> httpx.Response:
+        """Send a call."""
         return self.request(call.method, call.path, **call.options())
 
-    def _json(self, call: Call) -> dict[str, Any]:
-        answer = self._send(call)
+    def json(self, call: Call) -> dict[str, Any]:
+        """The JSON object that answers a call, {} for none."""
+        answer = self.send(call)
         return dict(answer.json()) if answer.content else {}
 
 
-class Client(_Sender):
+class Client:
     """A connection to one server; every method may be called from any thread.
 
     Methods raise QuadrillError when the server refuses or cannot be reached.
 
     Attributes:
+        url: of the server.
+        request: sends any other request: method and path, with the options of httpx.
         sources: the sources of the server; they need the role admin.
         sinks: its sinks.
     """
@@ -109,9 +114,11 @@ class Client(_Sender):
             trust_env: use the proxies that the environment names.
         """
         self.url = calls.base_of(url)
-        self._http = httpx.Client(headers=calls.headers_of(token), timeout=timeout, trust_env=trust_env)
-        self.sources = Connectors("sources", self._json)
-        self.sinks = Connectors("sinks", self._json)
+        http = httpx.Client(headers=calls.headers_of(token), timeout=timeout, trust_env=trust_env)
+        self._sender = _Sender(self.url, http)
+        self.request = self._sender.request
+        self.sources = Connectors("sources", self._sender.json)
+        self.sinks = Connectors("sinks", self._sender.json)
 
     def __enter__(self) -> Self:
         return self
@@ -123,28 +130,28 @@ class Client(_Sender):
 
     def close(self) -> None:
         """Close the connections."""
-        self._http.close()
+        self._sender.http.close()
 
     # --- the store ------------------------------------------------------------------------------
 
     def query(self, text: str, *, timeout: float | None = None) -> Answer:
         """Ask once; ``timeout`` in seconds shortens the server's own."""
-        answer = self._send(calls.query(text, timeout))
+        answer = self._sender.send(calls.query(text, timeout))
         return calls.answer_of(answer.headers.get("Content-Type", ""), answer.text, answer.json)
 
     def update(self, text: str) -> None:
         """Change the store, in one commit."""
-        self._send(calls.update(text))
+        self._sender.send(calls.update(text))
 
     # --- streams --------------------------------------------------------------------------------
 
     def declare_stream(self, name: str, **members: Any) -> dict[str, Any]:
         """Declare a stream by name or IRI, or change it; its description."""
-        return self._json(calls.stream("PUT", name, json=members))
+        return self._sender.json(calls.stream("PUT", name, json=members))
 
     def streams(self) -> list[dict[str, Any]]:
         """The descriptions of all streams."""
-        found = self._json(Call("GET", "streams"))
+        found = self._sender.json(Call("GET", "streams"))
         return list(found["streams"])
 
     def push(
@@ -172,7 +179,7 @@ class Client(_Sender):
             wait: answer once the results are in the feeds.
             idempotency_key: a push that is repeated with it enters once.
         """
-        return self._json(
+        return self._sender.json(
             calls.push(
                 stream,
                 data,
@@ -201,17 +208,17 @@ class Client(_Sender):
             mapping: the mapping as a declaration has it.
             media_type: of text or bytes for a ``stream``.
         """
-        answer = self._send(calls.trial(records, stream, mapping, media_type))
+        answer = self._sender.send(calls.trial(records, stream, mapping, media_type))
         return answer.text
 
     def reset_time(self, name: str) -> dict[str, Any]:
         """Let the time of a stream begin anew after its clock was ahead; its readers begin a new epoch."""
-        return self._json(calls.stream("POST", name, ":reset-time"))
+        return self._sender.json(calls.stream("POST", name, ":reset-time"))
 
     def heartbeat(self, stream: str, at: int | str) -> None:
         """Move the event time of a stream without data."""
         found = calls.stream("POST", stream, ":heartbeat")
-        self._send(Call("POST", found.path, {**found.params, "at": str(at)}))
+        self._sender.send(Call("POST", found.path, {**found.params, "at": str(at)}))
 
     # --- continuous queries ---------------------------------------------------------------------
 
@@ -219,45 +226,47 @@ class Client(_Sender):
         self, text: str, *, name: str | None = None, replace: bool = False, **options: Any
     ) -> dict[str, Any]:
         """Register a continuous query; its description. ``options`` are members of the registration."""
-        return self._json(calls.register(name, text, replace, options))
+        return self._sender.json(calls.register(name, text, replace, options))
 
     def validate(self, text: str, **options: Any) -> dict[str, Any]:
         """What registering would give."""
-        return self._json(Call("POST", "queries:validate", json={"query": text, **options}))
+        return self._sender.json(Call("POST", "queries:validate", json={"query": text, **options}))
 
     def queries(self) -> list[dict[str, Any]]:
         """The descriptions of all continuous queries."""
-        found = self._json(Call("GET", "queries"))
+        found = self._sender.json(Call("GET", "queries"))
         return list(found["queries"])
 
     def describe(self, name: str) -> dict[str, Any]:
         """The description of one query."""
-        return self._json(calls.one_query("GET", name))
+        return self._sender.json(calls.one_query("GET", name))
 
     def explain(self, name: str) -> str:
         """The plan of a query as text."""
-        answer = self._send(calls.one_query("GET", name, "/explain", headers={"Accept": "text/plain"}))
+        answer = self._sender.send(calls.one_query("GET", name, "/explain", headers={"Accept": "text/plain"}))
         return answer.text
 
     def pause(self, name: str) -> dict[str, Any]:
         """Let a query rest."""
-        return self._json(calls.one_query("PATCH", name, json={"state": "paused"}))
+        return self._sender.json(calls.one_query("PATCH", name, json={"state": "paused"}))
 
     def resume(self, name: str) -> dict[str, Any]:
         """Let a query go on."""
-        return self._json(calls.one_query("PATCH", name, json={"state": "running"}))
+        return self._sender.json(calls.one_query("PATCH", name, json={"state": "running"}))
 
     def refresh(self, name: str) -> dict[str, Any]:
         """Read the static parts of a query anew."""
-        return self._json(calls.one_query("POST", name, "/refresh"))
+        return self._sender.json(calls.one_query("POST", name, "/refresh"))
 
     def drop(self, name: str) -> None:
         """Drop a query."""
-        self._send(calls.one_query("DELETE", name))
+        self._sender.send(calls.one_query("DELETE", name))
 
     def current(self, name: str) -> Answer:
         """The current answer of a query."""
-        answer = self._send(calls.one_query("GET", name, "/results", headers={"Accept": "application/json"}))
+        answer = self._sender.send(
+            calls.one_query("GET", name, "/results", headers={"Accept": "application/json"})
+        )
         return calls.answer_of("json", answer.text, answer.json)
 
     def feed(
@@ -284,7 +293,7 @@ class Client(_Sender):
         while True:
             call = calls.feed(name, None if snapshot else place.last, snapshot)
             try:
-                with self._http.stream(
+                with self._sender.http.stream(
                     call.method, self.url + call.path, timeout=timeout, **call.options()
                 ) as answer:
                     if answer.status_code == 204:
