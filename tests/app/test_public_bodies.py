@@ -147,16 +147,18 @@ def _multipart(*fields: tuple[str, str]) -> bytes:
         (PARTS, _multipart(*(("a", "b"),) * 100_000)),
         (PARTS, _multipart(*(("a", ""),) * 60)),
         ({"Content-Type": "application/json"}, b'{"token": "' + b"t" * (8 << 20) + b'"}'),
-        (FORM | {"Content-Encoding": "gzip"}, gzip.compress(LARGE * 12)),
-        (PARTS | {"Content-Encoding": "gzip"}, gzip.compress(_multipart(("a", "b" * (8 << 20))))),
-        ({"Content-Type": "application/json", "Content-Encoding": "gzip"}, gzip.compress(b" " * (64 << 20))),
+        (FORM | {"Content-Encoding": "gzip"}, LARGE * 12),
+        (PARTS | {"Content-Encoding": "gzip"}, _multipart(("a", "b" * (8 << 20)))),
+        ({"Content-Type": "application/json", "Content-Encoding": "gzip"}, b" " * (64 << 20)),
         ({"Content-Type": "text/plain"}, LARGE),
     ],
 )
 def test_login_answers_413_for_a_large_body_of_any_form(
     guarded: LiveServer, headers: dict[str, str], body: bytes
 ) -> None:
-    for content in (body, list(_pieces(body))):
+    # Packed here: at the head of the file every collection of the tests would pack them.
+    sent = gzip.compress(body) if "Content-Encoding" in headers else body
+    for content in (sent, list(_pieces(sent))):
         try:
             answer = guarded.client.post("/login", content=content, headers=headers)  # type: ignore[arg-type]
         except httpx.WriteError:  # the connection has ended before all of the body was sent

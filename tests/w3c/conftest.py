@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.program import Program
 from tests.w3c.endpoint import Endpoint
 
 
@@ -21,8 +21,8 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
         port = probe.getsockname()[1]
     log = tmp_path_factory.mktemp("w3c") / "server.log"
     with log.open("wb") as stderr:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "quadrill.app.cli", "serve", "--data", ":memory:", "--port", str(port)],
+        server = Program(
+            *["serve", "--data", ":memory:", "--port", str(port)],
             stdout=subprocess.PIPE,
             stderr=stderr,
             cwd=Path(log).parent,

@@ -70,7 +70,7 @@ MUCH = {
     ),
     "wide arrays": (
         construct("", " . ".join(f"<urn:s> <urn:p{n}> ?f_{n}" for n in range(300))),
-        {"f": [{str(n): n for n in range(300)} for _ in range(9_000)]},
+        {"f": [{str(n): n for n in range(300)}] * 9_000},
     ),
     "CONCAT doubles": (construct(growing("CONCAT($, $)"), "<urn:s> <urn:p> ?g40"), {"a": "x" * 100}),
     "REPLACE doubles": (
