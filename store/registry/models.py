@@ -1,4 +1,4 @@
-"""The tables of the registry as SQLAlchemy mappings; ``migrations/versions`` makes them.
+"""The tables of the registry; ``migrations/versions`` makes them.
 
 A change here needs a new migration: a test compares the two.
 """
@@ -7,8 +7,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Boolean, Integer, MetaData, String, Text, UniqueConstraint
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
 
 # Constraints have names, so that a later migration can alter them on every database.
 NAMING = {
@@ -18,122 +28,103 @@ NAMING = {
     "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
     "pk": "pk_%(table_name)s",
 }
+METADATA = MetaData(naming_convention=NAMING)
 
 
-class Base(DeclarativeBase):
-    """The declarative root: holds the metadata that migrations compare with.
-
-    Attributes:
-        digest: the row's check sum (`soundness`); None in a row that a migration has just changed.
-    """
-
-    metadata = MetaData(naming_convention=NAMING)
-
-    digest: Mapped[int | None] = mapped_column(BigInteger, sort_order=99)
+def _table(name: str, *columns: Column[Any] | UniqueConstraint) -> Table:
+    """A table with a column for the check sums of rows (`soundness`): None where a migration changed one."""
+    return Table(name, METADATA, *columns, Column("digest", BigInteger))
 
 
-class QueryRow(Base):
-    """A registered continuous query; ``position`` keeps the order of registration."""
-
-    __tablename__ = "queries"
-
-    position: Mapped[int] = mapped_column(Integer, primary_key=True)
-    name: Mapped[str] = mapped_column(String(128), unique=True)
-    text: Mapped[str] = mapped_column(Text)
-    dialect: Mapped[str | None] = mapped_column(String(16))
-    options: Mapped[dict[str, Any]] = mapped_column(JSON)
-    state: Mapped[str] = mapped_column(String(16))
-    error: Mapped[str | None] = mapped_column(Text)
-    created_ms: Mapped[int] = mapped_column(BigInteger)
+def _filled(name: str, kind: Any, *, unique: bool | None = None) -> Column[Any]:
+    return Column(name, kind, nullable=False, unique=unique)
 
 
-class DroppedQueryRow(Base):
-    """The tombstone of a dropped query: its feed answers 204 until the name is taken again."""
-
-    __tablename__ = "dropped_queries"
-
-    name: Mapped[str] = mapped_column(String(128), primary_key=True)
-    dropped_ms: Mapped[int] = mapped_column(BigInteger)
+def _position() -> Column[Any]:
+    """The order in which rows were added."""
+    return Column("position", Integer, primary_key=True)
 
 
-class StreamRow(Base):
-    """A stream and its settings; ``position`` keeps the order of declaration."""
+QUERIES = _table(
+    "queries",
+    _position(),
+    _filled("name", String(128), unique=True),
+    _filled("text", Text),
+    Column("dialect", String(16)),
+    _filled("options", JSON),
+    _filled("state", String(16)),
+    Column("error", Text),
+    _filled("created_ms", BigInteger),
+)
 
-    __tablename__ = "streams"
+DROPPED_QUERIES = _table(
+    "dropped_queries",
+    Column("name", String(128), primary_key=True),
+    _filled("dropped_ms", BigInteger),
+)
+"""Tombstones of dropped queries: the feed of one answers 204 until its name is taken again."""
 
-    position: Mapped[int] = mapped_column(Integer, primary_key=True)
-    name: Mapped[str] = mapped_column(String(128), unique=True)
-    iri: Mapped[str] = mapped_column(Text, unique=True)
-    lateness_ms: Mapped[int] = mapped_column(BigInteger)
-    late: Mapped[str] = mapped_column(String(16))
-    idle_timeout_ms: Mapped[int | None] = mapped_column(BigInteger)
-    retention_ms: Mapped[int | None] = mapped_column(BigInteger)
-    timestamp_property: Mapped[str | None] = mapped_column(Text)
-    stamping: Mapped[str | None] = mapped_column(String(16))
-    quoted_asserted: Mapped[bool] = mapped_column(Boolean)
-    mapping: Mapped[str | None] = mapped_column(Text)
-    clock: Mapped[str] = mapped_column(String(16))
-    declared: Mapped[bool] = mapped_column(Boolean)
-    created_ms: Mapped[int] = mapped_column(BigInteger)
+STREAMS = _table(
+    "streams",
+    _position(),
+    _filled("name", String(128), unique=True),
+    _filled("iri", Text, unique=True),
+    _filled("lateness_ms", BigInteger),
+    _filled("late", String(16)),
+    Column("idle_timeout_ms", BigInteger),
+    Column("retention_ms", BigInteger),
+    Column("timestamp_property", Text),
+    Column("stamping", String(16)),
+    _filled("quoted_asserted", Boolean),
+    Column("mapping", Text),
+    _filled("clock", String(16)),
+    _filled("declared", Boolean),
+    _filled("created_ms", BigInteger),
+)
 
+CONNECTORS = _table(
+    "connectors",
+    _position(),
+    _filled("role", String(8)),
+    _filled("name", String(128)),
+    _filled("members", JSON),
+    _filled("wanted", Boolean),
+    Column("place", Text),
+    _filled("created_ms", BigInteger),
+    UniqueConstraint("role", "name", name="uq_connectors_role"),
+)
 
-class ConnectorRow(Base):
-    """A source or a sink; ``position`` keeps the order, ``place`` is where a sink is in its feed."""
+STORED_QUERIES = _table(
+    "stored_queries",
+    Column("name", String(128), primary_key=True),
+    _filled("text", Text),
+    _filled("description", Text),
+    _filled("created_ms", BigInteger),
+)
 
-    __tablename__ = "connectors"
-    __table_args__ = (UniqueConstraint("role", "name", name="uq_connectors_role"),)
+PREFIXES = _table(
+    "prefixes",
+    Column("prefix", String(128), primary_key=True),
+    _filled("iri", Text),
+)
 
-    position: Mapped[int] = mapped_column(Integer, primary_key=True)
-    role: Mapped[str] = mapped_column(String(8))
-    name: Mapped[str] = mapped_column(String(128))
-    members: Mapped[dict[str, Any]] = mapped_column(JSON)
-    wanted: Mapped[bool] = mapped_column(Boolean)
-    place: Mapped[str | None] = mapped_column(Text)
-    created_ms: Mapped[int] = mapped_column(BigInteger)
+TOKENS = _table(
+    "tokens",
+    Column("hash", String(128), primary_key=True),
+    _filled("role", String(16)),
+    _filled("label", Text),
+    _filled("created_ms", BigInteger),
+)
 
-
-class StoredQueryRow(Base):
-    """A saved SPARQL text."""
-
-    __tablename__ = "stored_queries"
-
-    name: Mapped[str] = mapped_column(String(128), primary_key=True)
-    text: Mapped[str] = mapped_column(Text)
-    description: Mapped[str] = mapped_column(Text)
-    created_ms: Mapped[int] = mapped_column(BigInteger)
-
-
-class PrefixRow(Base):
-    """A prefix that answers are written with."""
-
-    __tablename__ = "prefixes"
-
-    prefix: Mapped[str] = mapped_column(String(128), primary_key=True)
-    iri: Mapped[str] = mapped_column(Text)
-
-
-class TokenRow(Base):
-    """A bearer token, by its hash."""
-
-    __tablename__ = "tokens"
-
-    hash: Mapped[str] = mapped_column(String(128), primary_key=True)
-    role: Mapped[str] = mapped_column(String(16))
-    label: Mapped[str] = mapped_column(Text)
-    created_ms: Mapped[int] = mapped_column(BigInteger)
-
-
-class JobRow(Base):
-    """A long-running piece of work."""
-
-    __tablename__ = "jobs"
-
-    position: Mapped[int] = mapped_column(Integer, primary_key=True)
-    id: Mapped[str] = mapped_column(String(64), unique=True)
-    kind: Mapped[str] = mapped_column(String(32))
-    state: Mapped[str] = mapped_column(String(16))
-    request: Mapped[dict[str, Any]] = mapped_column(JSON)
-    progress: Mapped[dict[str, Any]] = mapped_column(JSON)
-    error: Mapped[str | None] = mapped_column(Text)
-    created_ms: Mapped[int] = mapped_column(BigInteger)
-    updated_ms: Mapped[int] = mapped_column(BigInteger)
+JOBS = _table(
+    "jobs",
+    _position(),
+    _filled("id", String(64), unique=True),
+    _filled("kind", String(32)),
+    _filled("state", String(16)),
+    _filled("request", JSON),
+    _filled("progress", JSON),
+    Column("error", Text),
+    _filled("created_ms", BigInteger),
+    _filled("updated_ms", BigInteger),
+)

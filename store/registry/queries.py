@@ -3,78 +3,59 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
-from typing import cast
 
-from sqlalchemy import Connection, Table, bindparam, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
-from ..errors import ConflictError
-from .models import DroppedQueryRow, QueryRow
+from .models import DROPPED_QUERIES, QUERIES
 from .records import QueryRecord
-from .session import digest_of
+from .session import with_digest
 from .tables import KeyFault, RecordTable
 
-# Statements on the tables: many queries may be registered at a time, and mapped objects cost more.
-_QUERIES, _DROPPED = cast(Table, QueryRow.__table__), cast(Table, DroppedQueryRow.__table__)
-_IS_TAKEN = select(_QUERIES.c.position).where(_QUERIES.c.name == bindparam("of"))
-_FORGET = delete(_QUERIES).where(_QUERIES.c.name == bindparam("of"))
-_TAKE_TOMBSTONE = delete(_DROPPED).where(_DROPPED.c.name == bindparam("of"))
-_INSERT = insert(_QUERIES)
+_HAS_NAME = DROPPED_QUERIES.c.name == bindparam("of_name")
+_TOMBSTONE, _INSERT_TOMBSTONE = select(DROPPED_QUERIES.c.name).where(_HAS_NAME), insert(DROPPED_QUERIES)
+_TAKE_TOMBSTONE = delete(DROPPED_QUERIES).where(_HAS_NAME)
 
 
 class QueryRecords(RecordTable[QueryRecord]):
-    """Continuous queries in the order of registration, and the tombstones of dropped ones."""
+    """Continuous queries in the order of registration, and the tombstones of dropped ones.
 
-    row, record = QueryRow, QueryRecord
+    A query that is written forgets the tombstone of its name.
+    """
+
+    table, record = QUERIES, QueryRecord
     unknown = KeyFault("no query named {} is registered", code="unknown-query")
     taken = KeyFault("a query named {} is registered already", code="query-exists")
 
-    def add(self, record: QueryRecord) -> QueryRecord:
-        """Keep a new query and forget its name's tombstone.
-
-        Raises: ConflictError when the name is taken.
-        """
-        with self._database.statements() as connection:
-            if connection.execute(_IS_TAKEN, {"of": record.name}).first() is not None:
-                raise ConflictError(self.taken.text.format(record.name), code=self.taken.code)
-            return _insert(connection, record)
-
     def put(self, record: QueryRecord) -> QueryRecord:
-        """Keep a query in place of the one with its name, if any, and forget its name's tombstone."""
-        with self._database.statements() as connection:
-            connection.execute(_FORGET, {"of": record.name})
-            return _insert(connection, record)
-
-    def remove(self, *key: str) -> None:
-        """Forget a query; a tombstone says that there was one.
-
-        Raises: NotFoundError when there is none.
-        """
-        with self._database.write() as session:
-            session.delete(self._found(session, key))
-            session.merge(_tombstone(*key))
+        """Keep a query as the newest one, in place of the one with its name, if any."""
+        with self._database.write() as connection:
+            connection.execute(self._delete, self._named((record.name,)))
+            self._write_new(connection, record)
+        return record
 
     def retract(self, name: str, *, dropped: bool) -> None:
         """Undo `add`, if it has been done: forget a query, with a tombstone only if ``dropped``."""
-        with self._database.write() as session:
-            row = self._find(session, (name,))
-            if row is not None:
-                session.delete(row)
+        with self._database.write() as connection:
+            connection.execute(self._delete, self._named((name,)))
             if dropped:
-                session.merge(_tombstone(name))
+                _bury(connection, name)
 
     def was_dropped(self, name: str) -> bool:
         """True when a query of that name was dropped and the name has not been taken again."""
-        with self._database.read() as session:
-            return session.get(DroppedQueryRow, name) is not None
+        with self._database.read() as connection:
+            return connection.execute(_TOMBSTONE, {"of_name": name}).first() is not None
+
+    def _remove(self, connection: Connection, key: tuple[str, ...]) -> None:
+        super()._remove(connection, key)
+        _bury(connection, *key)
+
+    def _write_new(self, connection: Connection, record: QueryRecord) -> None:
+        connection.execute(_TAKE_TOMBSTONE, {"of_name": record.name})
+        super()._write_new(connection, record)
 
 
-def _tombstone(name: str) -> DroppedQueryRow:
-    return DroppedQueryRow(name=name, dropped_ms=time.time_ns() // 1_000_000)
-
-
-def _insert(connection: Connection, record: QueryRecord) -> QueryRecord:
-    connection.execute(_TAKE_TOMBSTONE, {"of": record.name})
-    values = asdict(record)
-    connection.execute(_INSERT, values | {"digest": digest_of(_QUERIES, values)})
-    return record
+def _bury(connection: Connection, name: str) -> None:
+    """Write the tombstone of a query, in place of an older one."""
+    connection.execute(_TAKE_TOMBSTONE, {"of_name": name})
+    values = {"name": name, "dropped_ms": time.time_ns() // 1_000_000}
+    connection.execute(_INSERT_TOMBSTONE, with_digest(DROPPED_QUERIES, values))

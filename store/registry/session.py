@@ -20,7 +20,6 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.orm import Mapper, Session
 from sqlalchemy.pool import QueuePool
 
 from ..errors import StoreUnwritableError
@@ -28,7 +27,6 @@ from ..folder import keep_private
 from ..logs.input_log import SPACE
 from ..logs.marks import MARK, Mark
 from .errors import RegistryError
-from .models import Base
 
 BUSY_TIMEOUT_MS = 10_000
 CONNECT_TIMEOUT_S = 10
@@ -52,16 +50,13 @@ def digest_of(table: Table, values: Mapping[str, Any]) -> int:
     return zlib.crc32(json.dumps([table.name, kept], sort_keys=True).encode())
 
 
-@event.listens_for(Base, "before_insert", propagate=True)
-@event.listens_for(Base, "before_update", propagate=True)
-def _add_digest(mapper: Mapper[Any], _connection: Connection, row: Any) -> None:
-    table = mapper.local_table
-    assert isinstance(table, Table)
-    row.digest = digest_of(table, {column.key: getattr(row, column.key) for column in table.columns})
+def with_digest(table: Table, values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a row and their check sum."""
+    return values | {"digest": digest_of(table, values)}
 
 
 class Database:
-    """An engine, and sessions that are one transaction each.
+    """An engine, and connections for one transaction each.
 
     Raises: RegistryError when the URL is wrong, its driver is missing, or the database refuses a statement.
 
@@ -86,23 +81,14 @@ class Database:
             ) from error
 
     @contextmanager
-    def read(self) -> Iterator[Session]:
-        """Open a session for one read transaction."""
-        with self._session("BEGIN") as session:
-            yield session
+    def read(self) -> Iterator[Connection]:
+        """One read transaction."""
+        with self.explained(), self.engine.begin() as connection:
+            yield connection
 
     @contextmanager
-    def write(self) -> Iterator[Session]:
+    def write(self) -> Iterator[Connection]:
         """One write transaction, committed at the end, rolled back when an error passes."""
-        with self._session("BEGIN IMMEDIATE") as session:
-            yield session
-            session.flush()
-            changes = self._count(session.connection())
-        self._note(changes)
-
-    @contextmanager
-    def statements(self) -> Iterator[Connection]:
-        """One write transaction for statements on tables: it costs a fraction of one with mapped objects."""
         with self.explained(), self.engine.connect() as connection:
             with connection.execution_options(**{SQLITE_BEGIN: "BEGIN IMMEDIATE"}).begin():
                 yield connection
@@ -164,12 +150,6 @@ class Database:
         if self.mark is not None:
             with suppress(OSError):  # the mark stays behind, which is harmless
                 os.pwrite(self.mark.file, MARK.pack(0, changes, changes), 0)
-
-    @contextmanager
-    def _session(self, begin: str) -> Iterator[Session]:
-        with self.explained(), Session(self.engine, expire_on_commit=False) as session, session.begin():
-            session.connection(execution_options={SQLITE_BEGIN: begin})
-            yield session
 
 
 def _checked_url(url: str) -> URL:

@@ -19,8 +19,8 @@ from sqlalchemy.exc import DatabaseError, IntegrityError
 from ..errors import DAMAGED, StoreFormatError
 from ..logs.marks import Mark
 from ..logs.reading import faults_of, read_only, reading
-from .models import Base
-from .session import Database, digest_of
+from .models import METADATA
+from .session import Database, digest_of, with_digest
 
 
 def require_sound(path: Path, mark: Mark) -> None:
@@ -78,8 +78,8 @@ def salvage(path: Path, database: Database) -> tuple[int, int]:
     """
     kept = lost = 0
     source = create_engine("sqlite://", creator=lambda: read_only(path))
-    with closing(source.connect()) as connection, database.statements() as target:
-        for table in Base.metadata.sorted_tables:
+    with closing(source.connect()) as connection, database.write() as target:
+        for table in METADATA.sorted_tables:
             rows: Iterator[Any] = iter(())
             with suppress(DatabaseError):
                 rows = iter(connection.execute(select(table)).mappings())
@@ -89,7 +89,7 @@ def salvage(path: Path, database: Database) -> tuple[int, int]:
                     if values["digest"] not in (None, digest_of(table, values)):
                         raise ValueError("a row is not what was written")
                     with target.begin_nested():
-                        target.execute(table.insert().values(values | {"digest": digest_of(table, values)}))
+                        target.execute(table.insert().values(with_digest(table, values)))
                     kept += 1
                 except StopIteration:
                     break
@@ -110,7 +110,7 @@ def require_rows(database: Database) -> None:
     """
     if database.path is None:
         return
-    with database.statements() as connection:
+    with database.write() as connection:
         for table, key, digest, kept in _rows(database.path, connection):
             if kept is None:
                 row = table.primary_key.columns[0] == key
@@ -122,7 +122,7 @@ def require_rows(database: Database) -> None:
 
 def _rows(path: Path, connection: Connection) -> Iterator[tuple[Table, Any, int, int | None]]:
     """Each row's table and key, the check sum that it should have and the one that it has."""
-    for table in Base.metadata.sorted_tables:
+    for table in METADATA.sorted_tables:
         try:
             for row in connection.execute(select(table)).mappings().all():
                 values = {str(name): value for name, value in row.items()}

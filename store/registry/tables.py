@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, fields, replace
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy import Connection, Table, and_, bindparam, delete, insert, or_, select, update
 
 from ..errors import ConflictError, NotFoundError
-from .models import Base, ConnectorRow, JobRow, PrefixRow, StoredQueryRow, StreamRow, TokenRow
+from .models import CONNECTORS, JOBS, PREFIXES, STORED_QUERIES, STREAMS, TOKENS
 from .records import (
     ConnectorRecord,
     JobRecord,
@@ -19,7 +18,7 @@ from .records import (
     StreamRecord,
     TokenRecord,
 )
-from .session import Database
+from .session import Database, with_digest
 
 Kept = TypeVar(
     "Kept",
@@ -40,7 +39,7 @@ class RecordTable(Generic[Kept]):
     A key is the values of the columns ``keys``. Methods raise RegistryError when the database fails.
 
     Attributes:
-        row: the mapping of the table, which has a column for each field of a record.
+        table: has a column for each field of a record.
         record: the class of a record.
         keys: the columns that name a record.
         order: the columns by which `all` sorts.
@@ -48,7 +47,7 @@ class RecordTable(Generic[Kept]):
         taken: the error for a key that another record has, of a kind that has `add`.
     """
 
-    row: ClassVar[type[Base]]
+    table: ClassVar[Table]
     record: ClassVar[type[Any]]
     keys: ClassVar[tuple[str, ...]] = ("name",)
     order: ClassVar[tuple[str, ...]] = ("position",)
@@ -57,38 +56,43 @@ class RecordTable(Generic[Kept]):
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        columns, named = (
+            self.table.c,
+            and_(*(self.table.c[each] == bindparam(f"of_{each}") for each in self.keys)),
+        )
+        every = select(*(columns[each.name] for each in fields(self.record)))
+        self._all = every.order_by(*(columns[each] for each in self.order))
+        self._one = every.where(named)
+        self._insert = insert(self.table)
+        self._change = update(self.table).where(named)
+        self._delete = delete(self.table).where(named)
 
     def add(self, record: Kept) -> Kept:
         """Keep a new record.
 
         Raises: ConflictError when its key is taken.
         """
-        with self._database.write() as session:
-            self._refuse_taken(session, record, None)
-            session.add(self.row(**asdict(record)))
-            return record
+        with self._database.write() as connection:
+            self._refuse_taken(connection, record, None)
+            self._write_new(connection, record)
+        return record
 
     def put(self, record: Kept) -> Kept:
         """Keep a record, in place of an older one with its key."""
-        with self._database.write() as session:
-            row = self._find(session, self._key_of(record))
-            if row is None:
-                session.add(self.row(**asdict(record)))
-            else:
-                _write(row, record)
-            return record
+        with self._database.write() as connection:
+            if not self._write(connection, record, self._key_of(record)):
+                self._write_new(connection, record)
+        return record
 
     def get(self, *key: str) -> Kept | None:
         """The record with that key, None when there is none."""
-        with self._database.read() as session:
-            row = self._find(session, key)
-            return None if row is None else self._record_of(row)
+        with self._database.read() as connection:
+            return self._find(connection, key)
 
     def all(self) -> list[Kept]:
         """All records, in order."""
-        columns = [getattr(self.row, each) for each in self.order]
-        with self._database.read() as session:
-            return [self._record_of(row) for row in session.scalars(select(self.row).order_by(*columns))]
+        with self._database.read() as connection:
+            return [self.record(*row) for row in connection.execute(self._all)]
 
     def update(self, *key: str, **changes: Any) -> Kept:
         """Change some fields of a record; return the new record.
@@ -98,54 +102,62 @@ class RecordTable(Generic[Kept]):
             ConflictError: the changed record has the key of another one.
             TypeError: a field that a record does not have.
         """
-        with self._database.write() as session:
-            row = self._found(session, key)
-            changed = replace(self._record_of(row), **changes)
-            self._refuse_taken(session, changed, row)
-            _write(row, changed)
-            return changed
+        with self._database.write() as connection:
+            found = self._find(connection, key)
+            if found is None:
+                raise self._not_found(key)
+            changed = replace(found, **changes)
+            self._refuse_taken(connection, changed, found)
+            self._write(connection, changed, key)
+        return changed
 
     def remove(self, *key: str) -> None:
         """Forget a record.
 
         Raises: NotFoundError when there is none.
         """
-        with self._database.write() as session:
-            session.delete(self._found(session, key))
+        with self._database.write() as connection:
+            self._remove(connection, key)
 
     def _key_of(self, record: Kept) -> tuple[str, ...]:
         return tuple(getattr(record, each) for each in self.keys)
 
-    def _find(self, session: Session, key: tuple[str, ...]) -> Base | None:
-        matching = [getattr(self.row, name) == value for name, value in zip(self.keys, key, strict=True)]
-        return session.scalars(select(self.row).where(*matching)).one_or_none()
+    def _named(self, key: tuple[str, ...]) -> dict[str, Any]:
+        """The values of a statement for one key."""
+        return {f"of_{name}": value for name, value in zip(self.keys, key, strict=True)}
 
-    def _found(self, session: Session, key: tuple[str, ...]) -> Base:
-        row = self._find(session, key)
-        if row is None:
-            raise NotFoundError(self.unknown.text.format(*key), code=self.unknown.code)
-        return row
+    def _find(self, connection: Connection, key: tuple[str, ...]) -> Kept | None:
+        row = connection.execute(self._one, self._named(key)).first()
+        return None if row is None else self.record(*row)
 
-    def _refuse_taken(self, session: Session, record: Kept, own: Base | None) -> None:
-        """Raise ConflictError where another row than ``own`` has the key of a record."""
+    def _remove(self, connection: Connection, key: tuple[str, ...]) -> None:
+        if not connection.execute(self._delete, self._named(key)).rowcount:
+            raise self._not_found(key)
+
+    def _write(self, connection: Connection, record: Kept, key: tuple[str, ...]) -> bool:
+        """Write a record in place of the one with a key; False where there is none."""
+        return bool(connection.execute(self._change, self._values(record) | self._named(key)).rowcount)
+
+    def _write_new(self, connection: Connection, record: Kept) -> None:
+        connection.execute(self._insert, self._values(record))
+
+    def _values(self, record: Kept) -> dict[str, Any]:
+        return with_digest(self.table, asdict(record))
+
+    def _not_found(self, key: tuple[str, ...]) -> NotFoundError:
+        return NotFoundError(self.unknown.text.format(*key), code=self.unknown.code)
+
+    def _refuse_taken(self, connection: Connection, record: Kept, own: Kept | None) -> None:
+        """Raise ConflictError where another record than ``own`` has the key of a record."""
         key = self._key_of(record)
-        if self._find(session, key) not in (None, own):
+        if (own is None or self._key_of(own) != key) and self._find(connection, key) is not None:
             raise ConflictError(self.taken.text.format(*key), code=self.taken.code)
-
-    def _record_of(self, row: Base) -> Kept:
-        kept: Kept = self.record(**{each.name: getattr(row, each.name) for each in fields(self.record)})
-        return kept
-
-
-def _write(row: Base, record: Any) -> None:
-    for field, value in asdict(record).items():
-        setattr(row, field, value)
 
 
 class JobRecords(RecordTable[JobRecord]):
     """Long-running pieces of work: what was asked and how far each is; in the order of the requests."""
 
-    row, record, keys = JobRow, JobRecord, ("id",)
+    table, record, keys = JOBS, JobRecord, ("id",)
     unknown = KeyFault("there is no job {}", code="unknown-job")
     taken = KeyFault("there is a job {} already", code="job-exists")
 
@@ -153,21 +165,21 @@ class JobRecords(RecordTable[JobRecord]):
 class PrefixRecords(RecordTable[PrefixRecord]):
     """Prefixes that answers are written with, by name."""
 
-    row, record, keys, order = PrefixRow, PrefixRecord, ("prefix",), ("prefix",)
+    table, record, keys, order = PREFIXES, PrefixRecord, ("prefix",), ("prefix",)
     unknown = KeyFault("there is no prefix {!r}", code="unknown-prefix")
 
 
 class StoredQueryRecords(RecordTable[StoredQueryRecord]):
     """SPARQL texts that users keep under a name, by name."""
 
-    row, record, order = StoredQueryRow, StoredQueryRecord, ("name",)
+    table, record, order = STORED_QUERIES, StoredQueryRecord, ("name",)
     unknown = KeyFault("no query is saved as {}", code="unknown-stored-query")
 
 
 class TokenRecords(RecordTable[TokenRecord]):
     """Bearer tokens by their hashes, oldest first; the tokens themselves are never stored."""
 
-    row, record, keys, order = TokenRow, TokenRecord, ("hash",), ("created_ms", "hash")
+    table, record, keys, order = TOKENS, TokenRecord, ("hash",), ("created_ms", "hash")
     unknown = KeyFault("no such token", code="unknown-token")
     taken = KeyFault("this token is known already", code="token-exists")
 
@@ -175,26 +187,24 @@ class TokenRecords(RecordTable[TokenRecord]):
 class ConnectorRecords(RecordTable[ConnectorRecord]):
     """Sources and sinks in the order of their declarations; a key is a role and a name."""
 
-    row, record, keys = ConnectorRow, ConnectorRecord, ("role", "name")
+    table, record, keys = CONNECTORS, ConnectorRecord, ("role", "name")
     unknown = KeyFault("there is no {} {}", code="unknown-connector")
 
 
 class StreamRecords(RecordTable[StreamRecord]):
-    """Streams in the order of their declarations; a key is a name, which has no colon, or an IRI."""
+    """Streams in the order of their declarations; no two have the same name or IRI."""
 
-    row, record = StreamRow, StreamRecord
+    table, record = STREAMS, StreamRecord
     unknown = KeyFault("there is no stream {}", code="unknown-stream")
 
-    def _find(self, session: Session, key: tuple[str, ...]) -> Base | None:
-        column = StreamRow.iri if ":" in key[0] else StreamRow.name
-        return session.scalars(select(StreamRow).where(column == key[0])).one_or_none()
-
-    def _refuse_taken(self, session: Session, record: StreamRecord, own: Base | None) -> None:
-        clash = or_(StreamRow.name == record.name, StreamRow.iri == record.iri)
-        for row in session.scalars(select(StreamRow).where(clash)):
-            if row is own:
+    def _refuse_taken(self, connection: Connection, record: StreamRecord, own: StreamRecord | None) -> None:
+        names = select(STREAMS.c.name, STREAMS.c.iri)
+        for name, iri in connection.execute(
+            names.where(or_(STREAMS.c.name == record.name, STREAMS.c.iri == record.iri))
+        ):
+            if own is not None and name == own.name:
                 continue
-            problem = f"the stream <{row.iri}> exists already, named {row.name}"
-            if row.name == record.name:
-                problem = f"the stream name {row.name} is taken by <{row.iri}>"
+            problem = f"the stream <{iri}> exists already, named {name}"
+            if name == record.name:
+                problem = f"the stream name {name} is taken by <{iri}>"
             raise ConflictError(problem, code="stream-exists")

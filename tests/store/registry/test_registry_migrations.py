@@ -22,7 +22,7 @@ from quadrill.store.registry import (
     RegistryMigrationError,
 )
 from quadrill.store.registry.migrate import current_revision, migrate
-from quadrill.store.registry.models import Base
+from quadrill.store.registry.models import METADATA
 from quadrill.store.registry.session import Database, default_url
 
 RunSql = Callable[[str, str], list[tuple[object, ...]]]
@@ -59,7 +59,7 @@ def _tables(database: Database) -> set[str]:
 def test_the_migrations_make_exactly_the_tables_of_the_models(registry: Registry, url: str) -> None:
     database = Database(url)
     with database.connection() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
     database.close()
 
 
@@ -134,8 +134,7 @@ def test_the_sqlite_registry_writes_ahead_and_syncs(tmp_path: Path, run_sql: Run
     assert (tmp_path / "registry.sqlite").exists()
     assert run_sql(url, "PRAGMA journal_mode") == [("wal",)]
     database = Database(url)
-    with database.read() as session:
-        connection = session.connection()
+    with database.read() as connection:
         assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
         assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 10_000
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2

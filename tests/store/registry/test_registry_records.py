@@ -116,10 +116,9 @@ def test_replacing_a_query_leaves_one(registry: Registry) -> None:
     assert registry.queries.all() == [other]
 
 
-def test_a_stream_is_found_by_name_and_by_iri(registry: Registry) -> None:
+def test_a_stream_is_found_by_name(registry: Registry) -> None:
     registry.streams.add(STREAM)
     assert registry.streams.get("departures") == STREAM
-    assert registry.streams.get(STREAM.iri) == STREAM
     assert registry.streams.get("arrivals") is None
     assert registry.streams.all() == [STREAM]
 
@@ -135,11 +134,11 @@ def test_neither_the_name_nor_the_iri_of_a_stream_is_taken_twice(registry: Regis
         registry.streams.update("other", name="departures")
 
 
-def test_a_stream_can_be_changed_and_removed_by_either_key(registry: Registry) -> None:
+def test_a_stream_can_be_changed_and_removed(registry: Registry) -> None:
     registry.streams.add(STREAM)
     assert registry.streams.update("departures", lateness_ms=5).lateness_ms == 5
-    assert registry.streams.update(STREAM.iri, stamping="arrival").lateness_ms == 5
-    registry.streams.remove(STREAM.iri)
+    assert registry.streams.update("departures", stamping="arrival").lateness_ms == 5
+    registry.streams.remove("departures")
     assert registry.streams.all() == []
     for call in (registry.streams.remove, registry.streams.update):
         with pytest.raises(NotFoundError, match="departures"):
