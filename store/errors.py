@@ -110,10 +110,8 @@ class UpdateError(StoreError):
     code = "update-failed"
 
 
-class RdfSyntaxError(QuadrillError):
-    """Malformed RDF. ``line`` and ``column`` count from 1 when known."""
-
-    code = "rdf-syntax"
+class PlacedError(QuadrillError):
+    """Something is wrong at a place of a text. ``line`` and ``column`` count from 1 when known."""
 
     def __init__(
         self,
@@ -127,6 +125,12 @@ class RdfSyntaxError(QuadrillError):
         super().__init__(message, hint=hint, **details)
         self.line = line
         self.column = column
+
+
+class RdfSyntaxError(PlacedError):
+    """Malformed RDF, with its place."""
+
+    code = "rdf-syntax"
 
 
 class InputError(QuadrillError):
@@ -143,7 +147,7 @@ class MediaTypeError(QuadrillError):
     status = 415
 
 
-class QueryTextError(QuadrillError):
+class QueryTextError(PlacedError):
     """A query text is wrong at a place: HTTP 400 with line, column, excerpt and hint.
 
     ``line`` and ``column`` count from 1; ``excerpt`` is the line with a caret line under it;
@@ -156,16 +160,11 @@ class QueryTextError(QuadrillError):
         self,
         message: str,
         *,
-        line: int | None = None,
-        column: int | None = None,
         excerpt: str | None = None,
-        hint: str | None = None,
         faults: tuple[dict[str, Any], ...] = (),
-        **details: Any,
+        **more: Any,
     ) -> None:
-        super().__init__(message, hint=hint, **details)
-        self.line = line
-        self.column = column
+        super().__init__(message, **more)
         self.excerpt = excerpt
         self.faults = faults
 

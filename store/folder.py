@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -24,9 +24,6 @@ from typing import IO
 from .errors import StoreFormatError, StoreLockedError, StoreUnwritableError
 
 FORMAT_VERSION = 1
-UPGRADES: dict[int, Callable[[Path], None]] = {}
-"""From each older version to the next one: a function of the folder. Run under the lock, in order; each must
-be safe to run again after a crash in its middle."""
 
 _NAME = "quadrill-data"
 PLACE = "PLACE"
@@ -52,24 +49,13 @@ class DataFolder:
         self._lock = lock
 
     @classmethod
-    def open(
-        cls,
-        path: Path,
-        *,
-        version: int = FORMAT_VERSION,
-        upgrades: Mapping[int, Callable[[Path], None]] = UPGRADES,
-    ) -> DataFolder:
-        """Make or take the folder, and upgrade an older format.
-
-        Args:
-            path: the folder.
-            version: the format that it has then.
-            upgrades: see `UPGRADES`.
+    def open(cls, path: Path) -> DataFolder:
+        """Make or take the folder.
 
         Raises:
             StoreUnwritableError: the folder cannot be made or written.
             StoreLockedError: another process holds it.
-            StoreFormatError: it is not ours, or of a newer version.
+            StoreFormatError: it is not ours, or of another version.
         """
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -78,7 +64,7 @@ class DataFolder:
             raise _unwritable(path, error) from error
         try:
             _take(lock, path)
-            _check_format(path, version, upgrades)
+            _check_format(path)
         except BaseException:
             with suppress(
                 OSError
@@ -142,15 +128,23 @@ def is_new(path: Path) -> bool:
     return not any((path / name).exists() for name in ("FORMAT", "CURRENT", "quads", "changes.sqlite"))
 
 
-def write_format(path: Path, version: int = FORMAT_VERSION) -> None:
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all.
+
+    Raises: OSError.
+    """
+    draft = path.with_name(f"{path.name}.new")
+    with draft.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+
+
+def write_format(path: Path) -> None:
     """Write the FORMAT file, whole or not at all."""
     try:
-        draft = path / "FORMAT.new"
-        with open(draft, "w", encoding="utf-8") as file:
-            file.write(f"{_NAME} {version}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path / "FORMAT")
+        write_whole(path / "FORMAT", f"{_NAME} {FORMAT_VERSION}\n".encode())
     except OSError as error:
         raise _unwritable(path, error) from error
 
@@ -204,7 +198,7 @@ def format_of(path: Path) -> int:
     return int(number)
 
 
-def _check_format(path: Path, version: int, upgrades: Mapping[int, Callable[[Path], None]]) -> None:
+def _check_format(path: Path) -> None:
     file = path / "FORMAT"
     if not file.exists():
         if (path / "CURRENT").exists():
@@ -216,20 +210,16 @@ def _check_format(path: Path, version: int, upgrades: Mapping[int, Callable[[Pat
             raise StoreFormatError(
                 f"{path} holds a database but no FORMAT file", hint="restore the folder from a backup"
             )
-        write_format(path, version)
+        write_format(path)
         return
     found = format_of(path)
-    if found > version:
+    if found > FORMAT_VERSION:
         raise StoreFormatError(
-            f"{path} has data format {found}, this Quadrill knows formats up to {version}",
+            f"{path} has data format {found}, this Quadrill knows formats up to {FORMAT_VERSION}",
             hint="use the newer Quadrill that wrote it",
         )
-    if found < version:
-        for step in range(found, version):
-            if step not in upgrades:
-                raise StoreFormatError(f"{path} has data format {found}, from which there is no upgrade")
-            upgrades[step](path)
-        write_format(path, version)
+    if found < FORMAT_VERSION:
+        raise StoreFormatError(f"{path} has data format {found}, from which there is no upgrade")
 
 
 def _hold(lock: IO[str], path: Path) -> None:

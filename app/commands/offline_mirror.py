@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from quadrill.store.bulk.load import MIRROR, require_mirror
-from quadrill.store.bulk.upkeep import compact_mirror, make_mirror
+from quadrill.store.bulk.upkeep import make_mirror
 from quadrill.store.errors import UnsupportedError
 
 from ..config import Settings, load_settings
@@ -36,10 +36,10 @@ def made(data: str, master: str | None, *, compact: bool) -> tuple[int, int]:
 
     try:
         with open_store(settings) as store:
-            make = compact_mirror if compact else make_mirror
-            mirror = make(
+            mirror = make_mirror(
                 store,
                 folder / MIRROR,
+                compact=compact,
                 master=master or settings.spark_master or None,
                 memory=settings.spark_memory,
                 advance=lambda rows, size, bad: line.show(progress_of(stage, rows, size, started)),

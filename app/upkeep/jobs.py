@@ -17,7 +17,7 @@ from typing import Any
 from quadrill.store.bulk import BulkLoader, LoadCancelledError, LoadProgress
 from quadrill.store.bulk.load import MIRROR as MIRROR_FOLDER
 from quadrill.store.bulk.load import require_mirror
-from quadrill.store.bulk.upkeep import compact_mirror, make_mirror
+from quadrill.store.bulk.upkeep import make_mirror
 from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import JobRecord, Registry
@@ -250,11 +250,11 @@ class JobQueue:
             latest = size
             self._update(record.id, state="running", progress=progress_of(stage, rows, size, started))
 
-        make = compact_mirror if record.request.get("compact") else make_mirror
         advance(0, 0, 0)
-        made = make(
+        made = make_mirror(
             self._store,
             folder / MIRROR_FOLDER,
+            compact=bool(record.request.get("compact")),
             master=self._settings.spark_master or None,
             memory=self._settings.spark_memory,
             advance=advance,

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import StoreUnwritableError
 from .parsing import parse_chunk
 from .sources import Chunk, SourceError
-from .work import Done, LoadError, Work
+from .work import Done, Work
 
 Advance = Callable[[int, int, int], None]
 """Told after each batch: rows, bytes of parts and bad lines so far. It may raise to stop."""
@@ -35,7 +35,8 @@ def prepare_direct(work: Work, max_bad: int | None, advance: Advance) -> None:
         if done is None:
             done = _prepare(work, chunk, max_bad, (rows, size, bad), advance)
         rows, size, bad = rows + done.rows, size + done.bytes, bad + len(done.bad)
-        _check(work, chunk, done.bad, bad, max_bad)
+        if max_bad is not None and bad > max_bad:
+            work.require_few_bad(work.finished(), max_bad)
         advance(rows, size, bad)
 
 
@@ -69,26 +70,11 @@ def _prepare(
                 raise StoreUnwritableError(f"the part {part} cannot be written: {error.strerror}") from error
             rows, size, lines = rows + batch.rows, size + len(batch.data), lines + batch.lines
             bad.extend([each.line, each.reason, each.text] for each in batch.bad)
-            _check(work, chunk, bad, before[2] + len(bad), max_bad)
+            if max_bad is not None and before[2] + len(bad) > max_bad:
+                work.require_few_bad([*work.finished(), (chunk, Done(rows, lines, size, bad))], max_bad)
             advance(before[0] + rows, before[1] + size, before[2] + len(bad))
         file.flush()
         os.fsync(file.fileno())
     done = Done(rows, lines, size, bad)
     work.finish(chunk.index, done)
     return done
-
-
-def _check(work: Work, chunk: Chunk, bad: list[list[Any]], count: int, max_bad: int | None) -> None:
-    if max_bad is None or count <= max_bad:
-        return
-    before = sum(
-        done.lines
-        for other, done in work.finished()
-        if other.source == chunk.source and other.index < chunk.index
-    )
-    line, reason, _ = bad[len(bad) - (count - max_bad)]  # the first one too many
-    place = f", line {before + line}" if line else ""
-    allowed = "no bad line is" if max_bad == 0 else f"at most {max_bad:,} bad lines are"
-    raise LoadError(
-        f"{work.sources[chunk.source].path}{place}: {reason} ({allowed} allowed; nothing was loaded)"
-    )

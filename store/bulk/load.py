@@ -31,7 +31,7 @@ from .direct import prepare_direct
 from .parts import PartsStream, may_have_blank_nodes, quads_of
 from .purge import KEPT, Kept, purge
 from .sources import CHUNK_BYTES, SourceFile, cut, find_sources
-from .work import LoadCancelledError, LoadError, Work
+from .work import LoadCancelledError, LoadError, Work, bad_line_error
 
 ENGINES = ("auto", "oxigraph", "spark")
 EXACT_BYTES = 64 << 20
@@ -332,6 +332,4 @@ def _make_mirror(
 
 def _require_good(work: Work, bad: int) -> None:
     if bad and not any(done.rows for _, done in work.finished()):
-        first = next(work.bad_lines())
-        place = f", line {first['line']}" if first["line"] else ""
-        raise LoadError(f"{first['file']}{place}: {first['reason']} (no good line, nothing was loaded)")
+        raise bad_line_error(next(work.bad_lines()), "no good line")

@@ -24,8 +24,8 @@ from pathlib import Path
 from pyoxigraph import Quad
 
 from ..errors import GoneError, StoreFormatError
+from ..folder import write_whole
 from ..quads.quad_store import QuadStore
-from .work import write_whole
 
 COMPACT_QUADS = 200_000
 """With more changes than this beside it a mirror is made anew rather than read with them."""

@@ -5,7 +5,6 @@ load FOLDER MAX_BAD          mirror DUMP MIRROR VERSION MARK     compact CHANGES
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import secrets
@@ -20,12 +19,9 @@ from typing import Any
 from .parsing import Rules
 from .sources import SourceFile, cut
 from .spark_mirror import compact, make
-from .spark_parse import SCHEMA, chunk_rows, told
+from .spark_parse import SCHEMA, chunk_rows, counted, told
 from .spark_session import end_with_parent, finish, session, tell, uri
-from .work import Done, Work
-
-_COUNT = ".rows"
-"""The ending of files that tell how many rows of a chunk are parsed; Spark passes over them."""
+from .work import Done, LoadError, Work
 
 
 def load(folder: Path, max_bad: int | None) -> None:
@@ -50,10 +46,16 @@ def load(folder: Path, max_bad: int | None) -> None:
     bad: dict[int, list[list[Any]]] = {}
     for row in rows.where("reason is not null").orderBy("chunk", "line").toLocalIterator():
         bad.setdefault(row.chunk, []).append([row.line, row.reason, row.text])
-    total, count = sum(row.rows for row in figures.values()), sum(map(len, bad.values()))
+    finished = [
+        (chunk, Done(figures[chunk.index].rows, figures[chunk.index].lines, 0, bad.get(chunk.index, [])))
+        for chunk in work.chunks
+    ]
+    total, count = sum(done.rows for _, done in finished), sum(map(len, bad.values()))
     tell(stage="sort", rows=total, bad=count)
-    if max_bad is not None and count > max_bad:
-        tell(error=_too_many(work, figures, bad, max_bad))
+    try:
+        work.require_few_bad(finished, max_bad)
+    except LoadError as error:
+        tell(error=error.message)
         return
     text = folder / "sorted"
     if not (text / "_SUCCESS").exists():
@@ -66,9 +68,8 @@ def load(folder: Path, max_bad: int | None) -> None:
     for number, part in enumerate(sorted(text.glob("part-*"))):
         os.link(part, work.part(number))  # linked, not moved: this step may be cut off and done again
         size += part.stat().st_size
-    for chunk in work.chunks:
-        row = figures[chunk.index]
-        work.finish(chunk.index, Done(row.rows, row.lines, 0, bad.get(chunk.index, [])))
+    for chunk, done in finished:
+        work.finish(chunk.index, done)
     shutil.rmtree(stage, ignore_errors=True)
     shutil.rmtree(text, ignore_errors=True)
     tell(stage="sort", rows=total, bytes=size, bad=count)
@@ -84,6 +85,8 @@ def _parse_to_files(spark: Any, work: Work, stage: Path) -> None:
     tell(stage="parse")
     sources, chunks, rules = work.sources, work.chunks, work.rules
     files = {index: work.parsed_file(index) for index in left}
+    counts = stage / "_counts"  # Spark passes over names that begin with an underscore
+    counts.mkdir(exist_ok=True)
 
     def parse(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -91,56 +94,25 @@ def _parse_to_files(spark: Any, work: Work, stage: Path) -> None:
         for batch in batches:
             for place in batch.column(0).to_pylist():
                 index = left[place]
-                write_rows(files[index], chunk_rows(sources, chunks[index], rules, False))
+                write_rows(
+                    files[index], chunk_rows(sources, chunks[index], rules, False, counts / str(index))
+                )
                 yield pa.RecordBatch.from_pydict({"chunk": pa.array([index], pa.int32())})
 
-    with told(lambda: parsed_so_far(stage)):
+    with told(lambda: counted(counts)):
         spark.range(0, len(left), 1, len(left)).mapInArrow(parse, "chunk int").collect()
 
 
 def write_rows(file: Path, batches: Iterator[Any]) -> None:
-    """Write a Parquet file whole or not at all; Spark passes over names that begin with an underscore."""
+    """Write a Parquet file whole or not at all."""
     import pyarrow.parquet as pq
 
     draft = file.with_name(f"_{file.name}.{secrets.token_hex(4)}")
     first = next(batches)
-    count = 0
     with pq.ParquetWriter(draft, first.schema, compression="zstd") as writer:
         for batch in chain((first,), batches):
             writer.write_batch(batch)
-            count += batch.num_rows - batch.column(1).null_count  # quads have a subject
-            file.with_name(f"_{file.name}{_COUNT}").write_text(str(count))
     os.replace(draft, file)
-
-
-def parsed_so_far(stage: Path) -> tuple[int, int]:
-    """The rows of all chunks, also of those that are being parsed, and the bytes of their files."""
-    rows = size = 0
-    for file in stage.glob("*"):
-        with contextlib.suppress(OSError, ValueError):  # it was renamed, or is being written, just now
-            if file.name.endswith(_COUNT):
-                rows += int(file.read_text())
-            else:
-                size += file.stat().st_size
-    return rows, size
-
-
-def _too_many(work: Work, figures: dict[int, Any], bad: dict[int, list[list[Any]]], max_bad: int) -> str:
-    left = max_bad
-    before = 0
-    for chunk in work.chunks:
-        if chunk.start == 0:
-            before = 0
-        found = bad.get(chunk.index, [])
-        if len(found) > left:
-            line, reason, _ = found[left]
-            place = f", line {before + line}" if line else ""
-            allowed = "no bad line is" if max_bad == 0 else f"at most {max_bad:,} bad lines are"
-            file = work.sources[chunk.source].path
-            return f"{file}{place}: {reason} ({allowed} allowed; nothing was loaded)"
-        left -= len(found)
-        before += figures[chunk.index].lines
-    return "too many bad lines"
 
 
 def main(arguments: list[str]) -> None:

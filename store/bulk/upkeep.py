@@ -1,8 +1,8 @@
 """Makes the mirror, takes commits into it, and says when that is worth its while.
 
-make_mirror      dump of the store -> new files for everything
-compact_mirror   the mirror and the commits since -> new files for the predicates that they touch
-state            how many quads changed since, and whether they can still be laid over it
+make_mirror   dump of the store -> new files for everything; compact: the mirror and the commits since -> new
+              files for the predicates that they touch
+state         how many quads changed since, and whether they can still be laid over it
 """
 
 from __future__ import annotations
@@ -96,6 +96,7 @@ def make_mirror(
     store: QuadStore,
     folder: Path,
     *,
+    compact: bool = False,
     master: str | None = None,
     memory: str = "2g",
     advance: Advance = _silent,
@@ -106,61 +107,41 @@ def make_mirror(
     Args:
         store: the store.
         folder: the mirror's folder.
+        compact: write only the predicates that commits have touched since, unless the mirror is stale or
+            not there.
         master: a Spark master; None is local mode.
         memory: heap of Spark's driver.
-        advance: told how many quads were read or written so far.
-        staged: told the stage before that: ``dump``, ``parse``, ``write``, ``swap``, ``done``.
+        advance: told how many quads were read or written so far; those of touched predicates in ``merge``.
+        staged: told the stage first: ``dump`` and ``parse`` or ``merge``, then ``write``, ``swap``, ``done``.
 
     Raises:
         LoadError: Spark failed; the older mirror is kept.
     """
-    with _work(folder) as work:
-        dump = work / "dump.nq"
-        staged("dump")
-        advance(0, 0, 0)
-        with dump.open("wb") as file:
-            counting = _Counting(file, advance)
-            version = store.reader.dump(counting, RdfFormat.N_QUADS)  # type: ignore[arg-type]
-        advance(counting.rows, counting.size, 0)
-        arguments = ["mirror", str(dump), str(folder.resolve()), str(version), store.log.mark(version) or ""]
-        run_child(arguments, _log(folder), master, memory, advance, staged=staged)
-    return _made(folder)
-
-
-def compact_mirror(
-    store: QuadStore,
-    folder: Path,
-    *,
-    master: str | None = None,
-    memory: str = "2g",
-    advance: Advance = _silent,
-    staged: Staged = _unstaged,
-) -> Mirror:
-    """Bring the mirror to the store's present version; one that is stale or not there is made anew.
-
-    Only predicates that commits have touched are written. Arguments and errors are those of `make_mirror`;
-    the first stage is ``merge``, whose rows are the quads of those predicates.
-    """
-    mirror = Mirror.open(folder)
+    mirror = Mirror.open(folder) if compact else None
     changes = None if mirror is None else mirror.changes(store)
-    if mirror is None or changes is None:
-        return make_mirror(store, folder, master=master, memory=memory, advance=advance, staged=staged)
-    version, added, removed = changes
-    if added or removed:
-        with _work(folder) as work:
+    if mirror is not None and changes is not None:
+        version, added, removed = changes
+        if not (added or removed):
+            if version != mirror.version:
+                swap_in(folder, mirror.quads.name, version, mirror.predicates, store.log.mark(version))
+            return _made(folder)
+    with _work(folder) as work:
+        if changes is not None:
+            stage, source = "compact", work
             for name, quads in ((ADDED, added), (REMOVED, removed)):
                 with (work / name).open("wb") as file:
                     serialize(quads, output=file, format=RdfFormat.N_QUADS)
-            arguments = [
-                "compact",
-                str(work),
-                str(folder.resolve()),
-                str(version),
-                store.log.mark(version) or "",
-            ]
-            run_child(arguments, _log(folder), master, memory, advance, staged=staged)
-    elif version != mirror.version:
-        swap_in(folder, mirror.quads.name, version, mirror.predicates, store.log.mark(version))
+        else:
+            stage, source = "mirror", work / "dump.nq"
+            staged("dump")
+            advance(0, 0, 0)
+            with source.open("wb") as file:
+                counting = _Counting(file, advance)
+                version = store.reader.dump(counting, RdfFormat.N_QUADS)  # type: ignore[arg-type]
+            advance(counting.rows, counting.size, 0)
+        arguments = [stage, str(source), str(folder.resolve()), str(version), store.log.mark(version) or ""]
+        log = folder.parent / f"{folder.name}-{LOG}"
+        run_child(arguments, log, master, memory, advance, staged=staged)
     return _made(folder)
 
 
@@ -192,10 +173,6 @@ def _work(folder: Path) -> Iterator[Path]:
         shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=prefix, dir=folder.parent) as work:
         yield Path(work)
-
-
-def _log(folder: Path) -> Path:
-    return folder.parent / f"{folder.name}-{LOG}"
 
 
 def _made(folder: Path) -> Mirror:

@@ -15,13 +15,15 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ..errors import QuadrillError, StoreUnwritableError
+from ..folder import write_whole
 from .parsing import Rules
 from .sources import Chunk, SourceFile
 
@@ -152,16 +154,26 @@ class Work:
             if done is not None:
                 yield chunk, done
 
-    def bad_lines(self) -> Iterator[dict[str, Any]]:
-        """The bad lines in order, with lines counted in their files; line is None where it is not known."""
+    def bad_lines(self, finished: Iterable[tuple[Chunk, Done]] | None = None) -> Iterator[dict[str, Any]]:
+        """The bad lines in order, with lines counted in their files; line is None where it is not known.
+
+        Those of all finished chunks, or of given ones.
+        """
         source, before = -1, 0
-        for chunk, done in self.finished():
+        for chunk, done in self.finished() if finished is None else finished:
             if chunk.source != source:
                 source, before = chunk.source, 0
             for line, reason, text in done.bad:
                 where = {"file": self.sources[source].path, "line": before + line if line else None}
                 yield where | {"reason": reason, "text": text}
             before += done.lines
+
+    def require_few_bad(self, finished: Iterable[tuple[Chunk, Done]], max_bad: int | None) -> None:
+        """Raise LoadError at the first bad line over ``max_bad``; None allows any number."""
+        if max_bad is not None:
+            for bad in islice(self.bad_lines(finished), max_bad, None):
+                allowed = "no bad line is" if max_bad == 0 else f"at most {max_bad:,} bad lines are"
+                raise bad_line_error(bad, f"{allowed} allowed")
 
     def write_quarantine(self) -> int:
         """Write the quarantine file; returns how many bad lines there are."""
@@ -184,11 +196,7 @@ class Work:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all."""
-    draft = path.with_name(f"{path.name}.new")
-    with draft.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
+def bad_line_error(bad: dict[str, Any], why: str) -> LoadError:
+    """The error of a load that ends because of a bad line."""
+    place = f", line {bad['line']}" if bad["line"] else ""
+    return LoadError(f"{bad['file']}{place}: {bad['reason']} ({why}; nothing was loaded)")

@@ -43,6 +43,7 @@ from .change_faults import (
     sum_of,
 )
 from .change_rows import COLUMNS, check_sum, commit_of, row_of
+from .held import copy_database
 from .history import Retention
 from .marks import Mark
 from .reading import reading
@@ -212,12 +213,7 @@ class SqliteChangeLog:
 
     def backup(self, target: Path) -> None:
         """See `ChangeLog.backup`."""
-        copy = sqlite3.connect(target)
-        keep_private(target)
-        try:
-            self._db.backup(copy)
-        finally:
-            copy.close()
+        copy_database(self._db, target)
 
     def begin_epoch(self, version: int) -> None:
         """See `ChangeLog.begin_epoch`."""

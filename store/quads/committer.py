@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TypeVar
 
 from pyoxigraph import DefaultGraph, Store
 
@@ -31,11 +32,13 @@ from ..logs.history import ChangeLog
 from ..logs.input_log import SPACE
 from ..logs.manifest import note_manifest
 from ..sparql.query import Querier
+from .frozen import copied
 from .gate import Gate
 from .observer import Observer
 from .options import StoreOptions
 from .subscribers import Subscribers
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 _RECOVERED = "recovered bulk load"
@@ -55,7 +58,6 @@ class Committer:
         lock: held by whoever commits; methods that do not take it are called under it.
         store: the database; others only read it, and must not keep it: in memory it is renewed now and then.
         version: the version that readers see.
-        turn: odd while a commit is becoming visible; readers compare it before and after taking a snapshot.
         counts: the quads of each listed graph.
     """
 
@@ -83,7 +85,6 @@ class Committer:
         self.lock = threading.Lock()
         self.store = store
         self.version = log.version
-        self.turn = 0
         self.counts: Counts = {DefaultGraph(): 0}
         self._log = log
         self._querier = querier
@@ -113,12 +114,12 @@ class Committer:
 
         return stop
 
-    def exclusively(self, work: Callable[[], None]) -> None:
+    def exclusively(self, work: Callable[[], T]) -> T:
         """Run ``work``, which may flush the database, while no commit is under way; used by backups."""
         with self.lock:
             self.prepare()
             try:
-                work()
+                return work()
             except (OSError, StoreError):
                 self._doubted = True
                 raise
@@ -181,15 +182,10 @@ class Committer:
 
     def _renew(self) -> None:
         """Copy the live quads into a new store: one in memory never frees what was deleted."""
-        fresh = Store()
-        fresh.extend(self.store)
-        for name in self.store.named_graphs():
-            fresh.add_graph(name)
+        fresh = copied(self.store)
         with self._gate.writing():
-            self.turn += 1
             self.store = fresh
             self._querier.use(fresh)
-            self.turn += 1
         self._removed = 0
 
     def _make_group(self, commits: list[Commit], change: NetChange) -> None:
@@ -220,7 +216,6 @@ class Committer:
 
     def _make(self, change: NetChange, version: int) -> None:
         with self._gate.writing():
-            self.turn += 1
             try:
                 apply_change(self.store, change)
                 self.version = version
@@ -230,8 +225,6 @@ class Committer:
                     f"version {version} is logged but the quads could not be written: {error}",
                     hint="the commit will be made before the next write, or at the next start",
                 ) from error
-            finally:
-                self.turn += 1
 
     def _require_open(self) -> None:
         if self._closed:
@@ -336,7 +329,6 @@ class Committer:
             self._flush()
         except (OSError, RuntimeError):
             with self._gate.writing():
-                self.turn += 1
                 try:
                     for opened in (Store.read_only, Store):
                         self.store = opened(str(database))
@@ -345,8 +337,6 @@ class Committer:
                 except (OSError, RuntimeError) as error:
                     told = f"the database {database} cannot be opened again: {error}"
                     raise StoreUnwritableError(told, hint=SPACE) from error
-                finally:
-                    self.turn += 1
             note_manifest(database)
             logger.warning("the database was opened again: it had refused to write")
         self._doubted = False
@@ -381,14 +371,10 @@ class Committer:
             log.begin_bulk()
             try:
                 with self._gate.writing():
-                    self.turn += 1
-                    try:
-                        load(self.store)
-                        self._options.reached("after-bulk")
-                        if log.on_disk:
-                            self._flush()
-                    finally:
-                        self.turn += 1
+                    load(self.store)
+                    self._options.reached("after-bulk")
+                    if log.on_disk:
+                        self._flush()
             except Exception as error:
                 failure = error
                 self._doubted = True

@@ -61,11 +61,7 @@ def frozen(
         StoreUnwritableError: there is no room for it.
     """
     if folder is None:
-        copy = Store()
-        copy.extend(store)
-        for name in store.named_graphs():
-            copy.add_graph(name)
-        place = None
+        copy, place = copied(store), None
     else:
         place = folder / _FOLDER / str(next(_numbers))
         try:
@@ -78,6 +74,15 @@ def frozen(
     if undo is not None:
         apply_change(copy, undo.inverse())
     return FrozenReader(Querier(copy, limits, hosts), version, place)
+
+
+def copied(store: Store) -> Store:
+    """A copy in memory: the quads and the graph names."""
+    copy = Store()
+    copy.extend(store)
+    for name in store.named_graphs():
+        copy.add_graph(name)
+    return copy
 
 
 def _remove(querier: list[Querier], place: Path) -> None:

@@ -10,7 +10,10 @@ from contextlib import contextmanager
 class Gate:
     """Many readers or one writer; a waiting writer goes first, a thread that reads already may read again.
 
-    Single queries do not pass here: each has a snapshot of its own.
+    Single queries do not pass here: each has a snapshot, which it compares `sequence` around.
+
+    Attributes:
+        sequence: odd while a writer is inside, so that a reader sees whether one was there meanwhile.
     """
 
     def __init__(self) -> None:
@@ -20,6 +23,7 @@ class Gate:
         self._writers_waiting = 0
         self._writing = False
         self._held = threading.local()
+        self.sequence = 0
 
     @property
     def held_here(self) -> bool:
@@ -54,9 +58,11 @@ class Gate:
             finally:
                 self._writers_waiting -= 1
             self._writing = True
+        self.sequence += 1
         try:
             yield
         finally:
+            self.sequence += 1
             with self._lock:
                 self._writing = False
                 self._changed.notify_all()

@@ -162,23 +162,22 @@ class QuadStore:
             FolderInUseError: the folder is not empty.
             StoreUnwritableError: it cannot be written.
         """
-        log, path, version = self.log, Path(target), 0
+        log, path = self.log, Path(target)
         if not log.on_disk:
             raise UnsupportedError("a backup of a store in memory", hint="export its quads instead")
 
-        def copy() -> None:
-            nonlocal version
+        def copy() -> int:
             try:
                 path.mkdir(parents=True, exist_ok=True)
                 if any(path.iterdir()):
                     raise FolderInUseError(f"the backup folder {path} is not empty", hint="give a new folder")
                 self.committer.store.backup(path / "quads")
                 log.backup(path / "changes.sqlite")
-                version = self.reader.version
+                return self.reader.version
             except OSError as error:
                 raise StoreUnwritableError(f"the backup to {path} failed: {error}") from error
 
-        self.committer.exclusively(copy)
+        version = self.committer.exclusively(copy)
         rest(path)
         mark_as_copy(path)
         write_format(path)  # last: a folder without it is not taken for a backup
@@ -194,18 +193,12 @@ class QuadStore:
         """
         if self.folder is None:
             raise UnsupportedError("a checkpoint of a store in memory")
-        version = 0
 
-        def copy() -> None:
-            nonlocal version
+        def copy() -> int:
             self.committer.store.backup(str(target))
-            version = self.reader.version
+            return self.reader.version
 
-        if in_commit:
-            copy()
-        else:
-            self.committer.exclusively(copy)
-        return version
+        return copy() if in_commit else self.committer.exclusively(copy)
 
     def close(self) -> None:
         """Finish the present commit, checkpoint, and let the folder go. Safe to call twice."""

@@ -49,21 +49,21 @@ class StoreReader:
         """
         if isinstance(request, str):
             request = QueryRequest(request)
-        querier, committer = self.querier or self._open_querier(), self._committer
+        querier, gate = self.querier or self._open_querier(), self._gate
         for _ in range(3):
-            turn, version = committer.turn, committer.version
+            sequence, version = gate.sequence, self._committer.version
             result = querier.evaluate(request, version)
-            if turn == committer.turn and turn % 2 == 0:
+            if sequence == gate.sequence and sequence % 2 == 0:
                 break
         return result
 
     def read_at_once(self, read: Callable[[Store], T]) -> tuple[T, int] | None:
         """What ``read`` finds in the database, and the version that it saw; None while commits land."""
-        committer = self._committer
+        gate = self._gate
         for _ in range(3):
-            turn, version = committer.turn, committer.version
+            sequence, version = gate.sequence, self._committer.version
             found = read(self._database())
-            if turn == committer.turn and turn % 2 == 0:
+            if sequence == gate.sequence and sequence % 2 == 0:
                 return found, version
         return None
 

@@ -16,7 +16,7 @@ from pyoxigraph import Store
 
 from ..changes.commit import Commit, GraphName, NetChange, count_graphs, graph_key
 from ..changes.pending import PendingChanges, StoreView
-from ..errors import ConflictError, QuadrillError, StoreError
+from ..errors import ConflictError, QuadrillError, StoreError, StoreUnwritableError
 from .committer import Committer
 from .gate import Gate
 from .subscribers import Subscribers
@@ -138,7 +138,10 @@ class WriteQueue:
     def bulk(self, load: Callable[[Store], None], *, cause: str | None) -> Commit:
         """Run a bulk load, see `Committer.bulk`."""
         self._refuse_in_snapshot("a bulk load")
-        commit = self._committer.bulk(load, cause=cause)
+        try:
+            commit = self._committer.bulk(load, cause=cause)
+        except OSError as error:
+            raise StoreUnwritableError(f"the bulk load failed: {error}") from error
         self._subscribers.promise(commit.version)
         return commit
 

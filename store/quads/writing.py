@@ -11,7 +11,7 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
 from ..changes.commit import Commit, GraphName, NetChange
 from ..changes.pending import PendingChanges, quads_in_graph
-from ..errors import NotFoundError, StoreUnwritableError
+from ..errors import NotFoundError
 from ..formats import RdfType, parse_rdf, rdf_error
 from ..remote import http_fetcher
 from ..sparql.update import derive_update
@@ -266,8 +266,6 @@ class StoreWriter:
                 store.bulk_load(format=kind.format, base_iri=base_iri, **options)
             except SyntaxError as error:
                 raise rdf_error(error, kind) from error
-            except OSError as error:
-                raise StoreUnwritableError(f"the bulk load failed: {error}") from error
 
         return self._queue.bulk(load, cause=cause)
 
@@ -280,11 +278,4 @@ class StoreWriter:
         Raises:
             StoreUnwritableError: the store cannot be written.
         """
-
-        def load(store: Store) -> None:
-            try:
-                store.bulk_extend(quads)
-            except OSError as error:
-                raise StoreUnwritableError(f"the bulk load failed: {error}") from error
-
-        return self._queue.bulk(load, cause=cause)
+        return self._queue.bulk(lambda store: store.bulk_extend(quads), cause=cause)

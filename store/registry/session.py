@@ -8,12 +8,11 @@ because it leaves DDL outside of transactions; BEGIN is sent here, so that a mig
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import time
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from sqlalchemy.pool import QueuePool
 from ..errors import StoreUnwritableError
 from ..folder import keep_private
 from ..logs.input_log import SPACE
-from ..logs.marks import MARK, Mark
+from ..logs.marks import Mark
 from .errors import RegistryError
 
 BUSY_TIMEOUT_MS = 10_000
@@ -93,7 +92,8 @@ class Database:
             with connection.execution_options(**{SQLITE_BEGIN: "BEGIN IMMEDIATE"}).begin():
                 yield connection
                 changes = self._count(connection)
-        self._note(changes)
+        if self.mark is not None:
+            self.mark.note(changes)
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
@@ -144,12 +144,6 @@ class Database:
         changes = int(connection.exec_driver_sql("PRAGMA user_version").scalar_one()) + 1
         connection.exec_driver_sql(f"PRAGMA user_version = {changes}")
         return changes
-
-    def _note(self, changes: int) -> None:
-        """The change of this number is durable."""
-        if self.mark is not None:
-            with suppress(OSError):  # the mark stays behind, which is harmless
-                os.pwrite(self.mark.file, MARK.pack(0, changes, changes), 0)
 
 
 def _checked_url(url: str) -> URL:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +33,14 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Made:
     """Mirrors are made without Spark; which ones, and at which versions."""
     found: Made = []
 
-    def maker(name: str) -> Callable[..., Mirror]:
-        def make(store: QuadStore, folder: Path, *, staged: Any, advance: Any, **_: Any) -> Mirror:
-            staged("write")
-            advance(1, 0, 0)
-            found.append((name, store.reader.version))
-            return write_mirror(folder, store.reader.version, store.reader.quad_count)
-
-        return make
+    def make(store: QuadStore, folder: Path, *, compact: bool, staged: Any, advance: Any, **_: Any) -> Mirror:
+        staged("write")
+        advance(1, 0, 0)
+        found.append(("compact" if compact else "make", store.reader.version))
+        return write_mirror(folder, store.reader.version, store.reader.quad_count)
 
     for module in ("quadrill.app.upkeep.jobs", "quadrill.app.commands.offline_mirror"):
-        monkeypatch.setattr(f"{module}.make_mirror", maker("make"))
-        monkeypatch.setattr(f"{module}.compact_mirror", maker("compact"))
+        monkeypatch.setattr(f"{module}.make_mirror", make)
     monkeypatch.setattr("quadrill.app.upkeep.mirror.spark_missing", lambda: None)
     monkeypatch.setattr("quadrill.store.bulk.java.spark_missing", lambda: None)
     return found

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from quadrill.store.bulk import LoadCancelledError, LoadError
-from quadrill.store.bulk.spark_child import parsed_so_far, write_rows
+from quadrill.store.bulk.parsing import Rules
+from quadrill.store.bulk.sources import cut, find_sources
 from quadrill.store.bulk.spark_load import run_child
+from quadrill.store.bulk.spark_parse import chunk_rows, counted
 
 pytestmark = pytest.mark.process
 
@@ -56,22 +56,18 @@ print('{"bad": 1}')"""
 
 
 def test_rows_and_bytes_of_chunks_that_are_being_parsed_count(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-
-    def batches() -> Iterator[Any]:
-        for number in range(3):
-            subjects = [f"<urn:{number}-{each}>" for each in range(10)]
-            yield pyarrow.RecordBatch.from_pydict({"chunk": [0] * 10, "s": subjects})
-            told.append(parsed_so_far(tmp_path))
-        yield pyarrow.RecordBatch.from_arrays(
-            [pyarrow.array([0]), pyarrow.array([None], pyarrow.string())], ["chunk", "s"]
-        )
-
-    told: list[tuple[int, int]] = []
-    write_rows(tmp_path / "00000.parquet", batches())
-    assert [rows for rows, _ in told] == [10, 20, 30]
-    rows, size = parsed_so_far(tmp_path)
-    assert rows == 30 and size == (tmp_path / "00000.parquet").stat().st_size
+    pytest.importorskip("pyarrow")
+    file, counts = tmp_path / "a.nt", tmp_path / "counts"
+    counts.mkdir()
+    line = "<urn:s> <urn:p> <urn:{}> .\n"
+    file.write_text("".join(line.format(number) for number in range(100_000)))
+    sources = find_sources([file])
+    (chunk,) = cut(sources)
+    told = []
+    for _ in chunk_rows(sources, chunk, Rules(None, None, ""), True, counts / "0"):
+        told.append(counted(counts))
+    assert told == sorted(told) and len(set(told)) > 2
+    assert told[-1] == (100_000, file.stat().st_size)
 
 
 def test_what_the_child_says_is_the_error(module: Path) -> None:

@@ -13,14 +13,14 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.bulk.mirror import Mirror
-from quadrill.store.bulk.upkeep import compact_mirror, make_mirror
+from quadrill.store.bulk.upkeep import make_mirror
 from quadrill.store.quads.quad_store import QuadStore
 from tests.store.bulk.mirrored import lines, lines_of
 
 PROGRAM = """
 import os, signal, sys
 from pathlib import Path
-from quadrill.store.bulk.upkeep import compact_mirror
+from quadrill.store.bulk.upkeep import make_mirror
 from quadrill.store.quads.quad_store import QuadStore
 
 folder, point = sys.argv[1:]
@@ -39,7 +39,7 @@ def staged(stage):
             os.kill(child, signal.SIGKILL)
 
 with QuadStore.open(folder) as store:
-    compact_mirror(store, Path(folder) / "mirror", memory="1g", staged=staged)
+    make_mirror(store, Path(folder) / "mirror", memory="1g", staged=staged, compact=True)
 """
 
 
@@ -95,7 +95,7 @@ def test_a_killed_compaction_leaves_the_old_mirror_or_the_new_one_and_completes_
         assert lines(mirror) == contents[mirror.version]
     with QuadStore.open(folder) as store:
         store.writer.apply(add=quads(99, 100, "urn:changed"))
-        compacted = compact_mirror(store, folder / "mirror", memory="1g")
+        compacted = make_mirror(store, folder / "mirror", memory="1g", compact=True)
         assert compacted.version == store.reader.version
         assert lines(compacted) == lines_of(store)
     assert len(list((folder / "mirror").glob("quads-*"))) <= 2

@@ -10,7 +10,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.bulk.mirror import Mirror, PredicateFacts, swap_in
-from quadrill.store.bulk.upkeep import MirrorState, compact_mirror, make_mirror, state
+from quadrill.store.bulk.upkeep import MirrorState, make_mirror, state
 from quadrill.store.quads.quad_store import QuadStore
 from tests.continuous.spark.random_patterns import random_quads
 from tests.store.bulk.mirrored import content, lines, lines_of
@@ -108,7 +108,7 @@ def test_commits_that_undo_each_other_only_move_the_version_of_a_mirror(tmp_path
     empty_mirror(tmp_path, store.reader.version, rows=1)
     store.writer.apply(remove=[quad(1)])
     store.writer.apply(add=[quad(1)])
-    compacted = compact_mirror(store, tmp_path)
+    compacted = make_mirror(store, tmp_path, compact=True)
     assert (compacted.version, compacted.quads.name) == (3, "quads-0")
     assert compacted.quads.exists()
     assert compacted.predicates["urn:p"].rows == 1
@@ -141,7 +141,7 @@ def test_compaction_gives_what_making_the_mirror_anew_gives(tmp_path: Path) -> N
         if stages == ["merge"]:
             merged.append(rows)
 
-    compacted = compact_mirror(store, folder, memory="1g", advance=advance, staged=stages.append)
+    compacted = make_mirror(store, folder, memory="1g", advance=advance, staged=stages.append, compact=True)
     assert stages == ["merge", "write", "swap", "done"]
     # The quads that are read to be written anew: all of the predicates that changed.
     touched = {each.predicate.value for each in [*removed, *added]} | {"urn:gone"}
@@ -179,7 +179,9 @@ def test_a_stale_mirror_is_made_anew(tmp_path: Path) -> None:
     def advance(rows: int, size: int, bad: int) -> None:
         shown[stages[-1]] = rows, size
 
-    made = compact_mirror(store, tmp_path / "mirror", memory="1g", staged=stages.append, advance=advance)
+    made = make_mirror(
+        store, tmp_path / "mirror", memory="1g", staged=stages.append, advance=advance, compact=True
+    )
     assert stages == ["dump", "parse", "write", "swap", "done"]
     size = len(lines_of(store)[0]) + 1
     assert shown == dict.fromkeys(stages, (1, size))
