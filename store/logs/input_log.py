@@ -25,7 +25,7 @@ from typing import Literal as OneOf
 
 from ..errors import DAMAGED, StoreFormatError, StoreUnwritableError
 from ..folder import sync_folder
-from .marks import Mark
+from .marks import MARK, Mark
 from .segments import HEAD, Damage, damage_of, first_number, records, whole_part
 
 log = logging.getLogger("quadrill.store")
@@ -164,7 +164,13 @@ class SegmentedLog:
 
     def _note_durable(self, last: int) -> bool:
         """Write the mark; False where the disk refuses: it stays behind, harmless while no file goes."""
-        return self._mark is None or self._mark.note(last, self._segments[0])
+        if self._mark is not None:
+            first = self._segments[0]
+            try:
+                os.pwrite(self._mark.file, MARK.pack(first, last, first ^ last), 0)
+            except OSError:
+                return False
+        return True
 
     def _remove_unused(self) -> None:
         """Delete an empty last file whose records are in the one before it, which grew on."""

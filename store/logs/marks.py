@@ -46,13 +46,12 @@ class Mark:
         """The path of the mark of a log."""
         return path.with_name(f"{path.name}.mark")
 
-    def note(self, last: int, first: int = 0) -> bool:
-        """Write what is durable now; False where the disk refuses, the mark then stays behind, harmless."""
+    def note(self, last: int) -> None:
+        """Write what is durable now; where the disk refuses, the mark stays behind, which is harmless."""
         try:
-            os.pwrite(self.file, MARK.pack(first, last, first ^ last), 0)
+            os.pwrite(self.file, MARK.pack(0, last, last), 0)
         except OSError:
-            return False
-        return True
+            return
 
     def sync(self) -> None:
         """Let the mark survive a power failure.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Self
 
 from .migrate import current_revision, migrate
-from .queries import QueryRecords
 from .session import Database
 from .soundness import require_rows, require_sound
 from .tables import (
     ConnectorRecords,
     JobRecords,
     PrefixRecords,
+    QueryRecords,
     StoredQueryRecords,
     StreamRecords,
     TokenRecords,
