@@ -183,7 +183,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             endpoint,
             metrics,
             Connectors(engine, registry, settings, clock.now_ms),
-            PushLoop(engine),
+            PushLoop(engine.parts.turns),
             History(engine, clock.now_ms),
             pages,
             FreedMemory(),

@@ -25,6 +25,7 @@ from quadrill.app.upkeep.garbage import YoungCollections
 from quadrill.app.wiring import open_services
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.language.registration import Registration
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.pushes.decode import DecodeOptions, decode
 
 from . import conference, debs, taxi
@@ -42,7 +43,7 @@ class Item(NamedTuple):
 
 
 class Push(NamedTuple):
-    """One body as `Engine.push` takes it, with the number of its items."""
+    """One body as `StreamService.push` takes it, with the number of its items."""
 
     body: bytes
     media_type: str
@@ -92,14 +93,16 @@ def run(load: Workload, size: int, *, query: bool) -> list[tuple[float, int]]:
         engine.start()
         services.store.writer.apply(add=load.static)
         if query:
-            engine.register(Registration.from_json({**load.members, "name": "q"}))
+            engine.queries.register(Registration.from_json({**load.members, "name": "q"}))
         else:
-            engine.declare_stream(load.stream)
+            engine.streams.declare(load.stream)
         spent = []
         filling = load.pushes(load.items[: load.filling], 1000)
         for number, push in enumerate([*filling, *load.pushes(load.items[load.filling :], size)]):
             begin = time.thread_time()
-            engine.push(load.stream, push.body, push.media_type, at=push.at, each=push.each, wait=True)
+            engine.streams.push(
+                PushCall(load.stream, push.media_type, at=push.at, each=push.each, wait=True), push.body
+            )
             if number >= len(filling):
                 spent.append((time.thread_time() - begin, push.items))
         return spent

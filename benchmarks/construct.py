@@ -20,6 +20,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 
@@ -55,7 +56,7 @@ class Subject:
         pattern = "?x :from ?y" if work == "commit" else "STREAM :s [RANGE 1d] { ?x :from ?y }"
         text = f"PREFIX : <{E}> {head} WHERE {{ {pattern} }}"
         members = {"query": text, "dialect": "cqels", "output": "changes"}
-        self.engine.register(Registration.from_json(members, name="q"))
+        self.engine.queries.register(Registration.from_json(members, name="q"))
         if work == "push":
             for first in range(0, rows, FIRST):
                 self._push(range(first, min(first + FIRST, rows)))
@@ -75,7 +76,7 @@ class Subject:
 
     def close(self) -> None:
         """Stop the engine and its store."""
-        told = self.engine.feed("q").last_id
+        told = self.engine.queries.feed("q").last_id
         assert told >= self._at, "each quad is an event"
         self.engine.stop()
         self.store.close()
@@ -83,7 +84,7 @@ class Subject:
     def _push(self, numbers: Sequence[int]) -> None:
         self._at += 1
         body = "".join("<{}> <{}> <{}> .\n".format(*triple(each)) for each in numbers)
-        self.engine.push(f"{E}s", body.encode(), "application/n-triples", at=self._at)
+        self.engine.streams.push(PushCall(f"{E}s", "application/n-triples", at=self._at), body.encode())
 
     @staticmethod
     def _quad(number: int) -> Quad:

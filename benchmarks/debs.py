@@ -59,8 +59,8 @@ def run(
         listeners = []
         for name in MODES[mode]:
             members = {"query": text_of(name, minutes), "name": name} | challenge.OPTIONS
-            engine.register(Registration.from_json(members))
-            listeners.append(challenge.Listener(engine.feed(name), io.StringIO()))
+            engine.queries.register(Registration.from_json(members))
+            listeners.append(challenge.Listener(engine.queries.feed(name), io.StringIO()))
         challenge.follow(engine, taxi.STREAM, reports[:filling], listeners, line)
         for listener in listeners:
             listener.delays.clear()

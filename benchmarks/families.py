@@ -22,6 +22,7 @@ from quadrill.app.upkeep.garbage import YoungCollections
 from quadrill.app.wiring import open_services
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.language.registration import Registration
+from quadrill.continuous.streams.push_call import PushCall
 
 from .results import keep
 
@@ -86,7 +87,7 @@ def measure(family: Family, number: int, events: int, push: int, *, constant: bo
         begin = time.thread_time()
         for place, name in enumerate(names):
             members = {"query": family.text(place if constant else None), "name": name, **family.options}
-            engine.register(Registration.from_json(members))
+            engine.queries.register(Registration.from_json(members))
         registered = (time.thread_time() - begin) / len(names)
         chance, at = random.Random(2011), 10_000
         spent: list[float] = []
@@ -99,9 +100,11 @@ def measure(family: Family, number: int, events: int, push: int, *, constant: bo
                 data = f'<{subject}> <http://localhost/value> "{value}"^^<{_INTEGER}> .'
                 lines.append(json.dumps({"at": at, "data": data}))
             begin = time.thread_time()
-            engine.push(STREAM, "\n".join(lines).encode(), "application/x-ndjson", wait=True)
+            engine.streams.push(
+                PushCall(STREAM, "application/x-ndjson", wait=True), "\n".join(lines).encode()
+            )
             spent.append(time.thread_time() - begin)
-        told = sum(engine.feed(name).last_id for name in names)
+        told = sum(engine.queries.feed(name).last_id for name in names)
         timed = spent[1 + events // push :]
         each = sum(timed) / (len(timed) * push) * 1e6
         return each, told / (FIRST + push * (len(spent) - 1)), registered * 1e3, spent[0] * 1e3

@@ -20,6 +20,7 @@ from quadrill.app.upkeep.garbage import YoungCollections
 from quadrill.app.wiring import open_services
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.language.registration import Registration
+from quadrill.continuous.streams.push_call import PushCall
 
 from . import conference
 from .results import keep
@@ -79,17 +80,19 @@ def measure(
         for place in range(number):
             members = {"query": text_of(query, constant=constant), "name": f"q{place}"}
             parameters = {"Name": scene.name_of(place)} if constant else {}
-            engine.register(Registration.from_json({**members, "parameters": parameters}))
+            engine.queries.register(Registration.from_json({**members, "parameters": parameters}))
         registered = (time.thread_time() - begin) / number * 1e3
         spent = 0.0
         for element in scene.elements(2 * events):
             body = serialize([quad.triple for quad in element.quads], format=RdfFormat.N_TRIPLES)
             assert body is not None
             begin = time.thread_time()
-            engine.push(conference.STREAM, body, "application/n-triples", at=element.event_time, wait=True)
+            engine.streams.push(
+                PushCall(conference.STREAM, "application/n-triples", at=element.event_time, wait=True), body
+            )
             if element.seq > events:
                 spent += time.thread_time() - begin
-        told = sum(engine.feed(f"q{place}").last_id for place in range(number))
+        told = sum(engine.queries.feed(f"q{place}").last_id for place in range(number))
         return spent / events * 1e6, told / (2 * events), registered
     finally:
         garbage.stop()

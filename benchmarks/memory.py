@@ -24,6 +24,7 @@ from pathlib import Path
 from quadrill.app.config import Settings
 from quadrill.app.wiring import Services, open_services
 from quadrill.continuous.language.registration import Registration
+from quadrill.continuous.streams.push_call import PushCall
 
 from .results import keep
 from .soak import server
@@ -78,13 +79,13 @@ def child(sender: Connection, elements: int) -> None:
         services = open_services(Settings(data=folder, max_future="10000d"))
         services.engine.start()
         for name, text in QUERIES.items():
-            services.engine.register(Registration.from_json({"query": text, "name": name}))
+            services.engine.queries.register(Registration.from_json({"query": text, "name": name}))
         begin = time.monotonic()
         every = max(BATCH, elements // 100 // BATCH * BATCH)
         for first in range(0, elements, BATCH):
             at = START_MS + first * 1000 // PER_SECOND
-            services.engine.push(
-                STREAM, body(first), "application/n-triples", at=at, each="triple", wait=True
+            services.engine.streams.push(
+                PushCall(STREAM, "application/n-triples", at=at, each="triple", wait=True), body(first)
             )
             if (first + BATCH) % every == 0:
                 sender.send(figures(services, Path(folder), first + BATCH, begin))

@@ -22,6 +22,7 @@ from quadrill.app.upkeep.garbage import YoungCollections
 from quadrill.app.wiring import open_services
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.language.registration import Registration
+from quadrill.continuous.streams.push_call import PushCall
 
 from .results import keep
 
@@ -76,7 +77,7 @@ def run(rows: int, seconds: float) -> tuple[float, ...]:
         services.store.writer.apply(add=[lives(number) for number in range(rows)])
         engine = services.engine
         engine.start()
-        engine.register(Registration.from_json({"query": QUERY, "name": "q"}))
+        engine.queries.register(Registration.from_json({"query": QUERY, "name": "q"}))
         chance = random.Random(2015)
         full = 11 * PER_SECOND
         spent: list[float] = []
@@ -87,7 +88,9 @@ def run(rows: int, seconds: float) -> tuple[float, ...]:
                 gc.callbacks.append(seen)
             at, content = START_MS + first * 1000 // PER_SECOND, body(chance, first, rows)
             begin = time.process_time()
-            engine.push(STREAM, content, "application/n-triples", at=at, each="triple", wait=True)
+            engine.streams.push(
+                PushCall(STREAM, "application/n-triples", at=at, each="triple", wait=True), content
+            )
             took = time.process_time() - begin
             first += BATCH
             if first > full:

@@ -20,6 +20,7 @@ from typing import Any
 
 from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.logs.journal import Journal
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry, default_url
@@ -59,7 +60,9 @@ class Life:
             f"<http://example.org/x{n}> <http://example.org/seen> {n % 1000} ."
             for n in range(first, first + count)
         ]
-        self.engine.push(S, "\n".join(lines).encode(), "text/turtle", at=START + first, each="triple")
+        self.engine.streams.push(
+            PushCall(S, "text/turtle", at=START + first, each="triple"), "\n".join(lines).encode()
+        )
 
 
 def resident_mb() -> int:
@@ -74,7 +77,7 @@ def fill(folder: Path, elements: int) -> None:
     """Fill the windows and make checkpoints."""
     life = Life(folder)
     for name, text in QUERIES.items():
-        life.engine.register(Registration.from_json({"query": text}, name=name))
+        life.engine.queries.register(Registration.from_json({"query": text}, name=name))
     began = time.perf_counter()
     for first in range(0, elements, BATCH):
         life.push(first, BATCH)

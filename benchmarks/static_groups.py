@@ -21,6 +21,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.static import table_registry
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.quads.quad_store import QuadStore
 
 from . import conference
@@ -42,11 +43,13 @@ def members(number: int, *, together: bool, templates: bool) -> None:
     began = time.thread_time()
     for place in range(number):
         document = {"query": conference.query("Q3"), "parameters": {"Name": scene.name_of(place)}}
-        engine.register(Registration.from_json(document, name=f"q{place}"))
+        engine.queries.register(Registration.from_json(document, name=f"q{place}"))
     registered = time.thread_time() - began
     for element in scene.elements(20):
         body = b"".join(f"{quad.triple} .\n".encode() for quad in element.quads)
-        engine.push(conference.STREAM, body, "application/n-triples", at=element.event_time, wait=True)
+        engine.streams.push(
+            PushCall(conference.STREAM, "application/n-triples", at=element.event_time, wait=True), body
+        )
     gc.collect()
     held = _resident() - held
     commits = []
@@ -59,7 +62,7 @@ def members(number: int, *, together: bool, templates: bool) -> None:
         commits.append(time.thread_time() - began)
     tables = engine.parts.statics.tables()
     joined = sum(
-        entry.running is not None and entry.running.seat is not None
+        entry.running is not None and entry.running.group.seat is not None
         for entry in engine.parts.catalogue.entries()
     )
     kind = "one delta" if together else "a delta for each"

@@ -37,6 +37,7 @@ from quadrill.app.upkeep.garbage import YoungCollections
 from quadrill.app.upkeep.huge_pages import HugePages, available
 from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.logs.journal import Journal
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry, default_url
@@ -77,7 +78,7 @@ class Pulse:
     """Events for another query of the engine, and the longest time that one took to get through."""
 
     def __init__(self, engine: Engine) -> None:
-        engine.register(Registration.from_json({"query": OTHER}, name="other"))
+        engine.queries.register(Registration.from_json({"query": OTHER}, name="other"))
         self.longest_s = 0.0
         self._engine = engine
         self._ended = threading.Event()
@@ -96,7 +97,7 @@ class Pulse:
             number += 1
             body = f'<{E}a> <{E}beats> "{number}" .'.encode()
             began = time.perf_counter()
-            self._engine.push(E + "pulse", body, "application/n-triples", wait=True)
+            self._engine.streams.push(PushCall(E + "pulse", "application/n-triples", wait=True), body)
             self.longest_s = max(self.longest_s, time.perf_counter() - began)
 
 
@@ -137,7 +138,7 @@ class Run:
         """Register the query; it may be answered before its tables are there."""
         pulse = Pulse(self.engine)
         began, spent = time.perf_counter(), time.process_time()
-        self.engine.register(Registration.from_json({"query": QUERY}, name="q"))
+        self.engine.queries.register(Registration.from_json({"query": QUERY}, name="q"))
         answered = time.perf_counter() - began
         while self.engine.parts.catalogue.get("q").pending is not None:
             time.sleep(0.005)
@@ -152,7 +153,7 @@ class Run:
         self.probed += events
         body = "\n".join(lines).encode()
         began = time.process_time()
-        self.engine.push(E + "s", body, "application/x-ndjson", wait=True)
+        self.engine.streams.push(PushCall(E + "s", "application/x-ndjson", wait=True), body)
         return (time.process_time() - began) / events * 1e6
 
     probed = 1
@@ -173,8 +174,8 @@ class Run:
         while True:
             self.engine.sync()
             running = self.engine.parts.catalogue.get("q").running
-            assert running is not None and running.statics is not None
-            if running.statics.version >= version:
+            assert running is not None and running.static.statics is not None
+            if running.static.statics.version >= version:
                 return Changed(committed, writer, time.perf_counter() - began, time.process_time() - spent)
             # Each look is a turn of the engine: one every millisecond took a tenth of the time.
             time.sleep(0.001 if quads <= 1000 else 0.02)
@@ -239,7 +240,7 @@ def restart(people: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         lives = Lives(Path(folder), people)
         engine, _ = lives.started()
-        engine.register(Registration.from_json({"query": QUERY}, name="q"))
+        engine.queries.register(Registration.from_json({"query": QUERY}, name="q"))
         while engine.parts.router.pending:
             time.sleep(0.05)
         statics = engine.parts.statics

@@ -18,6 +18,7 @@ from quadrill.app.config import MEMORY, Settings
 from quadrill.app.wiring import Services, open_services
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.language.registration import Registration
+from quadrill.continuous.streams.push_call import PushCall
 
 from .results import keep
 
@@ -49,12 +50,12 @@ def fed(queries: int, live: int, elements: int) -> tuple[Services, float]:
     services.engine.start()
     for place in range(queries):
         text = QUERY.format(stream=STREAM, width=live * (place + 1) // queries)
-        services.engine.register(Registration.from_json({"query": text, "name": f"q{place}"}))
+        services.engine.queries.register(Registration.from_json({"query": text, "name": f"q{place}"}))
     spent = 0.0
     for first in range(0, live + elements, PUSHED_AT_ONCE):
         given = body(first)
         begin = time.thread_time()
-        services.engine.push(STREAM, given, "application/x-ndjson", wait=True)
+        services.engine.streams.push(PushCall(STREAM, "application/x-ndjson", wait=True), given)
         if first >= live:
             spent += time.thread_time() - begin
     return services, spent

@@ -45,10 +45,13 @@ _RATED_COMMITS = 200
 """How many commits of the change log the rates of graphs begin with at a start."""
 
 
-class Engine(StreamService, QueryService):
+class Engine:
     """Runs continuous queries over streams and a quad store. Every method may be called from any thread.
 
-    ``rates`` say how often the graphs of the store change.
+    Attributes:
+        streams: the operations on streams, a push for instance.
+        queries: the operations on queries, a registration for instance.
+        rates: how often the graphs of the store change.
     """
 
     def __init__(
@@ -79,6 +82,8 @@ class Engine(StreamService, QueryService):
         self.clock = clock
         self.parts = EngineParts(store, registry, clock, self.settings, make_evaluator, journal)
         self.lifecycle = QueryLifecycle(self.parts)
+        self.streams = StreamService(self.parts, self.lifecycle)
+        self.queries = QueryService(self.parts, self.lifecycle)
         self.recovery = None if journal is None else Recovery(self.parts, self.lifecycle, journal)
         self.rates = self.parts.rates
         self._thread: threading.Thread | None = None

@@ -22,6 +22,7 @@ from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.language import parse
 from quadrill.continuous.language.write import write
 from quadrill.continuous.spark.rule import refused
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import QueryTextError, UnsupportedError
 
 from .continuous.engines import PREFIX, Bench, bench
@@ -49,12 +50,12 @@ def additions() -> Iterator[dict[str, Any]]:
 
 def measured(one: Bench | Life, at: int, celsius: str, sensor: str = "a") -> None:
     line = f"<http://example.org/{sensor}> <http://example.org/celsius> {celsius} ."
-    one.engine.push("http://example.org/readings", line.encode(), "text/turtle", at=at)
+    one.engine.streams.push(PushCall("http://example.org/readings", "text/turtle", at=at), line.encode())
 
 
 def values(one: Bench | Life, name: str) -> list[str]:
     """The last column of the answer; a dash is an unbound value."""
-    document = one.engine.current_answer(name)
+    document = one.engine.queries.current_answer(name)
     column = document["head"]["vars"][-1]
     return sorted(row[column]["value"] if column in row else "-" for row in document["results"]["bindings"])
 
@@ -105,11 +106,11 @@ def test_a_window_from_outside_is_held_once_by_queries_that_share_it(additions: 
         for at, celsius in enumerate(("20", "21", "22")):
             measured(one, at * 1000, celsius)
         assert describe(one.engine, "first")["sharing_group"] == ["first", "second"]
-        one.engine.patch("first", {"state": "paused"})
+        one.engine.queries.patch("first", {"state": "paused"})
         for at, celsius in enumerate(("23", "24"), start=3):
             measured(one, at * 1000, celsius)
         assert values(one, "second") == ["23", "24"]
-        one.engine.patch("first", {"state": "running"})
+        one.engine.queries.patch("first", {"state": "running"})
         assert values(one, "first") == ["23", "24"]
 
 
@@ -152,7 +153,9 @@ def test_a_function_that_takes_long_is_within_the_time_of_an_evaluation(
             lines = "".join(
                 f"<http://example.org/{each}> <http://example.org/celsius> {each} .\n" for each in range(20)
             )
-            one.engine.push("http://example.org/readings", lines.encode(), "text/turtle", at=1000)
+            one.engine.streams.push(
+                PushCall("http://example.org/readings", "text/turtle", at=1000), lines.encode()
+            )
             error = describe(one.engine, "slow")["error"]
             assert error is not None and "max_time" in error
     finally:

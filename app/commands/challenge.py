@@ -228,6 +228,6 @@ def _push(
     """Push what waits, and write what it has changed."""
     given = waiting.copy()
     waiting.clear()
-    engine.push_each(stream, given, "application/n-triples")
+    engine.streams.push_each(stream, given, "application/n-triples")
     for listener in listeners:
         listener.look()

@@ -58,7 +58,7 @@ def _explain(options: argparse.Namespace) -> int:
         registration = Registration.from_json({k: v for k, v in members.items() if v is not None})
         found = validate(services.engine, registration, code=options.code)
         # There is no store here whose names it could be compared with.
-        slips = variable_advice(services.engine.prepare(registration).query)
+        slips = variable_advice(services.engine.lifecycle.prepare(registration).query)
     finally:
         services.close()
     if options.json:

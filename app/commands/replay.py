@@ -17,6 +17,7 @@ from pyoxigraph import NamedNode
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.language.registration import Registration
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.documents.statements import lines_of
 from quadrill.store.errors import QuadrillError
 from quadrill.store.feeds.feed import Feed
@@ -67,11 +68,11 @@ def run_recorded(
         if form == "debs":
             _challenge(engine, streams)
         else:
-            printer = _Printer(engine.feed(NAME), form)
+            printer = _Printer(engine.queries.feed(NAME), form)
             _play(engine, streams, printer)
             if until is not None:
                 for stream in streams:
-                    engine.heartbeat(stream, until, wait=True)
+                    engine.streams.heartbeat(stream, until, wait=True)
                     printer.print_waiting()
             engine.sync()
             printer.print_waiting()
@@ -126,7 +127,7 @@ def _registered(members: dict[str, Any], static: list[str]) -> Iterator[Engine]:
         services.engine.start()
         for each in static:
             _load(services.store, each)
-        services.engine.register(Registration.from_json(members))
+        services.engine.queries.register(Registration.from_json(members))
         for warning in describe(services.engine, NAME)["warnings"]:
             print(f"# warning: {warning}", file=sys.stderr, flush=True)
         collections.start()
@@ -175,16 +176,18 @@ def _play(engine: Engine, streams: dict[str, Path], printer: _Printer) -> None:
         timed.sort(key=lambda entry: entry[:3])
         for (at, _, stream), group in groupby(timed, key=lambda entry: entry[:3]):
             lines = [{"at": at, "data": lines_of(element.statements)} for _, _, _, element in group]
-            engine.push(stream, "\n".join(map(json.dumps, lines)).encode(), MEDIA_TYPES[".ndjson"])
+            engine.streams.push(
+                PushCall(stream, MEDIA_TYPES[".ndjson"]), "\n".join(map(json.dumps, lines)).encode()
+            )
             printer.print_waiting()
     for stream, (body, media_type) in bodies.items():
-        engine.push(stream, body, media_type, wait=True)
+        engine.streams.push(PushCall(stream, media_type, wait=True), body)
         printer.print_waiting()
 
 
 def _challenge(engine: Engine, streams: dict[str, Path]) -> None:
     ((stream, file),) = streams.items()
-    listener = challenge.Listener(engine.feed(NAME), sys.stdout)
+    listener = challenge.Listener(engine.queries.feed(NAME), sys.stdout)
     line = challenge.in_line(describe(engine, NAME))
     begin = time.perf_counter()
     with file.open(encoding="utf-8") as lines:

@@ -130,7 +130,7 @@ def _serve(options: argparse.Namespace) -> int:
     try:
         with running.serve(settings, is_called_off=stop.is_set) as server:
             if settings.paused:
-                _tell_unknown(settings.paused, server.services.engine.query_names())
+                _tell_unknown(settings.paused, server.services.engine.queries.names())
             print(f"Quadrill is ready at {server.url}", flush=True)
             stop.wait()
     except EngineStoppedError as error:

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.errors import FeedGoneError
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
 from quadrill.store.hosts import AllowedHosts
 from quadrill.store.registry import ConnectorRecord, ConnectorRole, Registry
@@ -167,7 +168,7 @@ class Connectors:
             self._registry.connectors.remove(role, name)
             if role == "source":
                 with suppress(QuadrillError):
-                    self._engine.declare_partitions(found.record.members["stream"], name, {})
+                    self._engine.streams.declare_partitions(found.record.members["stream"], name, {})
             del self._all[role, name]
             self._letters(role, name).clear()
 
@@ -260,7 +261,7 @@ class Connectors:
             letters = self._letters(record.role, record.name)
             if record.role == "source":
                 context = SourceContext(
-                    record.name, values["stream"], self._engine, self._hosts, self._folders, letters
+                    record.name, values["stream"], self._engine.streams, self._hosts, self._folders, letters
                 )
                 context.created_ms = record.created_ms
                 source = source_kind(values["kind"])(values, context)
@@ -273,7 +274,9 @@ class Connectors:
                 sink = sink_kind(values["kind"])(values, kept)
                 made.part = sink
                 save = partial(self._save, made, kept)
-                made.runner = Runner(sink.context, partial(run_sink, sink, self._engine.feed, save), "sink")
+                made.runner = Runner(
+                    sink.context, partial(run_sink, sink, self._engine.queries.feed, save), "sink"
+                )
         except QuadrillError as error:
             # Declared under other settings, or its library is gone.
             made.error = shown_message(error.message)
@@ -316,7 +319,7 @@ class Connectors:
         if members.get("from") is not None:
             return str(members["from"])
         try:
-            return str(self._engine.feed(members["query"]).last_id)
+            return str(self._engine.queries.feed(members["query"]).last_id)
         except (NotFoundError, FeedGoneError):
             return "0"
 
@@ -339,7 +342,7 @@ class Connectors:
             description |= Figures().to_json()
             position: str | int | None = _read_place(record.place)[0]
             if record.role == "source":
-                position = self._engine.source_position(record.members["stream"], record.name)
+                position = self._engine.streams.source_position(record.members["stream"], record.name)
             return description | {"state": state, "position": position, "error": made.error}
         figures = part.context.figures.to_json()
         if isinstance(part, Sink):
@@ -362,7 +365,7 @@ def _lag_of(engine: Engine, sink: Sink) -> int | None:
     """How many events behind the end of its feed a sink is; None where that is not known."""
     context = sink.context
     try:
-        feed = engine.feed(sink.given["query"])
+        feed = engine.queries.feed(sink.given["query"])
     except (NotFoundError, FeedGoneError):
         return None
     if context.position is None or context.place_of not in (None, feed.created_ms):
@@ -390,5 +393,5 @@ def _forget_place(engine: Engine, record: ConnectorRecord) -> None:
     """A new source begins anew: the place of another that had its name, or of another kind, is gone."""
     if record.role == "source":
         stream, name = record.members["stream"], record.name
-        if engine.source_position(stream, name) is not None:
-            engine.push(stream, b"", N_QUADS, position=(name, ""))
+        if engine.streams.source_position(stream, name) is not None:
+            engine.streams.push(PushCall(stream, N_QUADS, position=(name, "")), b"")

@@ -11,8 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
-from quadrill.continuous.engine import Engine
 from quadrill.continuous.errors import BackPressureError, EngineStoppedError
+from quadrill.continuous.lifecycle.stream_service import StreamService
+from quadrill.continuous.streams.partitions import DIRECT
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.documents.members import check_iri
 from quadrill.store.errors import (
     ConflictError,
@@ -78,7 +80,7 @@ class SourceContext:
         self,
         name: str,
         stream: str,
-        engine: Engine,
+        streams: StreamService,
         hosts: AllowedHosts,
         folders: Sequence[Path],
         letters: DeadLetterFile,
@@ -90,13 +92,13 @@ class SourceContext:
         self.figures = Figures()
         self.letters = letters
         self.stopping = threading.Event()
-        self._engine = engine
+        self._streams = streams
         self._declared: tuple[str, ...] = ()
 
     @property
     def position(self) -> str | None:
         """Where the source was at its last push that the journal has; None before the first."""
-        return self._engine.source_position(self.stream, self.name)
+        return self._streams.source_position(self.stream, self.name)
 
     def connected(self) -> None:
         """The other side is there and has accepted us."""
@@ -141,9 +143,8 @@ class SourceContext:
             ConnectorFailedError: the stream does not take what this source brings.
         """
         try:
-            answer = self._enter(
-                body, media_type, position, at=at, each=each, durable=durable, partition=partition
-            )
+            call = self._call(media_type, position, partition)
+            answer = self._enter(call._replace(at=at, each=each, durable=durable), body)
         except _UNREADABLE as error:
             self.refuse(body, error.message, **(origin or {}))
             return self._pass_by(position)
@@ -175,7 +176,8 @@ class SourceContext:
             return
         body = header + b"".join(lines)
         try:
-            answer = self._enter(body, media_type, place(len(lines)), each=each, partition=partition)
+            call = self._call(media_type, place(len(lines)), partition)._replace(each=each)
+            answer = self._enter(call, body)
         except _UNREADABLE as error:
             if len(lines) > 1:
                 half = len(lines) // 2
@@ -194,35 +196,19 @@ class SourceContext:
             return
         self._count(body, answer, lambda number: origin(number - header.count(b"\n")))
 
-    def _enter(
-        self,
-        body: bytes,
-        media_type: str,
-        position: str | None,
-        *,
-        at: int | None = None,
-        each: str | None = None,
-        durable: bool = True,
-        partition: str | None = None,
-    ) -> dict[str, Any]:
-        """One push, as often as the stream is full; raises what is wrong with it as `_UNREADABLE`."""
+    def _call(self, media_type: str, position: str | None, partition: str | None) -> PushCall:
+        """A push of this source that keeps its place, and lists bad records instead of failing."""
         place = None if position is None else (self.name, position)
-        known: dict[str, Any] = {} if partition is None else {"partition": f"{self.name}/{partition}"}
+        named = DIRECT if partition is None else f"{self.name}/{partition}"
+        return PushCall(self.stream, media_type, partial=True, position=place, partition=named)
+
+    def _enter(self, call: PushCall, body: bytes) -> dict[str, Any]:
+        """One push, as often as the stream is full; raises what is wrong with it as `_UNREADABLE`."""
         while True:
             if self.stopping.is_set():
                 raise StoppedError
             try:
-                return self._engine.push(
-                    self.stream,
-                    body,
-                    media_type,
-                    at=at,
-                    each=each,
-                    partial=True,
-                    durable=durable,
-                    position=place,
-                    **known,
-                )
+                return self._streams.push(call, body)
             except BackPressureError as error:
                 self.sleep(error.retry_after)
             except EngineStoppedError as error:
@@ -232,12 +218,12 @@ class SourceContext:
 
     def _pass_by(self, position: str | None) -> dict[str, Any]:
         """Note a place behind records of which nothing entered."""
-        return {"accepted": 0} if position is None else self._enter(b"", N_QUADS, position)
+        return {"accepted": 0} if position is None else self._enter(self._call(N_QUADS, position, None), b"")
 
     def push_or_raise(self, body: bytes, media_type: str) -> dict[str, Any]:
         """One push for a sender who waits for its answer: all or nothing, its errors are told."""
         try:
-            answer = self._engine.push(self.stream, body, media_type)
+            answer = self._streams.push(PushCall(self.stream, media_type), body)
         except _UNREADABLE:
             self.figures.refused += 1
             raise
@@ -251,13 +237,13 @@ class SourceContext:
         time of each in milliseconds, None where the stream has no time for each.
         """
         self._declared = tuple(waiting)
-        return self._engine.declare_partitions(self.stream, self.name, waiting)
+        return self._streams.declare_partitions(self.stream, self.name, waiting)
 
     def release_partitions(self) -> None:
         """Tell the stream that nothing more is read for now: its partitions become idle after a time."""
         if self._declared:
             with suppress(QuadrillError):  # the engine has stopped, or the stream is gone
-                self._engine.declare_partitions(self.stream, self.name, dict.fromkeys(self._declared, False))
+                self._streams.declare_partitions(self.stream, self.name, dict.fromkeys(self._declared, False))
 
     def push_messages(
         self,

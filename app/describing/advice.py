@@ -44,7 +44,7 @@ class _Newest:
 
     def _of(self, stream: NamedNode) -> tuple[int, set[NamedNode]]:
         if stream.value not in self._seen:
-            newest = self._engine.newest_elements(stream.value, _MOST_ELEMENTS)
+            newest = self._engine.parts.streams.newest(stream.value, _MOST_ELEMENTS)
             self._seen[stream.value] = len(newest), {quad.predicate for one in newest for quad in one.quads}
         return self._seen[stream.value]
 

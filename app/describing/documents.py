@@ -61,8 +61,8 @@ def describe_prepared(prepared: PreparedQuery) -> dict[str, Any]:
         "form": query.form,
         "output": prepared.output,
         "report": show_report(prepared.report),
-        "non_empty": prepared.non_empty,
-        "uncertain_filters": prepared.registration.uncertain_filters,
+        "non_empty": prepared.report.non_empty,
+        "uncertain_filters": prepared.registration.evaluation.uncertain_filters,
         "filter_place": None,
         "fan_out": None,
         "columns": [variable.name for variable in query.columns],
@@ -102,7 +102,7 @@ def describe_failed(entry: Entry, *, starting: bool = False) -> dict[str, Any]:
         "form": query_form(registration.query),
         "report": registration.report,
         "output": registration.output,
-        "uncertain_filters": registration.uncertain_filters,
+        "uncertain_filters": registration.evaluation.uncertain_filters,
     }
 
 
@@ -181,7 +181,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
         state=query.state,
         error=query.error,
         created=query.created_ms,
-        version=query.last_version if failed else query.static.version,
+        version=query.last.version if failed else query.static.version,
         instant=timeline.instant,
         watermark=timeline.inputs.watermark,
         next_element=None if failed else timeline.inputs.next_at,
@@ -195,14 +195,14 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
         view=None if query.view is None else query.view.describe(),
         sources=[] if sources is None else sources.describe(),
         sharing_group=_sharing_group(query),
-        template=None if query.seat is None else query.seat.describe(),
+        template=None if query.group.seat is None else query.group.seat.describe(),
         state_size=timeline.state_size(),
         counters={
             "elements": taken,
             "waiting": len(timeline.inputs),
             "late": late + sum(each["late"] for each in streams),
             "behind": behind,
-            "evaluations": query.evaluations,
+            "evaluations": query.last.evaluations,
             "refreshes": query.static.refreshes,
             "events": query.feed.events,
             "rows": emitted.rows_inserted + emitted.rows_deleted,
@@ -217,7 +217,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
             "last_id": query.feed.last_id,
             "subscribers": query.feed.subscribers,
         },
-        last_result=query.last_result,
+        last_result=query.last.result,
     )
     return document
 
@@ -234,9 +234,10 @@ def _filters_of(query: RunningQuery) -> dict[str, Any]:
 
 def _sharing_group(query: RunningQuery) -> list[str] | None:
     """The queries that share windows with this one, itself included; None when none does."""
-    if query.companions is None or len(query.companions) == 1:
+    group = query.group
+    if group.companions is None or len(group.companions) == 1:
         return None
-    return sorted(each.name for each in islice(query.companions, None if query.seat is None else _MOST_NAMES))
+    return sorted(each.name for each in islice(group.companions, None if group.seat is None else _MOST_NAMES))
 
 
 def _stream_of(query: RunningQuery, iri: str, stream: StreamState | None, now_ms: int) -> dict[str, Any]:

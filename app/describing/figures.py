@@ -89,7 +89,7 @@ def journal_state(engine: Engine) -> dict[str, Any] | None:
 
 def query_figures(engine: Engine) -> list[QueryFigures]:
     """The figures of all queries in the order of their registration."""
-    return list(engine.look_at_queries(lambda entries: list(map(_figures_of, entries))))
+    return list(engine.queries.inspect_all(lambda entries: list(map(_figures_of, entries))))
 
 
 def _figures_of(entry: Entry) -> QueryFigures:
@@ -100,4 +100,4 @@ def _figures_of(entry: Entry) -> QueryFigures:
         return QueryFigures(entry.name, state, 0, *told, 0, 0)
     running.settle()
     held = (running.timeline.state_size(), len(running.static.looked_up()))
-    return QueryFigures(entry.name, running.state, running.evaluations, *told, *held)
+    return QueryFigures(entry.name, running.state, running.last.evaluations, *told, *held)

@@ -31,7 +31,7 @@ def list_part(engine: Engine, part: Part) -> dict[str, Any]:
 
     Only queries of the part are described, so that its cost is that of what is seen.
     """
-    known = list(engine.look_at_queries(_names_and_states))
+    known = list(engine.queries.inspect_all(_names_and_states))
     wanted = part.contains.casefold()
     matching = [
         name for name, state in known

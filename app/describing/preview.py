@@ -60,7 +60,7 @@ def preview(
         QuadrillError: as for a registration; UnsupportedError for a query that reads other servers.
         HttpError: another preview is at work.
     """
-    prepared = engine.prepare(registration)
+    prepared = engine.lifecycle.prepare(registration)
     if prepared.source_specs:
         raise UnsupportedError("SERVICE", "a query that reads other servers has no preview")
     end = time.monotonic() + limits.ms / 1000
@@ -87,8 +87,11 @@ def _run(
         prepared,
         registration=replace(
             asked,
-            max_time=min(asked.max_time or limits.ms, limits.ms),
-            max_rows=min(asked.max_rows or limits.rows, limits.rows),
+            costs=replace(
+                asked.costs,
+                max_time=min(asked.costs.max_time or limits.ms, limits.ms),
+                max_rows=min(asked.costs.max_rows or limits.rows, limits.rows),
+            ),
         ),
         default_limits=replace(given, kept=limits.rows, bytes=limits.bytes),
     )
@@ -109,7 +112,7 @@ def _run(
     try:
         with entered(progress):
             evaluator = EvaluatorChoice(engines=engines)(bounded, store, frozenset())
-            trial = engine.trial(bounded, evaluator, events)
+            trial = engine.queries.trial(bounded, evaluator, events)
             try:
                 taken, stopped = _take(trial, inputs, end)
                 return _told(trial, taken, stopped, limits.bytes) | {"from": began, "left_out": left_out}
@@ -123,12 +126,12 @@ def _newest(
     engine: Engine, prepared: PreparedQuery, span_ms: int, most: int
 ) -> tuple[list[StreamInput], int | None, int]:
     """The inputs to take, the event time from which they are, and how many elements are too many."""
-    inputs = engine.retained(prepared.streams, NEVER)
+    inputs = engine.streams.retained(prepared.streams, NEVER)
     times = [each.event_time for one in inputs if isinstance(one, Arrival) for each in one.elements]
     if not times:
         return [], None, 0
     began = max(times) - span_ms
-    inputs = engine.retained(prepared.streams, began)
+    inputs = engine.streams.retained(prepared.streams, began)
     kept, many = len(inputs), 0
     while kept:
         last = inputs[kept - 1]
@@ -184,7 +187,7 @@ def _told(trial: RunningQuery, taken: int, stopped: str | None, most: int) -> di
         "elements": taken,
         "to": trial.timeline.instant,
         "version": trial.static.version,
-        "evaluations": trial.evaluations,
+        "evaluations": trial.last.evaluations,
         "told": feed.events,
         "stopped": stopped,
         "cut": cut,

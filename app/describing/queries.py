@@ -39,11 +39,11 @@ def describe(engine: Engine, name: str) -> dict[str, Any]:
             return describe_pending(query, entry.created_ms), None
         if query is None:
             return describe_failed(entry, starting=engine.parts.starting.active), None
-        document = describe_running(query, engine.find_stream, now_ms)
+        document = describe_running(query, engine.parts.streams.find, now_ms)
         document["backlog"] = engine.parts.router.shares.figures(query)
         return document, query.prepared
 
-    document, prepared = engine.look_at_query(name, look)
+    document, prepared = engine.queries.inspect(name, look)
     if engine.parts.starting.active:
         document["starting"] = engine.parts.starting.to_json()
     if prepared is not None:
@@ -62,7 +62,7 @@ def describe_listed(engine: Engine, name: str) -> dict[str, Any]:
         raise
     except Exception as problem:
         log.exception("The query %s cannot be described", name)
-        entry = engine.look_at_queries(partial(_entries_of, name))
+        entry = engine.queries.inspect_all(partial(_entries_of, name))
         for each in entry:
             text = f"the query cannot be described: {type(problem).__name__}: {problem}"
             return describe_failed(each) | {"state": "failed", "error": each.error or text}
@@ -76,7 +76,7 @@ def _entries_of(name: str, entries: list[Entry]) -> list[Entry]:
 def describe_all(engine: Engine) -> list[dict[str, Any]]:
     """The descriptions of all queries in the order of their registration."""
     found = []
-    for name in engine.query_names():
+    for name in engine.queries.names():
         with suppress(NotFoundError):  # dropped in the meantime
             found.append(describe_listed(engine, name))
     return found
@@ -88,7 +88,7 @@ def explain(engine: Engine, name: str, *, analyze: bool = False) -> dict[str, An
     With ``analyze`` the plan has live figures of each operator.
     """
     document = describe(engine, name) | {"plan": None, "code": None, "written": None}
-    prepared, plan = engine.look_at_query(name, partial(_plan_of, analyze))
+    prepared, plan = engine.queries.inspect(name, partial(_plan_of, analyze))
     if prepared is None:
         return document | {"algebra": f"none: {document['error'] or document['state']}"}
     return document | plan | _texts_of(prepared)
@@ -115,10 +115,10 @@ def validate(engine: Engine, registration: Registration, *, code: bool = False) 
 
     With ``code`` also the generated source of the plan, None where there is none.
     """
-    trial = engine.validate(registration)
+    trial = engine.queries.validate(registration)
     try:
         document = describe_prepared(trial.prepared)
-        shown = describe_running(trial, engine.find_stream, engine.clock.now_ms())
+        shown = describe_running(trial, engine.parts.streams.find, engine.clock.now_ms())
         for member in ("engine", "filter_place", "streams", "windows", "version", "static_parts"):
             document[member] = shown[member]
         plan = trial.explained

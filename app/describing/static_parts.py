@@ -40,7 +40,8 @@ def _facts(statics: StaticInputs, place: int) -> dict[str, Any]:
     lookup: dict[str, Any] | None = None
     if not table.is_held:
         lookup = _remembered([each for each in statics.arrangements[place] if isinstance(each, Lookup)])
-    choice = table.choice if table.follows else statics.background.choices.get(statics.parts[place].name)
+    reading, choices = table.reading, statics.background.choices
+    choice = reading.choice if table.follows else choices.get(statics.parts[place].name)
     return {
         # What the query has not taken yet is in the table, but not among the rows that it reads.
         "rows": table.count - steps.rows_ahead(place) if lookup is None else lookup["rows"],
@@ -50,15 +51,15 @@ def _facts(statics: StaticInputs, place: int) -> dict[str, Any]:
         "follows": table.follows and not steps.held,
         "shared_with": sorted({each.name for each in table.readers if each is not steps}),
         "behind_since": table.behind,
-        "problem": table.problem,
-        "origin": "evaluated" if table.from_disk is None else f"read from disk at version {table.from_disk}",
+        "problem": reading.problem,
+        "origin": reading.origin,
         "lookup": lookup,
         "held_because": statics.held_because.get(place),
         "looked_up_because": None
         if lookup is None
         else statics.looked_up[place] or "the registration asks for it",
-        "anew_because": table.anew_because,
-        "read_ms": round(table.took_s * 1000, 3) if table.follows else None,
+        "anew_because": reading.anew_because,
+        "read_ms": round(reading.took_s * 1000, 3) if table.follows else None,
     }
 
 

@@ -23,13 +23,13 @@ def describe_stream(engine: Engine, name_or_iri: str) -> dict[str, Any]:
     def look(stream: StreamState, readers: list[str]) -> dict[str, Any]:
         return _document(stream, readers, now_ms)
 
-    return engine.look_at_stream(name_or_iri, look)
+    return engine.streams.inspect(name_or_iri, look)
 
 
 def describe_streams(engine: Engine) -> list[dict[str, Any]]:
     """The descriptions of all streams, by name."""
     found = []
-    for name in sorted(state.name for state in engine.stream_states()):
+    for name in sorted(state.name for state in engine.parts.streams):
         with suppress(NotFoundError):  # dropped in the meantime
             found.append(_listed(engine, name))
     return found
@@ -43,7 +43,7 @@ def _listed(engine: Engine, name: str) -> dict[str, Any]:
         raise
     except Exception as problem:
         log.exception("The stream %s cannot be described", name)
-        return engine.look_at_stream(name, partial(_broken, problem))
+        return engine.streams.inspect(name, partial(_broken, problem))
 
 
 def _broken(problem: Exception, stream: StreamState, readers: list[str]) -> dict[str, Any]:

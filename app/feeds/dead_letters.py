@@ -27,7 +27,7 @@ def watch_dead_letters(engine: Engine, name_or_iri: str) -> Subscription:
         letters.watchers.add(tell)
         return watcher
 
-    return engine.look_at_stream(name_or_iri, watch)
+    return engine.streams.inspect(name_or_iri, watch)
 
 
 def _event(change: Change, letter: DeadLetter) -> FeedEvent:

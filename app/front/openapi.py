@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, get_args, get_origin, get_type_hints
 from typing import Literal as OneOf
 
-from quadrill.continuous.language.registration import Registration
+from quadrill.continuous.language.registration import registration_members
 
 from ..http.negotiation import graph_offers, result_offers
 from .route import Route
@@ -85,7 +85,8 @@ def _operation(operation: Route) -> dict[str, Any]:
 def _registration() -> dict[str, Any]:
     """The members of a registration, with their words where they are one of some words."""
     properties: dict[str, Any] = {}
-    for name, hint in get_type_hints(Registration).items():
+    for name, (owner, _) in registration_members().items():
+        hint = get_type_hints(owner)[name]
         words = [get_args(each) for each in (hint, *get_args(hint)) if get_origin(each) is OneOf]
         properties[name] = {"enum": list(words[0])} if words else {}
     return {"type": "object", "required": ["query"], "properties": properties, "additionalProperties": False}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
-from quadrill.continuous.engine import Engine
+from quadrill.continuous.lifecycle.stream_service import StreamService
+from quadrill.continuous.streams.push_call import PushCall
 
 from ..http.errors import HttpError
 from ..http.problems import problem_answer
@@ -22,7 +23,6 @@ from .live_push import (
     LivePush,
     Message,
     RevokedError,
-    Wanted,
     acknowledgement,
     line_of,
     too_long,
@@ -31,55 +31,59 @@ from .live_push import (
 _BATCH_BYTES = 256 << 10
 
 
+class LineReply(NamedTuple):
+    """How the push of a body's lines is answered.
+
+    Attributes:
+        headers: those that every answer carries.
+        acknowledges: the client wants an acknowledgement of each batch.
+        keeps: the connection may have further requests.
+    """
+
+    headers: dict[str, str]
+    acknowledges: bool
+    keeps: bool
+
+
 class LinePush(LivePush):
     """The lines of one body. Each is an element; a line that is wrong ends the push, those before it stay.
 
-    With ``acknowledges`` the answer is lines, too: one for each batch of lines that is durable, a problem
-    document in place of what is wrong, and at last the totals.
+    Where the client wants acknowledgements the answer is lines, too: one for each batch of lines that is
+    durable, a problem document in place of what is wrong, and at last the totals.
     """
 
     def __init__(
         self,
         connection: Connection,
         home: Home,
-        engine: Engine,
-        wanted: Wanted,
+        streams: StreamService,
+        call: PushCall,
         limits: Limits,
         chunks: ChunkedBody,
-        headers: dict[str, str],
-        *,
-        acknowledges: bool,
-        durable: bool,
-        keeps: bool,
+        reply: LineReply,
     ) -> None:
         """Make one.
 
         Args:
             connection: of the client.
             home: where it goes afterwards.
-            engine: what takes the elements.
-            wanted: what the client wants with its elements.
+            streams: what takes the elements.
+            call: the push that each batch of lines is; ``durable`` where the answer waits for a log.
             limits: of the push.
             chunks: the decoder, with what was received so far.
-            headers: those that every answer carries.
-            acknowledges: the client wants to be told as it goes.
-            durable: there is a log, and the client waits for it.
-            keeps: the connection may have further requests.
+            reply: how the push is answered.
         """
-        super().__init__(connection, home, engine, wanted, limits)
+        super().__init__(connection, home, streams, call, limits)
         self._chunks = chunks
-        self._headers = headers
-        self._acknowledges = acknowledges
-        self.counts_bad = not acknowledges
-        self._durable = durable
-        self._keeps = keeps
+        self._reply = reply
+        self.totals.lists_bad = not reply.acknowledges
         self._lines = bytearray()
         self._done = 0
         self._failure: BaseException | None = None
         self._broken: HttpError | None = None
         self._one_by_one: list[bytes] = []
         self._answered = False
-        if acknowledges:
+        if reply.acknowledges:
             self._start(HTTPStatus.OK, {"Content-Type": NDJSON, "Transfer-Encoding": "chunked"})
 
     def feed(self, data: bytes) -> None:
@@ -97,7 +101,7 @@ class LinePush(LivePush):
     def next_message(self) -> Message | None:
         """Whole lines; at the end of the body the last one need not end."""
         if self._one_by_one:
-            return Message(self._one_by_one.pop(0), NDJSON, self._done)
+            return Message(self._one_by_one.pop(0), self._call, self._done)
         lines, most = self._lines, self.limits.message_bytes
         batch = min(_BATCH_BYTES, most)
         while lines:
@@ -111,7 +115,7 @@ class LinePush(LivePush):
             body = bytes(lines[:end])
             del lines[:end]
             if body.strip():
-                return Message(body, NDJSON, self._done)
+                return Message(body, self._call, self._done)
             self._done += body.count(b"\n")
         return None
 
@@ -120,10 +124,10 @@ class LinePush(LivePush):
         for each in answer.get("bad", ()):
             _move(each, ("element", "error"), each.get("line", 1), self._done)
         self._done += message.body.count(b"\n")
-        if not self._durable:
+        if not self._call.durable:
             self.number = 0
             answer["durable"] = False
-        if self._acknowledges:
+        if self._reply.acknowledges:
             self._untold.append(acknowledgement(answer))
 
     def refused(self, message: Message, error: Exception) -> None:
@@ -157,7 +161,11 @@ class LinePush(LivePush):
         if not self.ended or self._answered or self.lost:
             return
         self._answered = True
-        document, status, headers = self._totals(), HTTPStatus.OK, {"Content-Type": "application/json"}
+        document, status, headers = (
+            self.totals.document(durable=self._call.durable),
+            HTTPStatus.OK,
+            {"Content-Type": "application/json"},
+        )
         if self._failure is not None:
             refusal = problem_answer(self._failure)
             told = json.loads(refusal.body or b"{}")
@@ -165,20 +173,16 @@ class LinePush(LivePush):
                 _move(told, ("detail",), told["line"], self._done)
             document, status = told | document, HTTPStatus(refusal.status)
             headers = refusal.headers
-        if self._acknowledges:
+        if self._reply.acknowledges:
             self.unsent += self.framed(document) + b"0\r\n\r\n"
         else:
             body = line_of(document)
             self._start(status, headers | {"Content-Length": str(len(body))})
             self.unsent += body
 
-    def _totals(self) -> dict[str, Any]:
-        nothing = {"stream": self._wanted.stream, "first_seq": None, "last_seq": None}
-        return nothing | {"accepted": 0, "late": 0, "durable": self._durable, "dropped": 0} | self.totals
-
     def _start(self, status: HTTPStatus, headers: dict[str, str]) -> None:
-        given = self._headers | headers
-        if not self._keeps or self._failure is not None:
+        given = self._reply.headers | headers
+        if not self._reply.keeps or self._failure is not None:
             given["Connection"] = "close"
         self.unsent += head_of(status, given)
 
@@ -189,7 +193,7 @@ class LinePush(LivePush):
     def fail(self, error: BaseException) -> None:
         """What was not told is not known to be durable."""
         self._untold.clear()
-        self.totals["durable"] = False
+        self.totals.lose()
         self.number = 0
         self._fail(error)
 
@@ -203,7 +207,7 @@ class LinePush(LivePush):
 
     def leave(self) -> None:
         """The connection may have further requests, unless its body was not read to the end."""
-        if self._keeps and self._failure is None:
+        if self._reply.keeps and self._failure is None:
             self.connection.data = self._chunks.rest
             self._home.put(self.connection)
         else:

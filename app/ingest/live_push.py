@@ -1,6 +1,6 @@
 """A long-lived push: what is common to the lines of a body and the messages of a WebSocket.
 
-    bytes received -> messages -> Engine.take -> (durable) -> what the client is told
+    bytes received -> messages -> StreamService.take -> (durable) -> what the client is told
 
 `read` takes what has come and gives it to the engine; the loop (loop.py) waits until the input log has what
 all of its connections gave, once for all of them, and then lets each one `tell`. While the engine's queue is
@@ -13,8 +13,9 @@ import json
 import time
 from typing import Any, NamedTuple
 
-from quadrill.continuous.engine import Engine
 from quadrill.continuous.errors import BackPressureError
+from quadrill.continuous.lifecycle.stream_service import StreamService
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import QuadrillError
 
 from ..http.errors import HttpError
@@ -30,15 +31,6 @@ _RECEIVED_AT_ONCE = 128 << 10
 _MOST_BAD = 10_000
 """Of the wrong elements of a push so many are listed at its end."""
 _COUNTS = ("accepted", "late", "dropped", "skipped")
-
-
-class Wanted(NamedTuple):
-    """What a client wants with its elements; see `StreamService.push`."""
-
-    stream: str
-    at: str | None = None
-    each: str | None = None
-    partial: bool = False
 
 
 class Limits(NamedTuple):
@@ -58,11 +50,45 @@ class Limits(NamedTuple):
 
 
 class Message(NamedTuple):
-    """Some bytes for the engine, and how many lines came before them."""
+    """One push for the engine, and how many lines came before it."""
 
     body: bytes
-    media_type: str
+    call: PushCall
     lines_before: int = 0
+
+
+class PushTotals:
+    """What all pushes of one connection gave, in the members of the answer to a push.
+
+    ``lists_bad`` is True where the client does not get the wrong elements of each push.
+    """
+
+    def __init__(self, stream: str) -> None:
+        self.lists_bad = False
+        self._stream = stream
+        self._members: dict[str, Any] = {}
+
+    def add(self, answer: dict[str, Any]) -> None:
+        """Count the answer to one push."""
+        members = self._members
+        for name, value in answer.items():
+            if name in _COUNTS:
+                members[name] = members.get(name, 0) + value
+            elif name == "bad":
+                if self.lists_bad:
+                    kept = members.setdefault(name, [])
+                    kept += value[: _MOST_BAD - len(kept)]
+            elif name != "first_seq" or members.get(name) is None:
+                members[name] = value if value is not None else members.get(name)
+
+    def document(self, *, durable: bool) -> dict[str, Any]:
+        """The answer to all; ``durable`` is given where there was no push."""
+        nothing = {"stream": self._stream, "first_seq": None, "last_seq": None}
+        return nothing | {"accepted": 0, "late": 0, "durable": durable, "dropped": 0} | self._members
+
+    def lose(self) -> None:
+        """Say that not all of it is known to be durable."""
+        self._members["durable"] = False
 
 
 class LivePush:
@@ -70,32 +96,30 @@ class LivePush:
 
     Attributes:
         connection: of the client.
-        number: what `tell` has to wait for, by `Engine.wait_durable`; 0 for nothing.
+        number: what `tell` has to wait for, by `TurnQueue.wait_durable`; 0 for nothing.
         unsent: what the client has not taken yet.
-        totals: of all that was accepted, in the members of the answer to a push.
+        totals: of all that was accepted.
         ended: nothing more is read; when all is sent the connection goes home.
         resumes: when it is read again, in a pause.
         heard: when something came last, or was taken.
-        counts_bad: ``totals`` list what was wrong in a partial push; who is told as it goes knows it already.
         lost: the client is gone.
     """
 
     def __init__(
-        self, connection: Connection, home: Home, engine: Engine, wanted: Wanted, limits: Limits
+        self, connection: Connection, home: Home, streams: StreamService, call: PushCall, limits: Limits
     ) -> None:
         self.connection = connection
         self.number = 0
         self.unsent = bytearray()
-        self.totals: dict[str, Any] = {}
+        self.totals = PushTotals(call.stream)
         self.ended = False
         self.resumes = 0.0
         self.heard = 0.0
         self.lost = False
-        self.counts_bad = False
         self.limits = limits
         self._home = home
-        self._engine = engine
-        self._wanted = wanted
+        self._streams = streams
+        self._call = call
         self._untold: list[dict[str, Any]] = []
         self._held: Message | None = None
         self._next_check = 0.0
@@ -137,14 +161,7 @@ class LivePush:
             if message is None:
                 break
             try:
-                answer, _, number = self._engine.take(
-                    self._wanted.stream,
-                    message.body,
-                    message.media_type,
-                    at=self._wanted.at,
-                    each=self._wanted.each,
-                    partial=self._wanted.partial,
-                )
+                answer, _, number = self._streams.take(message.call, message.body)
             except BackPressureError:
                 self._held = message
                 self.resumes = now + PAUSE_SECONDS
@@ -154,7 +171,7 @@ class LivePush:
             else:
                 self.number = number
                 self.accepted(message, answer)
-                self._count(answer)
+                self.totals.add(answer)
         self.after_work()
 
     def tell(self) -> None:
@@ -254,20 +271,6 @@ class LivePush:
     def leave(self) -> None:
         """Give the connection back, or end it."""
         self._home.drain(self.connection)
-
-    # --- for them -------------------------------------------------------------------------------------------
-
-    def _count(self, answer: dict[str, Any]) -> None:
-        totals = self.totals
-        for name, value in answer.items():
-            if name in _COUNTS:
-                totals[name] = totals.get(name, 0) + value
-            elif name == "bad":
-                if self.counts_bad:
-                    kept = totals.setdefault(name, [])
-                    kept += value[: _MOST_BAD - len(kept)]
-            elif name != "first_seq" or totals.get(name) is None:
-                totals[name] = value if value is not None else totals.get(name)
 
 
 def acknowledgement(answer: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 
-from quadrill.continuous.engine import Engine
+from quadrill.continuous.durable.turns import TurnQueue
 
 from .live_push import EndingError, LivePush
 
@@ -26,8 +26,8 @@ class PushLoop:
         pushes: those that are open.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, turns: TurnQueue) -> None:
+        self._turns = turns
         self.pushes: set[LivePush] = set()
         self._new: deque[LivePush] = deque()
         self._lock = threading.Lock()
@@ -122,7 +122,7 @@ class PushLoop:
         failure = None
         if number:
             try:
-                self._engine.wait_durable(number)
+                self._turns.wait_durable(number)
             except Exception as error:
                 failure = error
         for push in busy:

@@ -12,7 +12,8 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 from wsproto.frame_protocol import CloseReason, FrameProtocol
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
-from quadrill.continuous.engine import Engine
+from quadrill.continuous.lifecycle.stream_service import StreamService
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import StoreUnwritableError
 
 from ..http.problems import problem
@@ -25,7 +26,6 @@ from .live_push import (
     LivePush,
     Message,
     RevokedError,
-    Wanted,
     acknowledgement,
     line_of,
 )
@@ -42,13 +42,13 @@ class MessagePush(LivePush):
         self,
         connection: Connection,
         home: Home,
-        engine: Engine,
-        wanted: Wanted,
+        streams: StreamService,
+        call: PushCall,
         limits: Limits,
         handshake: bytes,
     ) -> None:
         """Make one; ``handshake`` is what the client is answered first."""
-        super().__init__(connection, home, engine, wanted, limits._replace(idle_seconds=limits.ping_seconds))
+        super().__init__(connection, home, streams, call, limits._replace(idle_seconds=limits.ping_seconds))
         self.unsent += handshake
         self._frames = Frames(ConnectionType.SERVER)
         self._messages: deque[Message] = deque()
@@ -101,7 +101,7 @@ class MessagePush(LivePush):
             self._size = 0
             # A statement of N-Quads begins with an IRI or a blank node, a line of JSON with a brace.
             media_type = NDJSON if body.lstrip()[:1] == b"{" else N_QUADS
-            self._messages.append(Message(body, media_type))
+            self._messages.append(Message(body, self._call._replace(media_type=media_type)))
 
     def next_message(self) -> Message | None:
         """The next message."""

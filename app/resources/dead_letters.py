@@ -30,7 +30,7 @@ def get_dead_letters(services: Services, request: Request) -> Answer | Takeover:
     name = check_name(request.name, "the stream name")
     form = event_form(request.accept, (negotiation.JSON_RESULTS,))
     if form is None:
-        return json_answer({"letters": services.engine.dead_letters(name)})
+        return json_answer({"letters": services.engine.streams.dead_letters(name)})
     return EventStream(
         _Letters(watch_dead_letters(services.engine, name), written_as(form)),
         services.fanout,
@@ -64,11 +64,11 @@ def retry_dead_letters(services: Services, request: Request) -> Answer:
     stream, letter, reason = _chosen(request)
     engine = services.engine
     if letter is not None:
-        return json_answer(engine.retry_dead_letter(stream, letter))
+        return json_answer(engine.streams.retry_dead_letter(stream, letter))
     retried, failed = 0, []
     for each in _letters_of(engine, stream, reason):
         try:
-            engine.retry_dead_letter(stream, each)
+            engine.streams.retry_dead_letter(stream, each)
             retried += 1
         except BackPressureError:
             raise
@@ -87,7 +87,7 @@ def drop_dead_letters(services: Services, request: Request) -> Answer:
     letters = [letter] if letter is not None else _letters_of(engine, stream, reason)
     while True:
         try:
-            engine.drop_dead_letters(stream, letters)
+            engine.streams.drop_dead_letters(stream, letters)
             return json_answer({"dropped": len(letters)})
         except NotFoundError:
             if letter is not None:
@@ -113,4 +113,4 @@ def _chosen(request: Request) -> tuple[str, str | None, str | None]:
 
 def _letters_of(engine: Engine, stream: str, reason: str | None) -> list[str]:
     """The ids of the letters that are kept for a reason."""
-    return [each["id"] for each in engine.dead_letters(stream) if each["reason"] == reason]
+    return [each["id"] for each in engine.streams.dead_letters(stream) if each["reason"] == reason]

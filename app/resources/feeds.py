@@ -93,13 +93,13 @@ def _source(
     services: Services, name: str, after_id: int | None, *, snapshot: bool, encode: Encode
 ) -> FeedSource:
     engine = services.engine
-    feed = engine.feed(name)
-    empty = engine.empty_answer(name) if snapshot or after_id else None
+    feed = engine.queries.feed(name)
+    empty = engine.queries.empty_answer(name) if snapshot or after_id else None
     return FeedSource(feed, after_id, snapshot=snapshot, empty=empty, encode=encode)
 
 
 def _current_answer(services: Services, request: Request, name: str) -> Answer:
-    answer = services.engine.current_answer(name)
+    answer = services.engine.queries.current_answer(name)
     if "quads" in answer:
         chosen = _choose(request, (_QUADS_JSON, *negotiation.GRAPH_OFFERS))
         body = _dump(answer) if chosen is _QUADS_JSON else _graph(answer["quads"], chosen)

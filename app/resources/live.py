@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
+from quadrill.continuous.streams.push_call import PushCall
+
 from ..http import negotiation, websocket
 from ..http.request import Request
-from ..ingest.lines import LinePush
-from ..ingest.live_push import NDJSON, Limits, Wanted
+from ..ingest.lines import LinePush, LineReply
+from ..ingest.live_push import NDJSON, Limits
 from ..ingest.messages import MessagePush
 from ..ingest.takeover import LongPush
 from ..server.body_stream import BodyStream
 from ..server.connection import Connection
 from ..server.home import Home
 from ..wiring import Services
-from .pushes import PushCall, messages_wanted
+from .pushes import messages_call, push_call
 
 
-def lines(services: Services, request: Request, call: PushCall, body: BodyStream) -> LongPush:
-    """The push of a chunked body, whose lines are processed as they arrive, and acknowledged if asked."""
+def lines(services: Services, request: Request, body: BodyStream) -> LongPush:
+    """The push of a chunked body, whose lines are processed as they arrive, and acknowledged if asked.
+
+    Raises: HttpError 400 for a parameter that is wrong, 415 without a Content-Type.
+    """
+    call, acknowledges = push_call(request)
     chunks = body.chunks
     assert chunks is not None, "only a chunked body has lines that are processed as they arrive"
     first_choice = (request.accept or "").split(",")[0]
-    acknowledges = (
-        call.ack or bool(first_choice) and (negotiation.content_media_type(first_choice).essence == NDJSON)
-    )
+    acknowledges |= bool(first_choice) and negotiation.content_media_type(first_choice).essence == NDJSON
+    durable = call.durable and not services.settings.in_memory
+    batch = PushCall(call.stream, NDJSON, call.at, call.each, call.partial, durable=durable)
     limits = _limits(services, request)
 
     def make(connection: Connection, home: Home, headers: dict[str, str]) -> LinePush:
-        return LinePush(
-            connection,
-            home,
-            services.engine,
-            Wanted(call.stream, call.at, call.each, call.partial),
-            limits,
-            chunks,
-            headers,
-            acknowledges=acknowledges,
-            durable=call.durable and not services.settings.in_memory,
-            keeps=not request.fields.close,
-        )
+        reply = LineReply(headers, acknowledges, not request.fields.close)
+        return LinePush(connection, home, services.engine.streams, batch, limits, chunks, reply)
 
     return LongPush(services.pushes, make, 200)
 
@@ -47,12 +43,12 @@ def messages(services: Services, request: Request) -> LongPush:
 
     Raises: HttpError 400 for what is no handshake, or a wrong parameter.
     """
-    wanted = messages_wanted(request)
+    call = messages_call(request)
     head = websocket.handshake(request.headers, method=request.method, body_length=request.fields.body_length)
     limits = _limits(services, request)
 
     def make(connection: Connection, home: Home, _headers: dict[str, str]) -> MessagePush:
-        return MessagePush(connection, home, services.engine, wanted, limits, head)
+        return MessagePush(connection, home, services.engine.streams, call, limits, head)
 
     return LongPush(services.pushes, make, 101)
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from quadrill.continuous.engine import Engine
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.documents.times import instant_ms
 
 from ..http.errors import HttpError
 from ..http.fields import Fields
 from ..http.parameters import Arguments, arguments_of, check_name
 from ..http.request import Request
-from ..ingest.live_push import Wanted
 
 _PUSH_PARAMETERS = frozenset({"iri", "at", "each", "partial", "wait", "durable", "ack"})
 _MESSAGE_PARAMETERS = frozenset({"iri", "at", "each", "partial"})
@@ -20,52 +20,6 @@ _HEARTBEAT_PARAMETERS = frozenset({"iri", "at", "wait"})
 _MAX_KEPT_TARGET = 512
 NOT_WAITED = {"waited": False}
 """The answer to a heartbeat whose results are not in the feeds when its wait ends."""
-
-
-class PushCall(NamedTuple):
-    """A push but for its body; see `StreamService.push`."""
-
-    stream: str
-    content_type: str
-    at: str | None
-    each: str | None
-    partial: bool
-    wait: bool
-    durable: bool
-    key: str | None
-    ack: bool
-
-    def give(self, engine: Engine, body: bytes) -> dict[str, Any]:
-        """Push a body; the JSON answer.
-
-        Raises: as `StreamService.push`.
-        """
-        return engine.push(
-            self.stream,
-            body,
-            self.content_type,
-            at=self.at,
-            each=self.each,
-            partial=self.partial,
-            wait=self.wait,
-            durable=self.durable,
-            idempotency_key=self.key,
-        )
-
-    @property
-    def is_quick(self) -> bool:
-        """True for a push that waits for nothing but the input log."""
-        return self.durable and not self.wait and self.key is None
-
-    def accept(self, engine: Engine, body: bytes) -> tuple[dict[str, Any], int]:
-        """Give a quick one to the engine; the JSON answer, and what `Engine.wait_durable` has to wait for.
-
-        Raises: as `StreamService.take`.
-        """
-        answer, _turn, number = engine.take(
-            self.stream, body, self.content_type, at=self.at, each=self.each, partial=self.partial
-        )
-        return answer, number
 
 
 class HeartbeatCall(NamedTuple):
@@ -80,11 +34,11 @@ class HeartbeatCall(NamedTuple):
 
         Raises: as `StreamService.heartbeat`.
         """
-        return engine.heartbeat(self.stream, self.at_ms, wait=self.wait)
+        return engine.streams.heartbeat(self.stream, self.at_ms, wait=self.wait)
 
 
-def push_call(request: Request) -> PushCall:
-    """The push that a request asks for.
+def push_call(request: Request) -> tuple[PushCall, bool]:
+    """The push that a request asks for, and whether it asks for acknowledgements.
 
     Raises: HttpError 400 for a parameter that is wrong, 415 without a Content-Type.
     """
@@ -93,7 +47,7 @@ def push_call(request: Request) -> PushCall:
     return read(request.name, request.query_string, request.fields)
 
 
-def _push_call(name: str | None, query: bytes, fields: Fields) -> PushCall:
+def _push_call(name: str | None, query: bytes, fields: Fields) -> tuple[PushCall, bool]:
     arguments, headers = arguments_of(query), fields.values
     arguments.check(_PUSH_PARAMETERS)
     stream = _stream(name, arguments)
@@ -106,7 +60,7 @@ def _push_call(name: str | None, query: bytes, fields: Fields) -> PushCall:
             code="unsupported-media-type",
             hint="Name the body's type, for instance application/n-quads or application/x-ndjson.",
         )
-    return PushCall(
+    call = PushCall(
         stream,
         content_type,
         arguments.get("at"),
@@ -115,24 +69,23 @@ def _push_call(name: str | None, query: bytes, fields: Fields) -> PushCall:
         arguments.flag("wait"),
         arguments.flag("durable", True),
         headers.get("Idempotency-Key"),
-        arguments.flag("ack"),
     )
+    return call, arguments.flag("ack")
 
 
 # A client repeats its header, and where it pushes to.
 _kept_push_call = lru_cache(maxsize=1024)(_push_call)
 
 
-def messages_wanted(request: Request) -> Wanted:
-    """What a WebSocket of pushes asks for.
+def messages_call(request: Request) -> PushCall:
+    """The push that each message of a WebSocket asks for, whose media type the message tells.
 
     Raises: HttpError 400.
     """
     arguments = request.arguments
     arguments.check(_MESSAGE_PARAMETERS)
-    return Wanted(
-        _stream(request.name, arguments), arguments.get("at"), _each(arguments), arguments.flag("partial")
-    )
+    stream, each = _stream(request.name, arguments), _each(arguments)
+    return PushCall(stream, "", arguments.get("at"), each, arguments.flag("partial"))
 
 
 def heartbeat_call(request: Request) -> HeartbeatCall:

@@ -72,7 +72,7 @@ def validate(services: Services, request: Request) -> Answer:
     registration = _registration(services, request, request.arguments.get("name"))
     engine = services.engine
     document = describing.validate(engine, registration, code=request.arguments.flag("code"))
-    document["warnings"] += advice(engine.prepare(registration), services.store, engine)
+    document["warnings"] += advice(engine.lifecycle.prepare(registration), services.store, engine)
     if "code" in document:
         document["code"] = plan_text.code_text(document)
     document["plan"] = plan_text.explain_text(document)
@@ -133,7 +133,7 @@ def patch(services: Services, request: Request) -> Answer:
     if not changes:
         raise HttpError(400, "the change is empty", code="member", hint='For instance {"state": "paused"}.')
     name = check_name(request.name, "the query name")
-    services.engine.patch(name, changes)
+    services.engine.queries.patch(name, changes)
     return json_answer(_described(describing.describe(services.engine, name)))
 
 
@@ -141,7 +141,7 @@ def refresh(services: Services, request: Request) -> Answer:
     """Refresh the static parts now."""
     request.arguments.check()
     name = check_name(request.name, "the query name")
-    services.engine.refresh(name)
+    services.engine.queries.refresh(name)
     return json_answer(_described(describing.describe(services.engine, name)))
 
 
@@ -150,14 +150,14 @@ def replay(services: Services, request: Request) -> Answer:
     request.arguments.check({"from"})
     begin = request.arguments.get("from")
     from_ms = None if begin is None else instant_ms(begin, "the parameter from")
-    return json_answer(services.engine.replay(check_name(request.name, "the query name"), from_ms))
+    return json_answer(services.engine.queries.replay(check_name(request.name, "the query name"), from_ms))
 
 
 def drop(services: Services, request: Request) -> Answer:
     """Drop a query; its feed ends. The graph of its view stays unless ``?drop_graph=true``."""
     request.arguments.check({"drop_graph"})
     name = check_name(request.name, "the query name")
-    services.engine.drop(name, with_graph=request.arguments.flag("drop_graph"))
+    services.engine.queries.drop(name, with_graph=request.arguments.flag("drop_graph"))
     return no_content()
 
 
@@ -182,9 +182,9 @@ def _listed(document: dict[str, Any]) -> dict[str, Any]:
 def _register(services: Services, request: Request, name: str | None, *, replace: bool) -> Answer:
     registration = _registration(services, request, name)
     engine = services.engine
-    registered, created = engine.register(registration, replace=replace)
+    registered, created = engine.queries.register(registration, replace=replace)
     description = describing.describe(engine, registered)
-    prepared = engine.prepared(registered)
+    prepared = engine.queries.prepared(registered)
     description["warnings"] += [] if prepared is None else advice(prepared, services.store, engine)
     headers = {"Location": f"{base_url(services, request)}queries/{registered}"}
     return json_answer(_described(description), 201 if created else 200, headers if created else None)

@@ -67,7 +67,7 @@ def get_history(services: Services, request: Request) -> Answer:
 def get_late(services: Services, request: Request) -> Answer:
     """The late elements that a stream still keeps, oldest first."""
     request.arguments.check()
-    letters = services.engine.dead_letters(_name(request))
+    letters = services.engine.streams.dead_letters(_name(request))
     return json_answer({"elements": [each for each in letters if each["reason"] == "late"]})
 
 
@@ -79,7 +79,7 @@ def get_elements(services: Services, request: Request) -> Answer:
         raise HttpError(400, f"limit is {limit}, it must be from 1 to {MOST_ELEMENTS:,}", code="parameter")
     iri = describe_stream(services.engine, _name(request))["iri"]
     room, listed = MOST_QUADS, []
-    for each in services.engine.newest_elements(iri, limit):
+    for each in services.engine.parts.streams.newest(iri, limit):
         shown, size = each.statements[:room], len(each.statements)
         room -= len(shown)
         listed.append({"seq": each.seq, "at": each.event_time, "size": size, "quads": lines_of(shown)})
@@ -88,11 +88,11 @@ def get_elements(services: Services, request: Request) -> Answer:
 
 def push(services: Services, request: Request) -> Answer | Later | Takeover | NotShort:
     """Push elements to a stream, named by the path or by ``?iri=``."""
-    call = pushes.push_call(request)
     stream = request.stream
     if isinstance(stream, BodyStream) and stream.lines:
-        return live.lines(services, request, call, stream)
-    if call.ack:
+        return live.lines(services, request, stream)
+    call, acknowledges = pushes.push_call(request)
+    if acknowledges:
         raise HttpError(
             400,
             "ack is for a chunked body of lines, which is answered while it comes",
@@ -103,13 +103,13 @@ def push(services: Services, request: Request) -> Answer | Later | Takeover | No
         return NOT_SHORT
     engine = services.engine
     body = request.read(services.settings.max_push_bytes, "a push")
-    with _until_departure(call.content_type):
+    with _until_departure(call.media_type):
         if not call.is_quick:
-            return json_answer(call.give(engine, body))
-        answer, number = call.accept(engine, body)
+            return json_answer(engine.streams.push(call, body))
+        answer, _turn, number = engine.streams.take(call, body)
 
     def complete() -> Answer:
-        engine.wait_durable(number)
+        engine.parts.turns.wait_durable(number)
         return json_answer(answer)
 
     return Later(complete)
@@ -129,13 +129,13 @@ def heartbeat(services: Services, request: Request) -> Answer:
 
 def reset_time(services: Services, request: Request) -> Answer:
     """Reset the time of a stream, named by the path or by ``?iri=``; its readers begin a new epoch."""
-    found = services.engine.reset_time(_name_or_iri(request))
+    found = services.engine.streams.reset_time(_name_or_iri(request))
     return json_answer({"streams": found.streams, "queries": found.queries})
 
 
 def drop(services: Services, request: Request) -> Answer:
     """Drop a stream, named by the path or by ``?iri=``; 409 while a query reads it."""
-    services.engine.drop_stream(_name_or_iri(request))
+    services.engine.streams.drop(_name_or_iri(request))
     return no_content()
 
 
@@ -149,9 +149,9 @@ def declare(services: Services, request: Request) -> Answer:
     if iri is None and name is None:
         raise HttpError(400, "the declaration does not say which stream: iri is missing", code="member")
     if request.arguments.flag("dry_run"):
-        change = services.engine.stream_change(iri, name=name, **members)
+        change = services.engine.streams.change(iri, name=name, **members)
         return json_answer({"change": change})
-    stream, created = services.engine.declare_stream(iri, name=name, **members)
+    stream, created = services.engine.streams.declare(iri, name=name, **members)
     headers = {"Location": f"{base_url(services, request)}streams/{stream.name}"} if created else None
     return json_answer(describe_stream(services.engine, stream.iri), 201 if created else 200, headers)
 
@@ -236,7 +236,7 @@ def _require_writer(request: Request) -> None:
 
 def _mapped(engine: Engine, name_or_iri: str, body: bytes, media_type: str) -> str:
     """N-Quads of what a body would be by the mapping of a stream."""
-    record = engine.look_at_stream(name_or_iri, lambda stream, _: stream.record)
+    record = engine.streams.inspect(name_or_iri, lambda stream, _: stream.record)
     if record.mapping is None:
         raise InputError(f"stream {record.name} has no mapping", hint="PUT /streams/{name} declares one")
     base_iri = engine.settings.base_iri

@@ -87,8 +87,8 @@ class History:
         if self._newest is not None and point <= self._newest:
             return
         loads, streams = (
-            list(self._engine.look_at_queries(partial(loads_of, self._engine.find_stream))),
-            self._engine.stream_states(),
+            list(self._engine.queries.inspect_all(partial(loads_of, self._engine.parts.streams.find))),
+            list(self._engine.parts.streams),
         )
         # Points that were missed, as while the machine slept, are unknown; what came is told with the next.
         missed = range(point if self._newest is None else max(self._newest + 1, point - POINTS), point)

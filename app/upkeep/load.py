@@ -59,7 +59,7 @@ def loads_of(
                 figures = state.plan.figures
                 steps, timed = figures.steps, figures.timed_steps
                 mean = sum(figures.spent) / timed / 1000 if timed else None
-        ahead, told = running.ahead, running.emission.counts
+        ahead, told = running.group.ahead, running.emission.counts
         rows = told.rows_inserted + told.rows_deleted
         load = _made((taken + ahead[0], late + ahead[1], running.feed.events, rows, held, steps, mean))
         found.append((entry.name, load))

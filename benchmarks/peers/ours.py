@@ -28,6 +28,7 @@ from quadrill.app.upkeep.garbage import YoungCollections
 from quadrill.app.wiring import Services, open_services
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.language.registration import Registration
+from quadrill.continuous.streams.push_call import PushCall
 
 from .workloads import WORKLOADS, Element, Workload
 
@@ -38,7 +39,7 @@ HISTORY = 1_000_000
 
 
 class Push(NamedTuple):
-    """One body as `Engine.push` takes it, with the number of its elements."""
+    """One body as `StreamService.push` takes it, with the number of its elements."""
 
     stream: str
     body: bytes
@@ -89,7 +90,7 @@ def engine(work: Workload, *, threaded: bool) -> Iterator[Services]:
         services.engine.start()
         services.store.writer.apply(add=list(parse(work.static_triples().encode(), RdfFormat.N_TRIPLES)))
         for number, text in enumerate(work.queries):
-            services.engine.register(Registration.from_json({"query": text, "name": f"q{number}"}))
+            services.engine.queries.register(Registration.from_json({"query": text, "name": f"q{number}"}))
         yield services
     finally:
         garbage.stop()
@@ -102,16 +103,20 @@ def run(work: Workload, size: int, items: int, rows: list[str] | None = None, *,
     with engine(work, threaded=not alone) as services:
         elements = work.elements(work.filling + items)
         for push in pushes(islice(elements, work.filling), 100):
-            services.engine.push(push.stream, push.body, push.media_type, at=push.at, wait=True)
+            services.engine.streams.push(
+                PushCall(push.stream, push.media_type, at=push.at, wait=True), push.body
+            )
         _reached(services, work, work.begin - 1)
-        feeds = [services.engine.feed(f"q{each}").subscribe() for each in range(len(work.queries))]
+        feeds = [services.engine.queries.feed(f"q{each}").subscribe() for each in range(len(work.queries))]
         ready = list(pushes(elements, size))
         taken: list[str] = []
         cpu, wall, since = time.process_time(), time.perf_counter(), 0
         for push in ready:
             since += push.elements
             wait = since >= look
-            services.engine.push(push.stream, push.body, push.media_type, at=push.at, wait=wait)
+            services.engine.streams.push(
+                PushCall(push.stream, push.media_type, at=push.at, wait=wait), push.body
+            )
             if wait:
                 since = 0
                 for feed in feeds[:10]:  # to ask a thousand each time is no work of the engine
@@ -129,7 +134,7 @@ def run(work: Workload, size: int, items: int, rows: list[str] | None = None, *,
 def _reached(services: Services, work: Workload, at: int) -> None:
     """Every stream is at this time: what waits for the slowest does no longer."""
     for stream in work.streams:
-        services.engine.heartbeat(stream, at, wait=True)
+        services.engine.streams.heartbeat(stream, at, wait=True)
 
 
 def _rows(event: str) -> int:

@@ -20,12 +20,20 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """When a query is evaluated. ``every_ms`` and ``strict`` belong to periodic."""
+    """When a query is evaluated.
+
+    Attributes:
+        every_ms: the period of periodic; ``strict`` belongs to it, too.
+        non_empty: no report while every window is empty.
+        after_ms: how long after its first instant the query is not evaluated.
+    """
 
     kind: ReportKind
     every_ms: int = 0
     t0_ms: int = 0
     strict: bool = False
+    non_empty: bool = False
+    after_ms: int | None = None
 
 
 class Evaluation(NamedTuple):

@@ -79,14 +79,14 @@ class Member(MemberTold):
         self.seen = max(before, record.number, number)
         if record.number <= before:
             return
-        running.evaluations += record.number - before
-        running.last_step = record.step
+        running.last.evaluations += record.number - before
+        running.last.step = record.step
         if self._answered > before:
-            before, running.last_answer_id = self._answered, self._event[0]
-            running.last_result = dict(zip(("id", "at", "version", "emitted"), self._event, strict=True))
+            before, running.last.answer_id = self._answered, self._event[0]
+            running.last.result = dict(zip(("id", "at", "version", "emitted"), self._event, strict=True))
         if record.told > before:
-            running.last_answer_id = None
-        running.last_version = self.steps.version_at(record.passed)
+            running.last.answer_id = None
+        running.last.version = self.steps.version_at(record.passed)
 
     def publish(
         self, step: Evaluation, number: int, first: int, change: AnswerChange | None, now_ms: int

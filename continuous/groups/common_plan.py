@@ -70,8 +70,8 @@ class Seat(Member):
     def end(self) -> None:
         """The plan evaluates the query no longer; what it has not seen is to be taken once more."""
         self.settle()
-        if self.running.last_step is not None:
-            self._last = (self.running.last_step, self.running.last_version)
+        if self.running.last.step is not None:
+            self._last = (self.running.last.step, self.running.last.version)
         self._ended = True
         for step in reversed(self.unseen):
             self.steps.put_back(step)
@@ -130,11 +130,11 @@ class CommonPlan:
         """
         self.template = template
         self._sample = sample = native_of(members[0])
-        self.record = self.shown = Record(0, members[0].last_step, sample.statics.steps.own.version)
+        self.record = self.shown = Record(0, members[0].last.step, sample.statics.steps.own.version)
         self.seats: dict[int, Seat] = {}
         self._count = count(1)
         self._whole_answers = members[0].prepared.output == "rstream"
-        self._non_empty = members[0].prepared.non_empty
+        self._non_empty = members[0].prepared.report.non_empty
         self._on_commit = members[0].on_commit
         # The members with unseen steps, and what these change in the parts that all have in common.
         self._behind: dict[Seat, None] = {}
@@ -189,7 +189,7 @@ class CommonPlan:
         """True when a query of the template was evaluated when these were and has the same common tables."""
         running.settle()
         mine, theirs = tables_of(self._sample), tables_of(native_of(running))
-        seats = [running.seat] if isinstance(running.seat, Seat) else []
+        seats = [running.group.seat] if isinstance(running.group.seat, Seat) else []
         return (
             running.evaluated_at == (None if self.record.step is None else self.record.step.at)
             and all(mine[place] == theirs[place] for place in self._common)
@@ -213,7 +213,7 @@ class CommonPlan:
             self._leave(seats)
             return ()
         for seat, answer in zip(seats, answers, strict=True):
-            before = seat.running.seat
+            before = seat.running.group.seat
             if isinstance(before, Seat):
                 before.end()
                 answer.settle()
@@ -221,7 +221,7 @@ class CommonPlan:
             else:
                 seat.native.sleep()
             self.seats[seat.label] = seat
-            seat.running.seat = seat
+            seat.running.group.seat = seat
             seat.running.answered_by(self._answers.change(seat.label))
         return seats
 
@@ -442,5 +442,5 @@ class CommonPlan:
 
 def _answer_of(running: RunningQuery) -> IncrementalAnswer:
     """What answers a query now."""
-    seat = running.seat
+    seat = running.group.seat
     return seat.plan._answers[seat.label] if isinstance(seat, Seat) else native_of(running).answer

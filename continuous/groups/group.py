@@ -144,7 +144,11 @@ class Group:
     def _seat(self, template: Hashable, members: Iterable[RunningQuery], plans: Iterable[CommonPlan]) -> None:
         """Those of a template that have plans of their own get into common ones, of which there are some."""
         # Whose end is known already comes to it by itself.
-        ready = [each for each in members if each.static.settled and each.fate is None and not each.apart]
+        ready = [
+            each
+            for each in members
+            if each.static.settled and each.failure.expected is None and not each.group.apart
+        ]
         for plan in plans:
             fitting = [running for running in ready if plan in self._plans and plan.fits(running)]
             if fitting:
@@ -229,8 +233,8 @@ class Group:
         self._alone_does(running, self._go_on)
 
     def _go_on(self, running: RunningQuery) -> None:
-        native, last, seat = native_of(running), running.last_step, running.seat
-        running.seat = None
+        native, last, seat = native_of(running), running.last.step, running.group.seat
+        running.group.seat = None
         native.wake()
         if last is not None:
             running.answered_by(native.go_on(last.at, windows_once(self._windows, self._taken)))
@@ -390,7 +394,7 @@ class Group:
                 return self._fails(plan, error)
             self._remove_since(before)
             for seat in now:
-                following = next(left[seat], None) if seat.running.seat is seat else None
+                following = next(left[seat], None) if seat.running.group.seat is seat else None
                 if following is None:
                     del heads[seat]
                 else:
@@ -404,4 +408,4 @@ Cohort: TypeAlias = RunningQuery | Group
 def _failed_at(event: StreamInput, failures: Failures) -> None:
     """Who failed since somebody asked did so at an input."""
     for running, _ in failures:
-        running.failed_at = running.failed_at or event
+        running.failure.at = running.failure.at or event

@@ -50,7 +50,7 @@ def template_of(running: RunningQuery) -> Hashable | None:
         or prepared.refresh != "trigger"
     ):
         return None
-    return template, prepared.output, prepared.non_empty, prepared.limits
+    return template, prepared.output, prepared.report.non_empty, prepared.limits
 
 
 def in_common(running: RunningQuery) -> Hashable:

@@ -111,7 +111,7 @@ class GroupRegistry:
         alone: list[RunningQuery] = []
         members: dict[Group, list[RunningQuery]] = {}
         for running in moved:
-            group = None if running.seat is None else self.group_of(running)
+            group = None if running.group.seat is None else self.group_of(running)
             (alone if group is None else members.setdefault(group, [])).append(running)
         return members, alone
 
@@ -191,9 +191,9 @@ def _shape(running: RunningQuery) -> Hashable | None:
     if (
         not isinstance(running.evaluator, NativeEvaluator)
         or running.state != "running"
-        or running.apart
-        or prepared.registration.limits_minutes
-        or prepared.registration.memory is not None
+        or running.group.apart
+        or prepared.registration.costs.of_minutes
+        or prepared.registration.costs.memory is not None
         or prepared.made_stream is not None
     ):
         return None

@@ -120,7 +120,7 @@ class MemberWork:
         try:
             running.evaluate(given.step, now_ms, given.contents())
         except Exception as error:
-            running.failed_at = given.input
+            running.failure.at = given.input
             self._fail(running, error)
 
     def check_costs(self, members: Iterable[RunningQuery], spent: float, now_ms: int) -> None:
@@ -144,7 +144,7 @@ def tell_skipped(running: RunningQuery, step: Skipped, _: int) -> None:
 
 def count_silent(running: RunningQuery, step: Silent, _: int) -> None:
     """A member counts evaluations that would have emitted nothing."""
-    running.evaluations += step.number
+    running.last.evaluations += step.number
 
 
 class WindowOnce:

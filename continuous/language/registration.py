@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
+from functools import cache
 from itertools import chain
 from typing import Any, get_args
 from typing import Literal as OneOf
@@ -17,6 +18,7 @@ from ..algebra.columnar import ENGINES
 from ..algebra.nodes import Values
 from ..algebra.print_triples import parts_of
 from ..algebra.query import ContinuousQuery, Dialect, Output
+from ..rows import Limits
 
 Profile = OneOf["cqels", "rspql", "csparql"]
 FilterPlaces = OneOf["early", "late", "auto"]
@@ -72,18 +74,70 @@ _START = _word_or(("now", "when-ready"), instant_ms, '{"from": <instant>}')
 
 
 @dataclass(frozen=True, slots=True)
+class AskedCosts:
+    """What a query may cost before it fails; None where the client leaves it to the server.
+
+    Attributes:
+        memory: the quads that windows may hold.
+        max_rows: the rows that one evaluation may make.
+        max_time: how long one evaluation may take, in milliseconds.
+        max_rows_per_minute, max_cpu_per_minute, max_bytes_per_minute: rows, milliseconds of CPU time and
+            emitted bytes over a sliding minute.
+    """
+
+    memory: int | None = _member(_positive)
+    max_rows: int | None = _member(_positive)
+    max_time: int | None = _member(_period)
+    max_rows_per_minute: int | None = _member(_positive)
+    max_cpu_per_minute: int | None = _member(_period)
+    max_bytes_per_minute: int | None = _member(_positive)
+
+    @property
+    def of_minutes(self) -> bool:
+        """True with a budget of a minute, which is then looked at after each input."""
+        return any((self.max_rows_per_minute, self.max_cpu_per_minute, self.max_bytes_per_minute))
+
+    def over(self, given: Limits) -> Limits:
+        """The limits of a query whose defaults are ``given``."""
+        rows, ms = self.max_rows, self.max_time
+        if rows is not None:
+            given = replace(given, rows=rows, kept=min(rows, given.kept or rows))
+        return replace(
+            given,
+            ms=given.ms if ms is None else ms,
+            minute_rows=self.max_rows_per_minute or given.minute_rows,
+            minute_ms=self.max_cpu_per_minute or given.minute_ms,
+            minute_bytes=self.max_bytes_per_minute or given.minute_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AskedEvaluation:
+    """Which data a query reads and what evaluates it.
+
+    Attributes:
+        static_engine: what evaluates static parts, against the rule.
+        static_tables: whether static parts are held in memory or looked up in the store.
+        uncertain_filters: where conditions with uncertainty functions are evaluated, before or after the
+            joins of their group.
+    """
+
+    strict_dataset: bool = _member(flag, default=False)
+    window_default_graph: OneOf["union", "default"] = _member(one_of("union", "default"), default="union")
+    static_engine: OneOf["oxigraph", "spark"] | None = _member(one_of(*ENGINES))
+    static_tables: OneOf["table", "lookup", "own"] | None = _member(one_of("table", "lookup", "own"))
+    uncertain_filters: FilterPlaces = _member(one_of(*get_args(FilterPlaces)), default="early")
+
+
+@dataclass(frozen=True, slots=True)
 class Registration:
     """What a client asks for; None where it leaves the choice to the text or the dialect. Times in ms.
 
     ``report`` is ``on-content-change``, ``on-window-close`` or the period in milliseconds; ``refresh`` is
     ``trigger``, ``manual`` or a period; ``after`` how long it tells nothing;
     ``start`` is ``now``, an event time, or ``when-ready``, which begins
-    with what arrives when the static parts have been read; ``memory`` the quads that windows may hold before
-    the query fails, ``max_rows`` the rows that one evaluation may make, ``max_time`` how long it may take;
-    the members ``..._per_minute`` limit rows, CPU time and emitted bytes over a sliding minute;
-    ``static_engine`` who evaluates static parts, against the rule; ``static_tables``
-    whether they are held in memory or looked up in the store; ``uncertain_filters`` where conditions with
-    uncertainty functions are evaluated, before or behind the joins of their group.
+    with what arrives when the static parts have been read. The members of ``costs`` and ``evaluation`` stand
+    next to the others in JSON.
     """
 
     query: str = field(metadata={"read": _text})
@@ -101,19 +155,10 @@ class Registration:
     non_empty: bool = _member(flag, default=False)
     start: str | int = _member(_START, default="now")
     lateness: int = _member(duration_ms, default=0)
-    memory: int | None = _member(_positive)
-    max_rows: int | None = _member(_positive)
-    max_time: int | None = _member(_period)
-    max_rows_per_minute: int | None = _member(_positive)
-    max_cpu_per_minute: int | None = _member(_period)
-    max_bytes_per_minute: int | None = _member(_positive)
-    strict_dataset: bool = _member(flag, default=False)
-    window_default_graph: OneOf["union", "default"] = _member(one_of("union", "default"), default="union")
+    costs: AskedCosts = field(default_factory=AskedCosts, metadata={"group": AskedCosts})
+    evaluation: AskedEvaluation = field(default_factory=AskedEvaluation, metadata={"group": AskedEvaluation})
     result_iri: str | None = _member(lambda value, _: check_iri(value))
     into_graph: str | None = _member(lambda value, _: check_iri(value))
-    static_engine: OneOf["oxigraph", "spark"] | None = _member(one_of(*ENGINES))
-    static_tables: OneOf["table", "lookup", "own"] | None = _member(one_of("table", "lookup", "own"))
-    uncertain_filters: FilterPlaces = _member(one_of(*get_args(FilterPlaces)), default="early")
 
     @classmethod
     def from_json(cls, document: Any, *, name: str | None = None) -> Registration:
@@ -126,8 +171,8 @@ class Registration:
         """
         if not isinstance(document, dict):
             raise InputError("a registration is a JSON object", hint='Write {"query": "SELECT ..."}')
-        members = {each.name: each for each in fields(cls)}
-        unknown = sorted(set(document) - set(members))
+        members = registration_members()
+        unknown = sorted(document.keys() - members.keys())
         if unknown:
             raise InputError(
                 f"a registration has no member {unknown[0]!r}", hint=f"Members are {', '.join(members)}"
@@ -138,21 +183,24 @@ class Registration:
         given = {"query": None} | {key: value for key, value in document.items() if value is not None}
         if name is not None:
             given["name"] = name
-        return cls(**{key: members[key].metadata["read"](value, key) for key, value in given.items()})
+        read: dict[type, dict[str, Any]] = {cls: {}}
+        for key, value in given.items():
+            owner, member = members[key]
+            read.setdefault(owner, {})[key] = member.metadata["read"](value, key)
+        groups = {each.name: each.metadata["group"] for each in fields(cls) if "group" in each.metadata}
+        parts = {name: group(**read[group]) for name, group in groups.items() if group in read}
+        return cls(**read[cls], **parts)
 
     @classmethod
-    def restored(cls, name: str, text: str, dialect: str | None, options: Mapping[str, Any]) -> Registration:
+    def restored(
+        cls, name: str | None, text: str, dialect: str | None, options: Mapping[str, Any]
+    ) -> Registration:
         """The registration of a record: of the registry, the journal or a checkpoint; see `options`.
 
         Raises:
             InputError: an option is none any more.
         """
         return cls.from_json({"query": text, "dialect": dialect, **options}, name=name)
-
-    @property
-    def limits_minutes(self) -> bool:
-        """True with a budget of a minute, which is then looked at behind each input."""
-        return any((self.max_rows_per_minute, self.max_cpu_per_minute, self.max_bytes_per_minute))
 
     @property
     def start_from(self) -> int | None:
@@ -164,13 +212,46 @@ class Registration:
 
         `restored` makes the registration of them again.
         """
-        plain = Registration(self.query, self.name, self.dialect)
-        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        plain = _flat(Registration(self.query, self.name, self.dialect))
         return {
             key: {_EVERY[key]: value} if key in _EVERY and isinstance(value, int) else value
-            for key, value in found.items()
-            if value != getattr(plain, key)
+            for key, value in _flat(self).items()
+            if value != plain[key]
         }
+
+    def changed(self, members: Mapping[str, Any]) -> Registration:
+        """The registration with other values of some members, as JSON has them.
+
+        Raises:
+            InputError: a wrong value.
+        """
+        given = {key: value for key, value in self.options().items() if key not in members}
+        return Registration.restored(self.name, self.query, self.dialect, given | dict(members))
+
+
+@cache
+def registration_members() -> dict[str, tuple[type, Field[Any]]]:
+    """The members of ``POST /queries``: by name the class that has it, and its field."""
+    found: dict[str, tuple[type, Field[Any]]] = {}
+    for each in fields(Registration):
+        owner = each.metadata.get("group")
+        if owner is None:
+            found[each.name] = Registration, each
+        else:
+            found |= {inner.name: (owner, inner) for inner in fields(owner)}
+    return found
+
+
+def _flat(registration: Registration) -> dict[str, Any]:
+    """The values of all members by name."""
+    found: dict[str, Any] = {}
+    for each in fields(registration):
+        value = getattr(registration, each.name)
+        if "group" in each.metadata:
+            found |= {inner.name: getattr(value, inner.name) for inner in fields(value)}
+        else:
+            found[each.name] = value
+    return found
 
 
 # --- with its text ------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from quadrill.store.results import one_line
 from ..durable.turns import Turn
 from ..errors import EngineStoppedError, FeedGoneError, reason_of
 from ..evaluate.evaluator import Evaluator
-from ..inputs import NEVER, StreamInput
+from ..inputs import NEVER
 from ..language.registration import Registration
 from ..queries.catalogue import Entry, Making, Pending
 from ..queries.prepare import PreparedQuery
@@ -43,13 +43,14 @@ _TAKEN_AWAY = (LookupError, RuntimeError)
 
 
 class QueryService:
-    """The half of an engine that deals with queries. Every method may be called from any thread.
+    """The operations of an engine on queries. Every method may be called from any thread.
 
     Methods that are given a name raise NotFoundError where no query has it.
     """
 
-    parts: EngineParts
-    lifecycle: QueryLifecycle
+    def __init__(self, parts: EngineParts, lifecycle: QueryLifecycle) -> None:
+        self.parts = parts
+        self.lifecycle = lifecycle
 
     def register(self, registration: Registration, *, replace: bool = False) -> tuple[str, bool]:
         """Register a query; its name and whether it is new.
@@ -177,26 +178,16 @@ class QueryService:
         now = self.parts.clock.now_ms()
         return RunningQuery(name, prepared, evaluator, Feed(name, history=events), settings, created_ms=now)
 
-    def retained(self, iris: Iterable[str], from_ms: int) -> list[StreamInput]:
-        """What some streams retain from an event time on, in the order of acceptance."""
-        with self.parts.turns.lock:
-            kept = self.parts.streams.kept_now()
-        return list(self.parts.streams.retained(iris, from_ms, kept))
-
-    def prepare(self, registration: Registration) -> PreparedQuery:
-        """What a text means, with its options; nothing is registered."""
-        return self.lifecycle.prepare(registration)
-
     def prepared(self, name: str) -> PreparedQuery | None:
         """What the text of a registered query means; None where there is no such query, or it failed."""
         entry = self.parts.catalogue.find(name)
         return None if entry is None else entry.prepared
 
-    def query_names(self) -> list[str]:
+    def names(self) -> list[str]:
         """The names of all queries in the order of their registration."""
         return [entry.name for entry in self.parts.starting.entries_of(self.parts.catalogue)]
 
-    def look_at_query(self, name: str, look: Callable[[Entry, Pending | RunningQuery | None], T]) -> T:
+    def inspect(self, name: str, look: Callable[[Entry, Pending | RunningQuery | None], T]) -> T:
         """What ``look`` finds of a query, which stands still meanwhile: it waits or runs, or neither (None).
 
         One that is being registered or dropped, or whose place another takes just now, is waited for.
@@ -218,7 +209,7 @@ class QueryService:
                         return found
         return look(self.parts.catalogue.get(name), None)
 
-    def look_at_queries(self, look: Callable[[list[Entry]], list[T]]) -> Iterator[T]:
+    def inspect_all(self, look: Callable[[list[Entry]], list[T]]) -> Iterator[T]:
         """What ``look`` finds of all queries, so many at a time, between which the engine works."""
         entries = self.parts.starting.entries_of(self.parts.catalogue)
         for begin in range(0, len(entries), _PORTION):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -14,15 +14,14 @@ from quadrill.store.pushes.receipts import PushReceipt, fingerprint_of
 from quadrill.store.pushes.records import type_of_record
 
 from ..durable.turns import InputTurn, Turn
-from ..inputs import Element
+from ..inputs import StreamInput
 from ..language.mapping.decode import decode_mapped
 from ..language.mapping.mapping import compiled
 from ..queries.catalogue import Entry
-from ..settings import EngineSettings
 from ..streams.accept import StreamState
 from ..streams.dead_letters import DeadLetter
 from ..streams.movements import declare_partitions, heartbeat
-from ..streams.partitions import DIRECT
+from ..streams.push_call import PushCall
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
 from .time_reset import TimeReset, reset_time
@@ -35,17 +34,17 @@ _HURRY_BYTES = 8 * 1024 * 1024
 
 
 class StreamService:
-    """The half of an engine that deals with streams. Every method may be called from any thread.
+    """The operations of an engine on streams. Every method may be called from any thread.
 
     Methods that are given a stream's name or IRI raise NotFoundError where there is none; `push` and
     `heartbeat` declare it where the settings say so.
     """
 
-    settings: EngineSettings
-    parts: EngineParts
-    lifecycle: QueryLifecycle
+    def __init__(self, parts: EngineParts, lifecycle: QueryLifecycle) -> None:
+        self.parts = parts
+        self.lifecycle = lifecycle
 
-    def declare_stream(
+    def declare(
         self, iri: str | None = None, /, *, name: str | None = None, **options: Any
     ) -> tuple[StreamState, bool]:
         """Declare a stream or change its options; its state and whether it is new.
@@ -60,12 +59,12 @@ class StreamService:
                 self.lifecycle.tell_new_stream(state)
             return state, created
 
-    def stream_change(self, iri: str | None, /, *, name: str | None, **options: Any) -> str:
-        """What `declare_stream` would do: ``create``, ``change`` or ``same``; raises as it."""
+    def change(self, iri: str | None, /, *, name: str | None, **options: Any) -> str:
+        """What `declare` would do: ``create``, ``change`` or ``same``; raises as it."""
         found, record = self.parts.streams.declared(iri, name, options)
         return "create" if found is None else "same" if record == found.record else "change"
 
-    def drop_stream(self, name_or_iri: str) -> None:
+    def drop(self, name_or_iri: str) -> None:
         """Forget a stream and what it retains.
 
         Raises:
@@ -103,23 +102,17 @@ class StreamService:
         bound = () if entry.running is None else entry.running.timeline.inputs.streams
         return iri in bound or (prepared is not None and iri in prepared.streams)
 
-    def look_at_stream(self, name_or_iri: str, look: Callable[[StreamState, list[str]], T]) -> T:
+    def inspect(self, name_or_iri: str, look: Callable[[StreamState, list[str]], T]) -> T:
         """What ``look`` finds of a stream and the names of its readers, while nothing enters it."""
         state = self.parts.streams.get(name_or_iri)
         with self.parts.turns.lock:
             return look(state, self.parts.router.readers(state.iri))
 
-    def find_stream(self, name_or_iri: str) -> StreamState | None:
-        """The stream of a name or IRI, with its counters as they are now."""
-        return self.parts.streams.find(name_or_iri)
-
-    def stream_states(self) -> list[StreamState]:
-        """The streams with their counters, as they are now."""
-        return list(self.parts.streams)
-
-    def newest_elements(self, iri: str, most: int) -> list[Element]:
-        """The newest elements that a stream retains, at most so many; none of a stream that is not there."""
-        return self.parts.streams.newest(iri, most)
+    def retained(self, iris: Iterable[str], from_ms: int) -> list[StreamInput]:
+        """What some streams retain from an event time on, in the order of acceptance."""
+        with self.parts.turns.lock:
+            kept = self.parts.streams.kept_now()
+        return list(self.parts.streams.retained(iris, from_ms, kept))
 
     def dead_letters(self, name_or_iri: str) -> list[dict[str, Any]]:
         """The late elements kept of a stream, and those at which a query failed, oldest first."""
@@ -142,8 +135,8 @@ class StreamService:
         state = self.parts.streams.get(name_or_iri)
         letter = self._letter(state, letter_id)
         if letter.record is not None:
-            record, kind = letter.record.encode(), type_of_record(letter.record)
-            answer = self.push(state.iri, record, kind, retried=letter)
+            call = PushCall(state.iri, type_of_record(letter.record), retried=letter)
+            answer = self.push(call, letter.record.encode())
             return {"id": letter.id, "retried": "record", "seq": answer["first_seq"]}
         if letter.query is not None:
             entry = self.parts.catalogue.get(letter.query)
@@ -185,69 +178,22 @@ class StreamService:
             )
         return letter
 
-    def push(
-        self,
-        stream_ref: str,
-        body: bytes,
-        media_type: str,
-        *,
-        at: int | str | None = None,
-        each: str | None = None,
-        partial: bool = False,
-        wait: bool = False,
-        durable: bool = True,
-        idempotency_key: str | None = None,
-        position: tuple[str, str] | None = None,
-        retried: DeadLetter | None = None,
-        timeout: float | None = None,
-        partition: str = DIRECT,
-    ) -> dict[str, Any]:
+    def push(self, call: PushCall, body: bytes) -> dict[str, Any]:
         """Accept the elements of a body; the JSON answer of the push.
-
-        Args:
-            stream_ref: name or IRI; an unknown stream is declared.
-            body: the bytes.
-            media_type: value of Content-Type, parameters included.
-            at: the event time of every element that has none of its own line.
-            each: ``triple`` makes one element of each triple.
-            partial: accept the good elements and list the bad ones.
-            wait: answer once every result that the push causes is in the feeds. ``waited`` in the answer is
-                False if that took longer than ``timeout``; the elements are accepted all the same.
-            durable: False answers without waiting for the input log; what was answered so can be lost with
-                the process. Too much that waits is waited for all the same.
-            idempotency_key: the same key and body get the same answer and nothing is accepted twice.
-            position: a source and where it is behind this push, kept with the elements: `source_position`.
-            retried: the dead letter that is pushed, which is one no more.
-            timeout: seconds to wait for results at most, `WAIT_S` by default.
-            partition: the source's partition that it is of, behind the source's name.
 
         Raises:
             RdfSyntaxError, InputError, MediaTypeError, LimitError: the push is wrong; nothing was accepted.
             IdempotencyError: the key was used with another body.
             BackPressureError: the queue is full.
         """
-        key = None
-        if idempotency_key is not None:
-            key = idempotency_key, fingerprint_of(body, media_type, at=at, each=each, partial=partial)
-        answer, turn, number = self.take(
-            stream_ref,
-            body,
-            media_type,
-            at=at,
-            each=each,
-            partial=partial,
-            key=key,
-            position=position,
-            retried=retried,
-            partition=partition,
-        )
+        answer, turn, number = self.take(call, body)
         turns = self.parts.turns
-        if durable or (turns.journal is not None and turns.journal.log.waiting_bytes > _HURRY_BYTES):
+        if call.durable or (turns.journal is not None and turns.journal.log.waiting_bytes > _HURRY_BYTES):
             turns.wait_durable(number)
         else:
             answer["durable"] = False
-        if wait:
-            answer["waited"] = are_results_out(self.parts, turn, answer["stream"], timeout)
+        if call.wait:
+            answer["waited"] = are_results_out(self.parts, turn, answer["stream"], call.timeout)
         return answer
 
     def push_each(self, stream_ref: str, bodies: Sequence[tuple[bytes, int]], media_type: str) -> None:
@@ -256,7 +202,7 @@ class StreamService:
         The same code runs many times in a row, as all are read before they are accepted: a push takes two
         thirds of the time. What is raised is what `push` raises; the bodies before have been accepted.
         """
-        parts, turn = self.parts, None
+        parts, turn, call = self.parts, None, PushCall(stream_ref, media_type)
         turns, state = parts.turns, parts.streams.known.get(stream_ref)
         turns.require_ready()
         if bodies and state is not None and state.record.mapping is None:
@@ -270,51 +216,36 @@ class StreamService:
                     plain = [each for each in read if each is not None]
                     if len(plain) == len(read) and not (state.dropped_for_good or state.derived_from):
                         for decoded in plain:
-                            turn = parts.acceptor.push(state, decoded)[1] or turn
+                            turn = parts.acceptor.push(state, decoded, call)[1] or turn
                         bodies = ()
             finally:
                 parts.sequencer.drain()
         for body, at in bodies:
-            turn = self.take(stream_ref, body, media_type, at=at)[1] or turn
+            turn = self.take(call._replace(at=at), body)[1] or turn
         turns.wait_durable(turns.order)
         if turn is not None:
             are_results_out(self.parts, turn, turn.event.stream)
 
-    def wait_durable(self, number: int) -> None:
-        """Return when everything up to a number of `take` is in the input log.
-
-        Raises:
-            StoreUnwritableError: not now.
-        """
-        self.parts.turns.wait_durable(number)
-
-    def take(
-        self,
-        stream_ref: str,
-        body: bytes,
-        media_type: str,
-        *,
-        at: int | str | None = None,
-        each: str | None = None,
-        partial: bool = False,
-        key: tuple[str, str] | None = None,
-        position: tuple[str, str] | None = None,
-        retried: DeadLetter | None = None,
-        partition: str = DIRECT,
-    ) -> tuple[dict[str, Any], InputTurn | None, int]:
+    def take(self, call: PushCall, body: bytes) -> tuple[dict[str, Any], InputTurn | None, int]:
         """Accept the elements of a body: the answer, the turn of what entered, and the number of its record.
 
-        The answer is to be given when `wait_durable` has returned for the number. Arguments and errors are
-        those of `push`; ``key`` is an idempotency key and a digest of all that it stands for.
+        The answer is to be given when `TurnQueue.wait_durable` has returned for the number.
+
+        Raises: as `push`.
         """
+        digest = None
+        if call.idempotency_key is not None:
+            given = {"at": call.at, "each": call.each, "partial": call.partial}
+            digest = fingerprint_of(body, call.media_type, **given)
         parts = self.parts
         turns, acceptor, known = parts.turns, parts.acceptor, parts.streams.known
         turns.require_ready()
+        at = call.at
         instant = at if type(at) is int and LEAST_MS <= at <= GREATEST_MS else None
         if at is not None and instant is None:
             instant = instant_ms(at, "at")
         while True:
-            state = known.get(stream_ref) or self.lifecycle.open_stream(stream_ref)
+            state = known.get(call.stream) or self.lifecycle.open_stream(call.stream)
             if state.derived_from is not None:
                 raise ConflictError(
                     f"stream {state.name} is made by the query {state.derived_from}, "
@@ -324,38 +255,32 @@ class StreamService:
             began = time.perf_counter()
             mapping, decoded = state.record.mapping, None
             if mapping is None:
-                decoded = decode_lines(body, media_type, instant, state.timestamp_property, each is None)
+                decoded = decode_lines(
+                    body, call.media_type, instant, state.timestamp_property, call.each is None
+                )
             if decoded is None:
                 options = DecodeOptions(
-                    base_iri=self.settings.base_iri,
+                    base_iri=parts.settings.base_iri,
                     at=instant,
-                    each_triple=each == "triple",
+                    each_triple=call.each == "triple",
                     timestamp_property=state.timestamp_property,
-                    partial=partial,
+                    partial=call.partial,
                 )
                 if mapping is None:
-                    decoded = decode(body, media_type, options)
+                    decoded = decode(body, call.media_type, options)
                 else:
                     made = compiled(
-                        mapping, self.settings.base_iri, retried is not None, self.settings.records
+                        mapping, parts.settings.base_iri, call.retried is not None, parts.settings.records
                     )
-                    decoded = decode_mapped(body, media_type, made, options)
+                    decoded = decode_mapped(body, call.media_type, made, options)
             turns.stages.decode.noted.append(time.perf_counter() - began)
             with turns.lock:
                 if state.dropped_for_good or state.derived_from is not None:
                     continue  # dropped, or made by a query now, while the body was read
-                if retried is not None:
+                if call.retried is not None:
                     # Of two who try it at once the second one finds it no more.
-                    self._letter(state, retried.id)
-                receipt, turn = acceptor.push(
-                    state,
-                    decoded,
-                    partial=partial,
-                    key=key,
-                    position=position,
-                    retried=retried,
-                    partition=partition,
-                )
+                    self._letter(state, call.retried.id)
+                receipt, turn = acceptor.push(state, decoded, call, digest)
                 number = turns.order
             parts.sequencer.drain()
             return _answer_of(receipt), turn, number
@@ -410,7 +335,7 @@ class StreamService:
                         code="derived-stream",
                     )
                 if not state.dropped_for_good:  # as it may have been since just now
-                    settings = self.settings.max_future_ms, self.settings.queue_elements
+                    settings = self.parts.settings.max_future_ms, self.parts.settings.queue_elements
                     turn = heartbeat(self.parts.acceptor, self.parts.turns, state, at_ms, *settings)
                     break
         self.parts.sequencer.drain()

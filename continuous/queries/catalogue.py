@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -333,8 +333,7 @@ class QueryCatalogue:
         if state == "paused" and entry.state == "failed":
             raise ConflictError(f"the query {entry.name} has failed, it cannot pause", code="query-failed")
         settings = {key: value for key, value in changes.items() if key != "state"}
-        read = Registration.from_json({"query": "-", **settings})
-        return state, replace(entry.registration, **{key: getattr(read, key) for key in settings})
+        return state, entry.registration.changed(settings)
 
     # --- entering and leaving ---------------------------------------------------------------------
 

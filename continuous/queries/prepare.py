@@ -17,7 +17,7 @@ from ..algebra.graphs import Reads, is_lenient, reads_of
 from ..algebra.nodes import Var, Window
 from ..algebra.outside import refuse_unrepeatable
 from ..algebra.query import ContinuousQuery, Output
-from ..algebra.reports import Report
+from ..algebra.reports import Report, ReportKind
 from ..algebra.scalar_functions import OUTSIDE
 from ..evaluate.evaluator import Evaluator
 from ..evaluate.native import NativeEvaluator
@@ -50,7 +50,6 @@ class PreparedQuery:
     profile: Profile
     output: Output
     report: Report
-    non_empty: bool
     t0_ms: int | None
     result_iri: str | None
     warnings: tuple[str, ...]
@@ -74,12 +73,6 @@ class PreparedQuery:
         asked = self.registration.refresh
         every = self.query.refresh_every_ms
         return every if asked == "trigger" and every is not None else asked
-
-    @property
-    def after_ms(self) -> int | None:
-        """How long after its first instant it tells nothing."""
-        asked = self.registration.after
-        return self.query.after_ms if asked is None else asked
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -121,13 +114,15 @@ class PreparedQuery:
 
     def reads(self) -> Reads:
         """What it reads, by its dataset clause."""
-        return reads_of(self.query, lenient=is_lenient(self.query, strict=self.registration.strict_dataset))
+        return reads_of(
+            self.query, lenient=is_lenient(self.query, strict=self.registration.evaluation.strict_dataset)
+        )
 
     def options(
         self, quoted_asserted: frozenset[NamedNode], engines: StaticEngines | None = None
     ) -> EvaluationOptions:
         """How its evaluator works; ``quoted_asserted`` are the streams with that option."""
-        asked = self.registration
+        asked = self.registration.evaluation
         return EvaluationOptions(
             name=self.name or "",
             window_default_graph=asked.window_default_graph,
@@ -146,17 +141,7 @@ class PreparedQuery:
     @property
     def limits(self) -> Limits:
         """What it may cost: as the registration says, of its answer, too, else as the settings do."""
-        rows, ms, given = self.registration.max_rows, self.registration.max_time, self.default_limits
-        if rows is not None:
-            given = replace(given, rows=rows, kept=min(rows, given.kept or rows))
-        asked = self.registration
-        return replace(
-            given,
-            ms=given.ms if ms is None else ms,
-            minute_rows=asked.max_rows_per_minute or given.minute_rows,
-            minute_ms=asked.max_cpu_per_minute or given.minute_ms,
-            minute_bytes=asked.max_bytes_per_minute or given.minute_bytes,
-        )
+        return self.registration.costs.over(self.default_limits)
 
 
 # --- from text and options -------------------------------------------------------------------------
@@ -187,7 +172,6 @@ def prepare(
         refuse_unrepeatable(query.root)
     check_view(registration, query)
     t0 = registration.t0 if registration.t0 is not None else query.t0_ms
-    report, non_empty = _report(registration, query, profile, t0)
     iri = registration.result_iri or (query.result_iri.value if query.result_iri is not None else None)
     name = registration.name or (last_segment(iri) if iri is not None else None) or query.result_name
     return PreparedQuery(
@@ -196,8 +180,7 @@ def prepare(
         name=name,
         profile=profile,
         output=output,
-        report=report,
-        non_empty=non_empty,
+        report=_report(registration, query, profile, t0),
         t0_ms=t0,
         result_iri=iri,
         warnings=(*query.warnings, *_warnings(query)),
@@ -311,18 +294,22 @@ _REFUSED_REPORTS: tuple[tuple[Callable[[_ReportWish], bool], Callable[[_ReportWi
 """Reports that are refused, in the order of the checks: the test, the message, the hint."""
 
 
-def _report(
-    registration: Registration, query: ContinuousQuery, profile: Profile, t0: int | None
-) -> tuple[Report, bool]:
-    """When to evaluate, and whether empty windows are left out."""
+def _report(registration: Registration, query: ContinuousQuery, profile: Profile, t0: int | None) -> Report:
+    """When to evaluate.
+
+    Raises:
+        InputError: the text and the registration differ, or the report never comes.
+    """
     wish = _ReportWish(registration, query, profile)
     for is_refused, message, hint in _REFUSED_REPORTS:
         if is_refused(wish):
             raise InputError(message(wish), hint=hint)
     non_empty = registration.non_empty or "non-empty-content" in wish.words
+    after = query.after_ms if registration.after is None else registration.after
     if isinstance(wish.asked, int):
-        return Report("periodic", wish.asked, t0 or 0, registration.strict), non_empty
-    return Report(wish.kind, t0_ms=t0 or 0), non_empty  # type: ignore[arg-type]  # one of the two words
+        return Report("periodic", wish.asked, t0 or 0, registration.strict, non_empty, after)
+    kind: ReportKind = "on-window-close" if wish.kind == "on-window-close" else "on-content-change"
+    return Report(kind, t0_ms=t0 or 0, non_empty=non_empty, after_ms=after)
 
 
 def _differ(one: str | int | None, other: str | int | None) -> bool:

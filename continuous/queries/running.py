@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import InitVar, dataclass, field
 from functools import partial
-from typing import Any
 from typing import Literal as OneOf
 
 from quadrill.store.changes.commit import Commit
@@ -19,97 +17,84 @@ from quadrill.store.results import one_line
 
 from ..algebra.reports import Cause, Evaluation, Silent, Skipped, Step
 from ..durable.turns import TurnQueue
-from ..errors import BudgetError, reason_of
-from ..evaluate.evaluator import CommonSeat, Evaluator, Windows
+from ..errors import reason_of
+from ..evaluate.evaluator import Evaluator, Windows
 from ..inputs import StreamInput
-from ..output.current import CurrentAnswer, Emission, emission_of
+from ..output.current import CurrentAnswer, emission_of
 from ..output.emission import ChangedAnswer, EmitElement, Event, Moment, SelectEmission, refuse
 from ..plan.plan_state import PlanState
 from ..settings import EngineSettings
 from ..slices import RUN, pause
-from ..static.static_inputs import StaticInputs
 from ..windows.query_streams import Transaction
 from ..windows.timeline import QueryTimeline
 from .costs import MinuteCosts, check_costs, too_large
 from .kept_view import keep_view
 from .prepare import PreparedQuery
+from .progress import GroupPlace, LastEvaluation, QueryFailure
 from .static_state import StaticState
 
 State = OneOf["running", "paused", "failed"]
 
 
-@dataclass(eq=False, repr=False)
 class RunningQuery:
     """Feeds inputs to the timeline, evaluates where it says so and publishes what follows.
 
-    Everything but the description is called in the engine's thread. ``emit_element`` is called with the
-    quads of each evaluation of a query whose output is a stream, before anything later happens.
+    Everything but the description is called in the engine's thread.
 
     Attributes:
-        static: how far its static parts are; ``statics`` those of them that follow the store.
+        static: how far its static parts are.
         emission: what it tells of each evaluation.
         view: the graph of the store that is kept equal to the answer.
         repeats: True while retained elements are evaluated once more.
-        timeline: its time, which it may share with others.
-        companions: the queries that share it, itself included; None where none does.
-        ahead: how many elements more it has taken, had late and had behind than its timeline counts.
+        timeline: its time, which it may share with others of its ``group``.
         dropped_before: how many elements each of its streams had dropped when it began, where any; None for
             a query of an earlier release, which goes on without counting them.
-        seat: its place in a plan of some of these, while that evaluates it.
-        last_step: the last evaluation; ``last_version`` is the version of the dataset that it reflected.
-        last_answer_id: the id of the last event that it gave, None where it gave none.
-        fate: in a replay: after how many evaluations it failed before, and why.
-        failed_at: the input at which it failed; None where that was none of a stream.
+        last: the last evaluation.
+        failure: where it failed.
+        inputs, results: how many elements it took and events it gave, by the second.
         spent: seconds of the engine's time that it has taken; ``costs`` are those of the last minute.
-        apart: it stays out of groups, because it has taken longer than a slice.
     """
 
-    name: str
-    prepared: PreparedQuery
-    evaluator: Evaluator
-    feed: Feed
-    settings: InitVar[EngineSettings]
-    created_ms: int
-    emit_element: InitVar[EmitElement | None] = None
-    turns: InitVar[TurnQueue | None] = None
-    state: State = "running"
-    error: str | None = None
-    static: StaticState = field(init=False)
-    statics: StaticInputs | None = field(init=False)
-    emission: Emission = field(init=False)
-    timeline: QueryTimeline = field(init=False)
-    view: View | None = None
-    repeats: bool = False
-    companions: Collection[RunningQuery] | None = None
-    ahead: tuple[int, int, int] = (0, 0, 0)
-    dropped_before: dict[str, int] | None = None
-    seat: CommonSeat | None = None
-    last_step: Evaluation | None = None
-    last_version: int = 0
-    last_result: dict[str, Any] | None = None
-    last_answer_id: int | None = None
-    evaluations: int = 0
-    fate: tuple[int, BudgetError] | None = None
-    failed_at: StreamInput | None = None
-    inputs: Meter = field(default_factory=Meter)
-    results: Meter = field(default_factory=Meter)
-    spent: float = 0.0
-    costs: MinuteCosts = field(default_factory=MinuteCosts)
-    apart: bool = False
-
-    def __post_init__(
-        self, settings: EngineSettings, emit_element: EmitElement | None, turns: TurnQueue | None
+    def __init__(
+        self,
+        name: str,
+        prepared: PreparedQuery,
+        evaluator: Evaluator,
+        feed: Feed,
+        settings: EngineSettings,
+        created_ms: int,
+        emit_element: EmitElement | None = None,
+        turns: TurnQueue | None = None,
     ) -> None:
-        prepared, evaluator = self.prepared, self.evaluator
-        self.costs.always = self.costs.due = prepared.registration.limits_minutes
-        self.static = StaticState(self.name, evaluator, turns)
-        self.statics = self.static.statics
+        """Make a query that has taken nothing yet.
+
+        ``emit_element`` is called with the quads of each evaluation of a query whose output is a stream,
+        before anything later happens.
+        """
+        self.name = name
+        self.prepared = prepared
+        self.evaluator = evaluator
+        self.feed = feed
+        self.created_ms = created_ms
+        self.state: State = "running"
+        self.error: str | None = None
+        self.view: View | None = None
+        self.repeats = False
+        self.dropped_before: dict[str, int] | None = None
+        self.group: GroupPlace[RunningQuery] = GroupPlace()
+        self.last = LastEvaluation()
+        self.failure = QueryFailure()
+        self.inputs, self.results = Meter(), Meter()
+        self.spent = 0.0
+        self.costs = MinuteCosts()
+        self.costs.always = self.costs.due = prepared.registration.costs.of_minutes
+        self.static = StaticState(name, evaluator, turns)
         self.emission = emission_of(
             prepared.query,
             prepared.output,
             evaluator.construct,
             evaluator.quads,
-            prepared.non_empty,
+            prepared.report.non_empty,
             emit_element,
             prepared.analysis.columns,
             prepared.limits.kept,
@@ -118,9 +103,9 @@ class RunningQuery:
         if (
             (prepared.output, prepared.report.kind) == ("rstream", "on-window-close")
             and isinstance(self.emission, SelectEmission)
-            and not prepared.non_empty
+            and not prepared.report.non_empty
             and prepared.into_graph is None
-            and prepared.registration.memory is None
+            and prepared.registration.costs.memory is None
             and len(prepared.query.windows) == 1
         ):
             evaluator.list_windows()
@@ -130,10 +115,8 @@ class RunningQuery:
             prepared.report,
             t0_ms=prepared.t0_ms,
             open_closed=prepared.registration.bounds == "open-closed",
-            non_empty=prepared.non_empty,
             max_empty_windows=settings.max_empty_windows,
             lateness_ms=prepared.registration.lateness,
-            after_ms=prepared.after_ms,
             content_of=evaluator.content_of,
             variable_streams=evaluator.streams_of,
         )
@@ -148,14 +131,16 @@ class RunningQuery:
     def handle(self, events: Sequence[StreamInput], now_ms: int) -> None:
         """Take inputs of streams that are in line, as many at once as can be."""
         timeline, prepared, inputs = self.timeline, self.prepared, self.inputs
-        memory, before, last = prepared.registration.memory, timeline.inputs.taken, events[-1]
-        unlimited = memory is None and self.fate is None and self.view is None and prepared.sources is None
+        memory, before, last = prepared.registration.costs.memory, timeline.inputs.taken, events[-1]
+        failure = self.failure
+        unlimited = (
+            memory is None and failure.expected is None and self.view is None and prepared.sources is None
+        )
         # Otherwise something has to be looked at between two instants.
         again = self.repeats and prepared.query.form == "construct"
         run = unlimited and self.state == "running" and not self.static.stale and not again
-        if self.fate is not None and self.evaluations >= self.fate[0]:
-            self.failed_at = events[0]
-            raise self.fate[1]
+        if failure.expected is not None:
+            failure.check_at(self.last.evaluations, events[0])
         while events:
             place, (given, ends) = 0, timeline.gather(events if run else events[:1])
             try:
@@ -177,25 +162,24 @@ class RunningQuery:
                 if memory is not None and (size := timeline.state_size()) > memory:
                     too_large(self.name, memory, size)
             except Exception:
-                self.failed_at = events[bisect_right(ends, place)] if place < len(given) else events[0]
+                failure.at = events[bisect_right(ends, place)] if place < len(given) else events[0]
                 raise
             events = events[len(ends) or 1 :]
         if inputs.second != (second := now_ms // 1000):
             inputs.second = second
             inputs.marks.append((second, inputs.total))
             self.costs.due = self.spent > 0 or self.costs.always
-        if self.fate is not None and self.evaluations >= self.fate[0]:
-            self.failed_at = last
-            raise self.fate[1]
+        if failure.expected is not None:
+            failure.check_at(self.last.evaluations, last)
         if self.costs.due:
-            self.failed_at = last
+            failure.at = last
             check_costs(self, now_ms)
-            self.failed_at = None
+            failure.at = None
         inputs.total += timeline.inputs.taken - before
 
     def commit(self, commit: Commit, now_ms: int) -> None:
         """The store has a new version, which may have changed static parts."""
-        if self.statics is not None:
+        if self.static.statics is not None:
             self.take_steps(now_ms)
             return
         self.static.seen = max(self.static.seen, commit.version)
@@ -216,9 +200,9 @@ class RunningQuery:
 
     def take_steps(self, now_ms: int) -> None:
         """Static parts that follow the store may have moved on: each version is a transaction of its own."""
-        if self.prepared.refresh != "trigger" or self.statics is None:
+        if self.prepared.refresh != "trigger" or self.static.statics is None:
             return
-        for step in self.statics.steps.ready():
+        for step in self.static.statics.steps.ready():
             if self.static.take(step):
                 self.static.note(now_ms, "trigger", changed=True)
                 _read_bound_streams(self)
@@ -245,7 +229,7 @@ class RunningQuery:
 
     def call_off(self, after_s: float) -> bool:
         """End the evaluation at work if it has taken so long, in any thread; True when there is one."""
-        budgets = [each.budget for each in (self.evaluator, self.seat) if each is not None]
+        budgets = [each.budget for each in (self.evaluator, self.group.seat) if each is not None]
         if self.state == "failed" or not any(0 < each.since < time.monotonic() - after_s for each in budgets):
             return False
         for each in budgets:
@@ -259,42 +243,40 @@ class RunningQuery:
     ) -> None:
         """Its time and its rate are those of others from now on."""
         self.settle()
-        taken, late, behind = self.counts()
-        shared = timeline.inputs
-        self.ahead = (taken - shared.taken, late - shared.late, behind - shared.behind)
-        self.companions, self.timeline, self.inputs = companions, timeline, inputs
+        self.group.enter(companions, self.timeline.inputs, timeline.inputs)
+        self.timeline, self.inputs = timeline, inputs
 
     def leave_group(self, timeline: QueryTimeline) -> None:
         """Give the query a timeline of its own from now on."""
-        self.companions, self.seat, self.timeline, self.ahead = None, None, timeline, (0, 0, 0)
+        self.group.leave()
+        self.timeline = timeline
         self.inputs = self.inputs.copy()
 
     @property
     def evaluated_at(self) -> int | None:
         """The instant of the last evaluation; None before the first."""
-        return None if self.last_step is None else self.last_step.at
+        return None if self.last.step is None else self.last.step.at
 
     def answered_by(self, answer: ChangedAnswer) -> None:
         """The answer is the same as it was, and known here from now on."""
-        self.feed.publish([], self.current(self.last_step, self.last_version, answer))
+        self.feed.publish([], self.current(self.last.step, self.last.version, answer))
 
     def settle(self) -> None:
         """Bring its figures, and what others go on from, to the newest evaluation."""
-        if self.seat is not None:
-            self.seat.settle()
-        elif self.last_step is not None and not self.evaluator.budget.since:
+        if self.group.seat is not None:
+            self.group.seat.settle()
+        elif self.last.step is not None and not self.evaluator.budget.since:
             # Not in the middle of an evaluation, in which it may be suspended.
-            self.evaluator.catch_up(self.last_step.at, self.timeline.windows.contents)
+            self.evaluator.catch_up(self.last.step.at, self.timeline.windows.contents)
 
     def counts(self) -> tuple[int, int, int]:
         """Elements taken, late, and behind other streams, since it began."""
-        inputs, (taken, late, behind) = self.timeline.inputs, self.ahead
-        return inputs.taken + taken, inputs.late + late, inputs.behind + behind
+        return self.group.counts(self.timeline.inputs)
 
     @property
     def explained(self) -> PlanState | None:
         """The plan that keeps the answer up to date; None where the answer is recomputed."""
-        return self.evaluator.state if self.seat is None else self.seat.state
+        return self.evaluator.state if self.group.seat is None else self.group.seat.state
 
     # --- evaluation -----------------------------------------------------------------------------
 
@@ -316,14 +298,14 @@ class RunningQuery:
 
     def evaluate(self, step: Evaluation, now_ms: int, windows: Windows) -> None:
         """Tell what follows from what the windows hold at an instant, unless it costs too much."""
-        if self.fate is not None and self.evaluations >= self.fate[0]:
-            raise self.fate[1]
+        if self.failure.expected is not None:
+            self.failure.check_at(self.last.evaluations, self.failure.at)
         if self.static.stale:
             self._refresh(now_ms, "trigger")
         evaluator = self.evaluator
         pause()
         evaluator.budget.since = time.monotonic()
-        last = self.last_step
+        last = self.last.step
         if last is not None and (same := evaluator.replans(last.at, windows)) is not None:
             self.answered_by(same)
         answer = evaluator.advance(step.at, windows)
@@ -333,7 +315,7 @@ class RunningQuery:
     def tell(self, step: Evaluation, answer: ChangedAnswer, now_ms: int) -> None:
         """Publish what follows from an answer."""
         version = version_of(self)
-        revised = self.last_answer_id if step.revises else None
+        revised = self.last.answer_id if step.revises else None
         sources = self.prepared.sources
         marks = None if sources is None else sources.marks()
         moment = Moment(step.at, version, step.window, revised, marks, step.skipped, self.repeats)
@@ -358,39 +340,41 @@ class RunningQuery:
     ) -> None:
         """Tell events, the last of them of the instant ``told_at``, and what the answer is after a step."""
         self.static.unseen_from = None
-        self.last_step, self.last_version = step, version
-        self.evaluations += 1
+        last = self.last
+        last.step, last.version = step, version
+        last.evaluations += 1
         ids = self.feed.publish(events, self.current(step, version, answer))
         if ids:
-            self.last_answer_id = ids[-1]
+            last.answer_id = ids[-1]
             results = self.results
             if results.second != (second := now_ms // 1000):
                 results.second = second
                 results.marks.append((second, results.total))
             results.total += len(ids)
-            self.last_result = {"id": ids[-1], "at": told_at, "version": version, "emitted": now_ms}
+            last.result = {"id": ids[-1], "at": told_at, "version": version, "emitted": now_ms}
         elif not step.revises:
-            self.last_answer_id = None
+            last.answer_id = None
 
     def current(
         self, step: Evaluation | None, version: int, answer: ChangedAnswer, number: int = 0
     ) -> Callable[[], str | None]:
         """What writes the current answer, as it stands at an evaluation (of a common plan: its number)."""
-        seat = self.seat
+        seat = self.group.seat
         # Evaluations of a common plan that gave this query no rows are not told here.
         newer, number = (None, 0) if seat is None else (seat.shown_after, number or seat.seen)
         return CurrentAnswer(self.emission, self.prepared.sources, newer, number, step, version, answer)
 
     def tell_skipped(self, step: Skipped) -> None:
         """A run of empty reports, none of which is an answer that may be revised."""
-        self.last_answer_id = None
+        self.last.answer_id = None
         document = {"from": step.start, "to": step.end, "skipped": step.skipped}
         self.feed.publish([("progress", one_line(document))])
 
 
 def version_of(running: RunningQuery) -> int:
     """The version of the dataset that an evaluation now reflects."""
-    return running.static.version if running.statics is None else running.statics.steps.frontier.version
+    static = running.static
+    return static.version if static.statics is None else static.statics.steps.frontier.version
 
 
 def is_silent(running: RunningQuery) -> bool:
@@ -398,12 +382,12 @@ def is_silent(running: RunningQuery) -> bool:
     prepared = running.prepared
     if running.state != "running" or not prepared.repeats:
         return True
-    if prepared.analysis.depends_on_instant or not prepared.non_empty:
+    if prepared.analysis.depends_on_instant or not prepared.report.non_empty:
         return False
-    if running.seat is not None:
-        running.seat.settle()
+    if running.group.seat is not None:
+        running.group.seat.settle()
     # RSTREAM emits nothing again where the answer was empty.
-    return running.last_answer_id is None
+    return running.last.answer_id is None
 
 
 def _read_bound_streams(running: RunningQuery) -> None:
@@ -415,7 +399,7 @@ def _read_bound_streams(running: RunningQuery) -> None:
 
 def _work_off(running: RunningQuery, steps: Iterator[Step], now_ms: int) -> None:
     """Evaluate at each step of the timeline."""
-    windows, memory = running.timeline.windows, running.prepared.registration.memory
+    windows, memory = running.timeline.windows, running.prepared.registration.costs.memory
     for step in steps:
         if running.state == "paused":
             pause()
@@ -424,7 +408,7 @@ def _work_off(running: RunningQuery, steps: Iterator[Step], now_ms: int) -> None
             running.tell_skipped(step)
             continue
         if isinstance(step, Silent):
-            running.evaluations += step.number
+            running.last.evaluations += step.number
             continue
         running.evaluate(step, now_ms, windows.contents)
         # One push may carry many times: the windows are looked at after each of them.
@@ -442,8 +426,8 @@ def _run(running: RunningQuery, given: Sequence[Transaction], now_ms: int) -> tu
     if ran.instants:
         cause: Cause = "elements" if ran.entered else "time"
         last, told = tuple.__new__(Evaluation, (ran.at, cause, None, False, False)), ran.told
-        running.evaluations += ran.instants - 1
+        running.last.evaluations += ran.instants - 1
         running.publish(last, version, told.events, answer, now_ms, told.at)
         if not told.last:
-            running.last_answer_id = None
+            running.last.answer_id = None
     return ran.done, ran.error

@@ -103,19 +103,19 @@ def snapshot_of(running: RunningQuery, timelines: dict[QueryTimeline, TimelineSn
             list(running.evaluator.kept),
             [],
             emission.told if isinstance(emission, AskEmission) else None,
-            running.last_answer_id,
+            running.last.answer_id,
             once,
         ),
         CountsSnapshot(
-            running.evaluations,
+            running.last.evaluations,
             emission.counts,
             static.refreshes,
             taken,
             running.results.total,
         ),
-        running.last_step,
-        running.last_version,
-        running.last_result,
+        running.last.step,
+        running.last.version,
+        running.last.result,
         static.last_refresh,
         static.seen,
         static.stale,
@@ -143,10 +143,10 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot, patience_ms: int = 0
     if isinstance(emission, AskEmission):
         emission.told = answer.boolean
     emission.counts = snapshot.counts.emitted
-    running.evaluations, static.refreshes = snapshot.counts.evaluations, snapshot.counts.refreshes
+    running.last.evaluations, static.refreshes = snapshot.counts.evaluations, snapshot.counts.refreshes
     running.results.total = snapshot.counts.results
-    running.last_step, running.last_version = snapshot.last_step, snapshot.last_version
-    running.last_result, running.last_answer_id = snapshot.last_result, answer.last_id
+    running.last.step, running.last.version = snapshot.last_step, snapshot.last_version
+    running.last.result, running.last.answer_id = snapshot.last_result, answer.last_id
     static.last_refresh = snapshot.last_refresh
     static.seen, static.stale = snapshot.seen, snapshot.stale
     static.catch_up(held=running.prepared.refresh != "trigger")

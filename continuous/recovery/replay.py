@@ -114,7 +114,7 @@ class Replay:
         entry = self._parts.catalogue.find(fate["query"])
         if entry is not None and entry.running is not None:
             self._parts.router.part(entry.running)
-            entry.running.fate = (fate["after"], BudgetError(fate["error"], code=fate["code"]))
+            entry.running.failure.expected = (fate["after"], BudgetError(fate["error"], code=fate["code"]))
 
     def take_commits(self) -> None:
         """Commits that were durable before anybody noted their turn take it now, one by one."""

@@ -80,7 +80,9 @@ class Attachments:
         pending.running, pending.start, pending.repeats = running, start, replay_from is not None
         if replay_from is not None:
             self._streams.forget_failed(running.name, replay_from)
-        if running.statics is None or running.statics.known(self._turns.version_to_read(running.name)):
+        if running.static.statics is None or running.static.statics.known(
+            self._turns.version_to_read(running.name)
+        ):
             return self._begin(running, pending)
         # The rows of a static part are read anew just now: the query begins in the turn that has them.
         pending.turn = self._turns.number
@@ -94,8 +96,8 @@ class Attachments:
         """Static parts were read: queries that waited for them only begin."""
         for pending in list(self._router.pending.values()):
             running = pending.running
-            if running is not None and running.statics is not None and running.statics.known():
-                version = running.statics.steps.frontier.version
+            if running is not None and running.static.statics is not None and running.static.statics.known():
+                version = running.static.statics.steps.frontier.version
                 self._turns.note_of_turn("seen", turn=pending.turn, query=running.name, version=version)
                 self.end_waiting(running.name)
                 self._begin(running, pending)
@@ -174,8 +176,8 @@ class Attachments:
         if running is not None:
             self._router.forget(running)
             self._router.deliver_derived()
-            if running.statics is not None:
-                running.statics.close()
+            if running.static.statics is not None:
+                running.static.statics.close()
         if dropped:
             self._sources.read_by(entry.name, {})
             self._views.close(entry.name)

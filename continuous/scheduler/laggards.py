@@ -62,7 +62,7 @@ class Laggards:
     def _fell_behind(self, reader: Reader) -> None:
         """A reader keeps its later inputs: also those of streams that its static parts may yet bind."""
         if isinstance(reader, RunningQuery):
-            reader.apart = self._shares.slice_s != 0
+            reader.group.apart = self._shares.slice_s != 0
             self._router.index(reader, everywhere=True)
 
     def _after_slice(self, reader: Reader) -> None:
@@ -96,7 +96,7 @@ class Laggards:
         if backlog.reader is not running or not self._shares.end(running, error):
             self.stop(running)
         if running.state != "failed":
-            running.failed_at = running.failed_at or event
+            running.failure.at = running.failure.at or event
             self._router.fail(running, error)
 
     def _broke(self, reader: Reader, error: Exception) -> None:

@@ -155,7 +155,7 @@ class Router:
             self.forget(before)
         self._attached[running.name] = running
         self._places[running.name] = next(self._count)
-        if running.statics is None:
+        if running.static.statics is None:
             self.unfollowing.add(running)
         if not running.prepared.names_its_streams:
             self._unbound[running] = None
@@ -180,8 +180,8 @@ class Router:
             del self._places[running.name]
             self.unfollowing.discard(running)
             self._unbound.pop(running, None)
-            if running.statics is not None:
-                running.statics.stop()
+            if running.static.statics is not None:
+                running.static.statics.stop()
             self.timetable.cancel(running.name)
             output = self._outputs.pop(running, None)
             if output is not None and self._producers.get(output.iri) is running:
@@ -234,7 +234,7 @@ class Router:
         self.part(running)
         self._leave_group(running)
         running.prepared = prepared
-        running.costs.always = running.costs.due = prepared.registration.limits_minutes
+        running.costs.always = running.costs.due = prepared.registration.costs.of_minutes
         running.evaluator.budget.limit(prepared.limits)
         if self._attached.get(running.name) is running:
             self._take_places(self._groups.enter([running]))
@@ -349,13 +349,13 @@ class Router:
 
     def fail(self, running: RunningQuery, error: Exception) -> None:
         """A query stops alone; the elements at which it did are kept as dead letters."""
-        event = running.failed_at
+        event = running.failure.at
         running.fail(error)
         trace = None if isinstance(error, QuadrillError) else error
         log.warning("the query %s has failed: %s", running.name, running.error, exc_info=trace)
         if isinstance(error, BudgetError) and not error.again:
             # A replay would come further, or to the same end once more.
-            told = {"after": running.evaluations, "error": running.error, "code": error.code}
+            told = {"after": running.last.evaluations, "error": running.error, "code": error.code}
             self._turns.note_of_turn("failed", turn=self._turns.number, query=running.name, **told)
         if event is not None and (isinstance(error, BudgetError) or not isinstance(error, LimitError)):
             reason: Reason = "budget" if isinstance(error, BudgetError) else "failed"
@@ -369,7 +369,7 @@ class Router:
         ``everywhere``: or as it may bind them by when the query gets to its inputs.
         """
         attached = self._attached.get(running.name) is running
-        if not attached or running.state == "failed" or running.companions is not None:
+        if not attached or running.state == "failed" or running.group.companions is not None:
             return
         unbound = everywhere and running in self._unbound
         if running.timeline.windows.reads_every_stream and not everywhere:

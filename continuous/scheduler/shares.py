@@ -291,8 +291,8 @@ class FairShares:
                 backlog.fiber = None
                 backlog.done()
                 for running in members_of(backlog.reader):
-                    if running.statics is not None:
-                        running.statics.rejoin()
+                    if running.static.statics is not None:
+                        running.static.statics.rejoin()
         return over
 
     def keep_rows_of_suspended(self, tables: Sequence[Table]) -> None:
@@ -300,7 +300,7 @@ class FairShares:
         inside = [each for each in self.behind.values() if each.fiber is not None and each.fiber.inside]
         if not inside or not tables:
             return
-        members = [each.statics for backlog in inside for each in members_of(backlog.reader)]
+        members = [each.static.statics for backlog in inside for each in members_of(backlog.reader)]
         views = [view for each in members if each is not None for view in each.shared_by(tables)]
         for table in tables if views else ():
             table.set_apart([view for view in views if view.shared is table])
@@ -333,8 +333,8 @@ class FairShares:
     @staticmethod
     def _move(backlog: Backlog, turn: Frontier) -> None:
         for running in members_of(backlog.reader):
-            if running.statics is not None:
-                running.statics.steps.move(turn)
+            if running.static.statics is not None:
+                running.static.statics.steps.move(turn)
 
     # --- the end of a reader --------------------------------------------------------------------
 

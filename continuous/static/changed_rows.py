@@ -90,7 +90,7 @@ class ChangedRows:
                     return None
                 if values:
                     found[key] |= values
-        return found if sum(map(len, found.values())) * KEY_S < self.table.took_s else None
+        return found if sum(map(len, found.values())) * KEY_S < self.table.reading.took_s else None
 
     def _before(self) -> Delta:
         table = self.table

@@ -98,14 +98,14 @@ class CommitWatch:
             frozen = self._store.frozen() if looked_up else None
             self._loading = True
             for table in looked_up:
-                table.frozen = frozen
+                table.watchers.frozen = frozen
         try:
             yield
         finally:
             with self.order.lock:
                 self._loading = False
                 for table in looked_up:
-                    table.frozen = None
+                    table.watchers.frozen = None
 
     @contextmanager
     def passing(self, commits: Sequence[Commit]) -> Iterator[bool]:
@@ -143,14 +143,14 @@ class CommitWatch:
         copy: FrozenReader | None = None
         for table, change in changes.items():
             if not table.is_held and not change.is_known:
-                copy = copy or table.frozen or self._without(commit)
+                copy = copy or table.watchers.frozen or self._without(commit)
                 if copy is None:
-                    table.problem = f"the commit of version {commit.version} could not be looked at"
+                    table.reading.problem = f"the commit of version {commit.version} could not be looked at"
                     continue
                 change = Change(commit.version, commit.at_ms, before=copy)
             table.blind = not change.is_known
             table.waiting.append(change)
-            for tell in table.lookups:
+            for tell in table.watchers.changed:
                 tell(change)
             self.due.setdefault(commit.version, []).append(table)
 
@@ -227,11 +227,11 @@ class CommitWatch:
         except Exception as error:
             log.warning("the static part %s is read anew: %s", table.name, error)
             return None
-        table.took_s = time.perf_counter() - began
+        table.reading.took_s = time.perf_counter() - began
         return rows
 
 
 def _too_many(group: TableGroup, why: str) -> Affected:
     for table in group.tables:
-        table.anew_because = why
+        table.reading.anew_because = why
     return "too many"

@@ -75,16 +75,25 @@ class KeptTables:
         may_write = at_end or time.monotonic() >= self.rows.not_before
         for table in tables:
             is_ready = table.ready.is_set()
-            if is_ready and table.took_s < self._limits.kept_s:
+            if is_ready and table.reading.took_s < self._limits.kept_s:
                 continue
             if calls_outside(table.part.pattern):
                 continue  # the function may be another one after a restart
             key = _key(table)
             keys.add(key)
-            if not is_ready or not table.live or table.behind is not None or table.problem is not None:
+            if (
+                not is_ready
+                or not table.live
+                or table.behind is not None
+                or table.reading.problem is not None
+            ):
                 continue
-            choice = None if table.choice is None else (table.choice.engine, table.choice.reason)
-            facts = KeptFacts(table.since, max(version, table.version), table.took_s, choice)
+            choice = (
+                None
+                if table.reading.choice is None
+                else (table.reading.choice.engine, table.reading.choice.reason)
+            )
+            facts = KeptFacts(table.since, max(version, table.version), table.reading.took_s, choice)
             since, until = self.rows.on_disk.get(key, (None, None))
             needed = min((evaluated.get(each.name, version) for each in table.readers), default=version)
             if since == facts.since:
@@ -131,7 +140,7 @@ class KeptTables:
             log.warning("the static part %s is read anew: its rows on disk: %s", table.name, error)
             self.rows.forget(key)
             return False
-        table.choice = None if found.choice is None else Choice(*found.choice)
+        table.reading.choice = None if found.choice is None else Choice(*found.choice)
         self.rows.on_disk[key] = (found.since, found.until)
         self.taken += 1
         return True
@@ -151,8 +160,8 @@ def _take(table: Table, kept: PackedRows, version: int, found: KeptFacts) -> Non
             fresh.update(kept.rows(list(map(dictionary.texts.__getitem__, kept.texts)), 0))
             dictionary.pin(chain.from_iterable(fresh), settled=True)
     table.begin_at(version, fresh, listed)
-    table.since, table.from_disk = found.since, found.until
+    table.since, table.reading.from_disk = found.since, found.until
 
 
 def _key(table: Table) -> str:
-    return key_of(f"{FORMAT} {table.key}")
+    return key_of(f"{FORMAT} {table.identity.key}")

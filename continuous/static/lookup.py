@@ -118,22 +118,22 @@ class Lookup(Arrangement):
     def attach(self) -> None:
         """The query begins at the table's version: later changes wait for it from here on."""
         with self._order:
-            if self.changed not in self.table.lookups:
+            if self.changed not in self.table.watchers.changed:
                 for waiting in self.table.waiting:
                     self.changed(waiting)
-                self.table.lookups.append(self.changed)
+                self.table.watchers.changed.append(self.changed)
 
     def detach(self) -> None:
         """The query is gone."""
         with self._order:
-            if self.changed in self.table.lookups:
-                self.table.lookups.remove(self.changed)
+            if self.changed in self.table.watchers.changed:
+                self.table.watchers.changed.remove(self.changed)
 
     def check(self) -> None:
         """Raise ConflictError when a commit's change could not be worked out."""
-        if self.table.problem is not None:
+        if self.table.reading.problem is not None:
             raise ConflictError(
-                f"a change of the static part {self.table.name} is not known: {self.table.problem}",
+                f"a change of the static part {self.table.name} is not known: {self.table.reading.problem}",
                 hint='Register the query again, or with "static_tables": "table"',
             )
 
@@ -224,7 +224,7 @@ class Lookup(Arrangement):
         places, terms = cache.columns, self.table.terms.dictionary.terms
         values = tuple([terms[each] for each in ((key,) if isinstance(key, int) else key)])
         with self._order:
-            reader: Reader = self._stretches[0].reader or self.table.frozen or self._store.reader
+            reader: Reader = self._stretches[0].reader or self.table.watchers.frozen or self._store.reader
             counted = dict(rows_of(reader, self.table.background, self.table.part, places, values))
             ahead = cache.ahead.get(values[0] if isinstance(key, int) else values, {})
             merge(counted, negate(ahead))

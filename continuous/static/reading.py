@@ -190,9 +190,9 @@ class Recomputer:
                 return Swap(version, at_ms, fresh)
             found, version, at_ms = self._rows(tables, evaluators)
             for table, evaluator, rows in zip(tables, evaluators, found, strict=True):
-                table.choice = evaluator.choices.get(table.part.name)
+                table.reading.choice = evaluator.choices.get(table.part.name)
                 fresh.append(self._drained(table, rows, limited=limited))
-                table.took_s = (time.perf_counter() - began) / len(tables)
+                table.reading.took_s = (time.perf_counter() - began) / len(tables)
         except BaseException:
             for table in tables:
                 table.blind = True
@@ -263,7 +263,8 @@ class Recomputer:
     ) -> tuple[Sequence[Iterable[Solution]], int, int]:
         """The rows of each table, the version that they are of, and when that was made."""
         both = list(zip(tables, evaluators, strict=True))
-        if len({table.kind for table in tables}) == len(tables):  # many that are alike are not for Spark
+        # Many that are alike are not for Spark.
+        if len({table.identity.kind for table in tables}) == len(tables):
             with self.order.lock, self.store.reader.snapshot_read() as snapshot:
                 asked = [evaluator.columnar(snapshot, table.part) for table, evaluator in both]
                 others: list[Generator[Solution]] = []
@@ -341,8 +342,8 @@ class Recomputer:
     def _failed(self, table: Table, error: Exception) -> None:
         if not isinstance(error, QuadrillError):
             log.exception("a static part could not be read anew")
-        table.problem = error.message if isinstance(error, QuadrillError) else str(error)
-        log.warning("the static part %s keeps its rows: %s", table.name, table.problem)
+        table.reading.problem = error.message if isinstance(error, QuadrillError) else str(error)
+        log.warning("the static part %s keeps its rows: %s", table.name, table.reading.problem)
         failures = self._failures[table] = self._failures.get(table, 0) + 1
         wait_s = min(_RETRY_MOST_S, _RETRY_FIRST_S * 2 ** (failures - 1))
         self._background.do_later(wait_s, self._attempt, [table])

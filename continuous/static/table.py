@@ -13,16 +13,14 @@ from dataclasses import dataclass, field
 
 from quadrill.store.quads.frozen import FrozenReader
 
-from ..algebra.canonical import Lifted
-from ..algebra.columnar import Choice
 from ..algebra.graphs import Dataset
-from ..algebra.nodes import Term
 from ..algebra.static import StaticPattern
 from ..algebra.triggers import Trigger
 from ..rows import Delta, IdRow, Solution, difference, merge
 from ..windows.encoded import EngineTerms
 from .shared_rows import SharedRows
 from .static_evaluator import StaticEvaluator
+from .table_facts import PartIdentity, RowsReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +87,22 @@ Changes = Mapping[int, TableChange]
 """By the place of the static part."""
 
 
+@dataclass(slots=True)
+class CommitWatchers:
+    """What look-ups into the store need of commits.
+
+    Attributes:
+        changed: called with each change of the part at its commit.
+        frozen: the dataset from before a bulk load that is under way.
+    """
+
+    changed: list[Callable[[Change], None]] = field(default_factory=list)
+    frozen: FrozenReader | None = None
+
+
+_NO_IDENTITY = PartIdentity()
+
+
 class Table(SharedRows):
     """The rows of a static sub-query at one version of the store, and the changes after it.
 
@@ -97,28 +111,21 @@ class Table(SharedRows):
     turns.
 
     Attributes:
-        key: what it is; queries with an equal key share the table.
-        name: a short name made from the key, the same after a restart.
-        kind: equal for tables whose parts differ in constants alone, which are ``lifted`` out of them.
-        constants: in which it may differ from these, in the store's form.
+        identity: what it is; queries share the table of a part.
+        name: a short name made from the key of that, the same after a restart.
         part: pattern and columns under canonical names.
         triggers: where a quad can match that; none where commits do not change the table by themselves
             (``follows``): its query reads it by hand, by a timer, or because of SERVICE.
         background: evaluates the part; used by writers, one at a time. Others use a ``new_background``.
         is_held: its rows are; else they are looked up.
         since: the oldest version of which it is known that the rows were the same from there on.
-        from_disk: the version at which the rows were written to disk, None when they were evaluated.
         waiting: changes whose turn has not come, oldest first.
         blind: the writers' side does not look at commits, because all rows will be read anew.
         live: some query reads it: its changes take their turns.
         behind: the first version that the rows do not reflect although its turn has come, None for none.
-        problem: why reading the rows anew failed, while it does.
-        anew_because: why rows were read anew the last time, with the figures; None when they never were.
-        choice: who evaluated all rows the last time, and why; None without a columnar engine.
-        took_s: how long it took to evaluate all rows the last time, in seconds.
+        reading: how all rows were read the last time.
         readers: of the queries that have begun.
-        lookups: told each change at its commit, of a part that is looked up.
-        frozen: of such a part, the dataset from before a bulk load that is under way.
+        watchers: of a part that is looked up.
         users: queries that have it, also those that have not begun.
         ready: set when the rows are there, or cannot be had.
     """
@@ -128,38 +135,31 @@ class Table(SharedRows):
         part: StaticPattern,
         background: Callable[[], StaticEvaluator],
         terms: EngineTerms,
-        key: str = "",
+        identity: PartIdentity = _NO_IDENTITY,
         triggers: Sequence[Trigger] | None = None,
         *,
         ordered: bool = False,
         held: bool = True,
     ) -> None:
         super().__init__(terms, ordered=ordered)
-        self.key = self.kind = key
-        self.name = hashlib.sha256(key.encode()).hexdigest()[:12]
+        self.identity = identity
+        self.name = hashlib.sha256(identity.key.encode()).hexdigest()[:12]
         self.part = part
         self.follows = triggers is not None
         self.triggers = triggers or ()
-        self.lifted: Lifted | None = None
-        self.constants: tuple[Term, ...] = ()
         self.background = background()
         self.new_background = background
         self.scope: Dataset = self.background.scope(self.part)
         self.is_held = held
         self.version = -1
         self.since = -1
-        self.from_disk: int | None = None
         self.waiting: deque[Change] = deque()
         self.blind = False
         self.live = False
         self.behind: int | None = None
-        self.problem: str | None = None
-        self.anew_because: str | None = None
-        self.choice: Choice | None = None
-        self.took_s = 0.0
+        self.reading = RowsReading()
         self.readers: list[Steps] = []
-        self.lookups: list[Callable[[Change], None]] = []
-        self.frozen: FrozenReader | None = None
+        self.watchers = CommitWatchers()
         self.users = 0
         self.ready = threading.Event()
 
@@ -198,7 +198,7 @@ class Table(SharedRows):
         change = TableChange(delta, fresh.listed)
         old = self.change_to(fresh.rows, fresh.listed, delta) if fresh.whole else self.change_by(delta)
         self.version = self.since = version
-        self.from_disk = self.behind = self.problem = None
+        self.behind = self.reading.from_disk = self.reading.problem = None
         while self.waiting and self.waiting[0].version <= version:
             self.waiting.popleft()
         for reader in self.readers:

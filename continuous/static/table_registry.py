@@ -25,6 +25,7 @@ from .lookup import Lookup
 from .reading import Recomputer, StaticBudget, Swap, TableReplay, active
 from .static_evaluator import StaticEvaluator
 from .table import Table, Turn
+from .table_facts import PartIdentity
 
 _READY_S = 600.0
 _POLL_S = 0.02
@@ -131,7 +132,7 @@ class TableRegistry:
             else:
                 self._wait_for(table)
         except BaseException as error:
-            table.problem = str(error)
+            table.reading.problem = str(error)
             table.ready.set()
             self.release(table)
             raise
@@ -156,11 +157,11 @@ class TableRegistry:
         table = self._tables.get(key)
         if table is None:
             part = StaticPattern(name, form.pattern, form.columns)
-            table = Table(part, background, self.terms, key, found, ordered=ordered, held=held)
-            lift = None if ordered else lifted(form)
+            lift, identity = None if ordered else lifted(form), PartIdentity(key, key)
             if lift is not None:
-                table.lifted, table.kind = lift, f"{scope} {lift.text}"
-                table.constants = tuple(map(canonical, lift.constants))
+                constants = tuple(map(canonical, lift.constants))
+                identity = PartIdentity(key, f"{scope} {lift.text}", lift, constants)
+            table = Table(part, background, self.terms, identity, found, ordered=ordered, held=held)
             self._tables[key] = table
         return table
 
@@ -173,9 +174,9 @@ class TableRegistry:
         while not known and time.monotonic() < until:
             progress.check()
             known = table.ready.wait(_POLL_S)
-        if not known or table.problem is not None:
+        if not known or table.reading.problem is not None:
             raise ConflictError(
-                table.problem or "the rows of a static part are still being read",
+                table.reading.problem or "the rows of a static part are still being read",
                 hint="register the query again in a moment",
             )
 
@@ -205,7 +206,7 @@ class TableRegistry:
             if not found.since <= version or kept.unchanged(table, reaches, version, found.read_s) < version:
                 return False
             # Known before a commit is looked at, which asks for it.
-            table.took_s = found.read_s
+            table.reading.took_s = found.read_s
             self.commits.index.add(table)
         if kept.load(table, found, version):
             return True
@@ -232,7 +233,7 @@ class TableRegistry:
             table.users -= 1
             if table.users:
                 return
-            del self._tables[table.key]
+            del self._tables[table.identity.key]
             self.commits.index.remove(table)
         self.recomputer.dispose(table, table.load({}, None))
 
@@ -276,7 +277,7 @@ class TableRegistry:
             if table.behind is None:
                 table.catch_up(self.turn.version)
                 if table.behind is not None:
-                    fallen.setdefault((table.behind, table.kind), []).append(table)
+                    fallen.setdefault((table.behind, table.identity.kind), []).append(table)
         for (version, _), together in fallen.items():
             names = [table.name for table in together if table.readers]
             if names and self.turns is not None:

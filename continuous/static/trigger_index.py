@@ -61,19 +61,19 @@ class TableGroup:
     @property
     def took_s(self) -> float:
         """How long it took to evaluate all rows of all its tables, in seconds."""
-        return sum(table.took_s for table in self.tables)
+        return sum(table.reading.took_s for table in self.tables)
 
     def add(self, table: Table) -> None:
         """Take one table more; its constants may make the pattern a more general one."""
-        constants = self.first.constants
-        differing = {place for place, term in enumerate(table.constants) if term != constants[place]}
+        constants = self.first.identity.constants
+        differing = {place for place, term in enumerate(table.identity.constants) if term != constants[place]}
         places = tuple(sorted(differing.union(self._places)))
         self.tables[table] = None
         if places == self._places:
             self._enter(table)
             return
-        assert table.lifted is not None
-        pattern, more = table.lifted.general(places)
+        assert table.identity.lifted is not None
+        pattern, more = table.identity.lifted.general(places)
         found = triggers(pattern)
         assert found is not None, "lifting constants adds no SERVICE"
         self.part = StaticPattern(table.part.name, pattern, (*table.part.vars, *more))
@@ -115,7 +115,7 @@ class TableGroup:
 
     def _key(self, table: Table) -> Constants:
         """The constants of a table where the tables differ."""
-        return tuple([table.constants[place] for place in self._places])
+        return tuple([table.identity.constants[place] for place in self._places])
 
     @property
     def _names(self) -> list[str]:
@@ -161,9 +161,9 @@ class TriggerIndex:
 
     def add(self, table: Table) -> None:
         """From now on commits are looked at for the table, together with those that differ in constants."""
-        group = self._groups.get(table.kind)
+        group = self._groups.get(table.identity.kind)
         if group is None:
-            group = self._groups[table.kind] = TableGroup(table)
+            group = self._groups[table.identity.kind] = TableGroup(table)
         else:
             self._take_out(group)
             group.add(table)
@@ -172,11 +172,11 @@ class TriggerIndex:
 
     def remove(self, table: Table) -> None:
         """Take a table out of the index, if it is there."""
-        group = self._groups.get(table.kind)
+        group = self._groups.get(table.identity.kind)
         if group is not None and table in group.tables:
             group.remove(table)
             if not group.tables:
-                del self._groups[table.kind]
+                del self._groups[table.identity.kind]
                 self._take_out(group)
 
     def tables(self) -> list[Table]:

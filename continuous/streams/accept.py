@@ -23,6 +23,7 @@ from ..inputs import Advance, Arrival, Element, LogRecord, StreamInput, StreamTi
 from ..settings import EngineSettings
 from .dead_letters import DeadLetter, DeadLetters
 from .partitions import DIRECT, Partitions
+from .push_call import PushCall
 
 _FIGURES = (
     "seen floor idle next_seq counts.accepted counts.late counts.dropped counts.refused last_input_ms "
@@ -282,24 +283,20 @@ class Acceptor:
         self,
         stream: StreamState,
         decoded: Decoded,
-        *,
-        partial: bool = False,
-        key: tuple[str, str] | None = None,
-        position: tuple[str, str] | None = None,
-        retried: DeadLetter | None = None,
-        partition: str = DIRECT,
+        call: PushCall,
+        digest: str | None = None,
     ) -> tuple[PushReceipt, InputTurn | None]:
         """Accept a decoded push, called under the lock; the receipt and the turn of what entered.
 
-        ``key``: its idempotency key and a digest of it, ``position``: its source and where that is then,
-        ``partition``: of its source, with that one's name.
+        ``digest`` is that of a push with an idempotency key.
 
         Raises:
             InputError: a wrong or missing time, one too far in the future, a late element refused.
             BackPressureError, LimitError: the queue is full; too many elements.
         """
-        if key is not None:
-            again = self.receipts.find(stream.iri, *key)
+        key, partial, retried = call.idempotency_key, call.partial, call.retried
+        if key is not None and digest is not None:
+            again = self.receipts.find(stream.iri, key, digest)
             if again is not None:
                 return again, None
         record, now, watermark = stream.record, self._clock.wall_ns() // 1_000_000, stream.watermark
@@ -309,7 +306,7 @@ class Acceptor:
             members = stream.dead_letters.keep_unread(bad, retried, self._turns.order + 1, now)
         newest = None if stream.partitions is None else stream.partitions.newest
         before = _made(StreamTime, (stream.seen, stream.floor, record.lateness_ms, newest))
-        made, entering, late, dropped = self._number(stream, elements, times, now, watermark, partition)
+        made, entering, late, dropped = self._number(stream, elements, times, now, watermark, call.partition)
         event = None
         if entering:
             stream.idle = False
@@ -320,12 +317,12 @@ class Acceptor:
         durable, listed = self._journal is not None, tuple(bad) if partial else None
         counted = begin, end, len(made), len(late), durable, listed, len(dropped), decoded.skipped
         receipt = _made(PushReceipt, (stream.iri, *counted))
-        if key is not None:
-            self.receipts.keep(stream.iri, *key, receipt)
-            members["key"] = [*key, receipt.members()]
-        if position is not None:
-            self.receipts.restore(stream.iri, *position)
-            members["position"] = position
+        if key is not None and digest is not None:
+            self.receipts.keep(stream.iri, key, digest, receipt)
+            members["key"] = [key, digest, receipt.members()]
+        if call.position is not None:
+            self.receipts.restore(stream.iri, *call.position)
+            members["position"] = call.position
         if not (made or members):
             return receipt, None
         members["late"], members["dropped"] = late, dropped

@@ -58,10 +58,8 @@ class QueryTimeline:
         *,
         t0_ms: int | None = None,
         open_closed: bool = False,
-        non_empty: bool = False,
         max_empty_windows: int = 1000,
         lateness_ms: int = 0,
-        after_ms: int | None = None,
         content_of: ContentOf | None = None,
         variable_streams: StreamsOf | None = None,
     ) -> None:
@@ -72,19 +70,15 @@ class QueryTimeline:
             report: when to evaluate.
             t0_ms: origin of the grids that give none themselves.
             open_closed: ``bounds: open-closed``.
-            non_empty: no report while every window is empty.
             max_empty_windows: a longer run of empty reports is one `Skipped`.
             lateness_ms: what the registration waits for disordered elements on every stream.
-            after_ms: how long after its first instant it is not evaluated.
             content_of: gives an empty content of the kind that a window is to hold.
             variable_streams: for a window on a stream variable, the stream IRIs that static data binds it
                 to, None for every stream; called by window name.
         """
         self.report = report
-        self._non_empty = non_empty
         self._max_empty = max_empty_windows
         self._lateness_ms = lateness_ms
-        self._after_ms = after_ms
         self.quiet_until = NEVER
         self._strategy = strategy = STRATEGIES[report.kind]
         self.windows = QueryWindows(
@@ -108,10 +102,10 @@ class QueryTimeline:
         Timelines of one shape say the same and hold the same when they are given the same.
         """
         windows = self.windows.shape if len(self.inputs.views) == 1 else None
-        if windows is None or self._after_ms is not None:
+        if windows is None or self.report.after_ms is not None:
             return None
         ((stream, view),) = self.inputs.views.items()
-        return (stream, windows, self.report, self._non_empty, self._max_empty, view.lateness)
+        return (stream, windows, self.report, self._max_empty, view.lateness)
 
     def complete_from(self) -> int | None:
         """The instant from which windows hold the same whatever came before; None where it is not known."""
@@ -208,7 +202,11 @@ class QueryTimeline:
                     return iter(())
                 event = event._replace(elements=event.elements[number:])
         steps = self._order(view, event, silent)
-        return steps if self._after_ms is None else (each for each in steps if each.end >= self.quiet_until)
+        return (
+            steps
+            if self.report.after_ms is None
+            else (each for each in steps if each.end >= self.quiet_until)
+        )
 
     def gather(self, events: Sequence[StreamInput]) -> tuple[list[Transaction], list[int]]:
         """What the first of some inputs let through where windows slide, see `InputOrder.gather`."""
@@ -275,8 +273,8 @@ class QueryTimeline:
 
     def _start(self, origin: int) -> None:
         self.instant = origin
-        if self._after_ms is not None:
-            self.quiet_until = origin + self._after_ms
+        if self.report.after_ms is not None:
+            self.quiet_until = origin + self.report.after_ms
         for operator in self.windows:
             operator.start(origin)
         self._schedule.start(origin)
@@ -315,7 +313,7 @@ class QueryTimeline:
             if not ends_quiet:
                 yield from self._pass_over(until, silent if wanted else never)
             return
-        if self._strategy.at_changes or not self._non_empty:
+        if self._strategy.at_changes or not self.report.non_empty:
             yield Evaluation(at, "time", interval, skipped=True)
         self._jump(run.end)
         self._last_at = run.end
@@ -323,7 +321,7 @@ class QueryTimeline:
         self._last_window = next(
             (each for each, past in closed if each and each.close + past == run.end), None
         )
-        if not self._non_empty:
+        if not self.report.non_empty:
             yield run
 
     def _pass(self, at: int, phase: int) -> Generator[Evaluation, None, tuple[bool, Interval | None, bool]]:
@@ -382,7 +380,7 @@ class QueryTimeline:
     def _tell(self, at: int, cause: Cause, interval: Interval | None) -> Sequence[Evaluation]:
         """The evaluation at an instant, unless all windows are empty and that is not to be told."""
         self._last_at, self._last_window = at, interval
-        if self._non_empty and not self._strategy.at_changes and self.windows.empty:
+        if self.report.non_empty and not self._strategy.at_changes and self.windows.empty:
             return ()
         return (Evaluation(at, cause, interval),)
 
@@ -393,7 +391,7 @@ class QueryTimeline:
         assert self.instant is not None
         for at, elements in groupby(late, EVENT_TIME):
             changed = closed = reported = False
-            untold = self._non_empty and self.windows.empty
+            untold = self.report.non_empty and self.windows.empty
             for element in elements:
                 self.inputs.taken += 1
                 for operator in operators:

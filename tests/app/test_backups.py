@@ -57,7 +57,7 @@ def push(server: LiveServer, number: int) -> dict[str, Any]:
 
 def feed(server: LiveServer, name: str, after: int = 0) -> list[tuple[int | None, str, Any]]:
     """The events of a feed that are kept behind an id."""
-    found = server.services.engine.feed(name).subscribe(after).take()
+    found = server.services.engine.queries.feed(name).subscribe(after).take()
     return [(event.id, event.kind, json.loads(event.data)) for event in found]
 
 

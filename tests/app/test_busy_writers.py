@@ -52,7 +52,7 @@ def test_a_push_behind_an_answered_update_sees_it(start_server: Start) -> None:
     assert server.client.post(
         "/queries?name=q", content=query, headers={"Content-Type": "text/plain"}
     ).is_success
-    feed = server.services.engine.feed("q").subscribe(0)
+    feed = server.services.engine.queries.feed("q").subscribe(0)
     for number in range(30):
         text = f"DELETE WHERE {{ <urn:a> <urn:n> ?n }} ; INSERT DATA {{ <urn:a> <urn:n> {number} }}"
         if number % 2:
@@ -131,7 +131,7 @@ def test_push_that_fails_after_it_was_accepted_is_made_once(
         asked.append(number)
         raise TimeoutError("the engine did not get to it within 60 s")
 
-    monkeypatch.setattr(filled.services.engine, "wait_durable", fail)
+    monkeypatch.setattr(filled.services.engine.parts.turns, "wait_durable", fail)
     connection = Wire(filled)
     connection.send("POST", "/streams/plain?at=5000", [("Content-Type", "application/n-triples")], ONE)
     status, headers, body = connection.answer()

@@ -195,7 +195,7 @@ def test_a_writer_that_is_killed_is_replaced_and_clients_resume_without_gap(star
         os.kill(writer_of(fanout), signal.SIGKILL)
         until(lambda: fanout.restarts == 1)
         # The sources are closed after the restart is counted.
-        until(lambda: (fanout.clients, server.services.engine.feed("q").subscribers) == (0, 0))
+        until(lambda: (fanout.clients, server.services.engine.queries.feed("q").subscribers) == (0, 0))
     push(2)
     with EventReader(server, "/queries/q/results", headers={"Last-Event-ID": "1"}) as reader:
         assert [event.id for event in reader.take(1)] == ["2"]

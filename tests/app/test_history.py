@@ -93,7 +93,7 @@ def test_what_was_missed_is_unknown_and_what_was_dropped_is_forgotten() -> None:
         b.clock.advance(3 * TEN_SECONDS)
         history.take()
         assert history.query("range")["elements"] == [0, 1, None, None, 0]
-        b.engine.drop("range")
+        b.engine.queries.drop("range")
         b.register("range", RANGE)
         b.clock.advance(TEN_SECONDS)
         history.take()
@@ -105,7 +105,7 @@ def test_what_was_missed_is_unknown_and_what_was_dropped_is_forgotten() -> None:
 def test_a_stream_has_its_elements_its_watermark_and_how_far_that_is_behind() -> None:
     with bench() as b:
         history = History(b.engine, b.clock.now_ms)
-        b.engine.declare_stream(S, lateness="1s")
+        b.engine.streams.declare(S, lateness="1s")
         history.take()
         b.push(8_000, "a", "b")
         b.push(9_000, "c")
@@ -117,7 +117,7 @@ def test_a_stream_has_its_elements_its_watermark_and_how_far_that_is_behind() ->
             "every_ms": TEN_SECONDS, "from": -TEN_SECONDS, "elements": [0, 3], "late": [0, 1],
             "watermark": [None, 8_000], "lag_ms": [None, 2_000],
         }  # fmt: skip
-        b.engine.drop_stream(S)
+        b.engine.streams.drop(S)
         b.clock.advance(TEN_SECONDS)
         history.take()
         b.push(1_000, "a")

@@ -49,7 +49,7 @@ def seen(live: LiveServer) -> list[str]:
     engine = live.services.engine
     return [
         "|".join(" ".join(each) for each in element.statements)
-        for element in engine.newest_elements(IRI, 100)
+        for element in engine.parts.streams.newest(IRI, 100)
     ]
 
 
@@ -118,7 +118,7 @@ def test_the_event_time_is_that_of_a_field(
 ) -> None:
     declare(fresh, time_format=time_format)
     assert push(fresh, record("a", 1, value)).status_code == 200
-    assert [each.event_time for each in fresh.services.engine.newest_elements(IRI, 9)] == [at]
+    assert [each.event_time for each in fresh.services.engine.parts.streams.newest(IRI, 9)] == [at]
 
 
 def test_without_a_time_the_stream_is_stamped_at_arrival(fresh: LiveServer) -> None:
@@ -131,7 +131,7 @@ def test_without_a_time_the_stream_is_stamped_at_arrival(fresh: LiveServer) -> N
 def test_a_time_that_is_missing_is_that_of_the_push(fresh: LiveServer) -> None:
     declare(fresh)
     assert push(fresh, record("a", 1, None), at=7000).status_code == 200
-    assert fresh.services.engine.newest_elements(IRI, 1)[0].event_time == 7000
+    assert fresh.services.engine.parts.streams.newest(IRI, 1)[0].event_time == 7000
 
 
 @pytest.mark.parametrize(
@@ -426,14 +426,14 @@ def test_letters_that_have_gone_since_they_were_listed_are_not_dropped_again(
     declare(fresh)
     push(fresh, "{nonsense\n{more\n{most\n", "application/x-ndjson", partial="true")
     engine = fresh.services.engine
-    listed = engine.dead_letters("readings")
-    engine.drop_dead_letters("readings", [listed[0]["id"]])
-    lists = [listed, engine.dead_letters("readings")]
-    monkeypatch.setattr(engine, "dead_letters", lambda name: lists.pop(0))
+    listed = engine.streams.dead_letters("readings")
+    engine.streams.drop_dead_letters("readings", [listed[0]["id"]])
+    lists = [listed, engine.streams.dead_letters("readings")]
+    monkeypatch.setattr(engine.streams, "dead_letters", lambda name: lists.pop(0))
     dropped = fresh.client.delete("/streams/readings/dead-letters", params={"reason": "unreadable"})
     assert (dropped.status_code, dropped.json()) == (200, {"dropped": 2})
     monkeypatch.undo()
-    assert engine.dead_letters("readings") == []
+    assert engine.streams.dead_letters("readings") == []
 
 
 TABLE = f"VALUES ?v {{ {' '.join(map(str, range(101)))} }}"

@@ -57,10 +57,10 @@ def test_a_preview_tells_what_the_query_tells_when_it_begins_with_the_retained_e
         assert live.client.get("/queries").json()["queries"] == []
         registration = {"name": "q", "query": text, "start": {"from": 0}}
         live.client.post("/queries", json=registration).raise_for_status()
-        feed = live.services.engine.feed("q").subscribe(after_id=0)
+        feed = live.services.engine.queries.feed("q").subscribe(after_id=0)
         wanted = [(each.kind, json.loads(each.data)) for each in feed.take() if each.id is not None]
         assert wanted and [(each["event"], each["data"]) for each in told["events"]] == wanted
-        assert told["answer"] == live.services.engine.current_answer("q")
+        assert told["answer"] == live.services.engine.queries.current_answer("q")
         assert (told["elements"], told["told"], told["stopped"]) == (40, len(wanted), None)
         live.client.delete("/queries/q").raise_for_status()
 
@@ -123,7 +123,7 @@ def test_a_preview_changes_nothing_of_the_queries_that_run(live: LiveServer) -> 
         last="1h",
     )
     _push_many(live, "urn:g", [("x2", 11000), ("x3", 11001), ("x2", 11002), ("x3", 11003)])
-    answer = live.services.engine.current_answer("q")
+    answer = live.services.engine.queries.current_answer("q")
     assert answer is not None
     found = sorted(row["s"]["value"] for row in answer["results"]["bindings"])
     assert found == ["urn:x1", "urn:x2", "urn:x3"]

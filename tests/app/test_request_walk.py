@@ -86,7 +86,7 @@ def test_update_passes_few_modules(followed: Followed) -> None:
 
 
 def test_push_passes_few_modules(followed: Followed) -> None:
-    feed = followed.server.services.engine.feed("warm")
+    feed = followed.server.services.engine.queries.feed("warm")
     reached = [0]
 
     def push(number: int) -> None:

@@ -15,6 +15,7 @@ import pytest
 from quadrill.app.config import Settings
 from quadrill.app.wiring import open_services
 from quadrill.continuous.errors import EngineStoppedError
+from quadrill.continuous.streams.push_call import PushCall
 from tests.app.conftest import LiveServer, Start
 
 Found = TypeVar("Found")
@@ -190,10 +191,10 @@ def test_an_unexpected_error_has_a_number_and_no_stack_trace(
 ) -> None:
     server = start_server()
 
-    def broken() -> None:
+    def broken(_engine: object) -> None:
         raise ZeroDivisionError("secret detail")
 
-    monkeypatch.setattr(server.services.engine, "stream_states", broken)
+    monkeypatch.setattr("quadrill.app.resources.streams.describe_streams", broken)
     answer = server.client.get("/streams")
     assert answer.status_code == 500
     document = answer.json()
@@ -259,7 +260,7 @@ def test_a_stop_that_has_waited_long_enough_tells_who_waits_for_the_engine(tmp_p
     def push(at: int, *, wait: bool) -> None:
         line = b"<urn:a> <urn:b> <urn:c> .\n"
         try:
-            engine.push("urn:s", line, "application/n-triples", at=at, wait=wait)
+            engine.streams.push(PushCall("urn:s", "application/n-triples", at=at, wait=wait), line)
         except EngineStoppedError:
             found.append(at)
 

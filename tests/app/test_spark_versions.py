@@ -82,7 +82,7 @@ def job_done(server: LiveServer, **parameters: Any) -> None:
 
 def events(server: LiveServer, name: str) -> Iterator[tuple[str, int, list[str]]]:
     """Kind, version and labels of each event so far."""
-    for event in server.services.engine.feed(name).subscribe(0).take():
+    for event in server.services.engine.queries.feed(name).subscribe(0).take():
         if event.kind in ("insert", "delete"):
             document = json.loads(event.data)
             rows = [row["l"]["value"] for row in document["results"]["bindings"]]

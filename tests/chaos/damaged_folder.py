@@ -40,7 +40,7 @@ def make_folder(folder: Path, *, closed: bool) -> None:
         _step(life, number)
         if number == 20:
             life.checkpoint()
-            life.engine.drop("closes")
+            life.engine.queries.drop("closes")
             life.store.committer.checkpoint()
             life.register("counts")
     while not closed:
@@ -92,7 +92,8 @@ def seen_of(folder: Path) -> dict[str, Any]:
             "texts": registry.stored_queries.all(),
             "feeds": comparable(life.told()),
             "epochs": {
-                name: life.engine.feed(name).earliest_id for name in ("seen", "named", "made", "counts")
+                name: life.engine.queries.feed(name).earliest_id
+                for name in ("seen", "named", "made", "counts")
             },
             "answers": life.answers(),
             "seqs": {

@@ -16,6 +16,7 @@ from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.evaluate.evaluator import Evaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.queries.prepare import PreparedQuery
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.dictionary import TermDictionary
 from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
@@ -50,13 +51,15 @@ class Bench:
     def register(self, name: str, text: str, **options: Any) -> dict[str, Any]:
         """Register a text with the prefix ``:``."""
         members = {"query": text if "REGISTER" in text else PREFIX + text, **options}
-        self.engine.register(Registration.from_json(members, name=name))
+        self.engine.queries.register(Registration.from_json(members, name=name))
         return describe(self.engine, name)
 
     def push(self, at: int | None, *names: str, stream: str = S, **options: Any) -> dict[str, Any]:
         """Push one element that says that these things were seen."""
         body = "".join(f'<{E}{name}> <{E}seen> "x" .\n' for name in names)
-        return self.engine.push(stream, body.encode(), "application/n-triples", at=at, **options)
+        return self.engine.streams.push(
+            PushCall(stream, "application/n-triples", at=at, **options), body.encode()
+        )
 
     def lines(self, *events: tuple[int | None, str], stream: str = S, **options: Any) -> dict[str, Any]:
         """Push one line per event."""
@@ -65,11 +68,13 @@ class Bench:
                        else {"data": f'<{E}{name}> <{E}seen> "x" .'})
             for at, name in events
         ]  # fmt: skip
-        return self.engine.push(stream, "\n".join(lines).encode(), "application/x-ndjson", **options)
+        return self.engine.streams.push(
+            PushCall(stream, "application/x-ndjson", **options), "\n".join(lines).encode()
+        )
 
     def told(self, name: str) -> list[tuple[Any, ...]]:
         """All that the feed keeps: (kind, at, names of ?x)."""
-        return [self._short(event) for event in self.engine.feed(name).subscribe(0).take()]
+        return [self._short(event) for event in self.engine.queries.feed(name).subscribe(0).take()]
 
     def _short(self, event: Any) -> tuple[Any, ...]:
         document = json.loads(event.data)

@@ -34,6 +34,7 @@ from pyoxigraph import RdfFormat, parse
 from quadrill.app.describing.queries import describe
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, MakeEvaluator, Registration
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.documents.times import duration_ms
 from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
@@ -127,13 +128,13 @@ def run(scenario: Scenario, make_evaluator: MakeEvaluator | None = None) -> None
     engine.start()
     try:
         for iri, options in scenario.streams:
-            engine.declare_stream(iri, **options)
+            engine.streams.declare(iri, **options)
         if scenario.static:
             quads = parse(input=PREFIXES + "\n".join(scenario.static), format=RdfFormat.TRIG)
             store.writer.apply(add=list(quads))
         document = {"name": "q", "query": _prologue(scenario) + scenario.query, "dialect": scenario.dialect}
-        engine.register(Registration.from_json(document | scenario.options))
-        subscription = engine.feed("q").subscribe(0)
+        engine.queries.register(Registration.from_json(document | scenario.options))
+        subscription = engine.queries.feed("q").subscribe(0)
         streams = [stream["iri"] for stream in describe(engine, "q")["streams"]]
         told = _told(subscription.take(), scenario)
         assert told == _wanted(scenario.initial), f"{scenario.path.name}, at registration"
@@ -166,20 +167,22 @@ def _do(action: Action, engine: Engine, store: QuadStore, streams: list[str]) ->
                 quads = parse(input=PREFIXES + rest, format=RdfFormat.TRIG)
                 data = "".join(f"{quad} .\n" for quad in quads)
                 lines.append(json.dumps({"at": duration_ms(time, "at"), "data": data}))
-            engine.push(stream or streams[0], "\n".join(lines).encode(), "application/x-ndjson")
+            engine.streams.push(
+                PushCall(stream or streams[0], "application/x-ndjson"), "\n".join(lines).encode()
+            )
         case "tick":
             time, _, rest = action.rest.partition(" ")
             for stream in [_iri(rest.strip())] if rest.strip() else streams:
-                engine.heartbeat(stream, duration_ms(time, "tick"))
+                engine.streams.heartbeat(stream, duration_ms(time, "tick"))
         case "update":
             store.writer.update("PREFIX : <http://example.org/>\n" + action.rest)
             engine.sync()
         case "pause":
-            engine.patch("q", {"state": "paused"})
+            engine.queries.patch("q", {"state": "paused"})
         case "resume":
-            engine.patch("q", {"state": "running"})
+            engine.queries.patch("q", {"state": "running"})
         case "refresh":
-            engine.refresh("q")
+            engine.queries.refresh("q")
         case _:
             raise ValueError(f"unknown action {action.verb!r}")
 

@@ -61,9 +61,9 @@ def test_what_stands_is_told_when_the_quiet_time_ends() -> None:
         b.register("q", text)
         b.push(100, "a")
         b.push(105, "b")
-        b.engine.heartbeat(S, 109)
+        b.engine.streams.heartbeat(S, 109)
         assert not b.told("q")
-        b.engine.heartbeat(S, 120)
+        b.engine.streams.heartbeat(S, 120)
         b.push(121, "c")
         assert b.told("q") == [("insert", 110, "ab"), ("insert", 121, "c")]
 
@@ -74,8 +74,8 @@ def test_runs_of_empty_windows_are_told_from_the_end_of_the_quiet_time_on(gap: i
     with bench() as b:
         b.register("q", text, report="on-window-close", output="rstream")
         b.push(0, "a")
-        b.engine.heartbeat(S, gap)
-        events = b.engine.feed("q").subscribe(0).take()
+        b.engine.streams.heartbeat(S, gap)
+        events = b.engine.queries.feed("q").subscribe(0).take()
         assert events[0].kind == "answer" and '"at":1500' in events[0].data
 
 

@@ -17,6 +17,7 @@ from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.plan.plan_state import PlanState
 from quadrill.continuous.plan.run_loop import RunLoop
 from quadrill.continuous.rows import Limits
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import ConflictError, LimitError
 
 from .engines import PREFIX, Bench, S, bench, reference_evaluator
@@ -47,7 +48,7 @@ def body(count: int) -> bytes:
 
 
 def push(one: Bench, count: int, at: int = 1) -> dict[str, Any]:
-    return one.engine.push(S, body(count), "application/n-triples", at=at)
+    return one.engine.streams.push(PushCall(S, "application/n-triples", at=at), body(count))
 
 
 def state(one: Bench, name: str) -> tuple[str, str]:
@@ -84,7 +85,7 @@ def test_its_input_is_dead_letters() -> None:
         b.register("bad", BAD)
         push(b, 5)
         push(b, 60, at=2)
-        letters = b.engine.dead_letters(S)
+        letters = b.engine.streams.dead_letters(S)
         assert [(each["reason"], each["query"], each["at"]) for each in letters] == [("budget", "bad", 2)]
 
 
@@ -94,7 +95,7 @@ def test_a_registration_has_its_own_limits_which_can_change() -> None:
         assert document["options"] == {"max_rows": 1_000_000, "max_time": 60_000}
         push(b, 12)
         assert state(b, "more")[0] == "running"
-        b.engine.patch("more", {"max_rows": 20})
+        b.engine.queries.patch("more", {"max_rows": 20})
         push(b, 14, at=2)
         assert "its limit (max_rows) is 20" in state(b, "more")[1]
 
@@ -108,8 +109,8 @@ def test_max_rows_of_a_registration_limits_its_answer_too(output: str) -> None:
         assert [state(b, name)[0] for name in ("few", "more")] == ["running", "running"]
         push(b, 6, at=2)
         assert "the answer has 6 rows, the limit is 5 (max_rows)" in state(b, "few")[1]
-        assert [each["reason"] for each in b.engine.dead_letters(S)] == ["budget"]
-        b.engine.patch("more", {"max_rows": 7})
+        assert [each["reason"] for each in b.engine.streams.dead_letters(S)] == ["budget"]
+        b.engine.queries.patch("more", {"max_rows": 7})
         push(b, 8, at=3)
         assert "the limit is 7 (max_rows)" in state(b, "more")[1]
 
@@ -122,7 +123,7 @@ def test_of_queries_with_one_plan_who_is_over_its_limit_fails_alone() -> None:
 
         def entered(at: int, count: int, value: int) -> None:
             lines = [f'<{N}b{at}-{each}> <{N}k> "{value}" .' for each in range(count)]
-            b.engine.push(S, "\n".join(lines).encode(), "application/n-triples", at=at)
+            b.engine.streams.push(PushCall(S, "application/n-triples", at=at), "\n".join(lines).encode())
 
         entered(1, 2, 0)
         entered(2, 2, 2)
@@ -155,7 +156,7 @@ def test_a_long_path_looks_at_its_limits_while_it_searches() -> None:
             b.register("path", EXPLOSIONS["path"])
             lines = [f"<{N}n{each}> <{N}next> <{N}n{each + 1}> ." for each in range(4_000)]
             began = time.monotonic()
-            b.engine.push(S, "\n".join(lines).encode(), "application/n-triples", at=1)
+            b.engine.streams.push(PushCall(S, "application/n-triples", at=1), "\n".join(lines).encode())
             assert time.monotonic() - began < 2.0
             assert f"its limit ({setting}) is" in state(b, "path")[1]
 
@@ -189,12 +190,12 @@ def test_an_evaluation_that_tells_too_much_leaves_the_graph_of_the_query_as_it_w
 def test_it_has_failed_with_the_same_reason_after_a_restart(tmp_path: Path, ending: str) -> None:
     limits = Limits(rows=10_000)
     life = Life(tmp_path / "data", ManualClock(0), limits=limits)
-    life.engine.register(Registration(name="bad", query=PREFIX + BAD))
-    life.engine.register(Registration(name="good", query=PREFIX + GOOD))
+    life.engine.queries.register(Registration(name="bad", query=PREFIX + BAD))
+    life.engine.queries.register(Registration(name="good", query=PREFIX + GOOD))
     for at, count in ((1, 5), (2, 90)):
-        life.engine.push(S, body(count), "application/n-triples", at=at)
+        life.engine.streams.push(PushCall(S, "application/n-triples", at=at), body(count))
     before = describe(life.engine, "bad")
-    letters = life.engine.dead_letters(S)
+    letters = life.engine.streams.dead_letters(S)
     assert before["state"] == "failed" and letters
     if ending == "stop":
         life.stop()
@@ -203,29 +204,29 @@ def test_it_has_failed_with_the_same_reason_after_a_restart(tmp_path: Path, endi
         life = life.crash()
     after = describe(life.engine, "bad")
     assert (after["state"], after["error"]) == ("failed", before["error"])
-    assert life.engine.dead_letters(S) == letters
+    assert life.engine.streams.dead_letters(S) == letters
     assert describe(life.engine, "good")["state"] == "running"
-    life.engine.push(S, body(3), "application/n-triples", at=120_000)
-    life.engine.patch("bad", {"state": "running"})
-    life.engine.push(S, body(3), "application/n-triples", at=120_001)
+    life.engine.streams.push(PushCall(S, "application/n-triples", at=120_000), body(3))
+    life.engine.queries.patch("bad", {"state": "running"})
+    life.engine.streams.push(PushCall(S, "application/n-triples", at=120_001), body(3))
     assert describe(life.engine, "bad")["last_result"]["at"] == 120_001
     life.stop()
 
 
 def test_what_failed_by_time_fails_there_again_without_being_evaluated(tmp_path: Path) -> None:
     life = Life(tmp_path / "data", ManualClock(0), limits=Limits(ms=30))
-    life.engine.register(Registration(name="bad", query=PREFIX + BAD))
-    life.engine.register(Registration(name="good", query=PREFIX + GOOD))
+    life.engine.queries.register(Registration(name="bad", query=PREFIX + BAD))
+    life.engine.queries.register(Registration(name="good", query=PREFIX + GOOD))
     for at, count in ((1, 2), (2, 3), (3, 90)):
-        life.engine.push(S, body(count), "application/n-triples", at=at)
-    before, letters = describe(life.engine, "bad"), life.engine.dead_letters(S)
+        life.engine.streams.push(PushCall(S, "application/n-triples", at=at), body(count))
+    before, letters = describe(life.engine, "bad"), life.engine.streams.dead_letters(S)
     assert "its limit (max_time) is 30 ms, in #" in before["error"]
     told = life.told()
     life.settings["limits"] = Limits()
     life = life.crash()
     after = describe(life.engine, "bad")
     assert (after["state"], after["error"]) == ("failed", before["error"])
-    assert life.engine.dead_letters(S) == letters and life.told() == told
+    assert life.engine.streams.dead_letters(S) == letters and life.told() == told
     life.stop()
 
 
@@ -233,11 +234,13 @@ def test_one_of_several_with_one_plan_that_failed_by_time_fails_alone_again(tmp_
     text = 'SELECT ?b ?c ?d WHERE { STREAM :s [RANGE 1m] { ?b :k "%s" . ?c :k "%s" . ?d :k "%s" } }'
     life = Life(tmp_path / "data", ManualClock(0), limits=Limits(ms=30))
     for number in range(3):
-        life.engine.register(Registration(name=f"q{number}", query=PREFIX + text % (number, number, number)))
+        life.engine.queries.register(
+            Registration(name=f"q{number}", query=PREFIX + text % (number, number, number))
+        )
 
     def entered(at: int, count: int, value: int) -> None:
         lines = [f'<{N}b{at}-{each}> <{N}k> "{value}" .' for each in range(count)]
-        life.engine.push(S, "\n".join(lines).encode(), "application/n-triples", at=at)
+        life.engine.streams.push(PushCall(S, "application/n-triples", at=at), "\n".join(lines).encode())
 
     entered(1, 2, 0)
     entered(2, 2, 2)
@@ -258,16 +261,16 @@ def test_one_of_several_with_one_plan_that_failed_by_time_fails_alone_again(tmp_
 def at_work(folder: Path) -> Iterator[Life]:
     """An engine with a thread of its own that evaluates something endless."""
     life = Life(folder, ManualClock(0), limits=Limits(), threaded=True)
-    life.engine.register(Registration(name="bad", query=PREFIX + BAD))
-    life.engine.register(Registration(name="good", query=PREFIX + GOOD))
-    life.engine.push(S, body(400), "application/n-triples", at=1)
+    life.engine.queries.register(Registration(name="bad", query=PREFIX + BAD))
+    life.engine.queries.register(Registration(name="good", query=PREFIX + GOOD))
+    life.engine.streams.push(PushCall(S, "application/n-triples", at=1), body(400))
     time.sleep(0.7)
     try:
         yield life
     finally:
         if life.engine.running:
             if any(query["name"] == "bad" for query in describe_all(life.engine)):
-                life.engine.drop("bad")
+                life.engine.queries.drop("bad")
             life.engine.sync()
             life.stop()
 
@@ -279,11 +282,11 @@ def test_who_manages_queries_does_not_wait_for_an_evaluation(tmp_path: Path) -> 
         assert describe(life.engine, "bad")["name"] == "bad" and explain(life.engine, "bad")["plan"]
         assert engine_figures(life.engine).queue_inputs >= 0
         assert time.monotonic() - began < 1.0
-        life.engine.register(Registration(name="third", query=PREFIX + GOOD))
-        life.engine.patch("good", {"state": "paused"})
-        life.engine.drop("third")
+        life.engine.queries.register(Registration(name="third", query=PREFIX + GOOD))
+        life.engine.queries.patch("good", {"state": "paused"})
+        life.engine.queries.drop("third")
         assert time.monotonic() - began < 6.0
-        life.engine.drop("bad")
+        life.engine.queries.drop("bad")
         assert time.monotonic() - began < 8.0
         life.engine.sync(5.0)
         assert [query["state"] for query in describe_all(life.engine)] == ["paused"]
@@ -291,7 +294,7 @@ def test_who_manages_queries_does_not_wait_for_an_evaluation(tmp_path: Path) -> 
 
 def test_a_pause_ends_a_long_evaluation_and_the_query_begins_anew_later(tmp_path: Path) -> None:
     with at_work(tmp_path / "data") as life:
-        life.engine.patch("bad", {"state": "paused"})
+        life.engine.queries.patch("bad", {"state": "paused"})
         paused = describe(life.engine, "bad")
         assert paused["state"] == "paused" and "was called off" in paused["error"]
         life.engine.sync(5.0)
@@ -299,10 +302,10 @@ def test_a_pause_ends_a_long_evaluation_and_the_query_begins_anew_later(tmp_path
         life.settings["threaded"] = False
         life = life.crash()
         assert describe(life.engine, "bad")["state"] == "paused"
-        life.engine.push(S, body(2), "application/n-triples", at=120_000)
-        life.engine.patch("bad", {"state": "running"})
+        life.engine.streams.push(PushCall(S, "application/n-triples", at=120_000), body(2))
+        life.engine.queries.patch("bad", {"state": "running"})
         assert describe(life.engine, "bad")["state"] == "running"
-        life.engine.push(S, body(2), "application/n-triples", at=120_001)
+        life.engine.streams.push(PushCall(S, "application/n-triples", at=120_001), body(2))
         assert describe(life.engine, "bad")["last_result"]["at"] == 120_001
         life.stop()
 
@@ -311,9 +314,9 @@ def test_a_pause_ends_a_long_evaluation_and_the_query_begins_anew_later(tmp_path
 @pytest.mark.parametrize("asked", ["all", "good"])
 def test_a_start_pauses_queries_without_evaluating_them(tmp_path: Path, ending: str, asked: str) -> None:
     life = Life(tmp_path / "data", ManualClock(0))
-    life.engine.register(Registration(name="good", query=PREFIX + GOOD))
-    life.engine.register(Registration(name="other", query=PREFIX + GOOD))
-    life.engine.push(S, body(3), "application/n-triples", at=1)
+    life.engine.queries.register(Registration(name="good", query=PREFIX + GOOD))
+    life.engine.queries.register(Registration(name="other", query=PREFIX + GOOD))
+    life.engine.streams.push(PushCall(S, "application/n-triples", at=1), body(3))
     life.settings["paused"] = (asked,)
     if ending == "stop":
         life.stop()
@@ -323,9 +326,9 @@ def test_a_start_pauses_queries_without_evaluating_them(tmp_path: Path, ending: 
     paused = describe(life.engine, "good")
     assert paused["state"] == "paused" and "paused at the start" in paused["error"]
     assert describe(life.engine, "other")["state"] == ("paused" if asked == "all" else "running")
-    life.engine.patch("good", {"state": "running"})
+    life.engine.queries.patch("good", {"state": "running"})
     assert describe(life.engine, "good")["state"] == "running"
-    life.engine.push(S, body(2), "application/n-triples", at=2)
+    life.engine.streams.push(PushCall(S, "application/n-triples", at=2), body(2))
     assert describe(life.engine, "good")["last_result"]["at"] == 2
     life.stop()
 
@@ -336,31 +339,31 @@ def test_a_query_that_has_failed_is_told_in_the_log_and_has_no_answer(
     with bench(limits=Limits(rows=1_000)) as b:
         b.register("bad", BAD)
         push(b, 3)
-        assert b.engine.current_answer("bad")["results"]["bindings"]
+        assert b.engine.queries.current_answer("bad")["results"]["bindings"]
         push(b, 60, at=2)
         (line,) = [each.getMessage() for each in caplog.records if "bad" in each.getMessage()]
         assert line == f"the query bad has failed: {state(b, 'bad')[1]}"
         assert "a59" not in line, "no data"
         with pytest.raises(ConflictError, match="the query bad has failed: one evaluation makes") as caught:
-            b.engine.current_answer("bad")
+            b.engine.queries.current_answer("bad")
         assert caught.value.code == "query-failed"
-        kinds = [event.kind for event in b.engine.feed("bad").subscribe(snapshot=True).take()]
+        kinds = [event.kind for event in b.engine.queries.feed("bad").subscribe(snapshot=True).take()]
         assert kinds == ["answer", "error"], "the feed has the last answer, and that it was the last"
 
 
 def test_the_stream_of_a_query_that_has_failed_stays(tmp_path: Path) -> None:
     life = Life(tmp_path / "data", ManualClock(1_000_000), limits=Limits(rows=1_000))
-    life.engine.register(Registration.from_json({"query": PREFIX + BAD}, name="bad"))
-    life.engine.push(S, body(60), "application/n-triples", at=1)
+    life.engine.queries.register(Registration.from_json({"query": PREFIX + BAD}, name="bad"))
+    life.engine.streams.push(PushCall(S, "application/n-triples", at=1), body(60))
     assert describe(life.engine, "bad")["state"] == "failed"
     for _ in range(2):
         with pytest.raises(ConflictError, match="is read by bad"):
-            life.engine.drop_stream(S)
+            life.engine.streams.drop(S)
         life.stop()
         life = Life(tmp_path / "data", ManualClock(1_000_000), limits=Limits(rows=1_000))
         assert describe(life.engine, "bad")["state"] == "failed"
-    life.engine.drop("bad")
-    life.engine.drop_stream(S)
+    life.engine.queries.drop("bad")
+    life.engine.streams.drop(S)
     life.stop()
 
 
@@ -374,12 +377,12 @@ def test_a_step_that_ends_before_it_is_called_off_leaves_nothing_behind(
 
         def entered(at: int) -> None:
             lines = [f'<{N}b{at}> <{N}k> "{value}" .' for value in range(3)]
-            b.engine.push(S, "\n".join(lines).encode(), "application/n-triples", at=at)
+            b.engine.streams.push(PushCall(S, "application/n-triples", at=at), "\n".join(lines).encode())
 
         entered(1)
         entered(2)
         running = b.engine.parts.catalogue.get("q1").running
-        assert running is not None and running.seat is not None
+        assert running is not None and running.group.seat is not None
         step = PlanState.step
         called_off = []
 
@@ -392,7 +395,7 @@ def test_a_step_that_ends_before_it_is_called_off_leaves_nothing_behind(
 
         def run_late(loop: RunLoop, *given: Any) -> Any:
             found = run(loop, *given)
-            running.seat.budget.since = 1.0
+            running.group.seat.budget.since = 1.0
             called_off.append(running.call_off(0.0))
             return found
 
@@ -400,7 +403,7 @@ def test_a_step_that_ends_before_it_is_called_off_leaves_nothing_behind(
             patched.setattr(PlanState, "step", late)
             patched.setattr(RunLoop, "run", run_late)
             entered(3)
-        assert any(called_off) and running.seat.budget.stop == ""
+        assert any(called_off) and running.group.seat.budget.stop == ""
         entered(4)
         assert describe(b.engine, "q0")["template"], "they have one plan still"
         assert [len(b.told(f"q{number}")) for number in (0, 2)] == [4, 4]
@@ -433,12 +436,12 @@ def test_a_value_that_is_put_together_has_a_longest_length(kind: str, engine: st
     with bench(make_evaluator=ENGINES[engine]) as b:
         assert b.register("long", LONG_TEXTS[kind])["engine"] == engine
         b.register("good", GOOD)
-        b.engine.push(S, f'<{N}a> <{N}k> "x" .'.encode(), "application/n-triples", at=1)
+        b.engine.streams.push(PushCall(S, "application/n-triples", at=1), f'<{N}a> <{N}k> "x" .'.encode())
         push(b, 60, at=2)
         found, error = state(b, "long")
         assert found == "failed" and "the limit is 1048576 (max_text_length)" in error, error
         assert state(b, "good") == ("running", "")
-        assert {letter["reason"] for letter in b.engine.dead_letters(S)} == {"budget"}
+        assert {letter["reason"] for letter in b.engine.streams.dead_letters(S)} == {"budget"}
 
 
 @pytest.mark.parametrize("engine", ENGINES)

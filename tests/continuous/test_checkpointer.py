@@ -18,6 +18,7 @@ from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.recovery.checkpoint import read_state
 from quadrill.continuous.recovery.checkpointer import Checkpointer
 from quadrill.continuous.recovery.state import EngineSnapshot
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.logs.journal import Journal
 from quadrill.store.logs.process_copy import COPIES, Copy
 from quadrill.store.quads.quad_store import QuadStore
@@ -62,7 +63,7 @@ class Server:
 
     def push(self, at: int, *names: str) -> None:
         body = "".join(f"<{E}{name}> <{E}seen> {at} .\n" for name in names)
-        self.engine.push(E + "s", body.encode(), "text/turtle", at=at, wait=True)
+        self.engine.streams.push(PushCall(E + "s", "text/turtle", at=at, wait=True), body.encode())
 
     def begin(self) -> None:
         """Begin a checkpoint in the engine's thread."""
@@ -76,7 +77,7 @@ class Server:
             time.sleep(0.005)
 
     def rows(self) -> list[str]:
-        bindings = self.engine.current_answer("seen")["results"]["bindings"]
+        bindings = self.engine.queries.current_answer("seen")["results"]["bindings"]
         return sorted(row["x"]["value"].removeprefix(E) for row in bindings)
 
     def state(self) -> EngineSnapshot:
@@ -93,7 +94,7 @@ class Server:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     started = Server(tmp_path / "d")
-    started.engine.register(Registration.from_json({"query": SEEN}, name="seen"))
+    started.engine.queries.register(Registration.from_json({"query": SEEN}, name="seen"))
     yield started
     for point in started.points.values():
         point.set()
@@ -131,8 +132,8 @@ def test_a_copy_writes_the_moment_at_which_it_was_made(server: Server, tmp_path:
         assert recovered.engine.recovery is not None
         assert recovered.engine.recovery.report["records"] == 1
         assert recovered.rows() == ["a", "b", "c"]
-        told = [event.data for event in recovered.engine.feed("seen").subscribe(0).take()]
-        assert told == [event.data for event in server.engine.feed("seen").subscribe(0).take()]
+        told = [event.data for event in recovered.engine.queries.feed("seen").subscribe(0).take()]
+        assert told == [event.data for event in server.engine.queries.feed("seen").subscribe(0).take()]
         recovered.push(11_500, "d")
         assert recovered.rows() == ["c", "d"]
     finally:

@@ -10,6 +10,7 @@ import pytest
 from quadrill.app.describing.queries import describe
 from quadrill.app.describing.streams import describe_stream
 from quadrill.continuous.clock import Clock, ManualClock
+from quadrill.continuous.streams.push_call import PushCall
 from tests.continuous.test_recovery import E, Life
 
 from .engines import tick
@@ -39,7 +40,7 @@ def life(tmp_path: Path, clock: SetClock) -> Iterator[Life]:
 
 
 def arrive(life: Life, name: str) -> None:
-    life.engine.push(S, f'<{E}{name}> <{E}seen> "1" .'.encode(), "application/n-triples")
+    life.engine.streams.push(PushCall(S, "application/n-triples"), f'<{E}{name}> <{E}seen> "1" .'.encode())
 
 
 def stamps(life: Life) -> list[int]:
@@ -83,7 +84,9 @@ def test_a_stream_becomes_idle_after_its_silence_and_not_by_a_jump(
 ) -> None:
     life.register("two", TWO)
     life.push(1_000, "a")
-    life.engine.push(E + "t", f'<{E}b> <{E}seen> "1" .'.encode(), "application/n-triples", at=1_000)
+    life.engine.streams.push(
+        PushCall(E + "t", "application/n-triples", at=1_000), f'<{E}b> <{E}seen> "1" .'.encode()
+    )
     life.push(3_000, "c")
     clock.jump(jump)
     life.clock.advance(4_000)

@@ -21,6 +21,7 @@ from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.rows import Solution
 from quadrill.continuous.settings import StaticLimits
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 from tests.continuous.engines import bench
@@ -105,9 +106,9 @@ def test_what_the_query_asks_for_is_told_to_the_engine() -> None:
 
 def test_a_registration_names_the_engine_of_its_static_parts() -> None:
     made = Registration.from_json({"query": TEXT, "static_engine": "spark"})
-    assert made.static_engine == "spark"
+    assert made.evaluation.static_engine == "spark"
     assert made.options() == {"static_engine": "spark"}
-    assert Registration.from_json({"query": TEXT}).static_engine is None
+    assert Registration.from_json({"query": TEXT}).evaluation.static_engine is None
     with pytest.raises(Exception, match="static_engine"):
         Registration.from_json({"query": TEXT, "static_engine": "duck"})
 
@@ -240,16 +241,14 @@ def test_a_query_that_names_an_engine_has_tables_of_its_own(
         )
         for wish in wishes:
             one.register(f"q{wish}", TEXT, static_engine=wish, static_tables=tables)
-        one.engine.push(
-            "http://x/s",
+        one.engine.streams.push(
+            PushCall("http://x/s", "text/turtle", at=1),
             b"<urn:a> <http://x/at> <urn:l> . <urn:b> <http://x/at> <urn:l> .",
-            "text/turtle",
-            at=1,
         )
         for wish in wishes if tables == "table" else ():
             (part,) = describe(one.engine, f"q{wish}")["static_parts"]
             assert part["engine"] == (wish or "spark")
             assert part["rows"] == (2 if wish == "oxigraph" else 1)
-        assert [bool(one.engine.feed(f"q{wish}").last_id) for wish in wishes] == [
+        assert [bool(one.engine.queries.feed(f"q{wish}").last_id) for wish in wishes] == [
             tables == "lookup" or wish == "oxigraph" for wish in wishes
         ]

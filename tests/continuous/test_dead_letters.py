@@ -56,7 +56,7 @@ class Poison:
 def letters(life: Life) -> list[tuple[Any, ...]]:
     return [
         (each["id"], each["reason"], each["query"], each["at"], each["entered"])
-        for each in life.engine.dead_letters(S)
+        for each in life.engine.streams.dead_letters(S)
     ]
 
 
@@ -74,16 +74,16 @@ def test_a_late_element_enters_after_all_and_windows_are_corrected(life: Life) -
     life.push(4_000, "b")
     assert letters(life) == [("2", "late", None, 4_000, False)]
     stream = describe_stream(life.engine, S)
-    answer = life.engine.retry_dead_letter(S, "2")
+    answer = life.engine.streams.retry_dead_letter(S, "2")
     assert answer == {"id": "2", "retried": "element", "seq": 2}
     assert letters(life) == []
-    counts = life.engine.current_answer("counts")["results"]["bindings"]
+    counts = life.engine.queries.current_answer("counts")["results"]["bindings"]
     assert [row["n"]["value"] for row in counts] == ["2"]
     after = describe_stream(life.engine, S)
     assert (after["accepted"], after["late_counts"]["late"]) == (stream["accepted"], 1)
     assert after["late_counts"]["dropped"] == 0
     with pytest.raises(NotFoundError, match="no dead letter 2"):
-        life.engine.retry_dead_letter(S, "2")
+        life.engine.streams.retry_dead_letter(S, "2")
 
 
 def test_of_two_who_try_a_late_element_at_once_one_lets_it_enter(
@@ -97,11 +97,11 @@ def test_of_two_who_try_a_late_element_at_once_one_lets_it_enter(
 
     def tried_by_another() -> None:
         monkeypatch.setattr(engine.parts.turns, "require_writable", writable)
-        engine.retry_dead_letter(S, "2")
+        engine.streams.retry_dead_letter(S, "2")
 
     monkeypatch.setattr(engine.parts.turns, "require_writable", tried_by_another)
     with pytest.raises(NotFoundError, match="no dead letter 2"):
-        engine.retry_dead_letter(S, "2")
+        engine.streams.retry_dead_letter(S, "2")
     assert describe(engine, "last")["counters"]["elements"] == 2
     assert describe_stream(engine, S)["late_counts"]["dropped"] == 0
 
@@ -113,7 +113,7 @@ def test_what_was_tried_again_is_so_after_a_crash(tmp_path: Path) -> None:
         life.push(5_000, "a")
         life.push(4_000, "b")
         life.push(4_500, "c")
-        life.engine.retry_dead_letter(S, "2")
+        life.engine.streams.retry_dead_letter(S, "2")
         if checkpointed:
             life.checkpoint()
         before, stream = life.told(), describe_stream(life.engine, S)
@@ -125,13 +125,13 @@ def test_what_was_tried_again_is_so_after_a_crash(tmp_path: Path) -> None:
 
 
 def test_a_late_element_that_was_admitted_is_shown_and_not_admitted_twice(life: Life) -> None:
-    life.engine.declare_stream(S, late="admit")
+    life.engine.streams.declare(S, late="admit")
     life.register("seen")
     life.push(5_000, "a")
     life.push(4_000, "b")
     assert letters(life) == [("2", "late", None, 4_000, True)]
     with pytest.raises(ConflictError, match="policy is admit"):
-        life.engine.retry_dead_letter(S, "2")
+        life.engine.streams.retry_dead_letter(S, "2")
 
 
 def test_a_poison_element_fails_one_query_and_is_kept_with_the_reason(
@@ -144,14 +144,14 @@ def test_a_poison_element_fails_one_query_and_is_kept_with_the_reason(
     life.push(2_000, "b")
     life.push(3_000, "c")
     assert letters(life) == [("2:seen", "failed", "seen", 2_000, True)]
-    (letter,) = life.engine.dead_letters(S)
+    (letter,) = life.engine.streams.dead_letters(S)
     assert letter["error"] == "ZeroDivisionError: division by zero"
     assert letter["quads"] == f'<{E}b> <{E}seen> "2000" .\n'
     assert describe(life.engine, "seen")["state"] == "failed"
     assert [kind for kind, _ in rows(life, "seen")] == ["insert", "error"]
     assert len(rows(life, "counts")) == 3, "the others go on"
     poison.instants.clear()
-    answer = life.engine.retry_dead_letter(S, "2:seen")
+    answer = life.engine.streams.retry_dead_letter(S, "2:seen")
     assert answer == {"id": "2:seen", "retried": "query", "query": "seen", "state": "running"}
     assert letters(life) == []
     assert rows(life, "seen") == [("insert", 2_000), ("insert", 3_000)], "from the element's time on"
@@ -162,7 +162,7 @@ def test_an_element_that_is_still_poison_is_kept_again(life: Life, monkeypatch: 
     Poison(monkeypatch, "seen", 2_000)
     life.register("seen")
     life.push(2_000, "b")
-    assert life.engine.retry_dead_letter(S, "1:seen")["state"] == "failed"
+    assert life.engine.streams.retry_dead_letter(S, "1:seen")["state"] == "failed"
     assert letters(life) == [("1:seen", "failed", "seen", 2_000, True)]
 
 
@@ -201,7 +201,7 @@ def test_a_query_that_fails_begins_anew_where_the_setting_says_so(
     life.register("seen")
     life.push(1_000, "a")
     life.push(2_000, "b")
-    subscription = life.engine.feed("seen").subscribe(1)
+    subscription = life.engine.queries.feed("seen").subscribe(1)
     tick(life.engine)
     assert describe(life.engine, "seen")["state"] == "running"
     life.push(3_000, "c")
@@ -242,7 +242,7 @@ def test_a_query_that_fails_again_and_again_stays_failed(
     assert describe(life.engine, "seen")["state"] == "failed"
     assert [at for _, _, _, at, _ in letters(life)] == [1_000, 2_000, 3_000, 4_000]
     life.clock.advance(700_000)
-    life.engine.patch("seen", {"state": "running"})
+    life.engine.queries.patch("seen", {"state": "running"})
     life.push(9_000, "b")
     assert rows(life, "seen")[-1] == ("insert", 9_000), "by hand it runs again"
     life.stop()
@@ -256,7 +256,7 @@ def test_only_so_many_letters_are_kept_and_a_watcher_sees_what_comes_and_goes(tm
     for at in (2_000, 3_000):
         life.push(at, "b")
     assert [at for _, _, _, at, _ in letters(life)] == [2_000, 3_000]
-    life.engine.retry_dead_letter(S, "3")
+    life.engine.streams.retry_dead_letter(S, "3")
     assert [(event.kind, json.loads(event.data)["id"]) for event in watcher.take()] == [
         ("insert", "2"), ("insert", "3"), ("insert", "4"), ("delete", "3"),
     ]  # fmt: skip
@@ -278,8 +278,8 @@ def test_a_letter_that_is_dropped_stays_away_over_a_crash(
     life.push(7_000, "d")
     assert [each[0] for each in letters(life)] == ["2", "3", "4:seen"]
     with pytest.raises(NotFoundError):
-        life.engine.drop_dead_letters(S, ["2", "9"])
-    life.engine.drop_dead_letters(S, ["2", "4:seen"])
+        life.engine.streams.drop_dead_letters(S, ["2", "9"])
+    life.engine.streams.drop_dead_letters(S, ["2", "4:seen"])
     assert [each[0] for each in letters(life)] == ["3"]
     later = life.crash()
     assert [each[0] for each in letters(later)] == ["3"]

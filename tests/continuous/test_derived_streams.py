@@ -10,6 +10,7 @@ import pytest
 from quadrill.app.describing.queries import describe
 from quadrill.app.describing.waiting import waiting_for
 from quadrill.continuous.clock import ManualClock
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import ConflictError
 
 from .engines import Bench, E, bench, tick
@@ -23,8 +24,8 @@ READER = "SELECT ?x WHERE { STREAM :%s [NOW] { ?x :seen ?v } STREAM :t [RANGE 1h
 
 def _bench(b: Bench, *, chain: bool = False) -> str:
     """Two streams, a query that makes a third (and one that makes a fourth of it), a reader of the last."""
-    b.engine.declare_stream(S, idle_timeout="1s")
-    b.engine.declare_stream(T, idle_timeout="1h")
+    b.engine.streams.declare(S, idle_timeout="1s")
+    b.engine.streams.declare(T, idle_timeout="1h")
     b.register("a", MADE, result_iri=D)
     if chain:
         b.register("b", NEXT, result_iri=F)
@@ -40,7 +41,7 @@ def _reasons(b: Bench, name: str) -> list[tuple[str, Any]]:
 
 
 def _idle(b: Bench | Life, iri: str) -> bool:
-    state = b.engine.find_stream(iri)
+    state = b.engine.parts.streams.find(iri)
     assert state is not None
     return state.idle
 
@@ -68,7 +69,7 @@ def test_it_is_idle_after_the_end_of_its_query(how: str, chain: bool) -> None:
     with bench() as b:
         made = E + _bench(b, chain=chain)
         if how == "drop":
-            b.engine.drop("a")
+            b.engine.queries.drop("a")
         else:
             running = b.engine.parts.catalogue.get("a").running
             assert running is not None
@@ -81,7 +82,7 @@ def test_it_is_idle_after_the_end_of_its_query(how: str, chain: bool) -> None:
 def test_a_paused_query_keeps_the_time_of_its_stream() -> None:
     with bench() as b:
         _bench(b)
-        b.engine.patch("a", {"state": "paused"})
+        b.engine.queries.patch("a", {"state": "paused"})
         b.push(11_000, "x")
         assert describe(b.engine, "reader")["watermark"] == 11_000
         b.clock.advance(2000)
@@ -103,9 +104,9 @@ def test_no_idle_timeout_can_be_declared_for_it() -> None:
     with bench() as b:
         b.register("a", MADE, result_iri=D)
         with pytest.raises(ConflictError) as caught:
-            b.engine.declare_stream(D, idle_timeout="1s")
+            b.engine.streams.declare(D, idle_timeout="1s")
         assert caught.value.code == "derived-stream"
-        b.engine.declare_stream(D, retention="2h")
+        b.engine.streams.declare(D, retention="2h")
 
 
 @pytest.mark.always("before-*", "after-*", "none-")
@@ -114,8 +115,8 @@ def test_no_idle_timeout_can_be_declared_for_it() -> None:
 def test_a_replay_finds_the_same_idleness(tmp_path: Path, place: str, end: str) -> None:
     """Marks of idleness are in the journal: feeds and watermarks are the same after a crash."""
     life = Life(tmp_path / "d", ManualClock(0))
-    life.engine.declare_stream(S, idle_timeout="1s")
-    life.engine.declare_stream(T, idle_timeout="1h")
+    life.engine.streams.declare(S, idle_timeout="1s")
+    life.engine.streams.declare(T, idle_timeout="1h")
     life.register("a", MADE, result_iri=D)
     life.register("b", NEXT, result_iri=F)
     life.register("reader", READER % "f")
@@ -123,7 +124,9 @@ def test_a_replay_finds_the_same_idleness(tmp_path: Path, place: str, end: str) 
         life.checkpoint()
     life.push(10_000, "x")
     for at in (10_000, 12_000):
-        life.engine.push(T, f'<{E}y> <{E}seen> "{at}" .'.encode(), "application/n-triples", at=at)
+        life.engine.streams.push(
+            PushCall(T, "application/n-triples", at=at), f'<{E}y> <{E}seen> "{at}" .'.encode()
+        )
     life.clock.advance(2000)
     tick(life.engine)
     if place == "between":
@@ -132,10 +135,12 @@ def test_a_replay_finds_the_same_idleness(tmp_path: Path, place: str, end: str) 
     life.clock.advance(2000)
     tick(life.engine)
     if end == "drop":
-        life.engine.drop("a")
+        life.engine.queries.drop("a")
     elif end == "pause":
-        life.engine.patch("a", {"state": "paused"})
-    life.engine.push(T, f'<{E}y> <{E}seen> "last" .'.encode(), "application/n-triples", at=15_000)
+        life.engine.queries.patch("a", {"state": "paused"})
+    life.engine.streams.push(
+        PushCall(T, "application/n-triples", at=15_000), f'<{E}y> <{E}seen> "last" .'.encode()
+    )
     if place == "after":
         life.checkpoint()
     found = _told_of(life)

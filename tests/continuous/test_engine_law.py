@@ -135,7 +135,7 @@ class Oracle:
 
 def said(b: Bench, name: str) -> list[tuple[str, int, tuple[tuple[str, str], ...]]]:
     found = []
-    for event in b.engine.feed(name).subscribe(0).take():
+    for event in b.engine.queries.feed(name).subscribe(0).take():
         document = json.loads(event.data)
         rows = [
             tuple(row[v]["value"].rpartition("/")[2] for v in ("x", "r"))
@@ -158,7 +158,7 @@ def play(kind: str, events: list[Push | Beat | Place]) -> None:
                     oracle.push(Push(time, names))
                 case Beat(step):
                     time += step
-                    b.engine.heartbeat(S, time)
+                    b.engine.streams.heartbeat(S, time)
                     oracle.beat(time)
                 case Place(name, room, there):
                     verb = "INSERT" if there else "DELETE"

@@ -15,6 +15,7 @@ from quadrill.app.describing.streams import describe_stream, describe_streams
 from quadrill.app.describing.waiting import waiting_for
 from quadrill.continuous.engine import Registration
 from quadrill.continuous.errors import FeedGoneError
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import (
     ConflictError,
     InputError,
@@ -34,8 +35,8 @@ W = f"FROM NAMED WINDOW <w> ON <{S}> [RANGE PT5S STEP PT5S]"
 def test_the_same_registration_again_is_not_created() -> None:
     with bench() as b:
         registration = Registration.from_json({"query": PREFIX + NOW}, name="q")
-        assert b.engine.register(registration)[1]
-        name, created = b.engine.register(registration)
+        assert b.engine.queries.register(registration)[1]
+        name, created = b.engine.queries.register(registration)
         assert not created and name == "q"
         with pytest.raises(ConflictError, match="another text"):
             b.register("q", RANGE)
@@ -49,22 +50,22 @@ def test_names_are_given_by_result_iri_text_or_counting() -> None:
             PREFIX
             + f"REGISTER RSTREAM <http://e.o/hot> AS SELECT * {W} WHERE {{ WINDOW <w> {{ ?x :seen ?v }} }}"
         )
-        assert b.engine.register(Registration(text))[0] == "hot"
+        assert b.engine.queries.register(Registration(text))[0] == "hot"
         csparql = (
             f"REGISTER QUERY cold AS SELECT ?x FROM STREAM <{S}> [RANGE 5s STEP 5s] WHERE {{ ?x ?p ?v }}"
         )
-        assert b.engine.register(Registration(csparql))[0] == "cold"
-        assert b.engine.register(Registration(PREFIX + NOW))[0] == "q-1"
-        assert b.engine.register(Registration(PREFIX + NOW))[0] == "q-2"
+        assert b.engine.queries.register(Registration(csparql))[0] == "cold"
+        assert b.engine.queries.register(Registration(PREFIX + NOW))[0] == "q-1"
+        assert b.engine.queries.register(Registration(PREFIX + NOW))[0] == "q-2"
 
 
 def test_a_replaced_query_goes_on_in_the_same_feed_with_a_reset() -> None:
     with bench() as b:
         b.register("q", NOW)
         b.push(1, "a")
-        subscription = b.engine.feed("q").subscribe()
+        subscription = b.engine.queries.feed("q").subscribe()
         registration = Registration.from_json({"query": PREFIX + RANGE}, name="q")
-        name, created = b.engine.register(registration, replace=True)
+        name, created = b.engine.queries.register(registration, replace=True)
         assert created and "RANGE" in describe(b.engine, name)["query"]
         b.push(2, "b")
         assert [(event.kind, event.id) for event in subscription.take()] == [("reset", None), ("insert", 2)]
@@ -73,19 +74,19 @@ def test_a_replaced_query_goes_on_in_the_same_feed_with_a_reset() -> None:
 def test_a_dropped_query_has_no_feed_until_its_name_is_taken_again() -> None:
     with bench() as b:
         with pytest.raises(NotFoundError):
-            b.engine.feed("q")
+            b.engine.queries.feed("q")
         b.register("q", NOW)
-        subscription = b.engine.feed("q").subscribe()
-        b.engine.drop("q")
+        subscription = b.engine.queries.feed("q").subscribe()
+        b.engine.queries.drop("q")
         assert subscription.exhausted
         with pytest.raises(FeedGoneError):
-            b.engine.feed("q")
+            b.engine.queries.feed("q")
         with pytest.raises(FeedGoneError):
-            b.engine.current_answer("q")
+            b.engine.queries.current_answer("q")
         for call in (
             partial(describe, b.engine),
-            b.engine.drop,
-            b.engine.refresh,
+            b.engine.queries.drop,
+            b.engine.queries.refresh,
             partial(explain, b.engine),
         ):
             with pytest.raises(NotFoundError):
@@ -129,7 +130,7 @@ def test_start_replays_several_streams_in_the_order_of_acceptance() -> None:
         for at in range(1, 6):
             b.push(at * 1000, f"a{at}")
             b.push(at * 1000 + 500, f"b{at}", stream=E + "t")
-        b.engine.heartbeat(S, 9000)
+        b.engine.streams.heartbeat(S, 9000)
         b.register("q", text, start={"from": 0})
         assert b.told("q") == b.told("old")
 
@@ -137,12 +138,12 @@ def test_start_replays_several_streams_in_the_order_of_acceptance() -> None:
 def test_the_current_answer_is_there_without_a_feed() -> None:
     with bench() as b:
         b.register("q", RANGE)
-        assert b.engine.current_answer("q") == {
+        assert b.engine.queries.current_answer("q") == {
             "at": None, "version": 0, "head": {"vars": ["x"]}, "results": {"bindings": []},
         }  # fmt: skip
         b.push(1000, "a")
         b.push(2000, "b")
-        answer = b.engine.current_answer("q")
+        answer = b.engine.queries.current_answer("q")
         assert answer["at"] == 2000
         assert sorted(row["x"]["value"] for row in answer["results"]["bindings"]) == [E + "a", E + "b"]
 
@@ -152,8 +153,8 @@ def test_events_carry_terms_of_every_kind() -> None:
         b.register("q", "SELECT ?o WHERE { STREAM :s [NOW] { :a :p ?o } }")
         body = f"""@prefix : <{E}> . :a :p :iri, "plain", "hallo"@de, "abc"@en--rtl, 1.50, <<( :x :y "z" )>>,
                    "line\\nbreak\\"" ."""
-        b.engine.push(S, body.encode(), "text/turtle", at=1)
-        event = b.engine.feed("q").subscribe(0).take()[0]
+        b.engine.streams.push(PushCall(S, "text/turtle", at=1), body.encode())
+        event = b.engine.queries.feed("q").subscribe(0).take()[0]
         assert "\n" not in event.data and "\r" not in event.data
         terms = [row["o"] for row in json.loads(event.data)["results"]["bindings"]]
         assert {"type": "uri", "value": E + "iri"} in terms
@@ -182,8 +183,8 @@ def test_a_window_report_says_its_window() -> None:
             "q", PREFIX + f"REGISTER RSTREAM <q> AS SELECT ?x {W} WHERE {{ WINDOW <w> {{ ?x :seen ?v }} }}"
         )
         b.push(1000, "a")
-        b.engine.heartbeat(S, 5000)
-        document = json.loads(b.engine.feed("q").subscribe(0).take()[0].data)
+        b.engine.streams.heartbeat(S, 5000)
+        document = json.loads(b.engine.queries.feed("q").subscribe(0).take()[0].data)
         assert list(document) == ["at", "version", "window", "head", "results"]
         assert document["window"] == {"open": 0, "close": 5000}
 
@@ -202,7 +203,7 @@ def test_construct_output_is_a_stream_that_others_read() -> None:
         )
         b.push(1000, "a")
         b.push(6000, "b")
-        b.engine.heartbeat(S, 10_000)
+        b.engine.streams.heartbeat(S, 10_000)
         assert b.told("count") == [("insert", 5000, "a"), ("insert", 10_000, "b")]
         stream = describe_stream(b.engine, "alarms")
         assert (stream["derived_from"], stream["accepted"], stream["watermark"]) == ("alarms", 2, 10_000)
@@ -217,16 +218,16 @@ def test_the_stream_of_a_dropped_construct_can_be_made_again_until_someone_pushe
     with bench() as b:
         b.register("made", made)
         b.push(1000, "a")
-        b.engine.heartbeat(S, 5000)
+        b.engine.streams.heartbeat(S, 5000)
         assert describe_stream(b.engine, E + "made")["accepted"] == 1
-        b.engine.drop("made")
+        b.engine.queries.drop("made")
         b.register("made", made)
         b.push(6000, "b")
-        b.engine.heartbeat(S, 10_000)
-        b.engine.drop("made")
+        b.engine.streams.heartbeat(S, 10_000)
+        b.engine.queries.drop("made")
         b.register("other", made, result_iri=E + "made")
         assert describe_stream(b.engine, E + "made")["derived_from"] == "other"
-        b.engine.drop("other")
+        b.engine.queries.drop("other")
         b.push(20_000, "x", stream=E + "made")
         with pytest.raises(ConflictError, match="elements were pushed"):
             b.register("made", made)
@@ -284,7 +285,7 @@ def test_blank_nodes_in_a_template_cannot_be_deleted() -> None:
         b.register("q", text)
         b.push(1, "a")
         b.push(2, "b")
-        quads = [json.loads(event.data)["quads"] for event in b.engine.feed("q").subscribe(0).take()]
+        quads = [json.loads(event.data)["quads"] for event in b.engine.queries.feed("q").subscribe(0).take()]
         assert len(quads) == 2 and quads[0].split()[0] != quads[1].split()[0]
 
 
@@ -322,9 +323,9 @@ def test_a_failing_query_stops_alone() -> None:
         assert kind == "error" and document["code"] == "limit"
         assert [at for _, at, _ in b.told("q")] == [1, 2, 3, 4]
         with pytest.raises(ConflictError):
-            b.engine.refresh("small")
-        b.engine.patch("small", {"memory": None})
-        b.engine.patch("small", {"state": "running"})
+            b.engine.queries.refresh("small")
+        b.engine.queries.patch("small", {"memory": None})
+        b.engine.queries.patch("small", {"state": "running"})
         b.push(5, "e")
         assert b.told("small") == [("insert", 5, "e")]
 
@@ -356,7 +357,7 @@ def test_refresh_by_hand_and_by_timer() -> None:
         tick(b.engine)
         assert b.told("timer") == [("insert", 1, "a")]
         assert describe(b.engine, "timer")["static_parts"][0]["cause"] == "timer"
-        b.engine.refresh("hand")
+        b.engine.queries.refresh("hand")
         assert describe(b.engine, "hand")["version"] == 1
         assert b.told("hand") == [("insert", 1, "a")]
 
@@ -368,7 +369,9 @@ def test_every_event_says_the_version_it_reflects() -> None:
         b.store.writer.update(f"INSERT DATA {{ <{E}a> <{E}in> <{E}r> }}")
         b.store.writer.update(f"INSERT DATA {{ <{E}b> <{E}in> <{E}r> }}")
         b.push(2, "b")
-        versions = [json.loads(event.data)["version"] for event in b.engine.feed("q").subscribe(0).take()]
+        versions = [
+            json.loads(event.data)["version"] for event in b.engine.queries.feed("q").subscribe(0).take()
+        ]
         assert versions == [1, 2]
 
 
@@ -441,7 +444,7 @@ def test_a_wrong_patch_is_refused(changes: dict[str, Any]) -> None:
     with bench() as b:
         b.register("q", NOW)
         with pytest.raises(InputError):
-            b.engine.patch("q", changes)
+            b.engine.queries.patch("q", changes)
 
 
 def test_there_is_a_limit_of_queries() -> None:
@@ -449,7 +452,7 @@ def test_there_is_a_limit_of_queries() -> None:
         b.register("q", NOW)
         with pytest.raises(LimitError):
             b.register("r", NOW)
-        b.engine.register(Registration.from_json({"query": PREFIX + RANGE}, name="q"), replace=True)
+        b.engine.queries.register(Registration.from_json({"query": PREFIX + RANGE}, name="q"), replace=True)
 
 
 def test_queries_and_streams_come_back_after_a_restart() -> None:
@@ -457,12 +460,12 @@ def test_queries_and_streams_come_back_after_a_restart() -> None:
     store = QuadStore.open(None)
     first = Bench(registry, store)
     first.engine.start()
-    first.engine.declare_stream(S, name="sensors", lateness="2s", late="admit")
+    first.engine.streams.declare(S, name="sensors", lateness="2s", late="admit")
     first.register("q", RANGE, output="changes", start={"from": 5}, parameters={"p": 1})
     first.register("paused", NOW)
-    first.engine.patch("paused", {"state": "paused"})
+    first.engine.queries.patch("paused", {"state": "paused"})
     first.register("dropped", NOW)
-    first.engine.drop("dropped")
+    first.engine.queries.drop("dropped")
     first.push(1000, "a")
     first.engine.stop()
     second = Bench(registry, store)
@@ -477,16 +480,16 @@ def test_queries_and_streams_come_back_after_a_restart() -> None:
             "output": "changes", "start": {"from": 5}, "parameters": {"p": 1},
         }  # fmt: skip
         with pytest.raises(FeedGoneError):
-            second.engine.feed("dropped")
+            second.engine.queries.feed("dropped")
         second.push(5000, "b")
-        second.engine.heartbeat(S, 5000)
+        second.engine.streams.heartbeat(S, 5000)
         assert second.told("q") == [("insert", 5000, "b")]
         assert second.told("paused") == []
         registration = Registration.from_json(
             {"query": PREFIX + RANGE, "output": "changes", "start": {"from": 5}, "parameters": {"p": 1}},
             name="q",
         )
-        assert not second.engine.register(registration)[1]
+        assert not second.engine.queries.register(registration)[1]
     finally:
         second.engine.stop()
         store.close()
@@ -509,8 +512,8 @@ def test_a_query_that_cannot_be_restored_is_shown_as_failed() -> None:
         assert describe_all(second.engine)[0]["name"] == "q"
         assert explain_text(explain(second.engine, "q"))
         with pytest.raises(ConflictError):
-            second.engine.current_answer("q")
-        second.engine.drop("q")
+            second.engine.queries.current_answer("q")
+        second.engine.queries.drop("q")
     finally:
         second.engine.stop()
         store.close()
@@ -527,10 +530,10 @@ def test_an_answer_whose_order_alone_changed_is_told_in_its_new_order() -> None:
         )
         for at, (name, value) in enumerate([("a", 1), ("b", 2), ("a", 3), ("b", 4)]):
             body = f"<{E}{name}> <{E}seen> {value} ."
-            b.engine.push(S, body.encode(), "text/turtle", at=at)
+            b.engine.streams.push(PushCall(S, "text/turtle", at=at), body.encode())
         lists = [
             [row["x"]["value"].removeprefix(E) for row in json.loads(event.data)["results"]["bindings"]]
-            for event in b.engine.feed("q").subscribe(0).take()
+            for event in b.engine.queries.feed("q").subscribe(0).take()
         ]
         assert lists == [["a"], ["b", "a"], ["a", "b"], ["b", "a"]]
         assert describe(b.engine, "q")["engine"] == "native"

@@ -14,6 +14,7 @@ from quadrill.continuous.errors import (
     EngineStoppedError,
 )
 from quadrill.continuous.lifecycle import stream_service
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import (
     ConflictError,
     IdempotencyError,
@@ -66,14 +67,14 @@ def test_bodies_that_are_pushed_together_are_pushes_of_their_own(
     found = []
     for together in (False, True):
         with bench(threaded=threaded) as b:
-            b.engine.declare_stream(S, **declared)
+            b.engine.streams.declare(S, **declared)
             b.register("q", RANGE, output="rstream")
             error = None
             try:
                 if together:
-                    b.engine.push_each(S, bodies, "application/n-triples")
+                    b.engine.streams.push_each(S, bodies, "application/n-triples")
                 for body, at in () if together else bodies:
-                    b.engine.push(S, body, "application/n-triples", at=at, wait=True)
+                    b.engine.streams.push(PushCall(S, "application/n-triples", at=at, wait=True), body)
             except QuadrillError as wrong:
                 error = wrong.message
             b.engine.sync()
@@ -84,7 +85,7 @@ def test_bodies_that_are_pushed_together_are_pushes_of_their_own(
 
 def test_bodies_that_are_pushed_together_declare_their_stream() -> None:
     with bench() as b:
-        b.engine.push_each(S, [(seen("a"), 5), (seen("b"), 6)], "application/n-triples")
+        b.engine.streams.push_each(S, [(seen("a"), 5), (seen("b"), 6)], "application/n-triples")
         assert describe_stream(b.engine, "s")["accepted"] == 2
 
 
@@ -125,7 +126,7 @@ def test_declaring_by_itself_can_be_turned_off() -> None:
             b.push(1, "a")
         with pytest.raises(NotFoundError):
             b.register("q", NOW)
-        b.engine.declare_stream(S)
+        b.engine.streams.declare(S)
         b.register("q", NOW)
         b.push(1, "a")
         assert b.told("q") == [("insert", 1, "a")]
@@ -133,15 +134,15 @@ def test_declaring_by_itself_can_be_turned_off() -> None:
 
 def test_a_declaration_is_created_once_and_can_change() -> None:
     with bench() as b:
-        first, created = b.engine.declare_stream(
+        first, created = b.engine.streams.declare(
             S, name="sensors", lateness="2s", late="admit", retention="1h"
         )
         assert created and (first.name, first.lateness_ms, first.record.late) == ("sensors", 2000, "admit")
-        again, created = b.engine.declare_stream(
+        again, created = b.engine.streams.declare(
             S, name="sensors", lateness="2s", late="admit", retention="1h"
         )
         assert not created and describe_stream(b.engine, again.iri)["lateness"] == "2s"
-        changed, created = b.engine.declare_stream(None, name="sensors", lateness=500)
+        changed, created = b.engine.streams.declare(None, name="sensors", lateness=500)
         assert not created and (changed.lateness_ms, changed.record.late) == (500, "drop")
 
 
@@ -157,30 +158,30 @@ def test_a_declaration_is_created_once_and_can_change() -> None:
 )
 def test_a_wrong_declaration_is_refused(options: dict[str, object]) -> None:
     with bench() as b, pytest.raises(InputError):
-        b.engine.declare_stream(S, **options)
+        b.engine.streams.declare(S, **options)
 
 
 def test_names_and_iris_of_other_streams_are_taken() -> None:
     with bench() as b:
-        b.engine.declare_stream(S, name="one")
+        b.engine.streams.declare(S, name="one")
         with pytest.raises(ConflictError):
-            b.engine.declare_stream(E + "other", name="one")
+            b.engine.streams.declare(E + "other", name="one")
         with pytest.raises(ConflictError):
-            b.engine.declare_stream(S, name="two")
+            b.engine.streams.declare(S, name="two")
         for iri in ("not an iri", "http://e.org/a b"):
             with pytest.raises(InputError):
-                b.engine.declare_stream(iri)
+                b.engine.streams.declare(iri)
         with pytest.raises(InputError):
-            b.engine.declare_stream(None, name="bad name")
+            b.engine.streams.declare(None, name="bad name")
 
 
 def test_a_stream_that_is_read_cannot_be_dropped() -> None:
     with bench() as b:
         b.register("q", NOW)
         with pytest.raises(ConflictError, match="read by q"):
-            b.engine.drop_stream("s")
-        b.engine.drop("q")
-        b.engine.drop_stream("s")
+            b.engine.streams.drop("s")
+        b.engine.queries.drop("q")
+        b.engine.streams.drop("s")
         with pytest.raises(NotFoundError):
             describe_stream(b.engine, "s")
 
@@ -203,7 +204,7 @@ def test_a_push_whose_stream_is_dropped_meanwhile_enters_the_stream_that_comes_n
 ) -> None:
     with bench() as b:
         b.push(1_000, "a")
-        in_between(monkeypatch, "decode_lines", lambda: b.engine.drop_stream("s"))
+        in_between(monkeypatch, "decode_lines", lambda: b.engine.streams.drop("s"))
         assert b.push(500, "b") == {
             "stream": S, "first_seq": 1, "last_seq": 1, "accepted": 1, "late": 0, "dropped": 0,
             "durable": False,
@@ -220,7 +221,7 @@ def test_a_push_whose_stream_is_made_by_a_query_meanwhile_is_refused(monkeypatch
         " [RANGE 1s STEP 1s] WHERE { WINDOW <w> { ?x ?p ?y } }"
     )
     with bench() as b:
-        b.engine.declare_stream(S)
+        b.engine.streams.declare(S)
         in_between(monkeypatch, "decode_lines", lambda: b.register("q", text))
         with pytest.raises(ConflictError, match="is made by the query q"):
             b.push(500, "b")
@@ -238,11 +239,11 @@ def test_a_heartbeat_of_a_stream_that_is_dropped_meanwhile_moves_the_next_one(
             state = find(stream)
             if state is not None and state.counts.accepted:
                 monkeypatch.undo()
-                b.engine.drop_stream(stream)
+                b.engine.streams.drop(stream)
             return state
 
         monkeypatch.setattr(b.engine.parts.streams, "find", dropped_behind)
-        b.engine.heartbeat(S, 500)
+        b.engine.streams.heartbeat(S, 500)
         assert describe_stream(b.engine, "s")["watermark"] == 500
 
 
@@ -250,14 +251,14 @@ def test_streams_that_are_dropped_while_they_are_listed_are_left_out(monkeypatch
     with bench() as b:
         b.push(1, "a")
         b.push(1, "b", stream=E + "t")
-        one = b.engine.look_at_stream
+        one = b.engine.streams.inspect
 
         def dropped_before(name: str, look: Any) -> Any:
             if name == "t":
-                b.engine.drop_stream(name)
+                b.engine.streams.drop(name)
             return one(name, look)
 
-        monkeypatch.setattr(b.engine, "look_at_stream", dropped_before)
+        monkeypatch.setattr(b.engine.streams, "inspect", dropped_before)
         assert [each["name"] for each in describe_streams(b.engine)] == ["s"]
 
 
@@ -265,7 +266,9 @@ def test_a_push_is_all_or_nothing() -> None:
     with bench() as b:
         b.register("q", RANGE)
         with pytest.raises(RdfSyntaxError):
-            b.engine.push(S, b'{"at": 1, "data": ""}\n{"at": 2, "data": "<"}', "application/x-ndjson")
+            b.engine.streams.push(
+                PushCall(S, "application/x-ndjson"), b'{"at": 1, "data": ""}\n{"at": 2, "data": "<"}'
+            )
         with pytest.raises(InputError, match="ahead of the clock"):
             b.lines((1, "a"), (3 * DAY, "b"))
         assert describe_stream(b.engine, S)["accepted"] == 0
@@ -295,12 +298,12 @@ def test_the_first_element_fixes_the_stamping() -> None:
 
 def test_a_declaration_fixes_the_stamping() -> None:
     with bench() as b:
-        b.engine.declare_stream(S, stamping="arrival")
+        b.engine.streams.declare(S, stamping="arrival")
         with pytest.raises(InputError, match="stamped at arrival"):
             b.push(5, "a")
         b.push(None, "a")
         with pytest.raises(ConflictError, match="arrival-stamped"):
-            b.engine.declare_stream(S, stamping="event")
+            b.engine.streams.declare(S, stamping="event")
 
 
 def test_arrival_stamps_follow_the_clock_and_never_go_back() -> None:
@@ -328,12 +331,12 @@ def test_a_heartbeat_moves_the_watermark_and_never_back() -> None:
     with bench() as b:
         b.register("q", NOW, output="changes")
         b.push(10, "a")
-        b.engine.heartbeat(S, 30)
-        b.engine.heartbeat(S, 20)
+        b.engine.streams.heartbeat(S, 30)
+        b.engine.streams.heartbeat(S, 20)
         assert describe_stream(b.engine, S)["watermark"] == 30
         assert b.told("q") == [("insert", 10, "a"), ("delete", 11, "a")]
         with pytest.raises(InputError, match="ahead"):
-            b.engine.heartbeat(S, 3 * DAY)
+            b.engine.streams.heartbeat(S, 3 * DAY)
 
 
 def test_one_step_into_the_future_may_follow_another() -> None:
@@ -353,7 +356,7 @@ def test_late_elements_are_counted_and_kept() -> None:
         assert (receipt["accepted"], receipt["late"], receipt["dropped"]) == (3, 2, 2)
         stream = describe_stream(b.engine, S)
         assert (stream["late_count"], stream["late_counts"]["dropped"]) == (2, 2)
-        assert [letter["at"] for letter in b.engine.dead_letters(S)] == [998]
+        assert [letter["at"] for letter in b.engine.streams.dead_letters(S)] == [998]
         assert b.told("q") == [("insert", 1000, "a"), ("insert", 1000, "d")]
 
 
@@ -366,7 +369,7 @@ def test_the_elements_of_one_push_are_not_late_to_each_other() -> None:
 
 def test_policy_error_refuses_a_push_with_a_late_element() -> None:
     with bench() as b:
-        b.engine.declare_stream(S, late="error")
+        b.engine.streams.declare(S, late="error")
         b.push(1000, "a")
         with pytest.raises(LateElementError, match="behind the watermark"):
             b.lines((999, "b"), (1001, "c"))
@@ -381,7 +384,7 @@ def test_what_another_query_waits_for_is_late_for_a_new_one_from_its_beginning()
         b.push(8_000, "late")
         b.push(11_000, "b")
         assert b.told("new") == [("insert", 11_000, "b")]
-        b.engine.heartbeat(S, 12_000)
+        b.engine.streams.heartbeat(S, 12_000)
         assert b.told("patient") == [
             ("insert", 8_000, "late"),
             ("insert", 10_000, "a"),
@@ -443,10 +446,10 @@ def test_an_idempotency_key_gives_the_same_answer_once() -> None:
 def test_the_keys_of_a_dropped_stream_are_not_those_of_the_next_under_its_name() -> None:
     with bench() as b:
         for stream in (S, E + "t"):
-            b.engine.declare_stream(stream)
+            b.engine.streams.declare(stream)
             b.push(1, "a", stream=stream, idempotency_key="k")
-        b.engine.drop_stream(S)
-        b.engine.declare_stream(S)
+        b.engine.streams.drop(S)
+        b.engine.streams.declare(S)
         b.push(1, "b", idempotency_key="k")
         assert describe_stream(b.engine, S)["accepted"] == 1
         with pytest.raises(IdempotencyError):
@@ -488,7 +491,7 @@ def test_a_stopped_engine_refuses_pushes() -> None:
 def test_waiting_answers_when_the_results_are_in_the_feed() -> None:
     with bench(threaded=True) as b:
         b.register("q", RANGE)
-        feed = b.engine.feed("q")
+        feed = b.engine.queries.feed("q")
         for at in range(1, 30):
             b.push(at, f"x{at}", wait=True)
             assert feed.last_id == at
@@ -499,7 +502,7 @@ def test_elements_join_static_data_in_the_stores_own_terms() -> None:
         b.store.writer.update(f"INSERT DATA {{ <{E}a> <{E}limit> 10 }}")
         b.register("q", "SELECT ?x WHERE { STREAM :s [NOW] { ?y :value ?v } ?x :limit ?v }")
         body = f'<{E}m> <{E}value> "010"^^<http://www.w3.org/2001/XMLSchema#integer> .'
-        b.engine.push(S, body.encode(), "application/n-triples", at=1)
+        b.engine.streams.push(PushCall(S, "application/n-triples", at=1), body.encode())
         assert b.told("q") == [("insert", 1, "a")]
 
 
@@ -507,11 +510,11 @@ def test_the_clock_is_not_looked_at_once_the_engine_works_off_the_rest(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with bench(threaded=True, tick_ms=0) as b:
-        b.engine.declare_stream(S)
-        b.engine.push(S, b'<urn:a> <urn:p> "1" .', "application/n-triples")
+        b.engine.streams.declare(S)
+        b.engine.streams.push(PushCall(S, "application/n-triples"), b'<urn:a> <urn:p> "1" .')
         with b.engine.parts.sequencer.paused:
             for _ in range(3_000):
-                b.engine.push(S, b'<urn:a> <urn:p> "1" .', "application/n-triples")
+                b.engine.streams.push(PushCall(S, "application/n-triples"), b'<urn:a> <urn:p> "1" .')
             b.clock.advance(5_000)
             b.engine.parts.turns.close(float("inf"))
     assert caplog.records == []

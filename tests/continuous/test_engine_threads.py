@@ -20,6 +20,7 @@ from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.queries.catalogue import Entry, Pending
 from quadrill.continuous.queries.running import RunningQuery
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import NotFoundError
 from quadrill.store.feeds.subscription import FeedEvent
 from quadrill.store.quads.quad_store import QuadStore
@@ -49,7 +50,7 @@ def together(*works: Callable[[], None]) -> None:
 def test_every_element_of_many_pushers_is_told_once() -> None:
     with bench(threaded=True) as b:
         b.register("q", "SELECT ?x WHERE { STREAM :s [ALL] { ?x :seen ?v } }")
-        b.engine.declare_stream(S, stamping="arrival")
+        b.engine.streams.declare(S, stamping="arrival")
 
         def pusher(which: int) -> Callable[[], None]:
             return lambda: [b.push(None, f"x{which}-{n}") for n in range(25)] and None
@@ -66,8 +67,8 @@ def test_ids_are_contiguous_whatever_comes_together() -> None:
     text = "SELECT ?x ?r WHERE { STREAM :s [RANGE 1h] { ?x :seen ?v } ?x :in ?r }"
     with bench(threaded=True) as b:
         b.register("q", text, output="changes")
-        b.engine.declare_stream(S, stamping="arrival")
-        subscription = b.engine.feed("q").subscribe()
+        b.engine.streams.declare(S, stamping="arrival")
+        subscription = b.engine.queries.feed("q").subscribe()
 
         def push() -> None:
             for n in range(30):
@@ -82,12 +83,12 @@ def test_ids_are_contiguous_whatever_comes_together() -> None:
             for _ in range(30):
                 describe_all(b.engine)
                 describe_streams(b.engine)
-                b.engine.current_answer("q")
+                b.engine.queries.current_answer("q")
 
         def register() -> None:
             for n in range(5):
                 b.register(f"other{n}", RANGE)
-                b.engine.drop(f"other{n}")
+                b.engine.queries.drop(f"other{n}")
 
         together(push, commit, look, register)
         b.engine.sync()
@@ -99,7 +100,7 @@ def test_ids_are_contiguous_whatever_comes_together() -> None:
                 key = json.dumps(row, sort_keys=True)
                 rows[key] = rows.get(key, 0) + (1 if event.kind == "insert" else -1)
         assert all(count in (0, 1) for count in rows.values())
-        answer = b.engine.current_answer("q")
+        answer = b.engine.queries.current_answer("q")
         assert sum(rows.values()) == len(answer["results"]["bindings"])
         assert answer["version"] == b.store.reader.version
 
@@ -136,8 +137,8 @@ def test_queries_that_come_go_and_are_replaced_are_described_whole() -> None:
                     registration = Registration.from_json(
                         {"query": PREFIX + RANGE, "lateness": f"{n + 1}s"}, name="other"
                     )
-                    b.engine.register(registration, replace=True)
-                    b.engine.drop("other")
+                    b.engine.queries.register(registration, replace=True)
+                    b.engine.queries.drop("other")
             finally:
                 done.set()
 
@@ -152,14 +153,14 @@ def test_a_query_that_is_dropped_while_it_is_looked_at_is_not_found() -> None:
         admin, looks = b.engine.parts.admin, []
 
         def look(_entry: Entry, _query: Pending | RunningQuery | None) -> int:
-            looks.append(threading.Thread(target=b.engine.drop, args=("q",)))
+            looks.append(threading.Thread(target=b.engine.queries.drop, args=("q",)))
             looks[-1].start()
             while admin.acquire(blocking=False):
                 admin.release()
             raise IndexError("its tables are gone")
 
         with pytest.raises(NotFoundError):
-            b.engine.look_at_query("q", look)
+            b.engine.queries.inspect("q", look)
         assert len(looks) == 1
         looks[0].join()
 
@@ -168,14 +169,14 @@ def test_a_query_that_is_dropped_while_it_is_looked_at_is_not_found() -> None:
 
         b.register("r", RANGE)
         with pytest.raises(IndexError):
-            b.engine.look_at_query("r", wrong)
+            b.engine.queries.inspect("r", wrong)
 
 
 def test_a_refresh_behind_a_drop_leaves_nothing() -> None:
     """Its turn comes when the query is gone: the query reads no stream again."""
     with bench() as b:
         b.register("q", RANGE, refresh={"every": "10s"})
-        b.engine.drop("q")
+        b.engine.queries.drop("q")
         b.engine.parts.router.moves.refresh("q", "timer")
         assert b.engine.parts.router.readers(S) == []
 
@@ -184,7 +185,7 @@ def test_registrations_under_one_name_at_once_agree() -> None:
     with bench(threaded=True) as b:
         created: list[bool] = []
         registration = Registration.from_json({"query": PREFIX + RANGE}, name="q")
-        together(*(lambda: created.append(b.engine.register(registration)[1]) for _ in range(4)))
+        together(*(lambda: created.append(b.engine.queries.register(registration)[1]) for _ in range(4)))
         assert sorted(created) == [False, False, False, True]
 
 
@@ -196,10 +197,10 @@ def test_the_thread_looks_at_the_clock_by_itself() -> None:
     engine.start()
     try:
         text = PREFIX + "SELECT ?x WHERE { STREAM :s [RANGE 20ms] { ?x :seen ?v } }"
-        engine.register(Registration.from_json({"query": text, "output": "changes"}, name="q"))
-        subscription, woken = engine.feed("q").subscribe(), threading.Event()
+        engine.queries.register(Registration.from_json({"query": text, "output": "changes"}, name="q"))
+        subscription, woken = engine.queries.feed("q").subscribe(), threading.Event()
         subscription.listen(woken.set)
-        engine.push(S, f'<{E}a> <{E}seen> "x" .'.encode(), "application/n-triples")
+        engine.streams.push(PushCall(S, "application/n-triples"), f'<{E}a> <{E}seen> "x" .'.encode())
         told: list[FeedEvent] = []
         while len(told) < 2 and woken.wait(20):
             woken.clear()
@@ -214,7 +215,7 @@ def test_stopping_works_off_what_was_accepted() -> None:
     b_feed = None
     with bench(threaded=True) as b:
         b.register("q", RANGE)
-        b_feed = b.engine.feed("q")
+        b_feed = b.engine.queries.feed("q")
         subscription = b_feed.subscribe()
         for at in range(1, 40):
             b.push(at, f"y{at}")
@@ -243,7 +244,7 @@ def test_others_are_managed_while_a_replay_or_the_drop_of_a_graph_takes_long(
                 time.sleep(0.2)
                 began = time.monotonic()
                 validate(one.engine, Registration.from_json({"query": PREFIX + RANGE}))
-                one.engine.patch("other", {"max_rows": 7})
+                one.engine.queries.patch("other", {"max_rows": 7})
                 assert time.monotonic() - began < 5 and not done.done()
             finally:
                 go_on.set()
@@ -259,10 +260,10 @@ def test_others_are_managed_while_a_replay_or_the_drop_of_a_graph_takes_long(
         one.push(2, "b")
 
         def replay() -> Any:
-            return one.engine.replay("q")
+            return one.engine.queries.replay("q")
 
         def drop() -> Any:
-            one.engine.drop("v", with_graph=True)
+            one.engine.queries.drop("v", with_graph=True)
 
         found = managed(one, replay)
         assert (found["elements"], found["retained_from"], found["state"]) == (2, 1, "running")

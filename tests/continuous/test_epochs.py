@@ -36,7 +36,7 @@ def ids(life: Life, name: str) -> list[int]:
 
 
 def first_of(life: Life, name: str, after: int) -> list[tuple[Any, ...]]:
-    events = life.engine.feed(name).subscribe(after).take()
+    events = life.engine.queries.feed(name).subscribe(after).take()
     return [(event.id, event.kind, event.data) for event in events]
 
 

@@ -55,7 +55,7 @@ def test_a_declared_unused_window_is_a_warning(text: str, engine: str) -> None:
         b.push(1000, "x")
         b.push(20_000, "x")
         assert describe(b.engine, "q")["error"] is None
-        assert b.engine.feed("q").last_id > 0
+        assert b.engine.queries.feed("q").last_id > 0
 
 
 FAULTS: list[tuple[Any, str]] = [
@@ -128,7 +128,7 @@ def test_a_fault_leaves_nothing_behind(
         with monkeypatch.context() as patched:
             _fail_once(patched, *fault, after=after)
             try:
-                b.engine.register(Registration.from_json(members, name="q"))
+                b.engine.queries.register(Registration.from_json(members, name="q"))
             except ValueError:
                 assert _held(b.engine) == before
                 assert describe_all(b.engine) == []
@@ -138,10 +138,10 @@ def test_a_fault_leaves_nothing_behind(
                 assert unmet.get(fault[1], False), "the fault was not met"
                 return
         # The name is free, and the query begins as if nothing had been.
-        assert b.engine.register(Registration.from_json(members, name="q")) == ("q", True)
+        assert b.engine.queries.register(Registration.from_json(members, name="q")) == ("q", True)
         b.store.writer.update(f"INSERT DATA {{ <{E}x> a <{E}Thing> }}")
         b.push(1000, "x")
-        assert b.engine.feed("q").last_id > 0
+        assert b.engine.queries.feed("q").last_id > 0
     registry.close()
 
 
@@ -152,12 +152,12 @@ def test_a_replacement_that_fails_leaves_the_query_running(
     registry = Registry.open(f"sqlite:///{tmp_path}/registry.sqlite")
     with bench(registry=registry) as b:
         b.register("q", VIEW)
-        text = b.engine.look_at_query("q", lambda entry, _: entry.registration.query)
+        text = b.engine.queries.inspect("q", lambda entry, _: entry.registration.query)
         changed = Registration.from_json({"query": PREFIX + VIEW.replace("10s", "20s")}, name="q")
         with monkeypatch.context() as patched:
             _fail_once(patched, *fault, after=False)
             try:
-                b.engine.register(changed, replace=True)
+                b.engine.queries.register(changed, replace=True)
             except ValueError:
                 pass
             else:
@@ -166,7 +166,7 @@ def test_a_replacement_that_fails_leaves_the_query_running(
         assert [record.text for record in registry.queries.all()] == [text]
         document = describe(b.engine, "q")
         assert (document["text"], document["state"], document["error"]) == (text, "running", None)
-        before = b.engine.feed("q").last_id
+        before = b.engine.queries.feed("q").last_id
         b.push(1000, "x")
-        assert b.engine.feed("q").last_id > before
+        assert b.engine.queries.feed("q").last_id > before
     registry.close()

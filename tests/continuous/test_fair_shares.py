@@ -16,6 +16,7 @@ from quadrill.app.describing.queries import describe
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Registration
 from quadrill.continuous.rows import Limits
+from quadrill.continuous.streams.push_call import PushCall
 from tests.continuous.engines import PREFIX, Bench, S
 from tests.continuous.test_recovery import Life, run
 
@@ -40,7 +41,10 @@ TEXTS = {
 
 def emitted(b: Bench, name: str) -> list[Any]:
     """The events of a query, in order."""
-    return [(each.id, each.kind, json.loads(each.data)) for each in b.engine.feed(name).subscribe(0).take()]
+    return [
+        (each.id, each.kind, json.loads(each.data))
+        for each in b.engine.queries.feed(name).subscribe(0).take()
+    ]
 
 
 def lines(count: int, value: int = 1, first: int = 0) -> bytes:
@@ -66,12 +70,12 @@ def test_queries_emit_the_same_however_the_time_is_shared(seed: int) -> None:
                         PREFIX + f"INSERT DATA {{ GRAPH :g {{ :a{number} :label '{number}' }} }}"
                     )
                 case 1:
-                    b.engine.heartbeat(S, at)
+                    b.engine.streams.heartbeat(S, at)
                 case 2:
-                    b.engine.patch("sum", {"state": chance.choice(["paused", "running"])})
+                    b.engine.queries.patch("sum", {"state": chance.choice(["paused", "running"])})
                 case _:
                     body = lines(chance.randrange(1, 4), chance.randrange(1, 4), number)
-                    b.engine.push(S, body, "text/turtle", at=at)
+                    b.engine.streams.push(PushCall(S, "text/turtle", at=at), body)
             at += chance.randrange(0, 2_000)
         b.engine.sync()
         found.append({name: emitted(b, name) for name in TEXTS})
@@ -105,9 +109,11 @@ def latency(life: Life, name: str, stream: str, number: int) -> float:
     """The worst time from a push to its event, of some pushes, in seconds."""
     worst, now = 0.0, 10_000_000
     for each in range(number):
-        before, began = life.engine.feed(name).last_id, time.monotonic()
-        life.engine.push(stream, f"<{N}x{each}> <{N}k> 7 .".encode(), "text/turtle", at=now + each)
-        while life.engine.feed(name).last_id == before:
+        before, began = life.engine.queries.feed(name).last_id, time.monotonic()
+        life.engine.streams.push(
+            PushCall(stream, "text/turtle", at=now + each), f"<{N}x{each}> <{N}k> 7 .".encode()
+        )
+        while life.engine.queries.feed(name).last_id == before:
             assert time.monotonic() - began < 10
             time.sleep(0.001)
         worst = max(worst, time.monotonic() - began)
@@ -120,31 +126,31 @@ def test_a_slow_query_does_not_hold_others(tmp_path: Path, slow: str, stream: st
     """Matches that together are many, and one long evaluation; on the same stream, too."""
     limits = Limits(rows=0, ms=0)
     with threaded(tmp_path / "d", limits=limits) as life:
-        life.engine.register(Registration(name="slow", query=PREFIX + slow))
+        life.engine.queries.register(Registration(name="slow", query=PREFIX + slow))
         text = OTHER if stream != S else QUICK
-        life.engine.register(Registration(name="quick", query=PREFIX + text))
+        life.engine.queries.register(Registration(name="quick", query=PREFIX + text))
         body = [(lines(1, 1, each), 1_000 + each) for each in range(300)]
         if slow in (JOIN, ORDERED):
-            life.engine.push(S, lines(300), "text/turtle", at=1_000)
+            life.engine.streams.push(PushCall(S, "text/turtle", at=1_000), lines(300))
         else:
             for text_of, at in body:
-                life.engine.push(S, text_of, "text/turtle", at=at)
+                life.engine.streams.push(PushCall(S, "text/turtle", at=at), text_of)
         assert latency(life, "quick", stream, 20) < 6.0
         began = time.monotonic()
-        life.engine.drop("slow")
+        life.engine.queries.drop("slow")
         assert time.monotonic() - began < 6.0
         life.engine.sync(5.0)
 
 
 def test_a_description_tells_how_far_a_query_is_behind(tmp_path: Path) -> None:
     with threaded(tmp_path / "d", limits=Limits(rows=0, ms=0)) as life:
-        life.engine.register(Registration(name="slow", query=PREFIX + SLOW))
+        life.engine.queries.register(Registration(name="slow", query=PREFIX + SLOW))
         for each in range(300):
-            life.engine.push(S, lines(1, 1, each), "text/turtle", at=1_000 + each)
+            life.engine.streams.push(PushCall(S, "text/turtle", at=1_000 + each), lines(1, 1, each))
         time.sleep(0.5)
         backlog = describe(life.engine, "slow")["backlog"]
         assert backlog is None or (backlog["tasks"] >= 1 and backlog["elements"] >= 1)
-        life.engine.patch("slow", {"state": "paused"})
+        life.engine.queries.patch("slow", {"state": "paused"})
         assert describe(life.engine, "slow")["state"] == "paused"
         assert describe(life.engine, "slow")["backlog"] is None
         spent = time.process_time()
@@ -161,14 +167,14 @@ def test_a_query_fails_over_a_budget_of_a_minute_and_does_so_again(
 ) -> None:
     life = Life(tmp_path / "d", ManualClock(1_000), idle_timeout_ms=0, slice_ms=0)
     members = {"query": PREFIX + SLOW, member: value}
-    life.engine.register(Registration.from_json(members, name="slow"))
-    life.engine.register(Registration(name="quick", query=PREFIX + QUICK))
+    life.engine.queries.register(Registration.from_json(members, name="slow"))
+    life.engine.queries.register(Registration(name="quick", query=PREFIX + QUICK))
     for each in range(120):
         life.clock.advance(20)
-        life.engine.push(S, lines(1, 1, each), "text/turtle", at=1_000 + each)
+        life.engine.streams.push(PushCall(S, "text/turtle", at=1_000 + each), lines(1, 1, each))
     before = describe(life.engine, "slow")
     assert before["state"] == "failed" and member in before["error"]
-    letters = life.engine.dead_letters(S)
+    letters = life.engine.streams.dead_letters(S)
     assert [each["reason"] for each in letters] == ["budget"]
     told = life.told()
     life = life.crash()

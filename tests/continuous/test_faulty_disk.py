@@ -78,18 +78,18 @@ def persist(life: StormyLife, step: tuple[Any, ...], key: str) -> None:
                 case ("register", name):
                     life.register(name)
                 case ("drop", name):
-                    life.engine.drop(name)
+                    life.engine.queries.drop(name)
                 case ("pause", name):
-                    life.engine.patch(name, {"state": "paused"})
+                    life.engine.queries.patch(name, {"state": "paused"})
                 case ("resume", name):
-                    life.engine.patch(name, {"state": "running"})
+                    life.engine.queries.patch(name, {"state": "running"})
                 case ("heartbeat", at):
-                    life.engine.heartbeat(E + "s", at)
+                    life.engine.streams.heartbeat(E + "s", at)
                 case ("replay", name, start):
                     # Twice would be two epochs: it is asked for while the disk works.
                     with life.good_disk():
                         tick(life.engine)
-                        life.engine.replay(name, start)
+                        life.engine.queries.replay(name, start)
                 case ("checkpoint",):
                     life.checkpoint()
             return

@@ -49,7 +49,7 @@ def ids(life: Life) -> list[int]:
 
 
 def test_under_the_result_log_results_wait_and_the_server_is_read_only(life: Life) -> None:
-    subscription = life.engine.feed("seen").subscribe()
+    subscription = life.engine.queries.feed("seen").subscribe()
     with no_space(life.journal.results._db), pytest.raises(StoreUnwritableError) as refused:
         for at in range(2_000, 2_400):
             life.push(at, LONG + str(at))
@@ -58,10 +58,10 @@ def test_under_the_result_log_results_wait_and_the_server_is_read_only(life: Lif
     state = journal_state(life.engine)
     assert state is not None and "full" in state["trouble"]
     assert subscription.take() == [], "nobody sees what is not written"
-    for change in (lambda: life.register("last"), lambda: life.engine.drop("seen")):
+    for change in (lambda: life.register("last"), lambda: life.engine.queries.drop("seen")):
         with pytest.raises(StoreUnwritableError, match="full"):
             change()
-    assert life.engine.current_answer("seen")["results"]["bindings"], "what is known can be read"
+    assert life.engine.queries.current_answer("seen")["results"]["bindings"], "what is known can be read"
     tick(life.engine)
     assert journal_state(life.engine)["trouble"] is None  # type: ignore[index]
     assert [event.id for event in subscription.take()] == [2], "what waited is told, once"

@@ -17,6 +17,7 @@ from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.queries.running import RunningQuery
 from quadrill.continuous.rows import Limits
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.threads import Threads
 from tests.examples import examples
 
@@ -72,7 +73,7 @@ def enter(engine: Engine, inputs: Line, time: int) -> int:
         if len(each) == 2:
             stream, step = each
             time += step
-            engine.heartbeat(stream, time)
+            engine.streams.heartbeat(stream, time)
             continue
         stream, given, before = each
         at, body = max(0, time - before), []
@@ -80,13 +81,13 @@ def enter(engine: Engine, inputs: Line, time: int) -> int:
             at += step
             body.append(line(at, quads, named=in_graph))
         time = max(time, at)
-        engine.push(stream, "\n".join(body).encode(), "application/x-ndjson")
+        engine.streams.push(PushCall(stream, "application/x-ndjson"), "\n".join(body).encode())
     return time
 
 
 def register(b: Bench, names: Sequence[str], **options: Any) -> None:
     for stream in (S, T):
-        b.engine.declare_stream(stream, late="admit")
+        b.engine.streams.declare(stream, late="admit")
     b.store.writer.update(f"INSERT DATA {{ <{E}b> <{E}in> <{E}room> , <{E}hall> }}")
     for name in names:
         b.register(name, ALL[name], **options)
@@ -99,26 +100,26 @@ def found(engine: Engine, names: Sequence[str]) -> Any:
         running = engine.parts.catalogue.get(name).running
         assert running is not None
         running.settle()
-        events = [(each.id, each.kind, each.data) for each in engine.feed(name).subscribe(0).take()]
-        answer = json.loads(engine.feed(name).current() or "null")
+        events = [(each.id, each.kind, each.data) for each in engine.queries.feed(name).subscribe(0).take()]
+        answer = json.loads(engine.queries.feed(name).current() or "null")
         if answer is not None and "results" in answer:
             answer["results"]["bindings"].sort(key=str)
         told[name] = (
             events,
             answer,
-            running.evaluations,
+            running.last.evaluations,
             running.state,
             running.error,
             running.timeline.instant,
         )
         if running.state != "failed":
             due = running.timeline.next_due()
-            told[name] += running.counts(), running.last_answer_id, due, len(running.timeline.inputs)
+            told[name] += running.counts(), running.last.answer_id, due, len(running.timeline.inputs)
     # With an element at which a query failed others of that time are kept, which a line may have more of.
     letters = {
         (stream, each["reason"], each["query"], each["at"])
         for stream in (S, T)
-        for each in engine.dead_letters(stream)
+        for each in engine.streams.dead_letters(stream)
     }
     return told, letters
 
@@ -165,10 +166,10 @@ def test_members_that_fail_in_one_step_take_no_input_from_other_readers() -> Non
             b.register(name, ALL[name])
         b.register("one", "SELECT ?v { STREAM :s [RANGE 4ms] { ?x :noted ?v } }")
         quads = [("a", "seen", 0), ("a", "seen", 1), ("b", "seen", 0), ("a", "noted", 7)]
-        b.engine.push(S, line(0, quads, named=False).encode(), "application/x-ndjson")
+        b.engine.streams.push(PushCall(S, "application/x-ndjson"), line(0, quads, named=False).encode())
         running = [b.engine.parts.catalogue.get(name).running for name in names]
         assert [each and each.state for each in running] == ["failed", "failed", "running"]
-        assert [each.id for each in b.engine.feed("one").subscribe(0).take()] == [1]
+        assert [each.id for each in b.engine.queries.feed("one").subscribe(0).take()] == [1]
 
 
 def test_a_line_is_one_run_of_the_loop() -> None:
@@ -190,7 +191,7 @@ def test_a_line_is_one_run_of_the_loop() -> None:
         # A step that is measured is taken by itself.
         assert runs[0] == 20
         assert len(runs) <= 3
-        assert [event.kind for event in b.engine.feed("all").subscribe(0).take()] == ["insert"] * 21
+        assert [event.kind for event in b.engine.queries.feed("all").subscribe(0).take()] == ["insert"] * 21
 
 
 @settings(max_examples=examples(15), deadline=None)

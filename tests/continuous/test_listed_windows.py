@@ -17,6 +17,7 @@ from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.queries.running import RunningQuery
 from quadrill.continuous.queries.snapshot import snapshot_of
 from quadrill.continuous.rows import Limits
+from quadrill.continuous.streams.push_call import PushCall
 from tests.examples import examples
 
 from .engines import Bench, S, bench
@@ -69,16 +70,18 @@ def windows_of(b: Bench, name: str) -> Any:
 def do(b: Bench, what: str, time: int) -> None:
     match what:
         case "late" if time > 3:
-            b.engine.push(S, line(time - 3, [("a", "seen", 7)], named=False).encode(), "application/x-ndjson")
+            b.engine.streams.push(
+                PushCall(S, "application/x-ndjson"), line(time - 3, [("a", "seen", 7)], named=False).encode()
+            )
         case "pause" | "resume":
             for name in ("run", "twin"):
-                b.engine.patch(name, {"state": "paused" if what == "pause" else "running"})
+                b.engine.queries.patch(name, {"state": "paused" if what == "pause" else "running"})
         case "snapshot":
             assert windows_of(b, "run") == windows_of(b, "twin")
-        case "others" if "other" not in b.engine.query_names():
+        case "others" if "other" not in b.engine.queries.names():
             b.register("other", FILTERED, **OPTIONS)
-        case "drop" if "other" in b.engine.query_names():
-            b.engine.drop("other")
+        case "drop" if "other" in b.engine.queries.names():
+            b.engine.queries.drop("other")
 
 
 @pytest.mark.parametrize("kind", QUERIES)
@@ -89,7 +92,7 @@ def test_listed_windows_say_what_operators_say(
 ) -> None:
     with bench() as b:
         for stream in (S, T):
-            b.engine.declare_stream(stream, late=late)
+            b.engine.streams.declare(stream, late=late)
         b.register("run", QUERIES[kind], **OPTIONS)
         b.register("twin", QUERIES[kind], memory=1_000_000, **OPTIONS)
         time = 0
@@ -99,7 +102,7 @@ def test_listed_windows_say_what_operators_say(
                     time = push_steps(b, event, time, named=named)
                 case Beat(stream, step):
                     time += step
-                    b.engine.heartbeat(stream, time)
+                    b.engine.streams.heartbeat(stream, time)
                 case Does(what):
                     do(b, what, time)
             same(b)

@@ -139,14 +139,14 @@ def test_it_blocks_no_other_query_and_can_be_dropped(life: Life, gate: Gate) -> 
     life.register("q", NAMED)
     assert state(life) == "materialising"
     with pytest.raises(ConflictError) as info:
-        life.engine.patch("q", {"state": "paused"})
+        life.engine.queries.patch("q", {"state": "paused"})
     assert info.value.code == "materialising"
     with pytest.raises(ConflictError):
-        life.engine.current_answer("q")
+        life.engine.queries.current_answer("q")
     assert "engine   chosen once the static parts are read" in explain_text(explain(life.engine, "q"))
-    life.engine.drop("q")
+    life.engine.queries.drop("q")
     with pytest.raises(FeedGoneError):
-        life.engine.feed("q")
+        life.engine.queries.feed("q")
     gate.open.set()
     life.register("q", NAMED)
     eventually(lambda: state(life) == "running")
@@ -175,7 +175,7 @@ def test_registrations_of_one_name_come_one_after_the_other(tmp_path: Path, gate
 
     def register(each: Registration) -> object:
         try:
-            name, is_new = life.engine.register(each)
+            name, is_new = life.engine.queries.register(each)
         except ConflictError as error:
             return error.code
         return name, is_new
@@ -262,9 +262,9 @@ def test_a_query_that_takes_the_place_of_another_resets_its_feed(life: Life, gat
     eventually(lambda: state(life) == "running")
     life.push(1_000, "a", wait=True)
     gate.open.clear()
-    subscription = life.engine.feed("q").subscribe(None)
+    subscription = life.engine.queries.feed("q").subscribe(None)
     changed = Registration.from_json({"query": f"PREFIX : <{E}>\n{NAMED} # other"}, name="q")
-    life.engine.register(changed, replace=True)
+    life.engine.queries.register(changed, replace=True)
     assert state(life) == "materialising"
     life.push(2_000, "b")
     gate.open.set()

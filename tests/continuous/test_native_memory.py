@@ -10,6 +10,7 @@ from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.inputs import Element
 from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sweep import SweepPace
@@ -61,7 +62,7 @@ def test_a_dropped_query_lets_go_of_its_terms_at_once() -> None:
             b.register("dropped", "SELECT ?x WHERE { STREAM :s [RANGE 10s] { ?x :seen :alone } }")
             dictionary = b.engine.parts.statics.terms.dictionary
             assert f"<{E}alone>" in dictionary.texts
-            b.engine.drop("dropped")
+            b.engine.queries.drop("dropped")
             dictionary.sweep()
             assert f"<{E}alone>" not in dictionary.texts
             assert f"<{E}seen>" in dictionary.texts
@@ -74,7 +75,7 @@ def test_a_dropped_query_lets_go_of_its_terms_at_once() -> None:
 def test_what_is_remembered_of_pushed_bytes_goes_with_the_windows() -> None:
     """Texts of terms, their ids, their JSON: each push brings a thousand new names and numbers."""
     with bench() as b:
-        b.engine.register(
+        b.engine.queries.register(
             Registration(name="q", query=f"SELECT ?x ?v {{ STREAM <{E}s> [RANGE 9ms] {{ ?x <{E}v> ?v }} }}")
         )
         terms = b.engine.parts.statics.terms
@@ -86,8 +87,10 @@ def test_what_is_remembered_of_pushed_bytes_goes_with_the_windows() -> None:
                 )
                 for n in range(1000)
             ]
-            b.engine.push(f"{E}s", "\n".join(lines).encode(), "application/x-ndjson", wait=True)
+            b.engine.streams.push(
+                PushCall(f"{E}s", "application/x-ndjson", wait=True), "\n".join(lines).encode()
+            )
             kept = (dictionary.texts, dictionary.text_of, dictionary.terms, dictionary.ids, terms.texts)
             most = max(most, *map(len, kept))
-        assert b.engine.feed("q").last_id == 120_000
+        assert b.engine.queries.feed("q").last_id == 120_000
         assert dictionary.forgotten > 40_000 and most < 80_000

@@ -27,6 +27,7 @@ from pyoxigraph import NamedNode
 from quadrill.app.describing.queries import describe
 from quadrill.app.describing.streams import describe_streams
 from quadrill.continuous.clock import ManualClock
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import OlderFormatError
 from quadrill.store.logs.checkpoint_file import read_checkpoint, write_checkpoint
 from quadrill.store.registry import RegistryFormatError
@@ -116,14 +117,14 @@ def open_folder(folder: Path, now_ms: int) -> Life:
 def push(life: Life, stream: str, at: int, *names: str, **options: Any) -> None:
     body = "".join(f'<{E}{name}> <{E}seen> "{at // 1_000}" .\n' for name in names)
     life.clock.advance(7)
-    life.engine.push(E + stream, body.encode(), "application/n-triples", at=at, **options)
+    life.engine.streams.push(PushCall(E + stream, "application/n-triples", at=at, **options), body.encode())
 
 
 def fill(life: Life) -> None:
     """All kinds of windows, elements that wait, late ones, events in all feeds."""
     life.store.writer.update(f"PREFIX : <{E}> {STATIC}")
-    life.engine.declare_stream(E + "s", lateness=0)
-    life.engine.declare_stream(E + "t", lateness="1s")
+    life.engine.streams.declare(E + "s", lateness=0)
+    life.engine.streams.declare(E + "t", lateness="1s")
     for name, (text, options) in QUERIES.items():
         life.register(name, text, **options)
     push(life, "t", 900, "a")
@@ -135,7 +136,7 @@ def fill(life: Life) -> None:
     push(life, "s", 4_000, "c", "d")
     push(life, "s", 6_500, "b")
     push(life, "s", 6_500, "b", "a")
-    life.engine.patch("paused", {"state": "paused"})
+    life.engine.queries.patch("paused", {"state": "paused"})
     push(life, "s", 8_100, "d")
 
 
@@ -158,11 +159,11 @@ def go_on(life: Life) -> dict[str, Any]:
         f'PREFIX : <{E}> INSERT DATA {{ :a :place :roof }} ; DELETE DATA {{ :c :name "C" }}'
     )
     push(life, "s", 11_200, "a", "c")
-    life.engine.patch("paused", {"state": "running"})
+    life.engine.queries.patch("paused", {"state": "running"})
     found["going on"] = state(life)
     push(life, "s", 17_000, "d")
     push(life, "t", 19_000, "d")
-    life.engine.heartbeat(E + "s", 30_000)
+    life.engine.streams.heartbeat(E + "s", 30_000)
     life.register("new", "SELECT ?x WHERE { STREAM :s [RANGE 2s] { ?x :seen ?v } }")
     push(life, "s", 40_000, "a")
     found["at last"] = state(life)
@@ -179,7 +180,7 @@ def state(life: Life) -> dict[str, Any]:
             {member: value for member, value in stream.items() if member != "silent_ms"}
             for stream in describe_streams(life.engine)
         ],
-        "dead letters": life.engine.dead_letters(E + "s"),
+        "dead letters": life.engine.streams.dead_letters(E + "s"),
         "view": sorted(str(quad) for quad in life.store.reader.quads_for_pattern(graph=NamedNode(E + "now"))),
     }
 

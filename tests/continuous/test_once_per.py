@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quadrill.app.describing.queries import describe
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import InputError, QueryTextError
 from tests.examples import examples
 
@@ -48,7 +49,7 @@ def take(b: Bench, event: Push | Beat | Place, time: int) -> None:
         case Push(_, names):
             b.push(time, *names)
         case Beat():
-            b.engine.heartbeat(S, time)
+            b.engine.streams.heartbeat(S, time)
         case Place(name, room, there):
             b.store.writer.update(
                 f"{'INSERT' if there else 'DELETE'} DATA {{ <{E}{name}> <{E}in> <{E}{room}> }}"
@@ -88,8 +89,8 @@ def test_a_key_that_is_told_by_one_row_is_told_by_no_other_of_that_instant() -> 
         for b, bodies in ((one, ["".join(lines)]), (two, lines[::-1])):
             b.register("q", text)
             for body in bodies:
-                b.engine.push(S, body.encode(), "application/n-triples", at=5)
-            events = b.engine.feed("q").subscribe(0).take()
+                b.engine.streams.push(PushCall(S, "application/n-triples", at=5), body.encode())
+            events = b.engine.queries.feed("q").subscribe(0).take()
             assert ['"value":"1"' in event.data for event in events] == [True]
 
 
@@ -99,8 +100,8 @@ def test_a_constructed_graph_has_what_rows_that_were_told_make() -> None:
         b.register("q", text, output="changes")
         for at, value in ((1, "1"), (2, "2"), (9, "3")):
             body = f'<{E}a> <{E}is> "{value}" .'.encode()
-            b.engine.push(S, body, "application/n-triples", at=at)
-        told = [(event.kind, '"1' in event.data) for event in b.engine.feed("q").subscribe(0).take()]
+            b.engine.streams.push(PushCall(S, "application/n-triples", at=at), body)
+        told = [(event.kind, '"1' in event.data) for event in b.engine.queries.feed("q").subscribe(0).take()]
     assert told == [("insert", True), ("delete", True)]
 
 

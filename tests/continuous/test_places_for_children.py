@@ -15,6 +15,7 @@ from quadrill.continuous.evaluate import in_child
 from quadrill.continuous.evaluate.in_child import evaluate_in_child
 from quadrill.continuous.evaluate.places import PLACES, Places
 from quadrill.continuous.rows import Budget, Limits
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.logs.process_copy import COPIES
 from tests.continuous.engines import PREFIX, S
 from tests.continuous.test_fair_shares import OTHER, N, latency, lines, threaded
@@ -41,15 +42,15 @@ def places(monkeypatch: pytest.MonkeyPatch) -> Places:
 
 def register(life: Life, names: list[str], text: str = MINUTES) -> None:
     for name in names:
-        life.engine.register(Registration(name=name, query=PREFIX + text))
+        life.engine.queries.register(Registration(name=name, query=PREFIX + text))
         assert describe(life.engine, name)["engine"].startswith("reference")
 
 
 def waiting(life: Life, places: Places) -> list[str]:
     """Push what takes minutes; the names of the queries that wait for a place."""
     register(life, MANY)
-    life.engine.register(Registration(name="quick", query=PREFIX + OTHER))
-    life.engine.push(S, lines(300), "text/turtle", at=1_000)
+    life.engine.queries.register(Registration(name="quick", query=PREFIX + OTHER))
+    life.engine.streams.push(PushCall(S, "text/turtle", at=1_000), lines(300))
     until(lambda: (places.held, places.waiting) == (MOST, 3), 10.0)
     until(lambda: len(children()) == MOST, 10.0)
     return MANY[MOST:]
@@ -73,8 +74,8 @@ def test_no_more_children_than_places_and_all_queries_go_on(tmp_path: Path, plac
         looks.start()
         try:
             for at in range(2):
-                life.engine.push(S, lines(11, 1, 11 * at), "text/turtle", at=1_000 + at)
-            until(lambda: all(life.engine.feed(name).last_id >= 2 for name in MANY), 60.0)
+                life.engine.streams.push(PushCall(S, "text/turtle", at=1_000 + at), lines(11, 1, 11 * at))
+            until(lambda: all(life.engine.queries.feed(name).last_id >= 2 for name in MANY), 60.0)
         finally:
             ended.set()
             looks.join()
@@ -99,16 +100,16 @@ def test_who_waits_can_be_paused_and_dropped(tmp_path: Path, places: Places) -> 
     with threaded(tmp_path / "d", limits=ENDLESS, stop_wait_ms=200) as life:
         paused, dropped, last = waiting(life, places)
         began = time.monotonic()
-        life.engine.patch(paused, {"state": "paused"})
-        life.engine.drop(dropped)
+        life.engine.queries.patch(paused, {"state": "paused"})
+        life.engine.queries.drop(dropped)
         assert time.monotonic() - began < 4.0
         until(lambda: places.waiting == 1, 4.0)
         assert describe(life.engine, paused)["state"] == "paused"
         # Those who have places leave them to the one that still waits.
         for name in MANY[:MOST]:
-            life.engine.drop(name)
+            life.engine.queries.drop(name)
         until(lambda: (places.held, places.waiting) == (1, 0) and len(children()) == 1, 6.0)
-        life.engine.drop(last)
+        life.engine.queries.drop(last)
         until(lambda: not places.held and not children(), 6.0)
         spent = time.process_time()
         time.sleep(0.3)
@@ -129,10 +130,10 @@ def test_endless_evaluations_do_not_keep_all_places(
     with threaded(tmp_path / "d", limits=ENDLESS, stop_wait_ms=200) as life:
         register(life, MANY[:MOST])
         register(life, ["short"], MINUTES.replace(":s", ":t"))
-        life.engine.push(S, lines(300), "text/turtle", at=1_000)
+        life.engine.streams.push(PushCall(S, "text/turtle", at=1_000), lines(300))
         until(lambda: places.held == MOST, 10.0)
-        life.engine.push(N + "t", lines(20), "text/turtle", at=1_000)
-        until(lambda: life.engine.feed("short").last_id > 0, 60.0)
+        life.engine.streams.push(PushCall(N + "t", "text/turtle", at=1_000), lines(20))
+        until(lambda: life.engine.queries.feed("short").last_id > 0, 60.0)
         until(lambda: places.held == MOST, 10.0)
         assert {describe(life.engine, name)["state"] for name in MANY[:MOST]} == {"running"}
 
@@ -141,7 +142,7 @@ def test_the_wait_is_not_time_of_the_evaluation(tmp_path: Path, places: Places) 
     places.most = 1
     with threaded(tmp_path / "d", limits=Limits(rows=0, ms=600)) as life:
         register(life, MANY[:3])
-        life.engine.push(S, lines(300), "text/turtle", at=1_000)
+        life.engine.streams.push(PushCall(S, "text/turtle", at=1_000), lines(300))
         until(lambda: all(describe(life.engine, name)["state"] == "failed" for name in MANY[:3]), 30.0)
         for name in MANY[:3]:
             found = re.match(r"one evaluation took (\d+) ms", describe(life.engine, name)["error"] or "")

@@ -31,6 +31,7 @@ from quadrill.continuous.evaluate.in_child import evaluate_in_child
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.rows import Budget, Limits
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import LimitError, UnsupportedError
 from quadrill.store.logs.process_copy import COPIES
 from quadrill.store.sparql.query import QueryFailedError
@@ -84,10 +85,10 @@ def until(holds: Callable[[], bool], seconds: float) -> float:
 
 def begin(life: Life, text: str) -> None:
     """Register a slow query and another one, and let the slow one begin its evaluation."""
-    life.engine.register(Registration(name="slow", query=PREFIX + text))
+    life.engine.queries.register(Registration(name="slow", query=PREFIX + text))
     assert describe(life.engine, "slow")["engine"].startswith("reference")
-    life.engine.register(Registration(name="quick", query=PREFIX + OTHER))
-    life.engine.push(S, lines(300), "text/turtle", at=1_000)
+    life.engine.queries.register(Registration(name="quick", query=PREFIX + OTHER))
+    life.engine.streams.push(PushCall(S, "text/turtle", at=1_000), lines(300))
     until(lambda: bool(children()), 10.0)
 
 
@@ -106,7 +107,7 @@ def test_an_evaluation_that_takes_minutes_fails_in_time_and_holds_nobody(tmp_pat
         until(lambda: describe(life.engine, "slow")["state"] == "failed", 20.0)
         found = re.match(r"one evaluation took (\d+) ms .*\(max_time\) is 6000 ms", _error(life, "slow"))
         assert found is not None and int(found[1]) < 12_000
-        assert [each["reason"] for each in life.engine.dead_letters(S)] == ["budget"]
+        assert [each["reason"] for each in life.engine.streams.dead_letters(S)] == ["budget"]
         assert children() == []
 
 
@@ -117,9 +118,9 @@ def test_a_query_that_is_paused_or_dropped_leaves_no_child(tmp_path: Path, how: 
         time.sleep(0.3)
         began = time.monotonic()
         if how == "paused":
-            life.engine.patch("slow", {"state": "paused"})
+            life.engine.queries.patch("slow", {"state": "paused"})
         elif how == "dropped":
-            life.engine.drop("slow")
+            life.engine.queries.drop("slow")
         else:
             life.stop()
         assert time.monotonic() - began < 6.0
@@ -150,8 +151,8 @@ def test_the_cpu_time_of_a_child_counts_for_the_minute(tmp_path: Path) -> None:
 
 def test_a_failure_is_repeated_without_an_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     life = Life(tmp_path / "d", ManualClock(1_000), idle_timeout_ms=0, limits=Limits(rows=0, ms=300))
-    life.engine.register(Registration(name="slow", query=PREFIX + HEAVY["product"]))
-    life.engine.push(S, lines(300), "text/turtle", at=1_000)
+    life.engine.queries.register(Registration(name="slow", query=PREFIX + HEAVY["product"]))
+    life.engine.streams.push(PushCall(S, "text/turtle", at=1_000), lines(300))
     before = describe(life.engine, "slow")
     assert before["state"] == "failed" and "(max_time)" in before["error"]
     told = life.told()
@@ -354,9 +355,9 @@ def test_a_limit_of_rows_fails_alike_in_both(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(ReferenceEvaluator, "most_in_process", most)
         with bench(limits=Limits(rows=1_000, ms=60_000)) as b:
             b.register("q", LIGHT)
-            b.engine.push(S, lines(30), "text/turtle", at=1)
+            b.engine.streams.push(PushCall(S, "text/turtle", at=1), lines(30))
             assert describe(b.engine, "q")["state"] == "running"
-            b.engine.push(S, lines(60), "text/turtle", at=2)
+            b.engine.streams.push(PushCall(S, "text/turtle", at=2), lines(60))
             errors.append(describe(b.engine, "q")["error"])
     assert errors[0] == errors[1]
     assert "one evaluation makes 1001 rows or more, its limit (max_rows) is 1000" in errors[0]
@@ -407,11 +408,11 @@ def test_queries_with_children_emit_the_same_however_the_time_is_shared(
                 b.store.writer.update(
                     PREFIX + f"INSERT DATA {{ GRAPH :g {{ :a{number} :label {number % 3} }} }}"
                 )
-                b.engine.push(S, lines(3, first=number), "text/turtle", at=1_000 + number)
+                b.engine.streams.push(PushCall(S, "text/turtle", at=1_000 + number), lines(3, first=number))
             b.engine.sync()
             found.append(
                 [
-                    [(e.id, e.kind, e.data) for e in b.engine.feed(q).subscribe(0).take()]
+                    [(e.id, e.kind, e.data) for e in b.engine.queries.feed(q).subscribe(0).take()]
                     for q in ("light", "join")
                 ]
             )

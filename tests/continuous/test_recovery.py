@@ -20,6 +20,7 @@ from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
 from quadrill.continuous.errors import FeedGoneError
 from quadrill.continuous.lifecycle import lifecycle as query_life
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import (
     ConflictError,
     IdempotencyError,
@@ -141,11 +142,13 @@ class Life:
         text = text or QUERIES[name]
         text = text if "REGISTER" in text else P + text
         members = {"query": text, **OPTIONS.get(name, {}), **options}
-        self.engine.register(Registration.from_json(members, name=name))
+        self.engine.queries.register(Registration.from_json(members, name=name))
 
     def push(self, at: int, *names: str, **options: Any) -> dict[str, Any]:
         body = "".join(f'<{E}{name}> <{E}seen> "{at}" .\n' for name in names)
-        return self.engine.push(E + "s", body.encode(), "application/n-triples", at=at, **options)
+        return self.engine.streams.push(
+            PushCall(E + "s", "application/n-triples", at=at, **options), body.encode()
+        )
 
     def checkpoint(self) -> None:
         assert self.engine.recovery is not None
@@ -161,7 +164,7 @@ class Life:
 
     def answers(self) -> dict[str, Any]:
         return {
-            entry.name: ordered(self.engine.current_answer(entry.name))
+            entry.name: ordered(self.engine.queries.current_answer(entry.name))
             for entry in self.engine.parts.catalogue.entries()
         }
 
@@ -230,15 +233,15 @@ def take(life: Life, step: tuple[Any, ...]) -> None:
             case ("register", name):
                 life.register(name)
             case ("drop", name):
-                life.engine.drop(name)
+                life.engine.queries.drop(name)
             case ("pause", name):
-                life.engine.patch(name, {"state": "paused"})
+                life.engine.queries.patch(name, {"state": "paused"})
             case ("resume", name):
-                life.engine.patch(name, {"state": "running"})
+                life.engine.queries.patch(name, {"state": "running"})
             case ("heartbeat", at):
-                life.engine.heartbeat(E + "s", at)
+                life.engine.streams.heartbeat(E + "s", at)
             case ("replay", name, start):
-                life.engine.replay(name, start)
+                life.engine.queries.replay(name, start)
             case ("checkpoint",):
                 life.checkpoint()
     except QuadrillError:
@@ -311,8 +314,8 @@ def test_a_crash_does_not_bring_back_the_keys_of_a_dropped_stream(tmp_path: Path
     life.push(1_000, "a", idempotency_key="k")
     if checkpointed:
         life.checkpoint()
-    life.engine.drop_stream(E + "s")
-    life.engine.declare_stream(E + "s")
+    life.engine.streams.drop(E + "s")
+    life.engine.streams.declare(E + "s")
     life = life.crash()
     life.push(1_000, "b", idempotency_key="k")
     assert describe_stream(life.engine, E + "s")["accepted"] == 1
@@ -326,8 +329,8 @@ def test_a_stream_in_the_place_of_a_dropped_one_goes_on_after_a_crash(
     life = Life(tmp_path / "d", ManualClock(1_000_000))
     for at in (1_000, 2_000, 3_000):
         life.push(at, "before")
-    life.engine.drop_stream(E + "s")
-    life.engine.declare_stream(E + "s")
+    life.engine.streams.drop(E + "s")
+    life.engine.streams.declare(E + "s")
     first = life.push(5_000, "a", idempotency_key="k", position=("source", "1"))
     life.push(4_000, "late")
     if checkpointed:
@@ -335,10 +338,10 @@ def test_a_stream_in_the_place_of_a_dropped_one_goes_on_after_a_crash(
     for seq in (3, 4):
         life = life.crash()
         assert life.push(5_000, "a", idempotency_key="k") == first
-        assert life.engine.source_position(E + "s", "source") == "1"
-        assert [letter["seq"] for letter in life.engine.dead_letters(E + "s")] == [2]
+        assert life.engine.streams.source_position(E + "s", "source") == "1"
+        assert [letter["seq"] for letter in life.engine.streams.dead_letters(E + "s")] == [2]
         assert life.push(5_000 + seq, "b")["first_seq"] == seq
-        kept = life.engine.newest_elements(E + "s", 10)
+        kept = life.engine.parts.streams.newest(E + "s", 10)
         assert [each.seq for each in kept] == [each for each in (4, 3, 1) if each <= seq]
     assert describe_stream(life.engine, E + "s")["accepted"] == 4
     life.stop()
@@ -348,10 +351,10 @@ def test_a_dropped_query_stays_dropped_and_its_name_begins_anew(tmp_path: Path) 
     life = Life(tmp_path / "d", ManualClock(1_000_000))
     life.register("seen")
     life.push(1_000, "a")
-    life.engine.drop("seen")
+    life.engine.queries.drop("seen")
     life = life.crash()
     with pytest.raises(FeedGoneError):
-        life.engine.feed("seen")
+        life.engine.queries.feed("seen")
     life.register("seen")
     life.push(2_000, "b")
     life = life.crash()
@@ -369,14 +372,16 @@ def test_the_stream_of_a_dropped_query_can_be_made_again_after_a_restart(
     life.push(4_000, "b")
     if checkpoint:
         life.checkpoint()
-    life.engine.drop("made")
+    life.engine.queries.drop("made")
     life = life.crash()
     life.register("made")
     life.push(7_000, "c")
     life.push(10_000, "d")
     assert describe_stream(life.engine, E + "made")["accepted"] == 2
-    life.engine.drop("made")
-    life.engine.push(E + "made", b"<urn:a> <urn:b> <urn:c> .", "application/n-triples", at=10_000)
+    life.engine.queries.drop("made")
+    life.engine.streams.push(
+        PushCall(E + "made", "application/n-triples", at=10_000), b"<urn:a> <urn:b> <urn:c> ."
+    )
     life = life.crash()
     with pytest.raises(ConflictError, match="elements were pushed"):
         life.register("made")
@@ -443,8 +448,8 @@ def test_events_that_are_out_of_history_are_not_missed(tmp_path: Path) -> None:
     for number in range(20):
         life.push(number * 1_000, f"a{number}")
     life.checkpoint()
-    life.engine.drop("named")
-    life.engine.replay("again")
+    life.engine.queries.drop("named")
+    life.engine.queries.replay("again")
     for number in range(20, 40):
         life.push(number * 1_000, f"a{number}")
     before = life.told()
@@ -468,7 +473,7 @@ def test_events_that_are_gone_are_told_and_who_resumes_is_reset(tmp_path: Path) 
     life = Life(life.folder, life.clock)
     assert life.engine.recovery is not None
     assert "events of the feed seen are gone" in life.engine.recovery.report["problem"]
-    feed = life.engine.feed("seen")
+    feed = life.engine.queries.feed("seen")
     assert [event.kind for event in feed.subscribe(3).take()][:1] == ["reset"]
     assert [event.id for event in feed.subscribe(10).take()] == list(range(11, feed.last_id + 1))
     life.stop()
@@ -512,7 +517,7 @@ def test_with_a_full_disk_pushes_are_refused_and_it_goes_on_when_there_is_space(
     for refused in (
         lambda: life.push(3_000, "c"),
         lambda: life.register("last"),
-        lambda: life.engine.drop("seen"),
+        lambda: life.engine.queries.drop("seen"),
     ):
         with pytest.raises(StoreUnwritableError, match="No space left"):
             refused()
@@ -576,7 +581,7 @@ def test_a_query_that_cannot_be_restored_is_shown_as_failed_and_the_others_run(
     assert len(life.told()["seen"]) == 2
     assert life.told()["counts"] == before["counts"]
     monkeypatch.undo()
-    life.engine.patch("counts", {"state": "running"})
+    life.engine.queries.patch("counts", {"state": "running"})
     life.push(3_000, "c")
     assert life.told()["counts"][0][0] == before["counts"][-1][0] + 1, "ids go on when it runs again"
     life.stop()
@@ -592,7 +597,7 @@ def test_a_timer_refresh_and_one_by_hand_are_replayed(tmp_path: Path) -> None:
     assert life.told()["named"] == []
     life = life.crash()
     assert life.told()["named"] == [], "what was not refreshed is not after a crash either"
-    life.engine.refresh("named")
+    life.engine.queries.refresh("named")
     life.clock.advance(11_000)
     tick(life.engine)
     before = life.told()

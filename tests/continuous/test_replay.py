@@ -52,14 +52,14 @@ def test_a_replay_tells_what_a_query_told_that_saw_everything(tmp_path: Path, na
         at += chance.choice((0, 100, 700, 2_500))
         life.push(at, *chance.sample("abcd", chance.randint(1, 3)))
     before = life.told()[name]
-    answer = life.engine.current_answer(name)
-    replayed = life.engine.replay(name)
+    answer = life.engine.queries.current_answer(name)
+    replayed = life.engine.queries.replay(name)
     after = life.told()[name]
     assert without_ids(after) == without_ids(before)
     assert [event[0] for event in after if event[0]] == list(
         range(replayed["first_id"], replayed["first_id"] + sum(1 for event in before if event[0]))
     )
-    assert ordered(life.engine.current_answer(name)) == ordered(answer)
+    assert ordered(life.engine.queries.current_answer(name)) == ordered(answer)
     life.push(at + 1_000, "a")
     assert len(life.told()[name]) >= len(after), "it goes on with what comes"
     life.stop()
@@ -69,7 +69,7 @@ def test_a_replay_begins_at_the_time_it_is_told(life: Life) -> None:
     life.register("seen")
     for at in (1_000, 2_000, 3_000):
         life.push(at, "a")
-    replayed = life.engine.replay("seen", 2_000)
+    replayed = life.engine.queries.replay("seen", 2_000)
     assert (replayed["elements"], replayed["retained_from"], replayed["first_id"]) == (2, 1_000, 4)
     assert [json.loads(data)["at"] for _, _, data in life.told()["seen"]] == [2_000, 3_000]
 
@@ -77,22 +77,25 @@ def test_a_replay_begins_at_the_time_it_is_told(life: Life) -> None:
 def test_who_saw_the_last_event_before_a_replay_gets_a_reset(life: Life) -> None:
     life.register("seen")
     life.push(1_000, "a")
-    open_feed = life.engine.feed("seen").subscribe()
-    life.engine.replay("seen")
+    open_feed = life.engine.queries.feed("seen").subscribe()
+    life.engine.queries.replay("seen")
     assert [event.kind for event in open_feed.take()] == ["reset", "insert"]
-    resumed = life.engine.feed("seen").subscribe(1).take()
+    resumed = life.engine.queries.feed("seen").subscribe(1).take()
     assert [event.kind for event in resumed] == ["reset", "answer"], "the id is of the epoch before"
-    assert [event.id for event in life.engine.feed("seen").subscribe(0).take()] == [2]
-    assert [event.kind for event in life.engine.feed("seen").subscribe(2).take()] == []
+    assert [event.id for event in life.engine.queries.feed("seen").subscribe(0).take()] == [2]
+    assert [event.kind for event in life.engine.queries.feed("seen").subscribe(2).take()] == []
 
 
 def test_the_reset_is_still_told_after_a_restart(tmp_path: Path) -> None:
     life = Life(tmp_path / "d", ManualClock(1_000_000))
     life.register("seen")
     life.push(1_000, "a")
-    life.engine.replay("seen")
+    life.engine.queries.replay("seen")
     life = life.crash()
-    assert [event.kind for event in life.engine.feed("seen").subscribe(1).take()] == ["reset", "answer"]
+    assert [event.kind for event in life.engine.queries.feed("seen").subscribe(1).take()] == [
+        "reset",
+        "answer",
+    ]
     life.stop()
 
 
@@ -101,7 +104,7 @@ def test_a_replay_reads_the_present_version_of_the_dataset(life: Life) -> None:
     life.push(1_000, "a")
     assert life.told()["named"] == []
     life.store.writer.update('INSERT DATA { <http://example.org/a> <http://example.org/name> "A" }')
-    life.engine.replay("named")
+    life.engine.queries.replay("named")
     documents = [json.loads(data) for _, _, data in life.told()["named"]]
     assert [(document["at"], document["version"]) for document in documents] == [(1_000, 1)]
 
@@ -112,7 +115,7 @@ def test_a_stream_that_a_replayed_query_makes_gets_nothing_twice(life: Life) -> 
     for at in (1_000, 4_000, 7_000):
         life.push(at, "a")
     told, stream = life.told()["reads"], describe_stream(life.engine, "http://example.org/made")
-    life.engine.replay("made")
+    life.engine.queries.replay("made")
     assert life.told()["reads"] == told
     assert describe_stream(life.engine, "http://example.org/made")["accepted"] == stream["accepted"]
     life.push(10_000, "b")
@@ -137,7 +140,7 @@ def test_a_replay_that_breaks_off_repeats_the_past_no_more(
     with monkeypatch.context() as patch:
         patch.setattr(StreamRegistry, "retained", broken)
         with pytest.raises(QuadrillError):
-            life.engine.replay("made")
+            life.engine.queries.replay("made")
     life.push(4_000, "b")
     assert len(life.told()["reads"]) > len(told), "what is new is told, at an instant that was told, too"
 
@@ -146,16 +149,16 @@ def test_a_paused_query_runs_after_a_replay_and_a_paused_one_stays_so_over_a_res
     life = Life(tmp_path / "d", ManualClock(1_000_000))
     life.register("seen")
     life.push(1_000, "a")
-    life.engine.patch("seen", {"state": "paused"})
+    life.engine.queries.patch("seen", {"state": "paused"})
     life.push(2_000, "b")
     life = life.crash()
     assert describe(life.engine, "seen")["state"] == "paused"
     life.push(3_000, "c")
     assert len(life.told()["seen"]) == 1, "nothing is told while it is paused"
-    life.engine.patch("seen", {"state": "running"})
+    life.engine.queries.patch("seen", {"state": "running"})
     assert len(json.loads(life.told()["seen"][-1][2])["results"]["bindings"]) == 2, "then what is new"
-    life.engine.patch("seen", {"state": "paused"})
-    assert life.engine.replay("seen")["state"] == "running"
+    life.engine.queries.patch("seen", {"state": "paused"})
+    assert life.engine.queries.replay("seen")["state"] == "running"
     assert len(life.told()["seen"]) == 3
     life.stop()
 
@@ -167,7 +170,7 @@ def test_a_replay_waits_in_line_and_repeats_what_was_accepted_before_it(tmp_path
     with life.engine.parts.sequencer.paused:
         for at in range(1_000, 1_010):
             life.push(at, "a")
-        replay = threading.Thread(target=life.engine.replay, args=("counts",))
+        replay = threading.Thread(target=life.engine.queries.replay, args=("counts",))
         replay.start()
         while life.journal.log.last < 12:
             pass
@@ -194,7 +197,7 @@ def test_a_crash_in_the_middle_of_a_replay_loses_nothing(
         for at in range(1_000, 9_000, 500):
             each.push(at, "a", "b")
         each.checkpoint()
-    undisturbed.engine.replay("closes")
+    undisturbed.engine.queries.replay("closes")
     handle, seen = RunningQuery.handle, [0]
 
     def dies(self: RunningQuery, *arguments: Any) -> None:
@@ -206,7 +209,7 @@ def test_a_crash_in_the_middle_of_a_replay_loses_nothing(
 
     monkeypatch.setattr(RunningQuery, "handle", dies)
     with pytest.raises(Killed):
-        life.engine.replay("closes")
+        life.engine.queries.replay("closes")
     monkeypatch.undo()
     life = life.crash()
     for each in (undisturbed, life):
@@ -225,7 +228,7 @@ def test_a_query_that_cannot_begin_anew_goes_on(life: Life, monkeypatch: pytest.
 
     monkeypatch.setattr(QueryLifecycle, "evaluator_maker", refuses)
     with pytest.raises(MemoryError):
-        life.engine.replay("seen")
+        life.engine.queries.replay("seen")
     monkeypatch.undo()
     life.push(2_000, "b")
     assert [number for number, _, _ in life.told()["seen"]] == [1, 2]
@@ -238,7 +241,7 @@ def test_every_query_of_the_recovery_tests_can_be_replayed(life: Life) -> None:
         life.push(at, "a", "b")
     before = life.answers()
     for name in QUERIES:
-        life.engine.replay(name)
+        life.engine.queries.replay(name)
     assert life.answers().keys() == before.keys()
     for name in set(QUERIES) - {"made", "static"}:
         assert life.answers()[name] == before[name], name
@@ -253,7 +256,7 @@ def test_a_view_is_the_answer_again_after_a_replay(life: Life) -> None:
     graph = NamedNode(E + "view")
     before = set(life.store.reader.quads_for_pattern(graph=graph))
     assert len(before) == 2
-    assert life.engine.replay("view")["elements"] == 2
+    assert life.engine.queries.replay("view")["elements"] == 2
     assert set(life.store.reader.quads_for_pattern(graph=graph)) == before
     life.push(11_500, "c")
     assert len(set(life.store.reader.quads_for_pattern(graph=graph))) == 2, "one has left, one has come"
@@ -272,7 +275,7 @@ def test_what_the_files_have_forgotten_is_not_replayed_before_a_crash_either(tmp
     assert 10 < kept < 150 and life.journal.log.size() < 20_000
     life = life.crash()
     assert describe_stream(life.engine, E + "s")["retained"] == kept
-    replayed = life.engine.replay("seen")
+    replayed = life.engine.queries.replay("seen")
     assert replayed["elements"] == kept
     assert replayed["retained_from"] == (300 - kept) * 10
     life.stop()
@@ -283,10 +286,10 @@ def test_retention_by_time_forgets_for_a_replay_too(tmp_path: Path) -> None:
     life.register("seen")
     for number in range(100):
         life.push(number * 10, "a")
-    assert life.engine.replay("seen")["retained_from"] == 490
-    life.engine.declare_stream(E + "s", retention="200ms")
+    assert life.engine.queries.replay("seen")["retained_from"] == 490
+    life.engine.streams.declare(E + "s", retention="200ms")
     life.push(1_000, "a")
-    assert life.engine.replay("seen", 0) | {"first_id": 0} == {
+    assert life.engine.queries.replay("seen", 0) | {"first_id": 0} == {
         "name": "seen", "from": 0, "retained_from": 800, "elements": 21, "first_id": 0, "state": "running",
     }  # fmt: skip
     life.stop()
@@ -301,7 +304,7 @@ def test_a_checkpoint_that_began_before_a_replay_does_not_delete_what_the_replay
     checkpoints = life.engine.recovery.checkpoints
     life.checkpoint()
     moment = checkpoints._moment()
-    life.engine.replay("counts")
+    life.engine.queries.replay("counts")
     life.journal.log.wait(life.journal.log.last)
     life.journal.keep_bytes = 12_000
     checkpoints._forget(moment)

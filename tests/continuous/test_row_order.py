@@ -14,6 +14,7 @@ from pyoxigraph import BaseDirection, BlankNode, Literal, NamedNode, Triple
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.dictionary import TermDictionary
 from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
@@ -81,14 +82,14 @@ def feeds(make: Callable[..., Any] | None) -> dict[str, list[tuple[Any, ...]]]:
     engine = Engine(store, None, clock=clock, settings=EngineSettings(threaded=False), make_evaluator=make)
     engine.start()
     for name, (text, options) in TEXTS.items():
-        engine.register(Registration.from_json({"query": PREFIX + text, **options}, name=name))
+        engine.queries.register(Registration.from_json({"query": PREFIX + text, **options}, name=name))
     chance = random.Random(7)
     for at in range(500, 12_000, 500):
         names = chance.sample("abcdefgh", 5)
         body = "".join(f'<{E}{each}> <{E}p> "{chance.randrange(3)}" .\n' for each in names)
-        engine.push(S, body.encode(), "application/n-triples", at=at)
+        engine.streams.push(PushCall(S, "application/n-triples", at=at), body.encode())
     told = {
-        name: [(event.id, event.kind, event.data) for event in engine.feed(name).subscribe(0).take()]
+        name: [(event.id, event.kind, event.data) for event in engine.queries.feed(name).subscribe(0).take()]
         for name in TEXTS
     }
     engine.stop()
@@ -116,8 +117,8 @@ def test_the_first_rows_without_an_order_are_those_of_the_fixed_one(text: str) -
         b.register("q", text)
         for at, name in enumerate("ba"):
             line = f"<{E}{name}> <{E}p> 1 ."
-            b.engine.push(S, line.encode(), "text/turtle", at=1000 + at)
-        (row,) = b.engine.current_answer("q")["results"]["bindings"]
+            b.engine.streams.push(PushCall(S, "text/turtle", at=1000 + at), line.encode())
+        (row,) = b.engine.queries.current_answer("q")["results"]["bindings"]
         assert row["x"]["value"] == E + "a"
 
 
@@ -126,6 +127,8 @@ def test_distinct_rows_are_counted_beside_what_asks_for_the_instant() -> None:
         counted = "(COUNT(DISTINCT *) AS ?n) (COUNT(IF(YEAR(NOW()) > 2000, 0, ?o)) AS ?m)"
         b.register("q", f"SELECT {counted} {{ STREAM <{S}> [RANGE 5s] {{ ?x <{E}p> ?o }} }}")
         for at, name in enumerate("aba"):
-            b.engine.push(S, f"<{E}{name}> <{E}p> 1 .".encode(), "text/turtle", at=1000 + at)
-        (row,) = b.engine.current_answer("q")["results"]["bindings"]
+            b.engine.streams.push(
+                PushCall(S, "text/turtle", at=1000 + at), f"<{E}{name}> <{E}p> 1 .".encode()
+            )
+        (row,) = b.engine.queries.current_answer("q")["results"]["bindings"]
         assert (row["n"]["value"], row["m"]["value"]) == ("2", "2")

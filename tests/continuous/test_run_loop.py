@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.rows import Limits
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.continuous.windows.encoded import EncodedContent
 from tests.examples import examples
 
@@ -133,7 +134,7 @@ def push_steps(b: Bench, push: Push, time: int, *, named: bool) -> int:
     for step, quads, in_graph in push.elements:
         time += step
         lines.append(line(time, quads, named=named and in_graph))
-    b.engine.push(push.stream, "\n".join(lines).encode(), "application/x-ndjson")
+    b.engine.streams.push(PushCall(push.stream, "application/x-ndjson"), "\n".join(lines).encode())
     return time
 
 
@@ -146,7 +147,7 @@ def play(b: Bench, events: list[Push | Beat | Place | Beside], *, named: bool) -
                 time = push_steps(b, event, time, named=named)
             case Beat(stream, step):
                 time += step
-                b.engine.heartbeat(stream, time)
+                b.engine.streams.heartbeat(stream, time)
             case Place(name, there):
                 verb = "INSERT" if there else "DELETE"
                 b.store.writer.update(f"{verb} DATA {{ <{E}{name}> <{E}in> <{E}room> }}")
@@ -161,7 +162,7 @@ def ask_beside(b: Bench, predicate: str, *, there: bool) -> None:
     if there and not asked:
         b.register(predicate, f"SELECT ?x ?v {{ STREAM :s [RANGE 4ms] {{ ?x :{predicate} ?v }} }}")
     elif asked and not there:
-        b.engine.drop(predicate)
+        b.engine.queries.drop(predicate)
         gc.collect()
 
 
@@ -174,11 +175,16 @@ def same(b: Bench) -> None:
 def told(b: Bench, name: str) -> Any:
     running = b.engine.parts.catalogue.get(name).running
     assert running is not None
-    inputs, last = running.timeline.inputs, running.last_step
-    figures = (running.evaluations, running.counts(), running.timeline.instant, running.timeline.next_due())
-    result, counts = running.last_result, running.emission.counts
+    inputs, last = running.timeline.inputs, running.last.step
+    figures = (
+        running.last.evaluations,
+        running.counts(),
+        running.timeline.instant,
+        running.timeline.next_due(),
+    )
+    result, counts = running.last.result, running.emission.counts
     windows = [operator.state_size() for operator in running.timeline.windows]
-    feed = b.engine.feed(name)
+    feed = b.engine.queries.feed(name)
     events = [(each.id, each.kind, each.data) for each in feed.subscribe(0).take()]
     answer = None if (current := feed.current()) is None else json.loads(current)
     if answer is not None:
@@ -186,12 +192,12 @@ def told(b: Bench, name: str) -> Any:
             answer["quads"] = sorted(answer["quads"].splitlines())
         else:
             answer["results"]["bindings"].sort(key=str)
-    return events, figures, last, result, counts, windows, len(inputs), running.last_answer_id, answer
+    return events, figures, last, result, counts, windows, len(inputs), running.last.answer_id, answer
 
 
 def register(b: Bench, kind: str, **options: Any) -> None:
     for stream in (S, T):
-        b.engine.declare_stream(stream)
+        b.engine.streams.declare(stream)
     b.store.writer.update(f"INSERT DATA {{ <{E}b> <{E}in> <{E}room> , <{E}hall> }}")
     b.register("run", QUERIES[kind], **options)
     b.register("twin", QUERIES[kind], memory=1_000_000, **options)
@@ -250,7 +256,7 @@ def test_long_pushes_are_worked_off_in_runs(kind: str) -> None:
                     )
                     for at in range(0, 150, 1 + at_step(stream))
                 ]
-                b.engine.push(stream, "\n".join(lines).encode(), "application/x-ndjson")
+                b.engine.streams.push(PushCall(stream, "application/x-ndjson"), "\n".join(lines).encode())
             same(b)
         assert ran(b)
 
@@ -261,7 +267,9 @@ def test_stars_that_read_a_window_alone_get_rows() -> None:
         with bench() as b:
             register(b, kind)
             for at in range(3):
-                b.engine.push(S, line(at, REPORT, named=False).encode(), "application/x-ndjson")
+                b.engine.streams.push(
+                    PushCall(S, "application/x-ndjson"), line(at, REPORT, named=False).encode()
+                )
             assert ("merge(rows0" in run_code(b)) == rows, kind
 
 
@@ -270,7 +278,7 @@ def test_elements_that_are_alone_with_their_subject_are_counted_when_somebody_as
         register(b, "star")
         for at, name in enumerate("abc"):
             report = [(name, "seen", 1), (name, "felt", 2)]
-            b.engine.push(S, line(at, report, named=False).encode(), "application/x-ndjson")
+            b.engine.streams.push(PushCall(S, "application/x-ndjson"), line(at, report, named=False).encode())
         running = b.engine.parts.catalogue.get("run").running
         assert running is not None
         ((_, held),) = running.timeline.windows.contents
@@ -280,7 +288,9 @@ def test_elements_that_are_alone_with_their_subject_are_counted_when_somebody_as
         assert keys == held.content.keys()
         assert number == len(keys) == 6
         assert not held.alone
-        b.engine.push(S, line(9, [("c", "seen", 1)], named=False).encode(), "application/x-ndjson")
+        b.engine.streams.push(
+            PushCall(S, "application/x-ndjson"), line(9, [("c", "seen", 1)], named=False).encode()
+        )
         same(b)
 
 
@@ -296,7 +306,7 @@ def test_queries_beside_a_star_come_and_go(kind: str, order: tuple[bool, ...]) -
             for at in range(20):
                 report = [(f"x{at % 9}", "noted", 3), (f"x{at % 9}", "seen", 1), (f"x{at % 9}", "felt", 2)]
                 given = line(turn * 20 + at, report, named=False)
-                b.engine.push(S, given.encode(), "application/x-ndjson")
+                b.engine.streams.push(PushCall(S, "application/x-ndjson"), given.encode())
                 same(b)
             ask_beside(b, "noted", there=there)
         assert ran(b)
@@ -308,8 +318,10 @@ def test_joins_loop_over_the_triples_of_windows() -> None:
         with bench() as b:
             register(b, kind)
             for at in range(3):
-                b.engine.push(S, line(at, [("b", "seen", 1)], named=False).encode(), "application/x-ndjson")
-                b.engine.heartbeat(T, at)
+                b.engine.streams.push(
+                    PushCall(S, "application/x-ndjson"), line(at, [("b", "seen", 1)], named=False).encode()
+                )
+                b.engine.streams.heartbeat(T, at)
             same(b)
             assert (" = (quad[0], quad[2],)" in run_code(b)) == in_line, kind
 
@@ -327,12 +339,12 @@ def test_a_query_fails_at_the_same_instant_with_the_same_words(limits: Limits) -
         for at in range(40):
             b.push(at, "n0")
         lines = [line(40 + at, [(f"n{at}", "seen", at // 8)], named=False) for at in range(60)]
-        b.engine.push(S, "\n".join(lines).encode(), "application/x-ndjson")
+        b.engine.streams.push(PushCall(S, "application/x-ndjson"), "\n".join(lines).encode())
         run, twin = (b.engine.parts.catalogue.get(name).running for name in ("run", "twin"))
         assert run is not None and twin is not None
         assert run.state == twin.state == "failed"
         assert run.error == twin.error
-        assert run.evaluations == twin.evaluations > 40
-        told = [b.engine.feed(name).subscribe(0).take() for name in ("run", "twin")]
+        assert run.last.evaluations == twin.last.evaluations > 40
+        told = [b.engine.queries.feed(name).subscribe(0).take() for name in ("run", "twin")]
         events = [[(each.id, each.kind, each.data) for each in feed] for feed in told]
         assert events[0] == events[1]

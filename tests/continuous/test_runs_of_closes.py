@@ -18,6 +18,7 @@ from quadrill.app.describing.queries import describe
 from quadrill.continuous.algebra.reports import Silent
 from quadrill.continuous.engine import Registration
 from quadrill.continuous.inputs import Advance, StreamTime
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.continuous.windows.runs import AskSilent, number_of_instants
 from quadrill.continuous.windows.timeline import QueryTimeline
 
@@ -34,11 +35,13 @@ COUNT = "SELECT (COUNT(?n) AS ?c) WHERE"
 
 
 def element(b: Bench, at: int, stream: str = BAD) -> None:
-    b.engine.push(stream, f'<urn:a> <urn:k> "{at}" .'.encode(), "application/n-triples", at=at)
+    b.engine.streams.push(
+        PushCall(stream, "application/n-triples", at=at), f'<urn:a> <urn:k> "{at}" .'.encode()
+    )
 
 
 def feed(b: Bench, name: str = "q") -> list[tuple[str, Any]]:
-    return [(each.kind, json.loads(each.data)) for each in b.engine.feed(name).subscribe(0).take()]
+    return [(each.kind, json.loads(each.data)) for each in b.engine.queries.feed(name).subscribe(0).take()]
 
 
 def instants(b: Bench, name: str = "q") -> list[tuple[str, int]]:
@@ -120,7 +123,7 @@ def test_forty_million_silent_closes_are_one_step(case: str, reference: bool) ->
         began = time.process_time()
         element(b, 30_000)
         element(b, 40_000_000)
-        b.engine.heartbeat(BAD, 40_000_002)
+        b.engine.streams.heartbeat(BAD, 40_000_002)
         assert time.process_time() - began < 2
         assert instants(b) == told
 
@@ -130,10 +133,10 @@ def test_queries_of_one_group_pass_over_closes_together() -> None:
         for number in range(6):
             text = f'SELECT ?a WHERE {{ {EACH_MS.replace("?n }", f"""?n FILTER(?n != "{number}") }}""")} }}'
             b.register(f"q{number}", text, output="rstream" if number == 5 else "istream", non_empty=True)
-        b.engine.drop("q5")
+        b.engine.queries.drop("q5")
         element(b, 30_000)
         element(b, 40_000_000)
-        b.engine.heartbeat(BAD, 40_000_002)
+        b.engine.streams.heartbeat(BAD, 40_000_002)
         for number in range(5):
             assert describe(b.engine, f"q{number}")["counters"]["evaluations"] == 39_970_003
 
@@ -144,12 +147,12 @@ def test_a_query_that_emits_at_every_close_holds_no_silent_one() -> None:
         b.register("loud", f"SELECT ?n WHERE {{ {EACH_MS} }}", output="rstream")
         b.register("silent", f"SELECT ?n WHERE {{ {EACH_MS} }}", output="istream")
         element(b, 30_000)
-        b.engine.heartbeat(BAD, 30_100)
+        b.engine.streams.heartbeat(BAD, 30_100)
         assert len(feed(b, "loud")) == 101
         assert instants(b, "silent") == [("insert", 30001)]
-        b.engine.drop("loud")
+        b.engine.queries.drop("loud")
         element(b, 40_000_000)
-        b.engine.heartbeat(BAD, 40_000_001)
+        b.engine.streams.heartbeat(BAD, 40_000_001)
         assert instants(b, "silent") == [("insert", 30001), ("insert", 40000001)]
 
 
@@ -157,7 +160,7 @@ def test_a_query_with_now_is_evaluated_at_every_close() -> None:
     with bench() as b:
         b.register("q", f"SELECT ?n (NOW() AS ?t) WHERE {{ {EACH_MS} }}")
         element(b, 30_000)
-        b.engine.heartbeat(BAD, 30_050)
+        b.engine.streams.heartbeat(BAD, 30_050)
         assert [at for _, at in instants(b)] == list(range(30_001, 30_051))
 
 
@@ -165,10 +168,10 @@ def test_a_paused_query_steps_through_no_closes() -> None:
     with bench() as b:
         b.register("q", f"SELECT ?n WHERE {{ {EACH_MS} }}", output="rstream")
         element(b, 30_000)
-        b.engine.patch("q", {"state": "paused"})
+        b.engine.queries.patch("q", {"state": "paused"})
         element(b, 40_000_000)
-        b.engine.patch("q", {"state": "running"})
-        b.engine.heartbeat(BAD, 40_000_001)
+        b.engine.queries.patch("q", {"state": "running"})
+        b.engine.streams.heartbeat(BAD, 40_000_001)
         assert instants(b) == [("answer", at) for at in (30_000, 40_000_000, 40_000_001)]
 
 
@@ -178,7 +181,7 @@ def test_a_heartbeat_centuries_later_costs_as_much_as_one_a_second_later() -> No
         b.register("q", text, output="changes")
         element(b, 30_000)
         began = time.process_time()
-        b.engine.heartbeat(BAD, 200 * 365 * DAY)
+        b.engine.streams.heartbeat(BAD, 200 * 365 * DAY)
         assert time.process_time() - began < 1
         assert [kind for kind, _ in feed(b)] == ["insert", "delete", "progress"]
 
@@ -186,7 +189,7 @@ def test_a_heartbeat_centuries_later_costs_as_much_as_one_a_second_later() -> No
 def test_a_wall_clock_that_jumps_by_years_costs_as_much_as_a_second() -> None:
     with bench() as b:
         b.register("q", f"SELECT ?n WHERE {{ {EACH_MS} }}")
-        b.engine.push(BAD, b'<urn:a> <urn:k> "1" .', "application/n-triples")
+        b.engine.streams.push(PushCall(BAD, "application/n-triples"), b'<urn:a> <urn:k> "1" .')
         began = time.process_time()
         b.clock.advance(2 * 365 * DAY)
         tick(b.engine)
@@ -202,7 +205,7 @@ def test_tumbling_windows_pass_over_a_gap_in_which_they_are_empty() -> None:
         b.register("many", text, report="on-window-close", output="istream")
         element(b, 30_000)
         element(b, 40_000_000)
-        b.engine.heartbeat(BAD, 40_000_001)
+        b.engine.streams.heartbeat(BAD, 40_000_001)
         assert instants(b) == [("answer", 30001), ("answer", 40000001)]
         assert [kind for kind, _ in feed(b, "many")] == ["insert", "progress", "insert"]
 
@@ -275,13 +278,13 @@ def outcome(case: Case, seed: int, **options: Any) -> tuple[list[Any], int]:
     ):
         patch.setattr(QueryTimeline, "_pass_over", counted)
         for name, (lateness, late) in case.streams.items():
-            b.engine.declare_stream(E + name, lateness=lateness, late=late, idle_timeout=IDLE_MS)
+            b.engine.streams.declare(E + name, lateness=lateness, late=late, idle_timeout=IDLE_MS)
         for place, happening in enumerate(case.happenings):
             for number, (begin, query) in enumerate(case.queries):
                 more = chance.choice([{}, {}, {}, {"after": "40ms"}])
                 if begin == place:
                     members = {"query": query.text(), **query.options(), **more}
-                    b.engine.register(Registration.from_json(members, name=f"q{number}"))
+                    b.engine.queries.register(Registration.from_json(members, name=f"q{number}"))
             happen(b, happening)
         for number in range(len(case.queries)):
             name, entry = f"q{number}", b.engine.parts.catalogue.get(f"q{number}")
@@ -290,9 +293,14 @@ def outcome(case: Case, seed: int, **options: Any) -> tuple[list[Any], int]:
             running.settle()
             found.append(
                 (
-                    [(each.kind, each.data) for each in b.engine.feed(name).subscribe(0).take()],
-                    b.engine.current_answer(name),
-                    (running.evaluations, running.last_step, running.last_answer_id, running.last_result),
+                    [(each.kind, each.data) for each in b.engine.queries.feed(name).subscribe(0).take()],
+                    b.engine.queries.current_answer(name),
+                    (
+                        running.last.evaluations,
+                        running.last.step,
+                        running.last.answer_id,
+                        running.last.result,
+                    ),
                     running.timeline.snapshot()[5:],
                     running.counts(),
                 )

@@ -18,6 +18,7 @@ from quadrill.continuous.algebra.query import Sequence
 from quadrill.continuous.errors import BudgetError
 from quadrill.continuous.inputs import Element
 from quadrill.continuous.language.parser import parse
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.continuous.windows.matches import Matches
 from quadrill.store.errors import QueryTextError, UnsupportedError
 from tests.examples import examples
@@ -166,7 +167,7 @@ def skipped(steps: list[Step], found: list[tuple[int, tuple[Order, ...], dict[st
 
 def push(b: Bench, stream: str, at: int, facts: Any) -> None:
     body = "".join(f"<{E}{thing}> <{E}{kind}> {number} .\n" for thing, kind, number in facts)
-    b.engine.push(E + stream, body.encode(), "text/turtle", at=at)
+    b.engine.streams.push(PushCall(E + stream, "text/turtle", at=at), body.encode())
 
 
 Row = tuple[tuple[str, Any], ...]
@@ -175,7 +176,7 @@ Row = tuple[tuple[str, Any], ...]
 def told(b: Bench, name: str) -> dict[int, dict[Row, int]]:
     """The rows inserted less those deleted, by instant."""
     found: dict[int, Counter[Row]] = {}
-    for event in b.engine.feed(name).subscribe(0).take():
+    for event in b.engine.queries.feed(name).subscribe(0).take():
         document = json.loads(event.data)
         rows = [
             tuple(
@@ -215,7 +216,7 @@ def test_matches_are_those_of_the_definition(kind: str, mode: str, came: list[Ca
             each.register("q", text_of(kind, mode), output="changes", lateness="0s")
             # All streams are waited for, so that elements come in the order of the definition.
             for stream in STREAMS:
-                each.engine.heartbeat(E + stream, 0)
+                each.engine.streams.heartbeat(E + stream, 0)
         for event in came:
             time += event.later
             seqs[event.stream] += 1
@@ -226,7 +227,7 @@ def test_matches_are_those_of_the_definition(kind: str, mode: str, came: list[Ca
                 elements.append((order, event.stream, event.facts))
         for each in (b, recomputed):
             for stream in STREAMS:
-                each.engine.heartbeat(E + stream, time + 30)
+                each.engine.streams.heartbeat(E + stream, time + 30)
         found = list(matches(steps, elements))
         if mode == "SKIP":
             found = skipped(steps, found)
@@ -250,8 +251,8 @@ def test_rspql_names_streams_by_windows_and_joins_matches_with_the_rest() -> Non
         b.register("q", text)
         push(b, "s", 1_000, [("x", "a", 1), ("y", "a", 1)])
         push(b, "u", 2_001, [("x", "b", 1), ("y", "b", 1)])
-        b.engine.heartbeat(E + "s", 5_000)
-        (event,) = b.engine.feed("q").subscribe(0).take()
+        b.engine.streams.heartbeat(E + "s", 5_000)
+        (event,) = b.engine.queries.feed("q").subscribe(0).take()
         assert event.kind == "insert" and "1970-01-01T00:00:02.001Z" in event.data and "room" in event.data
 
 
@@ -277,14 +278,14 @@ def test_one_push_or_many_give_the_same() -> None:
         for b, bodies in ((one, ["\n".join(lines)]), (many, lines)):
             b.register("q", text_of("two", "EACH").replace("* {", "?x {"))
             for body in bodies:
-                b.engine.push(E + "s", body.encode(), "application/x-ndjson")
+                b.engine.streams.push(PushCall(E + "s", "application/x-ndjson"), body.encode())
         assert told(one, "q") == told(many, "q")
         assert sum(sum(rows.values()) for rows in told(one, "q").values()) == 6
 
 
 def test_late_elements_that_are_admitted_are_in_matches_to_come() -> None:
     with bench() as b:
-        b.engine.declare_stream(E + "s", late="admit")
+        b.engine.streams.declare(E + "s", late="admit")
         b.register("q", text_of("two", "EACH"))
         push(b, "s", 5, [("y", "a", 0)])
         push(b, "s", 3, [("x", "a", 0)])

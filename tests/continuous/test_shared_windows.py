@@ -53,12 +53,12 @@ EVENTS = st.lists(
 def run(events: list[Any], late: str, lateness: int) -> tuple[list[Any], int]:
     """What all feeds told, and how many windows were shared at most."""
     with bench() as b:
-        b.engine.declare_stream(E + "s", name="s", late=late, lateness=lateness)
+        b.engine.streams.declare(E + "s", name="s", late=late, lateness=lateness)
         b.push(0, "z")
         names = ["one", "two"]
         for text, name in zip(TEXTS, names, strict=False):
             b.register(name, text, output="changes")
-        feeds, at, most = [b.engine.feed(name) for name in names], 0, 0
+        feeds, at, most = [b.engine.queries.feed(name) for name in names], 0, 0
         for number, (kind, value, more) in enumerate(events):
             if kind == "push":
                 at = max(at, at + value)
@@ -68,18 +68,18 @@ def run(events: list[Any], late: str, lateness: int) -> tuple[list[Any], int]:
                 at += value + len(more) - 1
             elif kind == "beat":
                 at += value
-                b.engine.heartbeat(E + "s", at)
+                b.engine.streams.heartbeat(E + "s", at)
             elif kind == "register":
                 names.append(f"q{number}")
                 output = {} if value == 5 else {"output": more}
                 b.register(names[-1], TEXTS[value], **output, **HOW.get(value, {}))
-                feeds.append(b.engine.feed(names[-1]))
+                feeds.append(b.engine.queries.feed(names[-1]))
             elif names and kind == "drop" and value % 3 == 0:
-                b.engine.drop(names.pop(value % len(names)))
+                b.engine.queries.drop(names.pop(value % len(names)))
             elif names and kind == "pause":
                 name = names[value % len(names)]
                 state = "running" if describe(b.engine, name)["state"] == "paused" else "paused"
-                b.engine.patch(name, {"state": state})
+                b.engine.queries.patch(name, {"state": state})
             most = max(most, shared(b))
         told = [[(event.id, event.kind, event.data) for event in feed.subscribe(0).take()] for feed in feeds]
         return told, most
@@ -88,7 +88,7 @@ def run(events: list[Any], late: str, lateness: int) -> tuple[list[Any], int]:
 def sharing(b: Bench) -> list[RunningQuery]:
     """The queries that are in groups."""
     running = [entry.running for entry in b.engine.parts.catalogue.entries() if entry.running is not None]
-    return [each for each in running if each.companions is not None]
+    return [each for each in running if each.group.companions is not None]
 
 
 def shared(b: Bench) -> int:
@@ -129,7 +129,7 @@ def test_a_new_query_joins_when_nothing_older_than_itself_is_left_in_the_window(
         b.register("new", TEXTS[1])
         b.push(3, "b")
         assert describe(b.engine, "new")["sharing_group"] is None
-        assert [event.data.count("/a") for event in b.engine.feed("new").subscribe(0).take()] == [0]
+        assert [event.data.count("/a") for event in b.engine.queries.feed("new").subscribe(0).take()] == [0]
         b.push(8, "c")
         assert describe(b.engine, "new")["sharing_group"] is None
         b.push(9, "d")
@@ -145,7 +145,7 @@ def test_a_new_query_of_partitions_that_catch_up_tells_what_it_tells_alone(later
         with pytest.MonkeyPatch.context() as patched, bench() as b:
             if apart:
                 patched.setattr(GroupRegistry, "enter", lambda self, running: [])
-            b.engine.declare_partitions(S, "k", {"0": True, "1": True})
+            b.engine.streams.declare_partitions(S, "k", {"0": True, "1": True})
             b.register("old", TEXTS[0])
             b.push(1, "z", partition="k/1")
             b.push(100, "a", partition="k/0")
@@ -156,7 +156,8 @@ def test_a_new_query_of_partitions_that_catch_up_tells_what_it_tells_alone(later
             b.push(1_000, "d", partition="k/0")
             b.push(1_000, "e", partition="k/1")
             return [
-                [each.data for each in b.engine.feed(name).subscribe(0).take()] for name in ("old", "new")
+                [each.data for each in b.engine.queries.feed(name).subscribe(0).take()]
+                for name in ("old", "new")
             ]
 
     assert told(apart=False) == told(apart=True)
@@ -171,7 +172,7 @@ def test_the_content_of_a_shared_window_is_there_once() -> None:
         (timeline,) = {running.timeline for running in sharing(b)}
         (window,) = timeline.windows.operators.values()
         assert len(window.live.content) == 2 and shared(b) == 5
-        b.engine.drop("q0")
+        b.engine.queries.drop("q0")
         b.push(20, "c")
         assert b.told("q1")[-1] == ("insert", 20, "c") and shared(b) == 4
         assert describe(b.engine, "q1")["state_size"] == 1
@@ -203,7 +204,9 @@ def test_a_memory_limit_is_for_what_the_query_itself_has_seen(events: Any) -> No
             b.push(0, "a")
             # Within one push the first reader is through before the second one begins.
             b.lines(*((at, name) for at, names in events for name in names))
-            return describe(b.engine, "limited")["error"], b.engine.feed("limited").subscribe(0).take()
+            return describe(b.engine, "limited")["error"], b.engine.queries.feed("limited").subscribe(
+                0
+            ).take()
 
     found = told(together=True)
     assert found == told(together=False)

@@ -12,6 +12,7 @@ from quadrill.continuous.durable.turns import weight_of
 from quadrill.continuous.errors import BackPressureError
 from quadrill.continuous.inputs import Element
 from quadrill.continuous.streams.dead_letters import DeadLetter, DeadLetters
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.feeds.feed import Feed
 
 from .engines import RANGE, E, S, bench, sweep_always
@@ -39,10 +40,10 @@ def test_a_small_element_counts_once_and_a_large_one_for_each_kibibyte() -> None
 
 def test_a_stream_retains_fewer_elements_when_they_are_large() -> None:
     with bench(retained_elements=100) as b:
-        b.engine.declare_stream(S)
+        b.engine.streams.declare(S)
         held = []
         for number in range(60):
-            b.engine.push(S, body(number, 50), "application/n-triples", at=number)
+            b.engine.streams.push(PushCall(S, "application/n-triples", at=number), body(number, 50))
             kept = b.engine.parts.streams.known[S].retained.inputs
             held.append(sum(len(each.statements) for record in kept for each in record.input.elements))
             assert describe_stream(b.engine, S)["retained"] == len(kept)
@@ -54,15 +55,15 @@ def test_a_stream_retains_fewer_elements_when_they_are_large() -> None:
 
 def test_a_push_larger_than_all_that_is_retained_stays_until_the_next_one() -> None:
     with bench(retained_elements=10) as b:
-        b.engine.declare_stream(S)
+        b.engine.streams.declare(S)
         b.push(1, "a")
-        b.engine.push(S, body(2, 2_000), "application/n-triples", at=2)
+        b.engine.streams.push(PushCall(S, "application/n-triples", at=2), body(2, 2_000))
         assert describe_stream(b.engine, S)["retained"] == 1
-        b.engine.heartbeat(S, 5)
+        b.engine.streams.heartbeat(S, 5)
         assert describe_stream(b.engine, S)["retained"] == 1, "time without data forgets nothing"
         b.push(6, "b")
         assert describe_stream(b.engine, S)["retained"] == 1
-        assert [each.event_time for each in b.engine.newest_elements(S, 5)] == [6]
+        assert [each.event_time for each in b.engine.parts.streams.newest(S, 5)] == [6]
 
 
 def test_large_elements_fill_the_queue_sooner() -> None:
@@ -72,7 +73,7 @@ def test_large_elements_fill_the_queue_sooner() -> None:
             pushed = 0
             with pytest.raises(BackPressureError):
                 for number in range(100):
-                    b.engine.push(S, body(number, 50), "application/n-triples", at=number)
+                    b.engine.streams.push(PushCall(S, "application/n-triples", at=number), body(number, 50))
                     pushed += 1
             # Eight or so are in line, and some before these have been taken from it together.
             assert 1 <= pushed < 20
@@ -140,7 +141,7 @@ def test_what_passes_by_leaves_no_garbage_that_python_has_to_look_for(
                     b.store.writer.update(
                         f"INSERT DATA {{ GRAPH <{E}known> {{ <{E}t{number}> <{E}in> <{E}r> }} }}"
                     )
-                    b.engine.current_answer("q")
+                    b.engine.queries.current_answer("q")
 
         passing(range(200))
         gc.disable()

@@ -13,11 +13,11 @@ ON = {"clock": "wall-when-idle", "idle_timeout": "5s"}
 
 
 def declared(b: Bench, **options: str) -> None:
-    b.engine.declare_stream(S, **ON, **options)
+    b.engine.streams.declare(S, **ON, **options)
 
 
 def watermark(b: Bench) -> int | None:
-    state = b.engine.find_stream(S)
+    state = b.engine.parts.streams.find(S)
     assert state is not None
     return state.watermark
 
@@ -52,7 +52,7 @@ def test_a_heartbeat_is_an_input() -> None:
     with bench() as b:
         declared(b)
         b.push(1_000, "a")
-        b.engine.heartbeat(S, 50_000)
+        b.engine.streams.heartbeat(S, 50_000)
         assert [after(b, 4_000), after(b, 1_000)] == [50_000, 55_000]
 
 
@@ -68,10 +68,10 @@ def test_a_clock_that_is_set_back_moves_nothing() -> None:
 
 def test_by_default_time_stands() -> None:
     with bench() as b:
-        b.engine.declare_stream(S, idle_timeout="5s")
+        b.engine.streams.declare(S, idle_timeout="5s")
         b.push(1_000, "a")
         assert after(b, 60_000) == 1_000
-        b.engine.declare_stream(S, **ON)
+        b.engine.streams.declare(S, **ON)
         assert after(b, 0) == 61_000
 
 
@@ -91,7 +91,7 @@ def test_the_timetable_looks_when_something_is_due() -> None:
 def test_a_replay_gives_the_same_and_time_goes_on_behind_it(tmp_path: Path) -> None:
     clock = ManualClock(0)
     life = Life(tmp_path / "d", clock)
-    life.engine.declare_stream(S, **ON)
+    life.engine.streams.declare(S, **ON)
     life.register("seen")
     life.register(
         "absent",
@@ -115,6 +115,6 @@ def test_a_replay_gives_the_same_and_time_goes_on_behind_it(tmp_path: Path) -> N
         assert life.told() == told
         clock.advance(1)
         tick(life.engine)
-        state = life.engine.find_stream(S)
+        state = life.engine.parts.streams.find(S)
         assert state is not None and state.watermark == clock.now_ms() + 1_000
     life.stop()

@@ -57,7 +57,7 @@ def test_description_says_that_the_stream_stands_still(lives: list[Life], clock:
     jump_and_return(life, clock)
     (text,) = reasons(life, "seen")
     assert f"<{S}>" in text and "reset-time" in text
-    life.engine.reset_time(S)
+    life.engine.streams.reset_time(S)
     assert reasons(life, "seen") == []
 
 
@@ -67,8 +67,8 @@ def test_readers_begin_a_new_epoch_and_go_on_with_the_clock(lives: list[Life], c
         life.register(name)
     life.register("other", "SELECT ?x { STREAM :t [RANGE 9s] { ?x :seen ?v } }")
     jump_and_return(life, clock)
-    subscribed = life.engine.feed("seen").subscribe(None)
-    found = life.engine.reset_time(S)
+    subscribed = life.engine.queries.feed("seen").subscribe(None)
+    found = life.engine.streams.reset_time(S)
     assert (found.streams, sorted(found.queries)) == ([S], ["closes", "counts", "seen"])
     assert describe_stream(life.engine, S)["retained"] == 0
     clock.advance(1_000)
@@ -94,7 +94,7 @@ def test_a_crash_after_the_reset_gives_the_same(
     jump_and_return(life, clock)
     if checkpoint == "before":
         life.checkpoint()
-    life.engine.reset_time(S)
+    life.engine.streams.reset_time(S)
     if checkpoint == "after":
         life.checkpoint()
     arrive(life, "new")
@@ -121,7 +121,7 @@ def test_streams_that_readers_make_and_their_readers_follow(lives: list[Life], c
     jump_and_return(life, clock)
     clock.advance(4_000)
     tick(life.engine)
-    found = life.engine.reset_time(S)
+    found = life.engine.streams.reset_time(S)
     assert found.streams == [S, T] and sorted(found.queries) == ["made", "reads"]
     arrive(life, "new")
     clock.advance(10_000)
@@ -130,7 +130,7 @@ def test_streams_that_readers_make_and_their_readers_follow(lives: list[Life], c
     assert watermark is not None and watermark < 11 * HOUR
     assert kinds(life, "reads")[-1] == "insert"
     with pytest.raises(ConflictError) as refused:
-        life.engine.reset_time(T)
+        life.engine.streams.reset_time(T)
     assert refused.value.code == "derived-stream"
 
 
@@ -138,9 +138,9 @@ def test_paused_reader_stays_paused_and_goes_on_later(lives: list[Life], clock: 
     (life,) = lives
     life.register("seen")
     jump_and_return(life, clock)
-    life.engine.patch("seen", {"state": "paused"})
-    life.engine.reset_time(S)
+    life.engine.queries.patch("seen", {"state": "paused"})
+    life.engine.streams.reset_time(S)
     assert describe(life.engine, "seen")["state"] == "paused"
-    life.engine.patch("seen", {"state": "running"})
+    life.engine.queries.patch("seen", {"state": "running"})
     arrive(life, "new")
     assert kinds(life, "seen")[-1] == "insert"

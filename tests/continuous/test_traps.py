@@ -22,6 +22,7 @@ from benchmarks.policies import (
 from quadrill.app.describing.queries import describe
 from quadrill.continuous.operators.join import Join
 from quadrill.continuous.rows import Delta, Schema, merge
+from quadrill.continuous.streams.push_call import PushCall
 
 from .engines import bench
 
@@ -164,7 +165,7 @@ def _answer_of(pattern: str) -> Counter[str]:
     with bench() as one:
         one.register("q", f"SELECT ?x WHERE {{ STREAM :s [RANGE 10s] {pattern} }}")
         assert describe(one.engine, "q")["engine"] == "native"
-        one.engine.push("http://example.org/s", turtle.encode(), "text/turtle", at=0)
+        one.engine.streams.push(PushCall("http://example.org/s", "text/turtle", at=0), turtle.encode())
         return Counter("".join(names for _, _, names in one.told("q")))
 
 

@@ -66,7 +66,7 @@ def test_a_dropped_query_is_not_evaluated(
         life.push(9_100, "c")
     before = life.told()
     if noted:
-        life.engine.drop("closes")
+        life.engine.queries.drop("closes")
     else:
         life.registry.queries.remove("closes")
     evaluated.clear()
@@ -97,7 +97,7 @@ def test_queries_that_start_paused_keep_their_feeds(
     life.settings["paused"] = ()
     life = life.crash()
     assert life.told() == before and problem(life) is None
-    life.engine.patch("made", {"state": "running"})
+    life.engine.queries.patch("made", {"state": "running"})
     for at in (12_000, 20_000):
         life.push(at, "a")
     assert life.told()["made"][0][1] == "reset" or life.told()["made"][-1][0] > before["made"][-1][0]
@@ -133,7 +133,7 @@ def test_a_paused_query_that_was_not_evaluated_begins_anew(
 ) -> None:
     monkeypatch.setattr(unreplayed, "PATIENCE_S", -1.0)
     life = begun(tmp_path, "seen", "closes")
-    life.engine.patch("closes", {"state": "paused"})
+    life.engine.queries.patch("closes", {"state": "paused"})
     before = life.told()
     evaluated.clear()
     life = life.crash()
@@ -142,7 +142,7 @@ def test_a_paused_query_that_was_not_evaluated_begins_anew(
         describe(life.engine, "closes")["error"]
         == "it was paused; its windows were not kept over the restart"
     )
-    life.engine.patch("closes", {"state": "running"})
+    life.engine.queries.patch("closes", {"state": "running"})
     for at in (12_000, 15_000):
         life.push(at, "a")
     newest = life.told()["closes"]
@@ -199,20 +199,20 @@ def test_queries_are_managed_during_the_replay(
         parts = replay._parts
         if parts.starting.done == place and not seen:
             engine = services[0]
-            seen.append(engine.query_names())
+            seen.append(engine.queries.names())
             document = describe(engine, "closes")
             assert (document["state"], document["starting"]["replayed"]) == ("running", place)
             assert [each.word for each in waiting_for(document)] == ["starting"]
             with pytest.raises(StartingError):
-                engine.patch("closes", {"refresh": "manual"})
+                engine.queries.patch("closes", {"refresh": "manual"})
             with pytest.raises(NotFoundError):
-                engine.drop("nosuch")
+                engine.queries.drop("nosuch")
             if drop:
-                engine.drop("closes")
+                engine.queries.drop("closes")
                 with pytest.raises(NotFoundError):
                     describe(engine, "closes")
             else:
-                engine.patch("closes", {"state": "paused"})
+                engine.queries.patch("closes", {"state": "paused"})
                 assert describe(engine, "closes")["state"] == "paused"
         take(replay, record, counted=counted)
 

@@ -14,11 +14,11 @@ KNOWN = "SELECT ?x { STREAM :s [RANGE 10s] { ?x :seen [] } GRAPH :rooms { ?x :in
 def warnings(b: Bench, text: str) -> list[str]:
     registration = Registration(PREFIX + text)
     told = list(validate(b.engine, registration)["warnings"])
-    return told + advice(b.engine.prepare(registration), b.store, b.engine)
+    return told + advice(b.engine.lifecycle.prepare(registration), b.store, b.engine)
 
 
 def of(b: Bench, name: str) -> list[str]:
-    prepared = b.engine.prepared(name)
+    prepared = b.engine.queries.prepared(name)
     assert prepared is not None
     return advice(prepared, b.store, b.engine)
 
@@ -49,7 +49,7 @@ def test_predicates_and_graphs_that_nobody_has_are_told() -> None:
         assert of(b, "q") == told
         b.store.writer.update(f"INSERT DATA {{ GRAPH <{E}roms> {{ <{E}a> <{E}inn> <{E}r> }} }}")
         assert of(b, "q") == told[:1], "it is so no more"
-        assert b.engine.prepared("none") is None
+        assert b.engine.queries.prepared("none") is None
 
 
 def test_merged_windows_are_looked_up_in_all_streams_and_in_the_store() -> None:

@@ -69,8 +69,8 @@ def test_late_elements_that_entered_after_all_are_no_reason() -> None:
         b.register("q", RANGE)
         b.push(4_000, "b")
         assert reasons(b) == [("late", S, 1)]
-        (letter,) = b.engine.dead_letters(S)
-        b.engine.retry_dead_letter(S, letter["id"])
+        (letter,) = b.engine.streams.dead_letters(S)
+        b.engine.streams.retry_dead_letter(S, letter["id"])
         assert reasons(b) == []
         assert b.told("q")
 
@@ -108,8 +108,8 @@ def test_elements_wait_for_the_slower_stream() -> None:
             "SELECT ?x WHERE { STREAM :s [RANGE 1m] { ?x :seen ?v } STREAM :t [RANGE 1m] { ?x :seen ?w } }",
         )
         assert reasons(b) == [("no-element", S, 0), ("no-element", T, 0)]
-        b.engine.heartbeat(S, 0)
-        b.engine.heartbeat(T, 1_000)
+        b.engine.streams.heartbeat(S, 0)
+        b.engine.streams.heartbeat(T, 1_000)
         b.push(3_000, "a")
         b.push(4_000, "b")
         assert reasons(b) == [("no-element", T, 0), ("watermark", T, 2)]
@@ -118,14 +118,14 @@ def test_elements_wait_for_the_slower_stream() -> None:
         assert "to reach 1970-01-01T00:00:03Z" in why
         b.push(5_000, "a", stream=T)
         assert reasons(b) == [("watermark", S, 1), ("filtered", None, 2)]
-        b.engine.heartbeat(S, 6_000)
+        b.engine.streams.heartbeat(S, 6_000)
         assert reasons(b) == []
 
 
 def test_a_stream_that_is_behind_is_reported_although_there_were_results() -> None:
     with bench() as b:
         for iri in (S, T):
-            b.engine.declare_stream(iri, idle_timeout="1h")
+            b.engine.streams.declare(iri, idle_timeout="1h")
         b.register(
             "q",
             "SELECT ?x WHERE { STREAM :s [RANGE 1m] { ?x :seen ?v } STREAM :t [RANGE 1m] { ?x :seen ?w } }",
@@ -160,7 +160,7 @@ def test_a_silent_stream_is_told_before_and_after_results() -> None:
 
 def test_a_stream_that_never_gets_idle_is_silent_all_the_same() -> None:
     with bench() as b:
-        b.engine.declare_stream(S, idle_timeout=0)
+        b.engine.streams.declare(S, idle_timeout=0)
         b.register("q", RANGE)
         b.push(1_000, "a")
         assert reasons(b) == []
@@ -195,7 +195,7 @@ def test_what_came_has_left_the_window() -> None:
         b.store.writer.update(f"INSERT DATA {{ <{E}z> <{E}in> <{E}r> }}")
         b.push(1_000, "a")
         assert reasons(b) == [("filtered", None, 1)]
-        b.engine.heartbeat(S, 60_000)
+        b.engine.streams.heartbeat(S, 60_000)
         assert reasons(b) == [("window-empty", S, 1), ("filtered", None, 1)]
 
 
@@ -221,9 +221,9 @@ def test_a_static_part_that_need_not_have_rows_is_no_reason() -> None:
 def test_paused_and_failed_are_all_there_is_to_say() -> None:
     with bench() as b:
         b.register("q", RANGE, memory=1)
-        b.engine.patch("q", {"state": "paused"})
+        b.engine.queries.patch("q", {"state": "paused"})
         assert reasons(b) == [("paused", None, None)]
-        b.engine.patch("q", {"state": "running"})
+        b.engine.queries.patch("q", {"state": "running"})
         b.push(1_000, "a", "b")
         assert reasons(b) == [("failed", None, None)] and "its limit (memory) is 1" in text(b)
 
@@ -249,10 +249,10 @@ def test_what_came_is_in_a_window_that_shows_it_later() -> None:
             b.push(3, "a")
             assert [(word, iri) for word, iri, _ in reasons(b)] == [("watermark", S)], query
             assert f"1970-01-01T00:00:00.0{at}Z" in text(b) and ":heartbeat" in text(b)
-            b.engine.heartbeat(S, at)
+            b.engine.streams.heartbeat(S, at)
             assert reasons(b) == [] and b.told("q"), query
     with bench() as b:
         b.register("q", "SELECT ?x { STREAM :s [RANGE 100ms] { ?x :other ?v } } AFTER 50ms")
         b.push(3, "a")
-        b.engine.heartbeat(S, 60)
+        b.engine.streams.heartbeat(S, 60)
         assert [word for word, *_ in reasons(b)] == ["filtered"]

@@ -10,6 +10,7 @@ import pytest
 from quadrill.app.config import Settings
 from quadrill.app.wiring import Services, open_services
 from quadrill.continuous.language.registration import Registration
+from quadrill.continuous.streams.push_call import PushCall
 from tests.walk import Walk, climbs, follow
 
 QUERY = """PREFIX : <http://example.org/>
@@ -37,7 +38,9 @@ def push(services: Services, second: int) -> None:
         "<http://example.org/s1> <http://example.org/celsius> "
         f'"{20 + second}.5"^^<http://www.w3.org/2001/XMLSchema#decimal> .\n'
     )
-    services.engine.push("readings", line.encode(), "application/n-triples", at=START + second * 1000)
+    services.engine.streams.push(
+        PushCall("readings", "application/n-triples", at=START + second * 1000), line.encode()
+    )
 
 
 def within(walk: Walk, *, modules: int, calls: int, depth: int) -> None:
@@ -49,18 +52,20 @@ def within(walk: Walk, *, modules: int, calls: int, depth: int) -> None:
 
 
 def test_a_push_of_one_element_goes_down_a_short_walk(services: Services) -> None:
-    services.engine.register(Registration(name="warm-rooms", query=QUERY))
+    services.engine.queries.register(Registration(name="warm-rooms", query=QUERY))
     for second in range(1, 6):
         push(services, second)
-    events = services.engine.feed("warm-rooms").last_id
+    events = services.engine.queries.feed("warm-rooms").last_id
     walk = follow(lambda: push(services, 11))
-    assert services.engine.feed("warm-rooms").last_id > events, "the push that was followed gave a row"
+    assert services.engine.queries.feed("warm-rooms").last_id > events, (
+        "the push that was followed gave a row"
+    )
     assert not walk.climbs
     within(walk, modules=20, calls=58, depth=14)
 
 
 def test_a_registration_passes_few_modules(services: Services) -> None:
-    walk = follow(lambda: services.engine.register(Registration(name="warm-rooms", query=QUERY)))
+    walk = follow(lambda: services.engine.queries.register(Registration(name="warm-rooms", query=QUERY)))
     assert not walk.climbs
     within(walk, modules=90, calls=2_900, depth=30)
 

@@ -31,7 +31,7 @@ def check(server: LiveServer, topic: str, until: Callable[[Callable[[], object]]
     """The good messages are in the stream, the bad ones are dead letters with what is wrong with them."""
     until(lambda: server.client.get("/sources/it").json()["refused"] == 2)
     until(lambda: server.client.get("/streams", params={"iri": S}).json()["accepted"] == 2)
-    elements = server.services.engine.newest_elements(S, 10)
+    elements = server.services.engine.parts.streams.newest(S, 10)
     assert sorted(each.event_time for each in elements) == [10_000, 20_000]
     subjects = {str(quad.subject.value) for each in elements for quad in each.quads}
     assert subjects == {f"urn:{topic}:a", f"urn:{topic}:d"}
@@ -39,5 +39,5 @@ def check(server: LiveServer, topic: str, until: Callable[[Callable[[], object]]
     assert {("soon" in each["record"], "the field ts" in each["error"]) for each in letters} == {
         (True, True), (False, False),
     }  # fmt: skip
-    server.services.engine.heartbeat(S, 30_000 + 3_600_000, wait=True)
-    until(lambda: server.services.engine.feed("warm").last_id >= 2)
+    server.services.engine.streams.heartbeat(S, 30_000 + 3_600_000, wait=True)
+    until(lambda: server.services.engine.queries.feed("warm").last_id >= 2)

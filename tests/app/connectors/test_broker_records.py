@@ -10,7 +10,8 @@ import pytest
 
 from quadrill.app.connectors.dead_letters import DeadLetterFile
 from quadrill.app.connectors.source import JSON, Message, SourceContext
-from quadrill.continuous.engine import Engine
+from quadrill.continuous.lifecycle.stream_service import StreamService
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import InputError
 from quadrill.store.hosts import AllowedHosts
 
@@ -22,13 +23,13 @@ class _Stream:
         self.lines: list[Any] = []
         self.position: str | None = None
 
-    def push(self, _iri: str, body: bytes, _type: str, **options: Any) -> dict[str, Any]:
+    def push(self, call: PushCall, body: bytes) -> dict[str, Any]:
         if b"bad" in body:
             raise InputError("it is bad")
         lines = body.splitlines()
         good = [each for each in lines if b"odd" not in each]
         self.lines += [json.loads(each) for each in good]
-        self.position = options["position"][1]
+        self.position = call.position[1]
         bad = [{"line": place, "error": "odd"} for place, each in enumerate(lines, 1) if b"odd" in each]
         return {"accepted": len(good), "skipped": 0, "bad": bad}
 
@@ -40,8 +41,8 @@ def stream() -> _Stream:
 
 @pytest.fixture
 def context(stream: _Stream) -> SourceContext:
-    engine = cast(Engine, SimpleNamespace(push=stream.push))
-    return SourceContext("s", "urn:s", engine, AllowedHosts(), (), DeadLetterFile(None))
+    streams = cast(StreamService, SimpleNamespace(push=stream.push))
+    return SourceContext("s", "urn:s", streams, AllowedHosts(), (), DeadLetterFile(None))
 
 
 def push(context: SourceContext, *bodies: bytes, **fields: Any) -> None:

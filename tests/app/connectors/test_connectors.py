@@ -141,7 +141,7 @@ def test_a_sink_goes_on_behind_what_it_has_delivered(start_server: Start) -> Non
     context = SinkContext("s", AllowedHosts(), None, DeadLetterFile(None), 0)
     sink = _Collecting(context, faults=1)
     engine = server.services.engine
-    runner = Runner(context, lambda: run_sink(sink, engine.feed, saved.append), "sink")
+    runner = Runner(context, lambda: run_sink(sink, engine.queries.feed, saved.append), "sink")
     runner.start()
     for at in range(1, 8):
         line = f"<urn:{at}> <urn:p> <urn:b> ."

@@ -117,7 +117,7 @@ def test_event_streams_and_websockets(start_server: Start) -> None:
     from_feed, from_socket, read = page.blocks()
     run(from_feed)
     until(lambda: described(near, "/sources/warm")["taken"] == 1)
-    (element,) = near.services.engine.newest_elements("http://example.org/warm", 10)
+    (element,) = near.services.engine.parts.streams.newest("http://example.org/warm", 10)
     assert element.event_time == 1000
     run(from_socket)
     until(lambda: described(near, "/sources/told")["taken"] == 1)

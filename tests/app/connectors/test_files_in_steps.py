@@ -57,7 +57,7 @@ def run(
     """One life of a source."""
     given = {"kind": "file", "stream": S, "path": f"{folder}/{path}", "format": "application/x-ndjson"}
     letters = DeadLetterFile(None)
-    context = Steps("it", S, one.engine, AllowedHosts(), [folder.resolve()], letters)
+    context = Steps("it", S, one.engine.streams, AllowedHosts(), [folder.resolve()], letters)
     context.created_ms = 0
     context.steps, context.killed = list(steps), killed  # type: ignore[method-assign]
     values = read_members("a source", (*SOURCE_MEMBERS, *FileSource.members), given | members)
@@ -201,7 +201,7 @@ def test_file_that_could_not_be_opened_is_read_after_a_restart(
 
 def test_source_that_is_stopped_between_two_tries_holds_nothing_back(tmp_path: Path) -> None:
     with bench() as one:
-        context = SourceContext("it", S, one.engine, AllowedHosts(), [tmp_path], DeadLetterFile(None))
+        context = SourceContext("it", S, one.engine.streams, AllowedHosts(), [tmp_path], DeadLetterFile(None))
         tried = threading.Event()
 
         def fail() -> None:

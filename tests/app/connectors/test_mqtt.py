@@ -94,7 +94,7 @@ def test_lines_of_elements_are_pushed_as_they_are(start_server: Start, broker: B
     broker.publish("kept", f"{json.dumps({'at': 6_000, 'data': line(2)})}\n{json.dumps({'at': 7_000})}\n")
     until(lambda: accepted(server) == 2)
     until(lambda: state(server)["refused"] == 1)
-    elements = server.services.engine.newest_elements(S, 10)
+    elements = server.services.engine.parts.streams.newest(S, 10)
     assert [each.event_time for each in elements] == [6_000, 5_000]
 
 

@@ -15,8 +15,9 @@ from quadrill.app.connectors.declaration import read_members
 from quadrill.app.connectors.kinds.file_source import FileSource
 from quadrill.app.connectors.runner import Runner, source_runner
 from quadrill.app.connectors.source import SOURCE_MEMBERS, SourceContext
-from quadrill.continuous.engine import Engine
-from quadrill.continuous.streams.partitions import DIRECT, Partitions
+from quadrill.continuous.lifecycle.stream_service import StreamService
+from quadrill.continuous.streams.partitions import Partitions
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.hosts import AllowedHosts
 from tests.app.test_feed_streams import until
 
@@ -31,7 +32,7 @@ class Stream:
         self.seen: int | None = None
         self.partitions: Partitions | None = None
 
-    def push(self, _iri: str, body: bytes, _type: str, **options: Any) -> dict[str, Any]:
+    def push(self, call: PushCall, body: bytes) -> dict[str, Any]:
         lines = body.decode().splitlines()
         for line in lines:
             at = int(line.split()[0])
@@ -39,11 +40,11 @@ class Stream:
                 self.late.append(line)
         times = [int(line.split()[0]) for line in lines]
         if times and self.partitions is not None:
-            self.seen = self.partitions.move(options.get("partition", DIRECT), max(times), self.seen)
+            self.seen = self.partitions.move(call.partition, max(times), self.seen)
         elif times:
             self.seen = max(max(times), self.seen or 0)
         self.lines += lines
-        self.position = options["position"][1]
+        self.position = call.position[1]
         return {"accepted": len(lines)}
 
     def knows(self, name: str) -> bool:
@@ -124,10 +125,10 @@ def check(folder: Path, seed: int) -> None:
             "batch": chance.choice([1, 7, 1_000]),
         },
     )
-    engine, folders = cast(Engine, stream), [folder.resolve()]
+    streams, folders = cast(StreamService, stream), [folder.resolve()]
 
     def start() -> Runner:
-        context = SourceContext("s", "urn:s", engine, AllowedHosts(), folders, letters)
+        context = SourceContext("s", "urn:s", streams, AllowedHosts(), folders, letters)
         context.created_ms = declared_ms
         source = FileSource(given, context)
         runner = source_runner(source)

@@ -20,7 +20,8 @@ from quadrill.app.connectors.kinds.file_marks import is_rotated, without_generat
 from quadrill.app.connectors.kinds.file_source import FileSource
 from quadrill.app.connectors.runner import Runner, source_runner
 from quadrill.app.connectors.source import SOURCE_MEMBERS, SourceContext
-from quadrill.continuous.engine import Engine
+from quadrill.continuous.lifecycle.stream_service import StreamService
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.hosts import AllowedHosts
 from tests.app.test_feed_streams import until
 
@@ -44,14 +45,14 @@ class Following:
         self.runner: Runner | None = None
         self._lock = threading.Lock()
 
-    def push(self, _iri: str, body: bytes, media_type: str, **options: Any) -> dict[str, Any]:
+    def push(self, call: PushCall, body: bytes) -> dict[str, Any]:
         found = body.decode().splitlines()
-        if media_type == "text/csv" and found:
+        if call.media_type == "text/csv" and found:
             assert found[0] == HEADER.strip()
             found = found[1:]
         with self._lock:
             self.lines += found
-            self.position = options["position"][1]
+            self.position = call.position[1]
         return {"accepted": len(found)}
 
     def source_position(self, _stream: str, _source: str) -> str | None:
@@ -64,8 +65,8 @@ class Following:
             source_position=self.source_position,
             declare_partitions=lambda stream, source, waiting: None,
         )
-        engine = cast(Engine, calls)
-        self.context = SourceContext("s", "urn:s", engine, AllowedHosts(), folders, self.letters)
+        streams = cast(StreamService, calls)
+        self.context = SourceContext("s", "urn:s", streams, AllowedHosts(), folders, self.letters)
         source = FileSource(self.given, self.context)
         self.runner = source_runner(source)
         self.runner.start()

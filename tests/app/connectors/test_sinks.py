@@ -79,7 +79,7 @@ def begin(server: LiveServer) -> None:
 
 
 def created(server: LiveServer) -> int:
-    return int(server.services.engine.feed("q").created_ms)
+    return int(server.services.engine.queries.feed("q").created_ms)
 
 
 def push(server: LiveServer, *numbers: int) -> None:

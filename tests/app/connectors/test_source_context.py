@@ -18,7 +18,8 @@ from quadrill.app.connectors.kinds.webhook_source import WebhookSource
 from quadrill.app.connectors.runner import Runner
 from quadrill.app.connectors.source import JSON, Message, SourceContext
 from quadrill.client.event_stream import ServerEvent
-from quadrill.continuous.engine import Engine
+from quadrill.continuous.lifecycle.stream_service import StreamService
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import InputError
 from quadrill.store.hosts import AllowedHosts
 from tests.app.conftest import LiveServer, Start, problem_of
@@ -26,21 +27,21 @@ from tests.app.test_feed_streams import until
 
 
 class _Stream:
-    """Stands for an engine: takes bodies without the word bad."""
+    """Stands for the streams of an engine: takes bodies without the word bad."""
 
     def __init__(self) -> None:
         self.pushed: list[tuple[list[bytes], Any]] = []
 
-    def push(self, _iri: str, body: bytes, _type: str, **options: Any) -> dict[str, Any]:
+    def push(self, call: PushCall, body: bytes) -> dict[str, Any]:
         if b"bad" in body:
             raise InputError("it is bad")
-        place = options["position"]
+        place = call.position
         self.pushed.append((body.split(), None if place is None else place[1]))
         return {"accepted": len(body.split())}
 
 
 def _context(stream: _Stream) -> SourceContext:
-    return SourceContext("s", "urn:s", cast(Engine, stream), AllowedHosts(), (), DeadLetterFile(None))
+    return SourceContext("s", "urn:s", cast(StreamService, stream), AllowedHosts(), (), DeadLetterFile(None))
 
 
 def test_one_bad_message_does_not_take_its_batch_with_it() -> None:

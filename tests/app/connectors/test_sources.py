@@ -46,7 +46,7 @@ def accepted(server: LiveServer) -> int:
 
 
 def subjects(server: LiveServer) -> list[int]:
-    elements = reversed(server.services.engine.newest_elements(S, 1_000_000))
+    elements = reversed(server.services.engine.parts.streams.newest(S, 1_000_000))
     return [int(str(quad.subject.value).removeprefix("urn:")) for each in elements for quad in each.quads]
 
 
@@ -320,7 +320,7 @@ def test_the_feed_of_another_server_goes_on_behind_the_last_event(
     push(4)
     again = start_server(**settings)
     until(lambda: accepted(again) == 4)
-    elements = again.services.engine.newest_elements(S, 10)
+    elements = again.services.engine.parts.streams.newest(S, 10)
     assert [each.event_time for each in elements][:2] == [4_000, 3_000]
     assert state(again)["position"] == "4"
     again.client.post("/sources/it:stop")

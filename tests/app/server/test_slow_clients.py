@@ -115,7 +115,9 @@ def test_health_and_figures_have_lanes_of_their_own(
     """Every worker is busy, more are not allowed, and a line stands behind them."""
     server = start_server(threads=2)
     done = threading.Event()
-    monkeypatch.setattr(server.services.engine, "stream_states", lambda: done.wait(20) and [])
+    monkeypatch.setattr(
+        "quadrill.app.resources.streams.describe_streams", lambda _engine: done.wait(20) and []
+    )
     with clients(server, 20, b"GET /streams HTTP/1.1\r\n" + HOST + b"\r\n"):
         time.sleep(0.5)
         with pytest.raises(httpx.TimeoutException):

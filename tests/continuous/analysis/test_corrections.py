@@ -11,6 +11,7 @@ import pytest
 
 from quadrill.continuous.algebra.corrections import CORRECTIONS, may_need
 from quadrill.continuous.analysis.corrections import corrected_text
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
@@ -158,8 +159,8 @@ def _continuous(text: str, data: str, *, window: bool, **options: Any) -> list[s
         one.register("q", XSD + text, output="rstream")
         if window:
             body = PREFIX_TTL + data.replace("GRAPH ", "")
-            one.engine.push(S, body.encode(), "application/trig", at=1000)
-        document = one.engine.current_answer("q")
+            one.engine.streams.push(PushCall(S, "application/trig", at=1000), body.encode())
+        document = one.engine.queries.current_answer("q")
         return sorted(
             (row["x"]["value"] if "x" in row else None for row in document["results"]["bindings"]), key=str
         )

@@ -8,6 +8,7 @@ import pytest
 
 from quadrill.app.describing.queries import describe
 from quadrill.continuous.evaluate.native import NativeEvaluator
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.feeds.feed import Feed
 
 from ..engines import Bench, bench
@@ -30,7 +31,7 @@ HEAT = '<http://example.org/a> <http://example.org/heat> "3"^^<http://www.w3.org
 def plans(b: Bench) -> list[int]:
     """How many members the common plans have."""
     entries = b.engine.parts.catalogue.entries()
-    found: list[Any] = [entry.running.seat for entry in entries if entry.running is not None]
+    found: list[Any] = [entry.running.group.seat for entry in entries if entry.running is not None]
     return sorted({id(seat.plan): len(seat.plan.seats) for seat in found if seat is not None}.values())
 
 
@@ -55,8 +56,8 @@ def test_nobody_is_evaluated_alone_and_who_has_no_rows_is_not_told(
         b.lines(*((at, "nobody") for at in range(0, 200, 5)))
         assert told == []
         b.push(300, "n7")
-        b.engine.push("s", HEAT.encode(), "application/n-triples", at=310)
-        b.engine.heartbeat("s", 400)
+        b.engine.streams.push(PushCall("s", "application/n-triples", at=310), HEAT.encode())
+        b.engine.streams.heartbeat("s", 400)
         assert not alone
         assert set(told) == ({"q0", "q1", "q2"} if "FILTER" in text else {"q7"})
         assert plans(b) == [20]
@@ -76,4 +77,4 @@ def test_later_ones_join_with_all_of_their_beginning(text: str) -> None:
         assert plans(b) == [7] and joined(b.engine) == 7
         assert describe(b.engine, "q0")["sharing_group"] == [f"q{number}" for number in range(7)]
         if "FILTER" not in text:
-            assert b.engine.feed("q5").last_id > 0 and b.engine.feed("q4").last_id == 0
+            assert b.engine.queries.feed("q5").last_id > 0 and b.engine.queries.feed("q4").last_id == 0

@@ -8,6 +8,7 @@ from pathlib import Path
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.groups.common_plan import Seat
 from quadrill.continuous.rows import Limits
+from quadrill.continuous.streams.push_call import PushCall
 from tests.continuous.test_recovery import E, Life
 
 
@@ -18,7 +19,7 @@ def text(kind: str) -> str:
 
 def push(life: Life, at: int, *things: str) -> None:
     lines = "".join(f"<{E}{each}{at}> <{E}kind> <{E}{each.rstrip('0123456789')}> .\n" for each in things)
-    life.engine.push(E + "s", lines.encode(), "application/n-triples", at=at)
+    life.engine.streams.push(PushCall(E + "s", "application/n-triples", at=at), lines.encode())
 
 
 def test_slow_member_of_a_common_plan_goes_on_by_itself(tmp_path: Path) -> None:
@@ -31,16 +32,16 @@ def test_slow_member_of_a_common_plan_goes_on_by_itself(tmp_path: Path) -> None:
     push(life, 1_000, "much", "few")
     engine.parts.sequencer.wait_for_all()
     running = [engine.parts.catalogue.get(name).running for name in names]
-    assert all(each is not None and isinstance(each.seat, Seat) for each in running)
+    assert all(each is not None and isinstance(each.group.seat, Seat) for each in running)
     push(life, 2_000, *[f"much{number}" for number in range(400)], "few")
     deadline = time.monotonic() + 30
-    while engine.feed("few").last_id < 2:
+    while engine.queries.feed("few").last_id < 2:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert engine.feed("much").last_id == 1
+    assert engine.queries.feed("much").last_id == 1
     push(life, 3_000, "few", "none")
-    while engine.feed("few").last_id < 3 or engine.feed("none").last_id < 1:
+    while engine.queries.feed("few").last_id < 3 or engine.queries.feed("none").last_id < 1:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert engine.feed("much").last_id == 1, "it is still at work"
+    assert engine.queries.feed("much").last_id == 1, "it is still at work"
     life.stop()

@@ -110,7 +110,7 @@ def test_queries_whose_tables_are_read_anew_together_stay_together() -> None:
                 one.store.writer.update(f"PREFIX : <http://example.org/> INSERT DATA {{ {change} }}")
                 together.append(joined(one.engine))
             one.push(2, "a", "c")
-            return [one.engine.feed(f"q{k}").subscribe(0).take() for k in range(4)], together
+            return [one.engine.queries.feed(f"q{k}").subscribe(0).take() for k in range(4)], together
 
     feeds, together = told(templates=True)
     assert together == [4] * 3

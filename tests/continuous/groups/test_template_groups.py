@@ -16,6 +16,7 @@ from quadrill.app.describing.queries import describe
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.groups.registry import GroupRegistry
+from quadrill.continuous.streams.push_call import PushCall
 from tests.examples import examples
 
 from ..engines import Bench, E, bench
@@ -107,7 +108,7 @@ def element(chance: random.Random) -> str:
 def joined(engine: Engine) -> int:
     """How many queries are members of a group."""
     return sum(
-        entry.running is not None and entry.running.seat is not None
+        entry.running is not None and entry.running.group.seat is not None
         for entry in engine.parts.catalogue.entries()
     )
 
@@ -140,7 +141,7 @@ def run(
     most = 0
     with bench(**settings) as b:
         b.store.writer.update(f"INSERT DATA {{ {facts(chance)} }}")
-        b.engine.declare_stream(E + "s", name="s", late=late, lateness=lateness)
+        b.engine.streams.declare(E + "s", name="s", late=late, lateness=lateness)
         names: list[str] = []
         feeds: list[Any] = []
         answers: list[Any] = []
@@ -153,7 +154,7 @@ def run(
             options = {} if "ASK" in text else {"output": output}
             names.append(f"q{number}")
             b.register(names[-1], text, **options, **how)
-            feeds.append(b.engine.feed(names[-1]))
+            feeds.append(b.engine.queries.feed(names[-1]))
 
         for number in range(4):
             register(number)
@@ -165,20 +166,25 @@ def run(
             )[0]:
                 case "push":
                     at += chance.randrange(0, 3)
-                    b.engine.push(E + "s", element(chance).encode(), "application/n-triples", at=at)
+                    b.engine.streams.push(
+                        PushCall(E + "s", "application/n-triples", at=at), element(chance).encode()
+                    )
                 case "many":
                     lines = []
                     for _ in range(chance.randrange(2, 9)):
                         at += chance.randrange(0, 3)
                         lines.append(json.dumps({"at": at, "data": element(chance)}))
-                    b.engine.push(E + "s", "\n".join(lines).encode(), "application/x-ndjson")
+                    b.engine.streams.push(
+                        PushCall(E + "s", "application/x-ndjson"), "\n".join(lines).encode()
+                    )
                 case "late":
-                    b.engine.push(
-                        E + "s", element(chance).encode(), "application/n-triples", at=max(0, at - 2)
+                    b.engine.streams.push(
+                        PushCall(E + "s", "application/n-triples", at=max(0, at - 2)),
+                        element(chance).encode(),
                     )
                 case "beat":
                     at += chance.randrange(0, 4)
-                    b.engine.heartbeat(E + "s", at)
+                    b.engine.streams.heartbeat(E + "s", at)
                 case "register":
                     register(number)
                 case "commit":
@@ -186,13 +192,13 @@ def run(
                     gone = chance.choice(PEOPLE)
                     b.store.writer.update(f"DELETE WHERE {{ <{E}{gone}> ?p ?o }} ; INSERT DATA {{ {added} }}")
                 case "drop" if names:
-                    b.engine.drop(names.pop(chance.randrange(len(names))))
+                    b.engine.queries.drop(names.pop(chance.randrange(len(names))))
                 case "pause" if names:
                     name = chance.choice(names)
                     paused = describe(b.engine, name)["state"] == "paused"
-                    b.engine.patch(name, {"state": "running" if paused else "paused"})
+                    b.engine.queries.patch(name, {"state": "running" if paused else "paused"})
                 case "refresh" if names:
-                    b.engine.refresh(chance.choice(names))
+                    b.engine.queries.refresh(chance.choice(names))
                 case "ask" if names:
                     answers += [shown(b, name) for name in names]
             seen(b)
@@ -206,7 +212,7 @@ def shown(b: Bench, name: str) -> Any:
     """What a description tells that must not depend on who evaluates the query."""
     document = describe(b.engine, name)
     kept = ("state", "error", "version", "instant", "watermark", "counters", "last_result", "windows")
-    return json.dumps([b.engine.current_answer(name), *(document[each] for each in kept)])
+    return json.dumps([b.engine.queries.current_answer(name), *(document[each] for each in kept)])
 
 
 @pytest.mark.always("*0", "*2", "*4", "*6", "*8")
@@ -244,7 +250,7 @@ def test_queries_without_windows_are_evaluated_alone() -> None:
         assert joined(b.engine) == 0
         for name, rows in (("b", ["a"]), ("c", ["b", "d"])):
             assert describe(b.engine, name)["engine"] == "native"
-            found = b.engine.current_answer(name)["results"]["bindings"]
+            found = b.engine.queries.current_answer(name)["results"]["bindings"]
             assert sorted(row["x"]["value"] for row in found) == [E + each for each in rows]
         for entry in b.engine.parts.catalogue.entries():
             assert entry.running is not None
@@ -265,7 +271,7 @@ def test_a_count_over_other_rows_of_a_static_part_falls_to_zero_for_one_member()
             # Where they could meet both count one.
             b.push(0, "a")
             b.push(1, "b")
-            return [b.engine.feed(name).subscribe(0).take() for name in ("p", "q")]
+            return [b.engine.queries.feed(name).subscribe(0).take() for name in ("p", "q")]
 
     assert told(templates=True) == told(templates=False)
 

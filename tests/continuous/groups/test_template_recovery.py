@@ -127,7 +127,7 @@ def test_when_the_common_plan_fails_each_goes_on_alone(
             return [
                 (
                     b.told(f"q{each}"),
-                    b.engine.current_answer(f"q{each}"),
+                    b.engine.queries.current_answer(f"q{each}"),
                     describe(b.engine, f"q{each}")["counters"],
                 )
                 for each in range(4)
@@ -166,7 +166,7 @@ def test_all_members_that_cannot_be_told_of_one_push_are_known_by_its_elements(
         b.push(1, "e")
         states = [describe(b.engine, f"q{number}")["state"] for number in range(4)]
         assert states == ["failed", "running", "failed", "running"]
-        assert sorted(letter["query"] for letter in b.engine.dead_letters("s")) == ["q0", "q2"]
+        assert sorted(letter["query"] for letter in b.engine.streams.dead_letters("s")) == ["q0", "q2"]
         assert b.told("q1")[-1] == b.told("q3")[-1] == ("insert", 1, "e")
         assert joined(b.engine) == 2
 
@@ -194,7 +194,7 @@ def test_an_answer_is_known_when_the_plan_that_made_it_was_replaced(monkeypatch:
         b.register("one", text % ("a", '"x"'))
         b.register("two", text % ("b", '"x"'))
         b.push(0, "a", "b")
-        b.engine.heartbeat(E + "s", 15)
+        b.engine.streams.heartbeat(E + "s", 15)
         b.register("three", text % ("a", '"y"'))
         b.push(30, "a", "e")
         assert describe(b.engine, "three")["template"]["members"] == 3
@@ -206,7 +206,7 @@ def test_an_answer_is_known_when_the_plan_that_made_it_was_replaced(monkeypatch:
         for number in range(70):
             b.push(40 + 20 * number, f"c{number}")
         assert describe(b.engine, "one")["state"] == "failed"
-        shown = b.engine.feed("one").current()
+        shown = b.engine.queries.feed("one").current()
         assert shown is not None and "a name that is no part of its id" in shown
 
 

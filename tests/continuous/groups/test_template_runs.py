@@ -9,6 +9,7 @@ import pytest
 
 from quadrill.app.describing.queries import describe
 from quadrill.continuous.rows import Limits
+from quadrill.continuous.streams.push_call import PushCall
 
 from ..engines import E, bench
 from .test_template_groups import joined, ungrouped
@@ -37,16 +38,16 @@ def run(text: str, output: str, limits: Limits, **settings: Any) -> tuple[Any, l
         for place in PLACES:
             b.register(place, text % place, output=output)
         for first, number, crowded in ((0, 30, -1), (30, 60, 62), (90, 40, -1)):
-            b.engine.push(E + "s", lines(first, number, crowded), "application/x-ndjson")
+            b.engine.streams.push(PushCall(E + "s", "application/x-ndjson"), lines(first, number, crowded))
             together.append(joined(b.engine))
         told = {}
         for place in PLACES:
             document = describe(b.engine, place)
-            events = [tuple(each) for each in b.engine.feed(place).subscribe(0).take()]
+            events = [tuple(each) for each in b.engine.queries.feed(place).subscribe(0).take()]
             counters = {each: document["counters"][each] for each in ("evaluations", "events")}
             kept = [document.get(each) for each in ("state", "error", "instant", "last_result")]
-            told[place] = events, kept, counters, b.engine.feed(place).current()
-        letters = [(each["query"], each["at"], each["error"]) for each in b.engine.dead_letters("s")]
+            told[place] = events, kept, counters, b.engine.queries.feed(place).current()
+        letters = [(each["query"], each["at"], each["error"]) for each in b.engine.streams.dead_letters("s")]
         return (told, letters), together
 
 

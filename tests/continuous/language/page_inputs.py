@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urljoin
 
+from quadrill.continuous.streams.push_call import PushCall
 from tests.continuous.engines import Bench
 
 
@@ -25,9 +26,11 @@ def take(one: Bench, at: int, stream: str, data: str, prefixes: dict[str, str]) 
     """An element, or a heartbeat when there is no data."""
     one.clock.set(max(at, one.clock.now_ms()))
     if data:
-        one.engine.push(stream, (sparql_prologue(prefixes) + data).encode(), "application/trig", at=at)
+        one.engine.streams.push(
+            PushCall(stream, "application/trig", at=at), (sparql_prologue(prefixes) + data).encode()
+        )
     else:
-        one.engine.heartbeat(stream, at)
+        one.engine.streams.heartbeat(stream, at)
 
 
 def store(one: Bench, data: str, prefixes: dict[str, str]) -> None:

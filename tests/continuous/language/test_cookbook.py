@@ -63,11 +63,11 @@ def replay(dialect: str, members: dict[str, Any], text: str, given: str) -> list
         for line in lines:
             if line.startswith("stored "):
                 store(one, line.removeprefix("stored "), prefixes)
-        one.engine.register(Registration.from_json({"query": text, **members}, name="recipe"))
+        one.engine.queries.register(Registration.from_json({"query": text, **members}, name="recipe"))
         for line in lines:
             if not line.startswith("stored "):
                 take_line(one, line, prefixes)
-        events = one.engine.feed("recipe").subscribe(0).take()
+        events = one.engine.queries.feed("recipe").subscribe(0).take()
         return [row for event in events for row in shown(event, prefixes)]
 
 

@@ -47,12 +47,12 @@ def replay(parameters: str, text: str, run: str) -> list[str]:
             if line.startswith("stored "):
                 store(one, line[7:], prefixes)
         registration = {"query": text, "parameters": members(parameters)}
-        one.engine.register(Registration.from_json(registration, name="example"))
+        one.engine.queries.register(Registration.from_json(registration, name="example"))
         for line in run.splitlines():
             found = _INPUT.fullmatch(line)
             if found is not None:
                 take(one, int(found[1]), iri_of(found[2], prefixes), found[3], prefixes)
-        return shown(one.engine.current_answer("example"), prefixes)
+        return shown(one.engine.queries.current_answer("example"), prefixes)
 
 
 def members(parameters: str) -> dict[str, Any]:

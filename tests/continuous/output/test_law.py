@@ -36,13 +36,13 @@ def test_the_graph_holds_the_triples_of_the_current_answer(seed: int) -> None:
                 case 3:
                     _update(one, chance, chance.choice([":label", ":other"]), "GRAPH :copy { %s }")
                 case _ if chance.random() < 0.3:
-                    one.engine.patch("v", {"state": "paused"})
+                    one.engine.queries.patch("v", {"state": "paused"})
                     _update(one, chance, ":near", "%s")
-                    one.engine.patch("v", {"state": "running"})
+                    one.engine.queries.patch("v", {"state": "running"})
                 case _:
-                    one.engine.refresh("v")
+                    one.engine.queries.refresh("v")
             one.engine.sync()
-            answer = one.engine.current_answer("v")["quads"]
+            answer = one.engine.queries.current_answer("v")["quads"]
             expected = {quad.triple for quad in in_store_form(parse(answer, RdfFormat.N_QUADS))}
             held = {quad.triple for quad in one.store.reader.quads_for_pattern(graph=NamedNode(f"{E}view"))}
             assert held == expected, (step, query)

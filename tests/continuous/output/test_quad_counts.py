@@ -120,12 +120,12 @@ def take(one: Bench, chance: random.Random, at: int) -> None:
             one.store.writer.update(f"PREFIX : <{E}> {word} DATA {{ {place % triple} }}")
         case _:
             for name in ("changes", "deletes", "whole", "single"):
-                one.engine.refresh(name)
+                one.engine.queries.refresh(name)
     one.engine.sync()
 
 
 def events(one: Bench, name: str) -> list[tuple[str, dict[str, Any]]]:
-    return [(each.kind, json.loads(each.data)) for each in one.engine.feed(name).subscribe(0).take()]
+    return [(each.kind, json.loads(each.data)) for each in one.engine.queries.feed(name).subscribe(0).take()]
 
 
 def quads(document: dict[str, Any]) -> set[Quad]:
@@ -177,7 +177,7 @@ def test_events_add_up_to_the_whole_answer_at_every_instant(seed: int, evaluated
             for place, found in sorted(expected.items()):
                 held = behind.get(place, held)
                 assert held == found, (place, text)
-            assert quads(one.engine.current_answer("changes")) == held
+            assert quads(one.engine.queries.current_answer("changes")) == held
 
 
 @pytest.mark.parametrize("output", ["changes", "dstream"])

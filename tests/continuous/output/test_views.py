@@ -161,7 +161,7 @@ def test_a_literal_without_its_language_tag_is_refused(bench: Bench, text: str) 
     with pytest.raises(InputError, match="has no language tag"):
         bench.register("v", text)
     with pytest.raises(InputError, match="has no language tag"):
-        bench.engine.validate(Registration(f"PREFIX : <{E}> {text}"))
+        bench.engine.queries.validate(Registration(f"PREFIX : <{E}> {text}"))
     select = text.replace("INTO GRAPH :view ", "").replace(text[: text.index("}") + 1], "SELECT ?x")
     bench.register("s", select)
 
@@ -257,13 +257,13 @@ def test_a_bulk_load_into_the_graph_is_set_right(bench: Bench) -> None:
 def test_after_a_drop_the_graph_stays_and_is_everybodys_or_goes_too(bench: Bench) -> None:
     bench.register("v", VIEW)
     bench.push(1_000, "a")
-    bench.engine.drop("v")
+    bench.engine.queries.drop("v")
     assert held(bench.store) == ["a now x"]
     update(bench, "DELETE WHERE { GRAPH :view { ?x ?p ?o } }")
     bench.register("w", VIEW)
     bench.push(2_000, "b")
     assert held(bench.store) == ["b now x"]
-    bench.engine.drop("w", with_graph=True)
+    bench.engine.queries.drop("w", with_graph=True)
     assert not bench.store.reader.graph_exists(G)
 
 
@@ -273,7 +273,7 @@ def test_a_query_that_is_replaced_keeps_its_graph_and_makes_it_its_own(bench: Be
 
     def replace(text: str) -> None:
         members = {"query": f"PREFIX : <{E}> {text}"}
-        bench.engine.register(Registration.from_json(members, name="v"), replace=True)
+        bench.engine.queries.register(Registration.from_json(members, name="v"), replace=True)
 
     replace(VIEW.replace(":now", ":was"))
     assert held(bench.store) == [], "new windows begin empty, and so does the answer"
@@ -290,7 +290,7 @@ def test_while_a_query_is_replaced_its_graph_never_is_empty(bench: Bench) -> Non
     bench.register("v", ROOMS)
     before = bench.store.reader.version
     members = {"query": f"PREFIX : <{E}> {ROOMS.replace('?y :in ?r', '?y :in ?r FILTER(?x != ?y)')}"}
-    bench.engine.register(Registration.from_json(members, name="v"), replace=True)
+    bench.engine.queries.register(Registration.from_json(members, name="v"), replace=True)
     bench.engine.sync()
     (commit,) = bench.store.commits_after(before)
     assert len(commit.removed) == 2 and commit.added == ()
@@ -313,10 +313,10 @@ def test_a_registration_that_fails_owns_nothing(bench: Bench, monkeypatch: pytes
 def test_a_paused_query_leaves_its_graph_as_it_is(bench: Bench) -> None:
     bench.register("v", VIEW)
     bench.push(1_000, "a")
-    bench.engine.patch("v", {"state": "paused"})
+    bench.engine.queries.patch("v", {"state": "paused"})
     bench.push(12_000, "b")
     assert held(bench.store) == ["a now x"]
-    bench.engine.patch("v", {"state": "running"})
+    bench.engine.queries.patch("v", {"state": "running"})
     assert held(bench.store) == ["b now x"]
 
 

@@ -12,6 +12,7 @@ from pyoxigraph import Quad, RdfFormat, parse
 
 from quadrill.app.describing.queries import describe
 from quadrill.continuous.engine import Registration
+from quadrill.continuous.streams.push_call import PushCall
 
 from ..engines import Bench
 
@@ -36,14 +37,14 @@ def told(
     try:
         bench.store.writer.apply(add=list(quads))
         text = (QUERIES / f"{name}.cqels").read_text(encoding="utf-8")
-        bench.engine.register(Registration.from_json({"query": text, **options}, name="q"))
+        bench.engine.queries.register(Registration.from_json({"query": text, **options}, name="q"))
         lines = "\n".join(json.dumps({"at": at, "data": data}) for at, data in elements)
-        bench.engine.push(stream, lines.encode(), "application/x-ndjson")
-        bench.engine.heartbeat(stream, end)
+        bench.engine.streams.push(PushCall(stream, "application/x-ndjson"), lines.encode())
+        bench.engine.streams.heartbeat(stream, end)
         description = describe(bench.engine, "q")
         assert description["error"] is None, description["error"]
         found: dict[int, Rows] = {}
-        for event in bench.engine.feed("q").subscribe(0).take():
+        for event in bench.engine.queries.feed("q").subscribe(0).take():
             document = json.loads(event.data)
             assert event.kind == "insert"
             found.setdefault(document["at"], Counter()).update(_rows(document))

@@ -12,6 +12,7 @@ import pytest
 
 from quadrill.app.describing.queries import describe
 from quadrill.continuous.engine import Registration
+from quadrill.continuous.streams.push_call import PushCall
 
 from ..engines import Bench
 
@@ -46,15 +47,15 @@ def answers(name: str) -> tuple[dict[int, Counter[tuple[str, ...]]], str]:
     bench.engine.start()
     try:
         text = (LISTINGS / f"{name}.rspql").read_text("utf-8")
-        bench.engine.register(Registration.from_json({"query": text}, name="q"))
+        bench.engine.queries.register(Registration.from_json({"query": text}, name="q"))
         for number, (at, stream, *_) in enumerate(SEEN):
-            bench.engine.push(stream, element(number).encode(), "application/trig", at=at)
+            bench.engine.streams.push(PushCall(stream, "application/trig", at=at), element(number).encode())
         for stream in (OXYGEN, TEMPERATURE):
-            bench.engine.heartbeat(stream, END)
+            bench.engine.streams.heartbeat(stream, END)
         description = describe(bench.engine, "q")
         assert description["error"] is None, description["error"]
         found = {}
-        for event in bench.engine.feed("q").subscribe(0).take():
+        for event in bench.engine.queries.feed("q").subscribe(0).take():
             document = json.loads(event.data)
             assert event.kind == "answer"
             rows = document["results"]["bindings"]

@@ -15,6 +15,7 @@ from pyoxigraph import RdfFormat, parse
 from quadrill.app.describing.queries import describe
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine, EngineSettings, MakeEvaluator, Registration
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..engines import reference_evaluator
@@ -148,15 +149,15 @@ def test_averages_are_told_where_having_names_them(make: MakeEvaluator | None) -
     )
     engine.start()
     try:
-        engine.register(Registration.from_json({"query": QUERY}, name="alarm"))
+        engine.queries.register(Registration.from_json({"query": QUERY}, name="alarm"))
         for number, (at, stream, *_) in enumerate(SEEN):
             data = element(number).encode()
-            engine.push(f"{BASE}s/{stream}", data, "application/trig", at=at)
+            engine.streams.push(PushCall(f"{BASE}s/{stream}", "application/trig", at=at), data)
         for stream in ("does", "place", "heart", "breath", "oxygen"):
-            engine.heartbeat(f"{BASE}s/{stream}", END)
+            engine.streams.heartbeat(f"{BASE}s/{stream}", END)
         assert describe(engine, "alarm")["error"] is None
         told, reports = 0, 0
-        for event in engine.feed("alarm").subscribe(0).take():
+        for event in engine.queries.feed("alarm").subscribe(0).take():
             document = json.loads(event.data)
             rows = {
                 row["does"]["value"]: tuple(float(row[name]["value"]) for name in ("avgHr", "avgBr", "avgOx"))

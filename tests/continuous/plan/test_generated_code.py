@@ -18,6 +18,7 @@ from quadrill.continuous.language.mapping.context import Term
 from quadrill.continuous.language.mapping.fields import FieldReader
 from quadrill.continuous.language.mapping.jsonld_nodes import node_function
 from quadrill.continuous.plan.compiled import CompiledPlan
+from quadrill.continuous.streams.push_call import PushCall
 from tests.continuous.engines import Bench, E, bench
 from tests.continuous.test_run_loop import S, T, line, register
 
@@ -56,7 +57,7 @@ def push(b: Bench) -> None:
     for at in range(0, 40, 8):
         for stream in (S, T):
             body = "\n".join(line(at + step, report(step), named=False) for step in range(8))
-            b.engine.push(stream, body.encode(), "application/x-ndjson")
+            b.engine.streams.push(PushCall(stream, "application/x-ndjson"), body.encode())
 
 
 def report(step: int) -> list[tuple[str, str, int]]:
@@ -79,7 +80,7 @@ def members_of(pattern: str, output: str, loops: list[str]) -> str:
     loops.clear()
     with bench() as b:
         for stream in (S, T):
-            b.engine.declare_stream(stream)
+            b.engine.streams.declare(stream)
         for number in range(3):
             text = f"SELECT ?x {{ STREAM :s [RANGE 4ms] {{ {pattern.replace('$', str(number))} }} }}"
             b.register(f"q{number}", text, output=output)

@@ -27,6 +27,7 @@ from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
 from quadrill.continuous.language import parse
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.continuous.uncertainty import custom_functions
 from quadrill.continuous.uncertainty.distributions import DISTRIBUTION, NAMESPACE
 from quadrill.store.quads.quad_store import QuadStore
@@ -201,7 +202,7 @@ def test_a_registration_says_where_uncertain_filters_are_evaluated(shared: bool)
     for batch in [elements[k : k + 7] for k in range(0, len(elements), 7)]:
         lines = [{"at": each.event_time, "data": nquads(each.quads)} for each in batch]
         body = "\n".join(map(json.dumps, lines)).encode()
-        bench.engine.push(f"{E}events", body, "application/x-ndjson")
+        bench.engine.streams.push(PushCall(f"{E}events", "application/x-ndjson"), body)
     told = {name: rows_of(bench, name) for name in PLACES}
     assert len(told["early"]) > 3
     assert told["early"] == told["late"] == told["auto"]
@@ -220,7 +221,7 @@ def nquads(quads: Any) -> str:
 
 def rows_of(bench: Bench, name: str) -> list[tuple[int, list[str]]]:
     """What a query emitted, by instant."""
-    events = [json.loads(each.data) for each in bench.engine.feed(name).subscribe(0).take()]
+    events = [json.loads(each.data) for each in bench.engine.queries.feed(name).subscribe(0).take()]
     return [
         (each["at"], sorted(map(json.dumps, each["results"]["bindings"])))
         for each in events

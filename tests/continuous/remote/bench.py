@@ -35,7 +35,7 @@ class Remote(Bench):
 
     def rows(self, name: str) -> list[str]:
         """The current answer: rows of short terms, sorted."""
-        found = self.engine.current_answer(name)
+        found = self.engine.queries.current_answer(name)
         names = found["head"]["vars"]
         return sorted(
             " ".join(_short(row[each]) if each in row else "-" for each in names)
@@ -50,7 +50,7 @@ class Remote(Bench):
 
     def heads(self, name: str) -> list[dict[str, Any]]:
         """All events of a feed: kind, rows, and the marks of sources."""
-        return [json.loads(event.data) for event in self.engine.feed(name).subscribe(0).take()]
+        return [json.loads(event.data) for event in self.engine.queries.feed(name).subscribe(0).take()]
 
 
 def _short(term: dict[str, Any]) -> str:

@@ -107,7 +107,7 @@ def test_attempts_after_failures_come_soon_and_then_ever_later(bench: Remote, fa
     assert all(0.9 * plan <= wait <= 1.1 * plan for plan, wait in zip(expected, waits[1:], strict=True))
     assert bench.source("q")["failures"] == 12
     far.handle = far.sparql
-    bench.engine.refresh("q")
+    bench.engine.queries.refresh("q")
     assert bench.source("q")["failures"] == 0, "by hand it is tried at once"
     assert 54_000 <= bench.source("q")["next_refresh"] - bench.clock.now_ms() <= 66_000
 

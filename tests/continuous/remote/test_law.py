@@ -100,7 +100,7 @@ def test_far_and_near_answer_the_same(bench: Remote, far: Endpoint, kind: str, s
                 far.update(text % ("", ""))
                 bench.store.writer.update(f"PREFIX : <{E}> {text % ('GRAPH :copy {', '}')}")
                 serve()
-                bench.engine.refresh("far")
+                bench.engine.queries.refresh("far")
         bench.engine.sync()
         assert bench.rows("far") == bench.rows("near"), (step, near_text)
     counters = describe(bench.engine, "far")["counters"]

@@ -32,16 +32,16 @@ def test_who_names_a_period_or_a_description_goes_before_the_setting(far: Endpoi
     assert (bench.source("q")["every_ms"], bench.source("q")["every_by"]) == (5 * MINUTE, "setting")
     bench.register("named", call(far), refresh={"every": "2m"})
     assert (bench.source("q")["every_ms"], bench.source("q")["every_by"]) == (2 * MINUTE, "query")
-    bench.engine.drop("named")
+    bench.engine.queries.drop("named")
     assert bench.source("q")["every_ms"] == 5 * MINUTE
     bench.store.writer.update(
         f"INSERT DATA {{ <{far.url}sparql> <http://purl.org/dc/terms/accrualPeriodicity> "
         "<http://purl.org/cld/freq/weekly> }"
     )
-    bench.engine.drop("q")
+    bench.engine.queries.drop("q")
     bench.register("q", call(far))
     assert (bench.source("q")["every_ms"], bench.source("q")["every_by"]) == (24 * 60 * MINUTE, "description")
-    bench.engine.drop("q")
+    bench.engine.queries.drop("q")
     bench.register("q", call(far), refresh="manual")
     assert (bench.source("q")["every_ms"], bench.source("q")["every_by"]) == (None, "query")
     bench.engine.stop()

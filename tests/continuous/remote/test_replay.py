@@ -148,7 +148,7 @@ def test_contents_that_nothing_names_any_more_are_forgotten(tmp_path: Path, far:
     one.push(1_001, "a")
     one.checkpoint()
     assert len(list(folder.iterdir())) == 1
-    one.engine.drop("joined")
+    one.engine.queries.drop("joined")
     for at in (1_002, 1_003):
         one.push(at, "a")
         one.checkpoint()
@@ -199,7 +199,7 @@ def test_crashes_anywhere_change_nothing_that_is_told(tmp_path: Path, far: Endpo
                 case 3:
                     one.wait(70_000)
                 case 4:
-                    one.engine.refresh(chance.choice(["hand", "graph", "joined"]))
+                    one.engine.queries.refresh(chance.choice(["hand", "graph", "joined"]))
                 case _:
                     thing = chance.choice("abc")
                     one.store.writer.update(f"INSERT DATA {{ <http://e/{thing}> <http://e/p> {step} }}")

@@ -79,9 +79,9 @@ def test_queries_with_the_same_call_share_its_source_and_the_shortest_period_cou
     bench.register("two", f"SELECT ?l {{ {SEEN} {call(far)} }}", refresh={"every": "10s"})
     assert len(far.asked) == 1
     assert bench.source("one")["every_ms"] == 10_000
-    bench.engine.drop("two")
+    bench.engine.queries.drop("two")
     assert bench.source("one")["every_ms"] == 30_000
-    bench.engine.drop("one")
+    bench.engine.queries.drop("one")
     bench.wait(100_000)
     assert len(far.asked) == 1, "nobody reads it any more"
 
@@ -92,7 +92,7 @@ def test_by_hand_only_is_by_hand_only(bench: Remote, far: Endpoint) -> None:
     bench.wait(10_000_000)
     assert len(far.asked) == 1 and bench.rows("q") == ["a 1", "b 2"]
     assert bench.source("q")["next_refresh"] is None
-    bench.engine.refresh("q")
+    bench.engine.queries.refresh("q")
     assert bench.rows("q") == ["a 1", "b 2", "c 3"]
 
 
@@ -106,7 +106,7 @@ def test_a_query_by_hand_keeps_its_rows_when_another_has_the_same_call_fetched(
     assert bench.rows("timer") == ["a 1", "b 2", "c 3"]
     assert bench.rows("hand") == ["a 1", "b 2"]
     assert bench.source("hand")["refresh_version"] == 1
-    bench.engine.refresh("hand")
+    bench.engine.queries.refresh("hand")
     assert bench.rows("hand") == ["a 1", "b 2", "c 3"]
 
 
@@ -153,10 +153,10 @@ def test_multiplicities_blank_nodes_languages_and_triple_terms_come_over(
     bench.register("many", f"SELECT ?x {{ {call(far, '?x :many ?i')} }}")
     assert bench.rows("many") == ["d", "d"]
     bench.register("node", f"SELECT ?t (isBlank(?n) AS ?b) {{ {call(far, ':d :node ?n . ?n :of ?t')} }}")
-    answer = bench.engine.current_answer("node")["results"]["bindings"]
+    answer = bench.engine.queries.current_answer("node")["results"]["bindings"]
     assert answer[0]["t"]["xml:lang"] == "en" and answer[0]["b"]["value"] == "true"
     bench.register("says", f"SELECT ?t {{ {call(far, ':d :says ?t')} }}")
-    assert bench.engine.current_answer("says")["results"]["bindings"][0]["t"]["type"] == "triple"
+    assert bench.engine.queries.current_answer("says")["results"]["bindings"][0]["t"]["type"] == "triple"
 
 
 def test_literals_of_an_endpoint_join_in_the_form_that_the_store_has(bench: Remote, far: Endpoint) -> None:

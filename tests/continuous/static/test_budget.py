@@ -79,8 +79,8 @@ def test_the_tables_of_all_queries_count_together_and_a_shared_one_once() -> Non
         with pytest.raises(LimitError, match="of all queries .* 6 rows or more in memory, the limit is 5"):
             one.register("r", OTHER, static_tables="table")
         assert rows(one) == (1, 3)
-        one.engine.drop("p")
-        one.engine.drop("q")
+        one.engine.queries.drop("p")
+        one.engine.queries.drop("q")
         one.register("r", OTHER, static_tables="table")
         assert rows(one) == (1, 3)
 
@@ -97,7 +97,7 @@ def test_a_part_without_room_beside_the_others_is_looked_up_and_stays_so() -> No
         )
         assert f"looked up, not held: {part['looked_up_because']}" in explain_text(explain(one.engine, "q"))
         assert rows(one) == (1, 3)
-        one.engine.drop("p")
+        one.engine.queries.drop("p")
         one.push(1, "x1", "x7")
         one.store.writer.update(f"INSERT DATA {{ <{E}x7> <{E}other> <{E}m> }}")
         assert [kind for kind, _, _ in one.told("q")] == ["insert", "insert"]
@@ -143,7 +143,7 @@ def test_a_table_that_commits_make_larger_goes_on_and_counts_for_the_next_regist
         fill(one, "label", 6)
         one.push(1, "x5")
         assert rows(one) == (1, 6)
-        (event,) = one.engine.feed("q").subscribe(0).take()
+        (event,) = one.engine.queries.feed("q").subscribe(0).take()
         assert "x5" in event.data
         with pytest.raises(LimitError):
             one.register("p", LABELLED, static_tables="table")

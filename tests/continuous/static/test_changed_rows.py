@@ -96,7 +96,7 @@ def test_a_large_commit_reads_only_what_it_reaches(monkeypatch: pytest.MonkeyPat
         one.store.writer.apply(remove=many[:10])
         rows_are_those_of_the_store(one)
         (table,) = one.engine.parts.statics.tables()
-        assert (table.count, table.problem) == (40, None)
+        assert (table.count, table.reading.problem) == (40, None)
 
 
 def test_what_cannot_be_read_by_keys_is_read_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from quadrill.continuous.plan.plan import source_key
 from quadrill.continuous.settings import StaticLimits
 from quadrill.continuous.static import commit_watch, keyed_rows
 from quadrill.continuous.static.static_evaluator import StaticEvaluator
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.changes.commit import NetChange
 from quadrill.store.quads.committer import Committer
 from quadrill.store.quads.options import StoreOptions
@@ -49,7 +50,7 @@ def quad(name: str, label: str) -> Quad:
 def told(engine: Engine, name: str) -> list[tuple[str, int, list[str]]]:
     """Kind, version and the second columns of the rows of every event."""
     found = []
-    for event in engine.feed(name).subscribe(0).take():
+    for event in engine.queries.feed(name).subscribe(0).take():
         document = json.loads(event.data)
         columns = document["head"]["vars"]
         rows = [row[columns[-1]]["value"].rpartition("/")[2] for row in document["results"]["bindings"]]
@@ -69,8 +70,8 @@ def test_parts_that_are_equal_up_to_names_are_one_table(one: Bench) -> None:
     assert "shared with q" in explain_text(explain(one.engine, "p"))
     one.push(1, "a")
     assert [rows for _, _, rows in told(one.engine, "q")] == [["1"]]
-    one.engine.drop("p")
-    one.engine.drop("r")
+    one.engine.queries.drop("p")
+    one.engine.queries.drop("r")
     one.store.writer.apply(add=[quad("a", "2")])
     assert [table.count for table in statics.tables()] == [2]
     assert describe(one.engine, "q")["static_parts"][0]["shared_with"] == []
@@ -146,9 +147,9 @@ def test_versions_of_a_thread_of_writers_are_told_one_by_one() -> None:
         engine.start()
         try:
             document = {"query": PREFIX + LABELLED, "output": "changes"}
-            engine.register(Registration.from_json(document, name="q"))
+            engine.queries.register(Registration.from_json(document, name="q"))
             line = f'<{E}a> <{E}seen> "x" .'.encode()
-            engine.push(E + "s", line, "application/n-triples", at=1)
+            engine.streams.push(PushCall(E + "s", "application/n-triples", at=1), line)
             for n in range(200):
                 store.writer.apply(add=[quad("a", str(n))], remove=[quad("a", str(n - 1))])
             engine.sync()
@@ -173,10 +174,10 @@ def test_while_a_table_is_read_anew_the_old_rows_serve_and_later_changes_wait(
             released = statics.recomputer.ask
             monkeypatch.setattr(statics.recomputer, "ask", held.append)
             document = {"query": PREFIX + LABELLED, "output": "changes"}
-            engine.register(Registration.from_json(document, name="q"))
+            engine.queries.register(Registration.from_json(document, name="q"))
             for at, name in ((1, "a"), (2, "b")):
                 line = f'<{E}{name}> <{E}seen> "x" .'.encode()
-                engine.push(E + "s", line, "application/n-triples", at=at)
+                engine.streams.push(PushCall(E + "s", "application/n-triples", at=at), line)
             store.writer.apply(add=[quad("a", str(n)) for n in range(10)])
             store.writer.apply(add=[quad("b", "z")])
             engine.sync()
@@ -209,7 +210,7 @@ def test_a_part_refreshed_by_hand_stays_until_it_is_asked(one: Bench) -> None:
     assert told(one.engine, "q") == []
     (part,) = describe(one.engine, "q")["static_parts"]
     assert (part["version"], part["rows"], part["follows"]) == (0, 0, False)
-    one.engine.refresh("q")
+    one.engine.queries.refresh("q")
     assert told(one.engine, "q") == [("insert", 2, ["2"])]
     (part,) = describe(one.engine, "q")["static_parts"]
     assert (part["version"], part["rows"]) == (2, 1)
@@ -246,12 +247,12 @@ def test_commits_do_not_wait_for_rows_that_oxigraph_groups_first(monkeypatch: py
     monkeypatch.setattr(StaticEvaluator, "whole", slow)
     counted = "{ SELECT ?x (COUNT(?l) AS ?n) WHERE { ?x :label ?l } GROUP BY ?x }"
     text = f"{PREFIX}SELECT ?x ?n WHERE {{ STREAM :s [NOW] {{ ?x :seen ?v }} {counted} }}"
-    engine.register(Registration.from_json({"query": text}, name="q"))
+    engine.queries.register(Registration.from_json({"query": text}, name="q"))
     assert len(tries) == 3
     assert describe(engine, "q")["version"] == store.reader.version == 3
     body = f"<{E}b> <{E}seen> 1 ."
-    engine.push(E + "s", body.encode(), "text/turtle", at=1, wait=True)
-    (event,) = engine.feed("q").subscribe(0).take()
+    engine.streams.push(PushCall(E + "s", "text/turtle", at=1, wait=True), body.encode())
+    (event,) = engine.queries.feed("q").subscribe(0).take()
     assert json.loads(event.data)["results"]["bindings"][0]["n"]["value"] == "2"
     engine.stop()
     store.close()
@@ -307,7 +308,7 @@ def test_a_query_that_waits_for_rows_that_are_read_anew_can_be_dropped(
         monkeypatch.setattr(one.engine.parts, "make_evaluator", overtaken)
         one.register("q", LABELLED)
         assert describe(one.engine, "q")["state"] == "materialising"
-        one.engine.drop("q")
+        one.engine.queries.drop("q")
         ask(asked[0])
         one.engine.sync()
         assert describe_all(one.engine) == []
@@ -434,7 +435,7 @@ def test_a_group_of_commits_is_made_as_one_where_no_table_is_moved(
         assert told(one.engine, "q") == [("insert", 5, ["x"]), ("insert", 7, ["y"])]
         assert together(store, others[1], "INSERT DATA { :b :label :z }") == [-1, 0]
         assert told(one.engine, "q")[2:] == [("insert", 9, ["z"])]
-        one.engine.drop("q")
+        one.engine.queries.drop("q")
         back = "DELETE DATA { :b :label :z }"
         assert together(store, back, "DELETE DATA { :a :other 1 }", "CLEAR ALL") == [0]
         assert store.reader.quad_count == 0
@@ -449,12 +450,12 @@ def _registered(one: Bench) -> None:
 
 
 def _replayed(one: Bench) -> None:
-    one.engine.replay("q")
+    one.engine.queries.replay("q")
 
 
 def _retried(one: Bench) -> None:
-    (letter,) = one.engine.dead_letters("s")
-    one.engine.retry_dead_letter("s", letter["id"])
+    (letter,) = one.engine.streams.dead_letters("s")
+    one.engine.streams.retry_dead_letter("s", letter["id"])
 
 
 @pytest.mark.parametrize(
@@ -465,7 +466,7 @@ def test_what_comes_behind_an_answered_commit_finds_it_though_another_thread_sti
     before: list[int], action: Callable[[Bench], None], name: str
 ) -> None:
     with bench() as one:
-        one.engine.declare_stream(E + "s", late="drop")
+        one.engine.streams.declare(E + "s", late="drop")
         one.store.writer.apply(add=[quad("a", "0")])
         one.register("q", LABELLED)
         for at in before:

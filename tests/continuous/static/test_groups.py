@@ -113,7 +113,7 @@ mappings = st.lists(
 
 def groups(registry: TableRegistry) -> set[TableGroup]:
     """The groups of the tables."""
-    return {registry.commits.index._groups[table.kind] for table in registry.tables()}
+    return {registry.commits.index._groups[table.identity.kind] for table in registry.tables()}
 
 
 class Members:
@@ -244,7 +244,7 @@ def test_a_commit_is_worked_out_once_for_all_queries_of_a_kind(monkeypatch: pyte
         one.store.writer.apply(add=[located("a", "p9")])
         assert len(asked) == 2, "no query names the place"
         for name in ("q0", "q1", "q2", "q3", "same"):
-            one.engine.drop(name)
+            one.engine.queries.drop(name)
         assert statics.tables() == []
 
 
@@ -257,12 +257,12 @@ def test_tables_go_with_the_last_query_that_reads_them_though_nothing_else_happe
             one.register(name, near(name))
         one.register("ordered", "SELECT ?x ?l WHERE { ?x :label ?l } ORDER BY ?l")
         other = Registration.from_json({"query": PREFIX + near("p1")}, name="p3")
-        one.engine.register(other, replace=True)
+        one.engine.queries.register(other, replace=True)
         assert len(statics.tables()) == 4
-        one.engine.drop("looked-up")
+        one.engine.queries.drop("looked-up")
         assert sorted(len(each.tables) for each in groups(statics)) == [1, 2]
         for name in ("p1", "p2", "p3", "ordered"):
-            one.engine.drop(name)
+            one.engine.queries.drop(name)
         assert statics.tables() == []
         assert groups(statics) == set()
         validate(one.engine, Registration.from_json({"query": PREFIX + near("p0")}))

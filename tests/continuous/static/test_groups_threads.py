@@ -10,6 +10,7 @@ import pytest
 
 from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..engines import PREFIX, E
@@ -38,7 +39,7 @@ def test_members_have_the_rows_of_a_fresh_evaluation_whatever_went_on_meanwhile(
     def register(first: int) -> None:
         for place in range(first, PLACES, 2):
             document = {"query": PREFIX + near(f"p{place}"), "output": "changes"}
-            engine.register(Registration.from_json(document, name=f"q{place}"))
+            engine.queries.register(Registration.from_json(document, name=f"q{place}"))
 
     threads = [threading.Thread(target=register, args=(first,)) for first in range(2)]
     writer = threading.Thread(target=write)
@@ -47,8 +48,8 @@ def test_members_have_the_rows_of_a_fresh_evaluation_whatever_went_on_meanwhile(
     for each in threads:
         each.join()
     line = "".join(f'<{E}n{k}> <{E}seen> "x" .\n' for k in range(PEOPLE)).encode()
-    engine.push(E + "s", line, "application/n-triples", at=1, wait=True)
-    engine.drop("q3")
+    engine.streams.push(PushCall(E + "s", "application/n-triples", at=1, wait=True), line)
+    engine.queries.drop("q3")
     done.set()
     writer.join()
     statics = engine.parts.statics
@@ -56,12 +57,12 @@ def test_members_have_the_rows_of_a_fresh_evaluation_whatever_went_on_meanwhile(
     engine.sync()
     for place in (each for each in range(PLACES) if each != 3):
         running = engine.parts.catalogue.get(f"q{place}").running
-        assert running is not None and running.statics is not None
-        (part,), (table,) = running.statics.parts, running.statics.tables
-        _, (fresh,) = running.statics.background.evaluate([part])
-        assert Counter(running.statics.rows(0)) == Counter(fresh)
-        views = running.statics.arrangements.get(0, ())
-        assert len(views) == (running.seat is None)
+        assert running is not None and running.static.statics is not None
+        (part,), (table,) = running.static.statics.parts, running.static.statics.tables
+        _, (fresh,) = running.static.statics.background.evaluate([part])
+        assert Counter(running.static.statics.rows(0)) == Counter(fresh)
+        views = running.static.statics.arrangements.get(0, ())
+        assert len(views) == (running.group.seat is None)
         assert all(Counter(dict(view.rows())) == Counter(table.rows) for view in views)
     (group,) = groups(statics)
     assert len(group.tables) == PLACES - 1

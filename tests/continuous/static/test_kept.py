@@ -92,13 +92,13 @@ def test_after_a_crash_rows_are_read_from_disk_and_nothing_is_evaluated(
 
 def test_the_order_of_an_ordered_table_comes_back(tmp_path: Path, evaluated: list[str]) -> None:
     life = begun(tmp_path / "d", ORDERED)
-    before = life.engine.current_answer("q")
+    before = life.engine.queries.current_answer("q")
     evaluated.clear()
     life = life.crash()
     assert (evaluated, origin(life)) == ([], "read from disk at version 2")
-    assert life.engine.current_answer("q") == before
+    assert life.engine.queries.current_answer("q") == before
     update(life, names("c", 9))
-    rows = life.engine.current_answer("q")["results"]["bindings"]
+    rows = life.engine.queries.current_answer("q")["results"]["bindings"]
     assert [row["n"]["value"] for row in rows] == ["9", "2", "1"]
     life.stop()
 
@@ -211,7 +211,7 @@ def test_another_text_does_not_take_the_rows_and_rows_of_dropped_queries_go(
     tmp_path: Path, evaluated: list[str]
 ) -> None:
     life = begun(tmp_path / "d")
-    life.engine.drop("q")
+    life.engine.queries.drop("q")
     life.register("q", NAMED.replace(":name", ":also"))
     life = life.crash()
     assert origin(life) == "evaluated"
@@ -219,7 +219,7 @@ def test_another_text_does_not_take_the_rows_and_rows_of_dropped_queries_go(
     db = sqlite3.connect(file_of(life))
     assert db.execute("SELECT count(*) FROM items").fetchone() == (1,)
     db.close()
-    life.engine.drop("q")
+    life.engine.queries.drop("q")
     life.checkpoint()
     db = sqlite3.connect(file_of(life))
     assert db.execute("SELECT (SELECT count(*) FROM items), (SELECT count(*) FROM parts)").fetchone() == (

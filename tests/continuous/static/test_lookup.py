@@ -172,7 +172,7 @@ def label(one: Bench, *pairs: str, remove: bool = False) -> None:
 
 def told(one: Bench, name: str) -> list[tuple[str, int, list[str]]]:
     found = []
-    for each in one.engine.feed(name).subscribe(0).take():
+    for each in one.engine.queries.feed(name).subscribe(0).take():
         document = json.loads(each.data)
         rows = [row["l"]["value"].rpartition("/")[2] for row in document["results"]["bindings"]]
         found.append((each.kind, document["version"], sorted(rows)))
@@ -313,7 +313,7 @@ def test_a_part_over_the_limit_is_looked_up_unless_it_is_to_be_a_table() -> None
         one.push(1, "b")
         assert [rows for _, _, rows in told(one, "p")] == [["1", "2"]]
         assert engine_figures(one.engine).static_tables == (0, 0)
-        one.engine.drop("p")
+        one.engine.queries.drop("p")
         label(one, "b3")
         assert one.engine.parts.statics.tables() == []
 

@@ -119,12 +119,12 @@ def test_a_paused_query_tells_after_a_checkpoint_and_a_crash_what_changed(tmp_pa
     life.register("q", NAMED, output="changes")
     life.push(1, "a")
     update(life, names("a", 1))
-    life.engine.patch("q", {"state": "paused"})
+    life.engine.queries.patch("q", {"state": "paused"})
     update(life, names("a", 2))
     update(life, "DELETE DATA { :a :name 1 }")
     life.checkpoint()
     life = life.crash()
-    life.engine.patch("q", {"state": "running"})
+    life.engine.queries.patch("q", {"state": "running"})
     assert short(life, "q") == [("insert", 1, 1), ("delete", 3, 1), ("insert", 3, 1)]
     life.stop()
 

@@ -47,7 +47,7 @@ def follow(one: Bench, name: str, text: str, events: list[Any], **options: Any) 
         else:
             one.store.writer.apply(add=quads(what[0]), remove=quads(what[1]))
     told: dict[Any, list[str]] = {}
-    for event in one.engine.feed(name).subscribe(0).take():
+    for event in one.engine.queries.feed(name).subscribe(0).take():
         document = json.loads(event.data)
         rows = document["results"]["bindings"]
         told.setdefault((event.kind, document["at"], document["version"]), []).extend(
@@ -86,5 +86,5 @@ def test_held_steps_are_not_seen_before_they_are_taken() -> None:
         one.store.writer.apply(add=quads([("c", "a")]), remove=quads([("a", "b")]))
         one.push(1000, "a", "c")
         assert one.told("q") == [("insert", 1000, "c")]
-        one.engine.refresh("q")
+        one.engine.queries.refresh("q")
         assert one.told("q")[1:] == [("delete", 1000, "c"), ("insert", 1000, "a")]

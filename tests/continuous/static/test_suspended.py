@@ -16,6 +16,7 @@ from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Registration
 from quadrill.continuous.rows import Delta, Limits, merge
 from quadrill.continuous.static.shared_rows import SharedArrangement, SharedRows
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.continuous.windows.encoded import EngineTerms
 from tests.continuous.engines import PREFIX, Bench, S
 from tests.continuous.test_recovery import Life
@@ -42,7 +43,7 @@ def disturb(b: Bench, chance: random.Random, at: int) -> None:
         )
         return
     body = [f"<{N}a{at}{n}> <{N}k> <{N}v{chance.randrange(1, 4)}> ." for n in range(chance.randrange(1, 4))]
-    b.engine.push(S, "\n".join(body).encode(), "text/turtle", at=at)
+    b.engine.streams.push(PushCall(S, "text/turtle", at=at), "\n".join(body).encode())
 
 
 def run(seed: int, **settings: Any) -> dict[str, list[Any]]:
@@ -62,7 +63,8 @@ def run(seed: int, **settings: Any) -> dict[str, list[Any]]:
         b.engine.sync()
     told = {
         name: [
-            (each.id, each.kind, json.loads(each.data)) for each in b.engine.feed(name).subscribe(0).take()
+            (each.id, each.kind, json.loads(each.data))
+            for each in b.engine.queries.feed(name).subscribe(0).take()
         ]
         for name in TEXTS
     }
@@ -155,11 +157,11 @@ def test_a_commit_does_not_wait_for_a_suspended_evaluation(tmp_path: Path) -> No
         tmp_path / "d", ManualClock(0), threaded=True, checkpoint_ms=3_600_000, limits=Limits(rows=0, ms=0)
     )
     life.store.writer.update(PREFIX + "INSERT DATA { GRAPH :g { :v1 :label 'a' } }")
-    life.engine.register(Registration(name="slow", query=PREFIX + text))
+    life.engine.queries.register(Registration(name="slow", query=PREFIX + text))
     quick = "SELECT ?l WHERE { GRAPH :g { ?x :label ?l } }"
-    life.engine.register(Registration(name="quick", query=PREFIX + quick))
+    life.engine.queries.register(Registration(name="quick", query=PREFIX + quick))
     body = "".join(f"<{N}a{each}> <{N}k> <{N}v1> .\n" for each in range(600)).encode()
-    life.engine.push(S, body, "text/turtle", at=1_000)
+    life.engine.streams.push(PushCall(S, "text/turtle", at=1_000), body)
     until = time.monotonic() + 10
     while not any(
         each.fiber is not None and each.fiber.inside
@@ -167,11 +169,11 @@ def test_a_commit_does_not_wait_for_a_suspended_evaluation(tmp_path: Path) -> No
     ):
         assert time.monotonic() < until
         time.sleep(0.001)
-    before = life.engine.feed("quick").last_id
+    before = life.engine.queries.feed("quick").last_id
     life.store.writer.update(PREFIX + "INSERT DATA { GRAPH :g { :v1 :label 'b' } }")
-    while life.engine.feed("quick").last_id == before:
+    while life.engine.queries.feed("quick").last_id == before:
         assert time.monotonic() < until
         time.sleep(0.001)
     assert describe(life.engine, "slow")["backlog"] is not None, "the commit has waited for the evaluation"
-    life.engine.drop("slow")
+    life.engine.queries.drop("slow")
     life.stop()

@@ -22,6 +22,7 @@ from quadrill.continuous.rows import Delta, difference, merge
 from quadrill.continuous.static.static_evaluator import EvaluationOptions, StaticEvaluator
 from quadrill.continuous.static.static_inputs import StaticInputs
 from quadrill.continuous.static.table import Table
+from quadrill.continuous.static.table_facts import PartIdentity
 from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.windows.encoded import EngineTerms
 from quadrill.store.errors import LimitError, QuadrillError
@@ -218,7 +219,7 @@ def a_table(terms: EngineTerms) -> Table:
     form = canonical(pattern, columns)
     store = QuadStore.open(None)
     part = StaticPattern("static", form.pattern, form.columns)
-    return Table(part, lambda: background(store), terms, "k", ())
+    return Table(part, lambda: background(store), terms, PartIdentity("k", "k"), ())
 
 
 def many(number: int, spoiled_at: int | None = None) -> Iterator[tuple[NamedNode, NamedNode]]:

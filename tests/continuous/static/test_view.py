@@ -101,7 +101,7 @@ def test_an_index_is_made_once_for_all_queries_and_goes_with_the_last() -> None:
         (index,) = table.indexes.values()
         assert (index.users, len(index.rows), len(table.views)) == (3, 2, 3)
         for left, name in enumerate("pq"):
-            one.engine.drop(name)
+            one.engine.queries.drop(name)
             one.store.writer.apply(add=[quad("c", str(left))])
             assert (index.users, len(table.views)) == (2 - left, 2 - left)
         assert sorted(len(index.get(key)) for key in index.rows) == [1, 1, 2]
@@ -117,7 +117,7 @@ def test_a_query_that_reads_by_hand_sees_its_own_version_through_the_shared_inde
         one.store.writer.apply(add=[quad("a", "2")], remove=[quad("a", "1")])
         one.push(1, "a")
         assert (_rows(one, "now"), _rows(one, "later")) == (["2"], ["1"])
-        one.engine.refresh("later")
+        one.engine.queries.refresh("later")
         assert _rows(one, "later") == ["1", "2"]
 
 

@@ -24,7 +24,7 @@ def partitions(one: Bench | Life) -> dict[str | None, tuple[int | None, bool]]:
 def test_partitions_that_catch_up_one_after_the_other_lose_nothing() -> None:
     with bench() as one:
         one.register("q", NOW)
-        one.engine.declare_partitions(S, "k", THREE)
+        one.engine.streams.declare_partitions(S, "k", THREE)
         for number in range(3):
             for at in range(1_000, 10_000, 1_000):
                 answer = one.push(at, f"{number}.{at}", partition=f"k/{number}")
@@ -44,7 +44,7 @@ def test_partitions_that_catch_up_one_after_the_other_lose_nothing() -> None:
 
 def test_silent_partition_becomes_idle_and_holds_back_again_once_it_has_unread_records() -> None:
     with bench() as one:
-        one.engine.declare_partitions(S, "k", {"0": True, "1": True, "2": False})
+        one.engine.streams.declare_partitions(S, "k", {"0": True, "1": True, "2": False})
         one.push(5_000, "a", partition="k/0")
         one.push(3_000, "b", partition="k/1")
         assert describe_stream(one.engine, S)["watermark"] is None
@@ -54,14 +54,14 @@ def test_silent_partition_becomes_idle_and_holds_back_again_once_it_has_unread_r
         tick(one.engine)
         assert partitions(one) == {"k/0": (6_000, False), "k/1": (4_000, False), "k/2": (None, True)}
         assert describe_stream(one.engine, S)["watermark"] == 4_000
-        one.engine.declare_partitions(S, "k", {"0": False, "1": False, "2": True})
+        one.engine.streams.declare_partitions(S, "k", {"0": False, "1": False, "2": True})
         assert partitions(one)["k/2"] == (None, False)
         one.push(9_000, "a", partition="k/0")
         one.push(9_000, "b", partition="k/1")
         assert describe_stream(one.engine, S)["watermark"] == 4_000, "it never falls, and waits"
         assert one.push(4_500, "c", partition="k/2")["late"] == 0
         assert describe_stream(one.engine, S)["watermark"] == 4_500
-        one.engine.declare_partitions(S, "k", dict.fromkeys(THREE, False))
+        one.engine.streams.declare_partitions(S, "k", dict.fromkeys(THREE, False))
         one.clock.advance(5_000)
         tick(one.engine)
         described = describe_stream(one.engine, S)
@@ -70,7 +70,7 @@ def test_silent_partition_becomes_idle_and_holds_back_again_once_it_has_unread_r
 
 def test_partition_with_unread_records_holds_back_however_long_its_source_is_silent() -> None:
     with bench() as one:
-        one.engine.declare_partitions(S, "k", {"0": True, "1": False})
+        one.engine.streams.declare_partitions(S, "k", {"0": True, "1": False})
         one.push(1_000, "a", partition="k/0")
         one.push(9_000, "b", partition="k/1")
         for _ in range(3):
@@ -78,7 +78,7 @@ def test_partition_with_unread_records_holds_back_however_long_its_source_is_sil
             tick(one.engine)
         assert partitions(one) == {"k/0": (1_000, False), "k/1": (9_000, True)}
         assert one.push(2_000, "a", partition="k/0")["late"] == 0
-        times = one.engine.declare_partitions(S, "k", {"0": False, "1": False})
+        times = one.engine.streams.declare_partitions(S, "k", {"0": False, "1": False})
         assert times == {"0": 2_000, "1": 9_000}
         one.clock.advance(4_999)
         tick(one.engine)
@@ -90,7 +90,7 @@ def test_partition_with_unread_records_holds_back_however_long_its_source_is_sil
 
 def test_late_elements_of_a_partition_are_counted() -> None:
     with bench() as one:
-        one.engine.declare_partitions(S, "k", {"0": True, "1": True})
+        one.engine.streams.declare_partitions(S, "k", {"0": True, "1": True})
         one.push(5_000, "a", partition="k/0")
         one.push(4_000, "b", partition="k/1")
         assert one.push(3_000, "c", partition="k/1") | {"late": 1, "dropped": 1} == one.push(
@@ -100,7 +100,7 @@ def test_late_elements_of_a_partition_are_counted() -> None:
 
 def test_direct_pushes_are_one_partition_more() -> None:
     with bench() as one:
-        one.engine.declare_partitions(S, "k", {"0": True, "1": True})
+        one.engine.streams.declare_partitions(S, "k", {"0": True, "1": True})
         one.push(5_000, "a", partition="k/0")
         one.push(2_000, "d")
         one.push(5_000, "b", partition="k/1")
@@ -110,7 +110,7 @@ def test_direct_pushes_are_one_partition_more() -> None:
 
 def test_single_partition_is_a_plain_stream() -> None:
     with bench() as one:
-        one.engine.declare_partitions(S, "k", {"0": True})
+        one.engine.streams.declare_partitions(S, "k", {"0": True})
         one.push(5_000, "a", partition="k/0")
         assert describe_stream(one.engine, S)["partitions"] is None
         assert describe_stream(one.engine, S)["watermark"] == 5_000
@@ -120,7 +120,7 @@ def test_single_partition_is_a_plain_stream() -> None:
 def test_partitions_and_events_are_the_same_after_a_crash(tmp_path: Path, checkpoints: bool) -> None:
     life = Life(tmp_path / "d", ManualClock(1_000_000))
     life.register("seen")
-    life.engine.declare_partitions(S, "k", {"0": True, "1": True, "2": False})
+    life.engine.streams.declare_partitions(S, "k", {"0": True, "1": True, "2": False})
     for at in (1_000, 2_000, 3_000):
         life.push(at, "a", partition="k/0")
         life.push(at + 500, "b", partition="k/1")
@@ -145,7 +145,7 @@ def test_partitions_and_events_are_the_same_after_a_crash(tmp_path: Path, checkp
 
 def test_window_query_registered_between_partitions_waits_for_the_slowest() -> None:
     with bench() as one:
-        one.engine.declare_partitions(S, "k", {"0": True, "1": True})
+        one.engine.streams.declare_partitions(S, "k", {"0": True, "1": True})
         one.push(5_000, "a", partition="k/0")
         one.register("q", RANGE)
         one.push(1_000, "b", partition="k/1")
@@ -154,7 +154,7 @@ def test_window_query_registered_between_partitions_waits_for_the_slowest() -> N
 
 def test_partitions_of_a_stream_that_is_stamped_at_arrival_do_not_count() -> None:
     with bench() as one:
-        one.engine.declare_partitions(S, "k", THREE)
+        one.engine.streams.declare_partitions(S, "k", THREE)
         one.clock.advance(1_000)
         one.push(None, "a", partition="k/0")
         assert describe_stream(one.engine, S)["partitions"] is None
@@ -163,9 +163,9 @@ def test_partitions_of_a_stream_that_is_stamped_at_arrival_do_not_count() -> Non
 
 def test_partitions_of_a_source_that_is_gone_hold_nothing_back() -> None:
     with bench() as one:
-        one.engine.declare_partitions(S, "k", THREE)
+        one.engine.streams.declare_partitions(S, "k", THREE)
         one.push(1_000, "a", partition="k/0")
         one.push(2_000, "b")
-        one.engine.declare_partitions(S, "k", {})
+        one.engine.streams.declare_partitions(S, "k", {})
         assert partitions(one) == {None: (2_000, False)}
         assert describe_stream(one.engine, S)["watermark"] == 2_000

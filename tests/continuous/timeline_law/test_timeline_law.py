@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from quadrill.continuous.engine import Registration
+from quadrill.continuous.streams.push_call import PushCall
 
 from ..engines import Bench, bench, tick
 from .cases import IDLE_MS, Beat, Case, Commit, E, Fact, Happening, Push, Silence, random_case
@@ -21,12 +22,12 @@ def play(case: Case) -> None:
     models: dict[str, Model] = {}
     with bench() as b:
         for name, (lateness, late) in case.streams.items():
-            b.engine.declare_stream(E + name, lateness=lateness, late=late, idle_timeout=IDLE_MS)
+            b.engine.streams.declare(E + name, lateness=lateness, late=late, idle_timeout=IDLE_MS)
         for place, happening in enumerate(case.happenings):
             for number, (begin, query) in enumerate(case.queries):
                 if begin == place:
                     members = {"query": query.text(), **query.options()}
-                    b.engine.register(Registration.from_json(members, name=f"q{number}"))
+                    b.engine.queries.register(Registration.from_json(members, name=f"q{number}"))
                     models[f"q{number}"] = Model(query, world)
             give(b, happening)
             follow(b.clock.now_ms(), place, happening, world, list(models.values()))
@@ -39,9 +40,9 @@ def give(b: Bench, happening: Happening) -> None:
     match happening:
         case Push(stream, elements):
             lines = [json.dumps({"at": at, "data": nquads(facts)}) for at, facts in elements]
-            b.engine.push(E + stream, "\n".join(lines).encode(), "application/x-ndjson")
+            b.engine.streams.push(PushCall(E + stream, "application/x-ndjson"), "\n".join(lines).encode())
         case Beat(stream, at):
-            b.engine.heartbeat(E + stream, at)
+            b.engine.streams.heartbeat(E + stream, at)
         case Commit(removed, added):
             b.store.writer.update(f"DELETE DATA {{ {nquads(removed)} }} ; INSERT DATA {{ {nquads(added)} }}")
             b.engine.sync()
@@ -98,7 +99,7 @@ def nquads(facts: tuple[Fact, ...]) -> str:
 def told(b: Bench, name: str) -> list[Told]:
     """The whole feed."""
     found: list[Told] = []
-    for event in b.engine.feed(name).subscribe(0).take():
+    for event in b.engine.queries.feed(name).subscribe(0).take():
         document = json.loads(event.data)
         if "boolean" in document:
             found.append((event.kind, document["at"], document["boolean"]))

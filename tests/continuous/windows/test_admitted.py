@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -49,7 +49,7 @@ class World:
     def __post_init__(self) -> None:
         declared = [window(spec, number) for number, spec in enumerate(self.specs)]
         self.timeline = QueryTimeline(
-            declared, self.report, non_empty=self.non_empty, max_empty_windows=self.max_empty
+            declared, replace(self.report, non_empty=self.non_empty), max_empty_windows=self.max_empty
         )
         self.times = [StreamTime() for _ in self.specs]
         self.come = [{} for _ in self.specs]

@@ -11,6 +11,7 @@ from pyoxigraph import RdfFormat, parse
 from quadrill.continuous.expressions.element_keys import keys_of
 from quadrill.continuous.inputs import Element
 from quadrill.continuous.language import parse as parse_query
+from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import QueryTextError, UnsupportedError
 
 from ..engines import Bench, bench
@@ -71,13 +72,14 @@ def test_a_window_of_two_blocks_has_no_pattern_for_its_keys() -> None:
 
 
 def push(one: Bench, at: int, turtle: str) -> None:
-    one.engine.push(
-        E + "s", (P.replace("PREFIX :", "@prefix :").strip() + f" . {turtle}").encode(), "text/turtle", at=at
+    one.engine.streams.push(
+        PushCall(E + "s", "text/turtle", at=at),
+        (P.replace("PREFIX :", "@prefix :").strip() + f" . {turtle}").encode(),
     )
 
 
 def values(one: Bench, name: str = "q") -> list[str]:
-    document = one.engine.current_answer(name)
+    document = one.engine.queries.current_answer(name)
     rows = document["results"]["bindings"]
     return sorted(" ".join(term["value"].removeprefix(E) for term in row.values()) for row in rows)
 
@@ -95,11 +97,11 @@ def test_the_latest_of_each_key(engine: str) -> None:
         push(one, 5, ":a :p 2 . :c :q 3 .")
         assert values(one) == ["a 2", "b 1"]
         push(one, 6, ":c :q 4 .")
-        one.engine.heartbeat(E + "s", 13)
+        one.engine.streams.heartbeat(E + "s", 13)
         assert values(one) == ["a 2", "b 1"]
-        one.engine.heartbeat(E + "s", 14)
+        one.engine.streams.heartbeat(E + "s", 14)
         assert values(one) == ["a 2"]
-        one.engine.heartbeat(E + "s", 16)
+        one.engine.streams.heartbeat(E + "s", 16)
         assert values(one) == []
 
 
@@ -115,7 +117,7 @@ def test_an_element_of_two_keys_stays_while_one_of_them_holds_it() -> None:
 
 def test_a_late_element_displaces_no_newer_one() -> None:
     with bench() as one:
-        one.engine.declare_stream(E + "s", late="admit")
+        one.engine.streams.declare(E + "s", late="admit")
         one.register("q", "SELECT ?x ?y { STREAM :s [LATEST 2 BY ?x] { ?x :p ?y } }")
         for at in (10, 20, 5, 15, 7):
             push(one, at, f":a :p {at} .")
@@ -124,7 +126,7 @@ def test_a_late_element_displaces_no_newer_one() -> None:
 
 def told(one: Bench, name: str = "q") -> list[tuple[Any, ...]]:
     found = []
-    for event in one.engine.feed(name).subscribe(0).take():
+    for event in one.engine.queries.feed(name).subscribe(0).take():
         document = json.loads(event.data)
         rows = document["results"]["bindings"]
         texts = sorted(" ".join(term["value"].removeprefix(E) for term in row.values()) for row in rows)
@@ -145,7 +147,7 @@ def test_sessions_that_close_at_one_instant_are_told_one_by_one_in_the_order_of_
         push(one, 10, ":c :p 5 .")
         # An element at exactly the close begins a new session.
         push(one, 11, ":a :p 2 .")
-        one.engine.heartbeat(E + "s", 30)
+        one.engine.streams.heartbeat(E + "s", 30)
         assert told(one) == [
             (11, (1, 11), ["a 1", "b 1"]),
             (11, (1, 11), ["a 1", "b 1"]),
@@ -163,7 +165,7 @@ def test_numbers_come_in_their_order_as_keys() -> None:
         )
         for value in (10, 9, 100):
             push(one, 1, f":a :p {value} .")
-        one.engine.heartbeat(E + "s", 11)
+        one.engine.streams.heartbeat(E + "s", 11)
         assert [rows for *_, rows in told(one)] == [["9"], ["10"], ["100"]]
 
 
@@ -173,13 +175,13 @@ def test_a_session_of_the_whole_stream_goes_on_while_elements_come() -> None:
         for at in (0, 9, 18):
             push(one, at, f":a :p {at} .")
         assert values(one) == ["a 0", "a 18", "a 9"]
-        one.engine.heartbeat(E + "s", 28)
+        one.engine.streams.heartbeat(E + "s", 28)
         assert values(one) == []
 
 
 def test_a_late_element_enters_the_session_that_is_open() -> None:
     with bench() as one:
-        one.engine.declare_stream(E + "s", late="admit")
+        one.engine.streams.declare(E + "s", late="admit")
         one.register("q", "SELECT ?y { STREAM :s [SESSION 10ms PARTITION BY ?x] { ?x :p ?y } }")
         one.register(
             "closes",
@@ -192,7 +194,7 @@ def test_a_late_element_enters_the_session_that_is_open() -> None:
         push(one, 0, ":b :p 0 .")
         # Another session of :a, and one of :b, are over.
         assert values(one) == ["11", "20"]
-        one.engine.heartbeat(E + "s", 30)
+        one.engine.streams.heartbeat(E + "s", 30)
         # What was reported last is corrected.
         push(one, 15, ":a :p 15 .")
         assert values(one) == []
@@ -202,7 +204,7 @@ def test_a_late_element_enters_the_session_that_is_open() -> None:
 @pytest.mark.parametrize("heard", [26, 40])
 def test_a_late_element_makes_the_session_that_was_reported_last_longer(heard: int) -> None:
     with bench() as one:
-        one.engine.declare_stream(E + "s", late="admit")
+        one.engine.streams.declare(E + "s", late="admit")
         one.register(
             "q",
             "SELECT ?y { STREAM :s [SESSION 10ms PARTITION BY ?x] { ?x :p ?y } } EMIT ON CLOSE",
@@ -210,13 +212,13 @@ def test_a_late_element_makes_the_session_that_was_reported_last_longer(heard: i
         )
         push(one, 10, ":a :p 10 .")
         push(one, 15, ":a :p 15 .")
-        one.engine.heartbeat(E + "s", heard)
+        one.engine.streams.heartbeat(E + "s", heard)
         # Within less than the gap behind its last element, and before its first.
         push(one, 19, ":a :p 19 .")
         push(one, 3, ":a :p 3 .")
         # Behind its new end is another session, which is over or still open.
         push(one, 29, ":a :p 29 .")
-        one.engine.heartbeat(E + "s", 60)
+        one.engine.streams.heartbeat(E + "s", 60)
         assert told(one) == [
             (25, (10, 25), ["10", "15"]),
             (25, (10, 29), ["10", "15", "19"]),
@@ -226,18 +228,18 @@ def test_a_late_element_makes_the_session_that_was_reported_last_longer(heard: i
 
 def test_late_elements_go_on_with_a_session_that_late_elements_made_longer() -> None:
     with bench() as one:
-        one.engine.declare_stream(E + "s", late="admit")
+        one.engine.streams.declare(E + "s", late="admit")
         one.register(
             "q", "SELECT ?y { STREAM :s [SESSION 10ms] { ?x :p ?y } } EMIT ON CLOSE", output="rstream"
         )
         push(one, 10, ":a :p 10 .")
         push(one, 15, ":a :p 15 .")
-        one.engine.heartbeat(E + "s", 30)
+        one.engine.streams.heartbeat(E + "s", 30)
         # Two are behind the instant of the report, one of them between elements; then one before it.
         for at in (19, 27, 26, 12):
             push(one, at, f":a :p {at} .")
         push(one, 50, ":a :p 50 .")
-        one.engine.heartbeat(E + "s", 80)
+        one.engine.streams.heartbeat(E + "s", 80)
         assert told(one) == [
             (25, (10, 25), ["10", "15"]),
             (25, (10, 29), ["10", "15", "19"]),
@@ -259,5 +261,5 @@ def test_a_session_that_ends_at_a_periodic_report_is_not_in_it(strict: bool) -> 
             output="rstream",
         )
         push(one, 0, ":a :p 1 .")
-        one.engine.heartbeat(E + "s", 10)
+        one.engine.streams.heartbeat(E + "s", 10)
         assert [(at, rows) for at, _, rows in told(one)] == [(5, ["1"]), (10, [])]

@@ -28,7 +28,7 @@ def counts(b: Bench | Life) -> dict[str, int]:
 
 
 def letters(b: Bench | Life) -> list[tuple[int, bool]]:
-    return [(each["at"], each["entered"]) for each in b.engine.dead_letters(S)]
+    return [(each["at"], each["entered"]) for each in b.engine.streams.dead_letters(S)]
 
 
 def close_two_sessions(b: Bench | Life) -> None:
@@ -41,7 +41,7 @@ def close_two_sessions(b: Bench | Life) -> None:
 @pytest.mark.parametrize("query", [SESSION, ON_CLOSE, GRID, RANGE, PAST, LATEST])
 def test_an_admitted_element_that_no_window_takes_is_dropped_and_counted(query: str) -> None:
     with bench() as b:
-        b.engine.declare_stream(S, late="admit")
+        b.engine.streams.declare(S, late="admit")
         b.register("q", query)
         close_two_sessions(b)
         told = b.told("q")
@@ -54,7 +54,7 @@ def test_an_admitted_element_that_no_window_takes_is_dropped_and_counted(query: 
 
 def test_an_element_that_goes_on_with_the_last_session_is_no_dead_letter() -> None:
     with bench() as b:
-        b.engine.declare_stream(S, late="admit")
+        b.engine.streams.declare(S, late="admit")
         b.register("q", ON_CLOSE)
         close_two_sessions(b)
         b.push(13_000, "b")
@@ -65,7 +65,7 @@ def test_an_element_that_goes_on_with_the_last_session_is_no_dead_letter() -> No
 
 def test_an_element_that_one_of_two_queries_takes_is_not_dropped() -> None:
     with bench() as b:
-        b.engine.declare_stream(S, late="admit")
+        b.engine.streams.declare(S, late="admit")
         b.register("q", ON_CLOSE)
         b.register("r", "SELECT ?x WHERE { STREAM :s [RANGE 1m] { ?x :seen ?v } }")
         close_two_sessions(b)
@@ -75,7 +75,7 @@ def test_an_element_that_one_of_two_queries_takes_is_not_dropped() -> None:
 
 def test_elements_in_one_push_are_dropped_each_for_itself() -> None:
     with bench() as b:
-        b.engine.declare_stream(S, late="admit")
+        b.engine.streams.declare(S, late="admit")
         b.register("q", ON_CLOSE)
         close_two_sessions(b)
         b.lines((2_000, "a"), (13_000, "b"), (3_000, "a"))
@@ -86,7 +86,7 @@ def test_elements_in_one_push_are_dropped_each_for_itself() -> None:
 @pytest.mark.parametrize("checkpointed", [False, True])
 def test_what_was_dropped_is_counted_once_after_a_crash(tmp_path: Path, checkpointed: bool) -> None:
     life = Life(tmp_path / "d", ManualClock(1_000_000))
-    life.engine.declare_stream(S, late="admit")
+    life.engine.streams.declare(S, late="admit")
     life.register("q", ON_CLOSE)
     close_two_sessions(life)
     life.push(2_000, "a")
@@ -97,7 +97,7 @@ def test_what_was_dropped_is_counted_once_after_a_crash(tmp_path: Path, checkpoi
         life = life.crash()
         assert counts(life) == {"late": 1, "dropped": 1, "refused": 0}
         assert letters(life) == [(2_000, False)]
-    retried = life.engine.retry_dead_letter(S, "4")
+    retried = life.engine.streams.retry_dead_letter(S, "4")
     assert retried["retried"] == "element"
     assert counts(life) == {"late": 1, "dropped": 1, "refused": 0} and letters(life) == [(2_000, False)]
     life.stop()
