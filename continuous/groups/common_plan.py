@@ -7,7 +7,7 @@ import sys
 import time
 import weakref
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
@@ -27,14 +27,9 @@ from ..static.table import Changes, StaticStep
 from ..windows.query_streams import Transaction
 from ..windows.timeline import QueryTimeline
 from .answers import Member, MemberAnswers, Telling
-from .members import Failures, Record, differing, labelled, native_of, tables_of
+from .members import CommonBudget, Failures, MemberParts, Record, differing, native_of, tables_of
 
 log = logging.getLogger("quadrill.continuous")
-
-_SUMMED = 8
-"""The rows that so many members may make each are what all may make together, so that memory is bounded."""
-_LONGEST_MS = 500
-"""So long all members wait for one of them, or a millisecond each; then each is evaluated by itself."""
 
 
 class Seat(Member):
@@ -51,7 +46,7 @@ class Seat(Member):
         super().__init__(running, plan.record.number)
         self.plan = plan
         self.unseen: list[StaticStep] = []
-        self.budget = plan.budget
+        self.budget: Budget = plan.budget
         self.label = label
         self.native = native_of(running)
         # The last evaluation here, if any, once it is evaluated elsewhere.
@@ -97,6 +92,34 @@ class Seat(Member):
         }
 
 
+@dataclass(slots=True)
+class UnseenChanges:
+    """Changes of static parts that a common plan takes with its next evaluation.
+
+    Attributes:
+        common: changes of the parts that all members have in common, oldest first; empty with ``behind``.
+        behind: the members with steps that they have not seen.
+    """
+
+    common: list[Changes] = field(default_factory=list)
+    behind: dict[Seat, None] = field(default_factory=dict)
+
+    def add(self, common: Changes, steps: Mapping[Seat, StaticStep]) -> None:
+        """Keep what one commit changes in the common parts, and a step of each member that it changes."""
+        self.common.append(common)
+        for seat, step in steps.items():
+            seat.unseen.append(step)
+            self.behind[seat] = None
+
+    def clear(self) -> None:
+        """Forget the changes, which the plan has taken."""
+        self.common.clear()
+        for seat in self.behind:
+            seat.unseen.clear()
+            seat.running.static.unseen_from = None
+        self.behind.clear()
+
+
 class CommonPlan:
     """Evaluates its members and tells those whose answers change.
 
@@ -133,40 +156,28 @@ class CommonPlan:
         self.record = self.shown = Record(0, members[0].last.step, sample.statics.steps.own.version)
         self.seats: dict[int, Seat] = {}
         self._count = count(1)
-        self._whole_answers = members[0].prepared.output == "rstream"
-        self._non_empty = members[0].prepared.report.non_empty
-        self._on_commit = members[0].on_commit
-        # The members with unseen steps, and what these change in the parts that all have in common.
-        self._behind: dict[Seat, None] = {}
-        self._common_unseen: list[Changes] = []
+        self._prepared = members[0].prepared
+        self._unseen = UnseenChanges()
         self._outbox = outbox
         self._failures = failures
         self._announced = False
         self._terms = sample.terms
         self._loop: tuple[PlanState, QueryTimeline, RunLoop | None] | None = None
-        self.budget = Budget(sample.budget.limits)
-        # What the budget was made from: the limits of one, and of how many together.
-        self._limited, self._many = sample.budget.limits, 0
+        self.budget = CommonBudget(sample.budget.limits)
         # By label: the constants.
         self._constants: dict[int, IdRow] = {}
-        self._names = [part.name for part in sample.statics.parts]
-        self._columns = [sorted(var.name for var in part.vars) for part in sample.statics.parts]
-        first, *others = (tables_of(native_of(running)) for running in members)
-        places = set(range(len(first)))
-        # The places of static parts whose rows are there once for all members, and of those that differ.
-        self._common = {at for at in places if all(other[at] == first[at] for other in others)}
-        self._labelled = places - self._common
+        self._parts = MemberParts.of([native_of(running) for running in members])
         self._plan(differing(sample, members), contents)
 
     def _plan(self, varying: Collection[int], contents: Encoded) -> None:
         """Make the plan anew, with places of constants that may differ, and let it take its first step."""
-        sample, names = self._sample, self._names
+        sample, parts = self._sample, self._parts
         self.varying = tuple(sorted(varying))
-        lifted = lift(sample.rest, self.varying, [names[place] for place in self._labelled])
+        lifted = lift(sample.rest, self.varying, [parts.names[place] for place in parts.labelled])
         tables = dict(sample.tables)
         tables[PARAMETERS] = [MEMBER.name, *(var.name for var in lifted.parameters)]
-        for place in self._labelled:
-            tables[names[place]] = [*self._columns[place], MEMBER.name]
+        for place in parts.labelled:
+            tables[parts.names[place]] = [*parts.columns[place], MEMBER.name]
         with self._terms.planning:
             self.state = PlanState(
                 lifted.root, sample.query, tables, sample.options, self._terms, self.budget
@@ -175,10 +186,10 @@ class CommonPlan:
         self.close = weakref.finalize(self, let_go, release, self.state.close)
         kept = self._sample.budget.limits.kept or sys.maxsize
         label_at = self.state.plan.schema.position(MEMBER.name)
-        self._answers = MemberAnswers(label_at, kept, whole=self._whole_answers)
+        self._answers = MemberAnswers(label_at, kept, whole=self._prepared.output == "rstream")
         for place, change in sample.statics.as_taken().items():
-            if place in self._common:
-                self.state.take(names[place], change.delta)
+            if place in parts.common:
+                self.state.take(parts.names[place], change.delta)
         if self.record.step is not None:
             held = [(key, self.state.copy_of(content)) for key, content in contents]
             self.step(self.record.step.at, held)
@@ -192,10 +203,8 @@ class CommonPlan:
         seats = [running.group.seat] if isinstance(running.group.seat, Seat) else []
         return (
             running.evaluated_at == (None if self.record.step is None else self.record.step.at)
-            and all(mine[place] == theirs[place] for place in self._common)
-            and not any(
-                plan._behind or plan._common_unseen for plan in (self, *(each.plan for each in seats))
-            )
+            and all(mine[place] == theirs[place] for place in self._parts.common)
+            and not any(plan.has_unseen for plan in (self, *(each.plan for each in seats)))
         )
 
     def add(self, joining: Sequence[RunningQuery], contents: Encoded) -> Sequence[Seat]:
@@ -228,7 +237,7 @@ class CommonPlan:
     def remove(self, seat: Seat) -> None:
         """A member leaves; when this fails the plan is of no use any more."""
         del self.seats[seat.label]
-        self._behind.pop(seat, None)
+        self._unseen.behind.pop(seat, None)
         seat.end()
         self._leave([seat])
         # One stands for all: who ends lets go of its static parts.
@@ -239,10 +248,10 @@ class CommonPlan:
 
         Where all wait alike, as queries do whose tables are read anew together, all take them together.
         """
-        if not self._common:
+        if not self._parts.common:
             return []
         steps = {seat.running: seat.native.statics.steps for seat in self.seats.values()}
-        found = [running for running, each in steps.items() if each.behind - self._common]
+        found = [running for running, each in steps.items() if each.behind - self._parts.common]
         return found if found and len({each.gaps for each in steps.values()}) > 1 else []
 
     def _widen(self, more: Collection[int], contents: Encoded) -> None:
@@ -277,30 +286,38 @@ class CommonPlan:
 
     def _take_members(self, seats: Collection[Seat], weight: int) -> None:
         """A step in which the rows of members come or go."""
-        taken: dict[int, Delta] = {place: {} for place in self._labelled}
+        taken: dict[int, Delta] = {place: {} for place in self._parts.labelled}
         for seat in seats:
-            for place, change in seat.native.statics.as_taken(but=self._common).items():
+            for place, change in seat.native.statics.as_taken(but=self._parts.common).items():
                 delta = change.delta if weight > 0 else negate(change.delta)
                 # No two members have a row in common: each has its label.
-                taken[place].update(labelled(seat.native, seat.label, place, self._columns[place], delta))
+                taken[place].update(self._parts.rows_of(seat.native, seat.label, place, delta))
         for place, found in taken.items():
-            self.state.take(self._names[place], found)
+            self.state.take(self._parts.names[place], found)
         rows = {(seat.label, *self._constants[seat.label]): weight for seat in seats}
         self.state.take(PARAMETERS, rows)
         if self.record.step is not None:
             self.step(self.record.step.at, ())
 
+    @property
+    def has_unseen(self) -> bool:
+        """True when changes of static parts wait for the next evaluation."""
+        return bool(self._unseen.common)
+
     # --- steps ------------------------------------------------------------------------------------
 
     def evaluate(self, step: Evaluation, now_ms: int, contents: Encoded) -> None:
         """One evaluation of all members; the plan is of no use any more when this fails."""
-        if self._common_unseen or self._behind:
+        if self._unseen.common:
             self._take_unseen()
         told: Mapping[int, AnswerChange | None] = self.step(step.at, contents)
-        if self._common_unseen or self._behind:
-            self._have_seen()
-        if self._whole_answers:
-            told = {**dict.fromkeys(self._answers.filled if self._non_empty else self.seats), **told}
+        if self._unseen.common:
+            self._unseen.clear()
+        if self._prepared.output == "rstream":
+            told = {
+                **dict.fromkeys(self._answers.filled if self._prepared.report.non_empty else self.seats),
+                **told,
+            }
         elif self.record.step is None and self._sample.query.form == "ask":
             told = {**dict.fromkeys(self.seats), **told}  # also the first answer
         self._tell(told, step, now_ms, self.record.number + 1)
@@ -308,7 +325,7 @@ class CommonPlan:
 
     def run(self, given: Sequence[Transaction], timeline: QueryTimeline, now_ms: int) -> Ran | None:
         """Work off the first of some transactions as if by `evaluate`; None where none can be at once."""
-        if self._common_unseen or self._behind or self.record.step is None:
+        if self._unseen.common or self.record.step is None:
             return None
         state, made = self.state, self._loop
         if made is None or made[0] is not state or made[1] is not timeline:
@@ -317,7 +334,7 @@ class CommonPlan:
             made = self._loop = state, timeline, loop
         if (loop := made[2]) is None:
             return None
-        self._limit()
+        self.budget.share(self._sample.budget.limits, len(self._answers) or 1)
         told = Telling(self.seats, loop.emission.head)
         try:
             ran = loop.run(given, told, self._answers.most)
@@ -345,7 +362,7 @@ class CommonPlan:
 
     def take_steps(self, steps: Mapping[Seat, StaticStep], at: int | None, now_ms: int) -> None:
         """Static parts of some members move to one version; no use any more when this fails."""
-        read = [self.state.reads(name) for name in self._names]
+        read = [self.state.reads(name) for name in self._parts.names]
         changed = [
             seat
             for seat, step in steps.items()
@@ -353,18 +370,15 @@ class CommonPlan:
         ]
         if not changed:
             return
-        self._common_unseen.append(next(iter(steps.values())).changes)
-        for seat in changed:
-            seat.unseen.append(steps[seat])
-            self._behind[seat] = None
+        self._unseen.add(next(iter(steps.values())).changes, {seat: steps[seat] for seat in changed})
         begun, told = self.record.step is not None, None
-        if not begun or (self._on_commit and at is not None):
+        if not begun or (self._prepared.on_commit and at is not None):
             self._take_unseen()
             try:
                 told = self.step(at, ()) if begun and at is not None else None
             finally:
                 # When it fails, whoever gave the steps puts them back.
-                self._have_seen()
+                self._unseen.clear()
         for seat in changed:
             static = seat.running.static
             static.note(now_ms, "trigger", changed=True)
@@ -376,7 +390,7 @@ class CommonPlan:
 
     def step(self, at: int, contents: Encoded) -> dict[int, AnswerChange]:
         """One transaction, which has the members' limits: what changed for whom, by their labels."""
-        self._limit()
+        self.budget.share(self._sample.budget.limits, len(self._answers) or 1)
         self.budget.since = time.monotonic()
         try:
             delta = self.state.step(self.state.gather(at, contents))
@@ -387,34 +401,17 @@ class CommonPlan:
         self._terms.tidy()
         return told
 
-    def _limit(self) -> None:
-        """Let a step cost what members may, but not hold them all for long."""
-        own, many = self._sample.budget.limits, len(self._answers) or 1
-        if self._limited is not own or self._many != many:
-            self._limited, self._many = own, many
-            longest = max(_LONGEST_MS, many)
-            rows, ms = own.rows * min(many, _SUMMED), min(own.ms or longest, longest)
-            self.budget.limit(replace(own, rows=rows, ms=ms))
-
     def _take_unseen(self) -> None:
         """Take what has changed in static parts into the next step."""
-        for changes in self._common_unseen:
-            for place in self._common & changes.keys():
-                self.state.take(self._names[place], changes[place].delta)
-        for seat in self._behind:
+        parts = self._parts
+        for changes in self._unseen.common:
+            for place in parts.common & changes.keys():
+                self.state.take(parts.names[place], changes[place].delta)
+        for seat in self._unseen.behind:
             for step in seat.unseen:
-                for place in self._labelled & step.changes.keys():
-                    columns = self._columns[place]
-                    rows = labelled(seat.native, seat.label, place, columns, step.changes[place].delta)
-                    self.state.take(self._names[place], rows)
-
-    def _have_seen(self) -> None:
-        """The step has been taken."""
-        self._common_unseen.clear()
-        for seat in self._behind:
-            seat.unseen.clear()
-            seat.running.static.unseen_from = None
-        self._behind.clear()
+                for place in parts.labelled & step.changes.keys():
+                    rows = parts.rows_of(seat.native, seat.label, place, step.changes[place].delta)
+                    self.state.take(parts.names[place], rows)
 
     def _held_rows(self) -> Iterator[IdRow]:
         """In the order in which rows are made from others (`quadrill.store.sweep`)."""

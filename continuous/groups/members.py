@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..algebra.nodes import Var
 from ..algebra.reports import Evaluation
 from ..evaluate.native import NativeEvaluator
 from ..queries.running import RunningQuery
-from ..rows import Delta
+from ..rows import Budget, Delta, Limits
 
 Failures = list[tuple[RunningQuery, Exception]]
 """The queries that failed in a group; whoever works with groups ends them."""
+
+
+_SUMMED = 8
+"""The rows that so many members may make each are what all may make together, so that memory is bounded."""
+_LONGEST_MS = 500
+"""Most milliseconds that all members wait for one of them, or one for each; then each is evaluated alone."""
 
 
 class Record(NamedTuple):
@@ -72,10 +79,54 @@ def differing(sample: NativeEvaluator, members: Sequence[RunningQuery]) -> set[i
     return {place for place, term in enumerate(mine) if any(each[place] != term for each in others)}
 
 
-def labelled(native: NativeEvaluator, label: int, place: int, columns: Sequence[str], delta: Delta) -> Delta:
-    """Rows of the static part at a place in the order of these columns, with a member's label behind them."""
-    names = [var.name for var in native.statics.parts[place].vars]
-    order = [names.index(name) for name in columns]
-    if order == list(range(len(names))):
-        return {(*row, label): weight for row, weight in delta.items()}
-    return {(*[row[each] for each in order], label): weight for row, weight in delta.items()}
+@dataclass(frozen=True, slots=True)
+class MemberParts:
+    """The static parts of the members of one common plan, by their places.
+
+    Attributes:
+        names: the name of each part.
+        columns: the names of its columns in the plan, in order.
+        common: the places of parts whose rows are there once for all members.
+        labelled: the places of the others, whose rows have the label of a member as the last column.
+    """
+
+    names: list[str]
+    columns: list[list[str]]
+    common: set[int]
+    labelled: set[int]
+
+    @classmethod
+    def of(cls, members: Sequence[NativeEvaluator]) -> MemberParts:
+        """The parts of these members, of which the first one stands for all."""
+        parts = members[0].statics.parts
+        first, *others = map(tables_of, members)
+        common = {at for at in range(len(first)) if all(other[at] == first[at] for other in others)}
+        columns = [sorted(var.name for var in part.vars) for part in parts]
+        return cls([part.name for part in parts], columns, common, set(range(len(first))) - common)
+
+    def rows_of(self, native: NativeEvaluator, label: int, place: int, delta: Delta) -> Delta:
+        """Rows of a member's part in the order of the plan's columns, with the member's label after them."""
+        names = [var.name for var in native.statics.parts[place].vars]
+        order = [names.index(name) for name in self.columns[place]]
+        if order == list(range(len(names))):
+            return {(*row, label): weight for row, weight in delta.items()}
+        return {(*[row[each] for each in order], label): weight for row, weight in delta.items()}
+
+
+class CommonBudget(Budget):
+    """What one evaluation of all members of a common plan may cost."""
+
+    __slots__ = ("_many", "_one")
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        # What the present limits were made from: those of one member, and the number of members.
+        self._one, self._many = limits, 0
+
+    def share(self, one: Limits, many: int) -> None:
+        """Let an evaluation cost what ``many`` members may, but not hold them all for long."""
+        if self._one is not one or self._many != many:
+            self._one, self._many = one, many
+            longest = max(_LONGEST_MS, many)
+            rows, ms = one.rows * min(many, _SUMMED), min(one.ms or longest, longest)
+            self.limit(replace(one, rows=rows, ms=ms))

@@ -97,6 +97,11 @@ class PreparedQuery:
         return self.result_iri if self.query.form == "construct" else None
 
     @property
+    def on_commit(self) -> bool:
+        """True when a commit is an instant of evaluation."""
+        return not self.query.windows or self.report.kind == "on-content-change"
+
+    @property
     def repeats(self) -> bool:
         """True when an evaluation over the same contents as the one before may emit something."""
         whole = self.output == "rstream" and self.query.form != "ask"

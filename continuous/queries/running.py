@@ -193,7 +193,7 @@ class RunningQuery:
 
     def _changed_outside(self, cause: str, at_ms: int, now_ms: int) -> None:
         """Read static parts again, now or with the next evaluation."""
-        if self.on_commit and self.state != "paused":
+        if self.prepared.on_commit and self.state != "paused":
             self.refresh(now_ms, cause, at_ms)
         else:
             self.static.stale = True
@@ -280,11 +280,6 @@ class RunningQuery:
 
     # --- evaluation -----------------------------------------------------------------------------
 
-    @property
-    def on_commit(self) -> bool:
-        """True when a commit is an instant of evaluation."""
-        return not self.prepared.query.windows or self.prepared.report.kind == "on-content-change"
-
     def evaluate_now(self, at_ms: int, now_ms: int) -> None:
         """Tell what commits have changed, at the query's current instant; without windows at a time.
 
@@ -293,7 +288,7 @@ class RunningQuery:
         at = self.timeline.instant if self.prepared.query.windows else at_ms
         if at is None or at < self.timeline.quiet_until:
             return
-        if self.on_commit and self.state == "running":
+        if self.prepared.on_commit and self.state == "running":
             self.evaluate(Evaluation(at, "tick"), now_ms, self.timeline.windows.contents)
 
     def evaluate(self, step: Evaluation, now_ms: int, windows: Windows) -> None:
