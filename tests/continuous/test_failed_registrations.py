@@ -68,7 +68,7 @@ FAULTS: list[tuple[Any, str]] = [
     (StreamRegistry, "open_output"),
     (running_module, "emission_of"),
     (QueryTimeline, "__init__"),
-    (RunningQuery, "__post_init__"),
+    (RunningQuery, "__init__"),
     (Attachments, "read_sources"),
     (Attachments, "pending"),
     (ViewRegistry, "adopt"),
