@@ -12,7 +12,7 @@ from quadrill.continuous.algebra.graphs import graphs_read
 from quadrill.continuous.algebra.nodes import MERGED, Var
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.queries.prepare import PreparedQuery
-from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.quads.reading import StoreReader
 
 _MOST_ELEMENTS = 1_000
 """So many of the newest elements that a stream retains are looked at."""
@@ -20,9 +20,9 @@ _MOST_NAMES = 50
 """So many predicates of a query are looked up."""
 
 
-def advice(prepared: PreparedQuery, store: QuadStore, engine: Engine) -> list[str]:
+def advice(prepared: PreparedQuery, reader: StoreReader, engine: Engine) -> list[str]:
     """Sentences for a registration, true at this moment."""
-    return [*variable_advice(prepared.query), *_unseen(prepared, store, engine)]
+    return [*variable_advice(prepared.query), *_unseen(prepared, reader, engine)]
 
 
 class _Newest:
@@ -49,7 +49,7 @@ class _Newest:
         return self._seen[stream.value]
 
 
-def _unseen(prepared: PreparedQuery, store: QuadStore, engine: Engine) -> Iterator[str]:
+def _unseen(prepared: PreparedQuery, reader: StoreReader, engine: Engine) -> Iterator[str]:
     """Predicates and graphs that neither the store nor the streams have.
 
     C-SPARQL's patterns are looked up in the store and in all of the query's streams.
@@ -61,7 +61,7 @@ def _unseen(prepared: PreparedQuery, store: QuadStore, engine: Engine) -> Iterat
     streams[MERGED] = {window.stream for window in query.windows}
     newest = _Newest(engine)
     for window, name in islice(dict.fromkeys(predicates_named(query.root)), _MOST_NAMES):
-        if store.reader.has_predicate(name):
+        if reader.has_predicate(name):
             continue
         if window is None:
             yield f"No triple of the store has the predicate <{name.value}>."
@@ -73,5 +73,5 @@ def _unseen(prepared: PreparedQuery, store: QuadStore, engine: Engine) -> Iterat
     fetched = {spec.iri for spec in prepared.source_specs}
     graphs = [*query.dataset.default, *query.dataset.named, *sorted(graphs_read(query.root).names, key=str)]
     for graph in dict.fromkeys(graphs):
-        if graph.value not in fetched and not store.reader.graph_exists(graph):
+        if graph.value not in fetched and not reader.graph_exists(graph):
             yield f"The store has no graph <{graph.value}>."

@@ -169,7 +169,7 @@ class SparqlEndpoint:
             settings.base_iri,
             parts.body,
             merged=scope[1:] != WHOLE and self._is_merged(scope),
-            is_node=partial(is_node, self.store) if scope[1:] == WHOLE else None,
+            is_node=partial(is_node, self.store.reader) if scope[1:] == WHOLE else None,
             counts=counts,
         )
         return Asked(text, scope, extension, sent, heavy, counts, elsewhere)
@@ -184,7 +184,7 @@ class SparqlEndpoint:
         whole = not call.fields or scope_of(call, settings) == (settings.query_timeout, *WHOLE)
         if not whole or negotiation.best_offer(accept, offers) is not negotiation.JSON_RESULTS:
             return None
-        found = look_up(text, self.store)
+        found = look_up(text, self.store.reader)
         if found is None:
             return None
         body, rows, version = found

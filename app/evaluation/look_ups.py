@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Store, Triple
 
 from quadrill.store.errors import StoreError
-from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.quads.reading import StoreReader
 from quadrill.store.results import term_text
 from quadrill.store.sparql.cut import cut
 from quadrill.store.terms import Solution, Term
@@ -72,7 +72,7 @@ class _Plan(NamedTuple):
     head: str
 
 
-def look_up(text: str, store: QuadStore) -> tuple[bytes, int, int] | None:
+def look_up(text: str, reader: StoreReader) -> tuple[bytes, int, int] | None:
     """The answer as SPARQL Results JSON, its number of rows and its version; None for what is evaluated."""
     if len(text) > _MOST_CHARACTERS:
         return None
@@ -82,7 +82,7 @@ def look_up(text: str, store: QuadStore) -> tuple[bytes, int, int] | None:
         return None
     try:
         row: Row = [*_nodes(parts.constants), *[None] * plan.variables, _TYPE]
-        found = store.reader.read_at_once(partial(_rows, row, plan.steps))
+        found = reader.read_at_once(partial(_rows, row, plan.steps))
     except (ValueError, RuntimeError, OSError, StoreError):
         # No IRI, or nothing that can be read: evaluating it tells what is wrong.
         return None

@@ -7,14 +7,14 @@ from functools import partial
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Store
 
 from quadrill.continuous.algebra.nodes import Term, TermPattern
-from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.quads.reading import StoreReader
 
 
-def is_node(store: QuadStore, term: Term, graph: TermPattern | None) -> bool:
+def is_node(reader: StoreReader, term: Term, graph: TermPattern | None) -> bool:
     """True when the default graph (None), or the graph of this name, surely has a triple with the term."""
     if graph is not None and not isinstance(graph, NamedNode):
         return False
-    found = store.reader.read_at_once(partial(has_node, term, graph or DefaultGraph()))
+    found = reader.read_at_once(partial(has_node, term, graph or DefaultGraph()))
     return found is not None and found[0]
 
 

@@ -12,6 +12,7 @@ import io
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, Any, TypeAlias
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
@@ -132,11 +133,8 @@ def delete_graph(services: Services, request: Request) -> Answer:
     target = _target(services, request)
     store = services.store
     if target is None:
-        return _done(
-            services,
-            request,
-            _commit(services, request, lambda expected: store.writer.clear(expected=expected)),
-        )
+        clear = partial(store.writer.replace_dataset, (), cause="delete")
+        return _done(services, request, _commit(services, request, lambda expected: clear(expected=expected)))
     graph: GraphName = target
     try:
         return _done(

@@ -72,7 +72,7 @@ def validate(services: Services, request: Request) -> Answer:
     registration = _registration(services, request, request.arguments.get("name"))
     engine = services.engine
     document = describing.validate(engine, registration, code=request.arguments.flag("code"))
-    document["warnings"] += advice(engine.lifecycle.prepare(registration), services.store, engine)
+    document["warnings"] += advice(engine.lifecycle.prepare(registration), services.store.reader, engine)
     if "code" in document:
         document["code"] = plan_text.code_text(document)
     document["plan"] = plan_text.explain_text(document)
@@ -185,7 +185,7 @@ def _register(services: Services, request: Request, name: str | None, *, replace
     registered, created = engine.queries.register(registration, replace=replace)
     description = describing.describe(engine, registered)
     prepared = engine.queries.prepared(registered)
-    description["warnings"] += [] if prepared is None else advice(prepared, services.store, engine)
+    description["warnings"] += [] if prepared is None else advice(prepared, services.store.reader, engine)
     headers = {"Location": f"{base_url(services, request)}queries/{registered}"}
     return json_answer(_described(description), 201 if created else 200, headers if created else None)
 

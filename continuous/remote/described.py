@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.quads.reading import StoreReader
 from quadrill.store.sparql.query import QueryRequest
 
 from .periods import Period
@@ -56,15 +56,15 @@ SELECT ?how WHERE {
 """
 
 
-def period_of(store: QuadStore, spec: SourceSpec, asked: int | str) -> Period | None:
+def period_of(reader: StoreReader, spec: SourceSpec, asked: int | str) -> Period | None:
     """How often a source is fetched for a query that is refreshed as ``asked``; None: as the setting says."""
     if asked != "trigger":
         return Period(asked if isinstance(asked, int) else None, "query")
-    described = described_every_ms(store, spec)
+    described = described_every_ms(reader, spec)
     return None if described is None else Period(described or None, "description")
 
 
-def described_every_ms(store: QuadStore, spec: SourceSpec) -> int | None:
+def described_every_ms(reader: StoreReader, spec: SourceSpec) -> int | None:
     """Time between two fetches that a description of the source suggests.
 
     Any graph of the store may hold it.
@@ -75,7 +75,7 @@ def described_every_ms(store: QuadStore, spec: SourceSpec) -> int | None:
     text = _TEXT.replace("SOURCE", str(NamedNode(spec.iri)))
     found = {
         _PERIODS[how.value]
-        for (how,) in store.reader.solutions(QueryRequest(text, union=True))[1]
+        for (how,) in reader.solutions(QueryRequest(text, union=True))[1]
         if isinstance(how, NamedNode) and how.value in _PERIODS
     }
     # Who says that something changes more often is believed.

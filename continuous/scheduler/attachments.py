@@ -165,7 +165,7 @@ class Attachments:
         Where it does not say, a description of the source in the data does, or else the setting.
         """
         specs = prepared.source_specs
-        periods = {spec: period_of(self._store, spec, prepared.refresh) for spec in specs}
+        periods = {spec: period_of(self._store.reader, spec, prepared.refresh) for spec in specs}
         if periods or name in self._sources.readers:
             self._sources.read_by(name, periods)
 

@@ -18,7 +18,7 @@ from pyoxigraph import BlankNode, NamedNode, Quad
 
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import QuadrillError
-from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.quads.reading import StoreReader
 
 from ..algebra.nodes import Term, Var
 from ..algebra.triggers import Key, Trigger, can_be_named
@@ -44,13 +44,13 @@ class ChangedRows:
         self._keys: dict[Key, set[tuple[Term, ...]]] = defaultdict(set)
         self._after: Counter[Solution] = Counter()
 
-    def follow(self, store: QuadStore, commits: Sequence[Commit]) -> bool:
+    def follow(self, reader: StoreReader, commits: Sequence[Commit]) -> bool:
         """Read what these reach as well; False where all rows are better read."""
         keys = self._reached(commits)
         if keys is None:
             return False
         try:
-            found = rows_with(store.reader, self._evaluator, self.table.part, keys, self.table.count)
+            found = rows_with(reader, self._evaluator, self.table.part, keys, self.table.count)
         except (TooManyRowsError, QuadrillError):
             return False  # a whole reading may do without what the keys need
         for key, values in keys.items():

@@ -217,7 +217,7 @@ class Recomputer:
                     commits = [one for one in self.store.commits_after(since) if one.version <= version]
                 except GoneError:
                     return None
-                if not each.follow(self.store, commits):
+                if not each.follow(self.store.reader, commits):
                     return None
             begin = [version] * len(reads)
             with self.order.lock:

@@ -33,14 +33,6 @@ _TOLD_S = 0.5
 Staged = Callable[[str], None]
 
 
-def _unstaged(stage: str) -> None:
-    """The default of ``staged``."""
-
-
-def _silent(rows: int, size: int, bad: int) -> None:
-    """The default of ``advance``."""
-
-
 @dataclass(frozen=True, slots=True)
 class MirrorState:
     """A mirror beside the present version of the store.
@@ -99,8 +91,8 @@ def make_mirror(
     compact: bool = False,
     master: str | None = None,
     memory: str = "2g",
-    advance: Advance = _silent,
-    staged: Staged = _unstaged,
+    advance: Advance = lambda rows, size, bad: None,
+    staged: Staged = lambda stage: None,
 ) -> Mirror:
     """Make the mirror of the store's present version, in the place of an older one.
 

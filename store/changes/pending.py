@@ -10,31 +10,10 @@ change, whatever the number of operations between.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Store
 
 from .commit import GraphName, NetChange
-
-
-class DatasetView(Protocol):
-    """A dataset as a layer of changes reads it: the committed one, or one with further layers."""
-
-    def contains(self, quad: Quad) -> bool:
-        """True when the quad is there."""
-        ...
-
-    def has_graph(self, name: NamedNode | BlankNode) -> bool:
-        """True when the graph name is listed, with quads or empty."""
-        ...
-
-    def graph_names(self) -> Iterator[NamedNode | BlankNode]:
-        """The listed graph names."""
-        ...
-
-    def quads_of(self, name: GraphName) -> Iterator[Quad]:
-        """The quads of one graph; the iterator stays in the calling thread."""
-        ...
 
 
 class StoreView:
@@ -48,7 +27,7 @@ class StoreView:
         return quad in self._store
 
     def has_graph(self, name: NamedNode | BlankNode) -> bool:
-        """True when the graph name is listed."""
+        """True when the graph name is listed, with quads or empty."""
         return self._store.contains_named_graph(name)
 
     def graph_names(self) -> Iterator[NamedNode | BlankNode]:
@@ -56,14 +35,14 @@ class StoreView:
         return iter(self._store.named_graphs())
 
     def quads_of(self, name: GraphName) -> Iterator[Quad]:
-        """The quads of one graph."""
+        """The quads of one graph; the iterator stays in the calling thread."""
         return iter(self._store.quads_for_pattern(None, None, None, name))
 
 
 class PendingChanges:
     """A layer of changes over a view; itself a view."""
 
-    def __init__(self, below: DatasetView) -> None:
+    def __init__(self, below: StoreView | PendingChanges) -> None:
         self._below = below
         # Dicts keep the order in which changes were made, so that a commit reads like its request.
         self._added: dict[Quad, None] = {}

@@ -5,7 +5,6 @@ record = length (u32) | crc32 (u32) | number (u64) | payload        little endia
 
 from __future__ import annotations
 
-import os
 import re
 import struct
 import zlib
@@ -13,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..folder import sync_folder
+from ..folder import sync_folder, write_whole
 
 HEAD = struct.Struct("<IIQ")
 _MAX_RECORD = 1 << 30
@@ -131,11 +130,5 @@ def _next_place(data: bytes, offset: int, least: int, most: int) -> int:
 
 def write_records(path: Path, payloads: Mapping[int, bytes]) -> None:
     """Write a file anew, as a whole: for repairs."""
-    draft = path.with_suffix(".new")
-    with draft.open("wb") as file:
-        for number in sorted(payloads):
-            file.write(record_of(number, payloads[number]))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
+    write_whole(path, b"".join(record_of(number, payloads[number]) for number in sorted(payloads)))
     sync_folder(path.parent)

@@ -209,10 +209,6 @@ class StoreWriter:
 
         return self._queue.submit(WriteRequest(derive, cause, expected))
 
-    def clear(self, *, cause: str | None = "delete", expected: int | None = None) -> Commit:
-        """Remove every quad and every graph name."""
-        return self.replace_dataset((), cause=cause, expected=expected)
-
     def load(
         self,
         body: bytes,

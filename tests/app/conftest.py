@@ -66,7 +66,7 @@ def shared_server() -> Iterator[LiveServer]:
 @pytest.fixture
 def server(shared_server: LiveServer) -> LiveServer:
     """A running server with an empty store."""
-    shared_server.services.store.writer.clear()
+    shared_server.services.store.writer.replace_dataset(())
     return shared_server
 
 

@@ -131,7 +131,7 @@ def canonical(quads: set[Quad]) -> Dataset:
 @example(triples=[Triple(NamedNode("http://e/a"), NamedNode("http://e/p"), Literal("\r", language="ar"))])
 def test_an_export_loads_again(shared_server: LiveServer, triples: list[Triple]) -> None:
     store, client = shared_server.services.store, shared_server.client
-    store.writer.clear()
+    store.writer.replace_dataset(())
     store.writer.apply(add=[Quad(*triple, DefaultGraph()) for triple in triples])
     before = set(store.reader.quads_for_pattern(graph=DefaultGraph()))
     for accept in FORMATS:

@@ -69,7 +69,7 @@ def test_look_ups_answer_as_oxigraph_does() -> None:
         store = filled(chosen)
         for _ in range(100):
             text = random_text(chosen)
-            found = look_up(text, store)
+            found = look_up(text, store.reader)
             if found is not None:
                 body, rows, version = found
                 document = json.loads(body)
@@ -194,7 +194,7 @@ def test_where_parts_that_are_not_plainly_look_ups_are_evaluated(where: str) -> 
 def test_what_is_not_plainly_a_look_up_is_evaluated(text: str) -> None:
     with QuadStore.open(None) as store:
         store.writer.update("INSERT DATA { <urn:a> <urn:p> 1, <urn:a>, <urn:p> . <urn:p> <urn:p> <urn:p> }")
-        assert look_up(text, store) is None
+        assert look_up(text, store.reader) is None
 
 
 def test_a_large_answer_is_evaluated() -> None:
@@ -202,7 +202,7 @@ def test_a_large_answer_is_evaluated() -> None:
         for most in (MOST_QUADS, MOST_QUADS + 1):
             rows = " ".join(f"<urn:a> <urn:p> {n} ." for n in range(most))
             store.writer.update(f"INSERT DATA {{ {rows} }}")
-            found = look_up("SELECT ?o { <urn:a> <urn:p> ?o }", store)
+            found = look_up("SELECT ?o { <urn:a> <urn:p> ?o }", store.reader)
             assert (found is None) == (most > MOST_QUADS)
 
 

@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pyoxigraph import NamedNode, Quad
 
 from quadrill.store.errors import StoreUnwritableError
+from quadrill.store.quads.committer import Committer
 from quadrill.store.quads.quad_store import QuadStore
 
 ALL = "SELECT * { ?s ?p ?o }"
@@ -87,3 +89,15 @@ def test_a_reader_of_the_old_database_ends_first(store: QuadStore) -> None:
     open_result.close()
     del rows, open_result
     assert insert(store, 2) == 2
+
+
+def test_a_bulk_load_that_cannot_be_flushed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Committer) -> None:
+        raise OSError(28, "No space left on device")
+
+    with QuadStore.open(tmp_path) as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(Committer, "_flush", refuse)
+            with pytest.raises(StoreUnwritableError, match="the bulk load failed"):
+                store.writer.bulk_extend([Quad(NamedNode("urn:a"), NamedNode("urn:p"), NamedNode("urn:b"))])
+        assert store.writer.update("INSERT DATA { <urn:c> <urn:p> 1 }").version == 2

@@ -150,7 +150,7 @@ def test_replacing_the_dataset_drops_the_graphs_that_are_not_in_it(store: QuadSt
     store.writer.apply(add=[quad(A, 1), quad(A, 1, G)], create=[H])
     commit = store.writer.replace_dataset([quad(A, 2), quad(A, 1, G)])
     assert (commit.added, commit.removed, commit.dropped) == ((quad(A, 2),), (quad(A, 1),), (H,))
-    assert store.writer.clear().dropped == (G,) and store.reader.quad_count == 0
+    assert store.writer.replace_dataset(()).dropped == (G,) and store.reader.quad_count == 0
 
 
 def test_a_write_that_expects_another_version_is_refused(store: QuadStore) -> None:

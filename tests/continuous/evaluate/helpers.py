@@ -46,7 +46,7 @@ def _shared_store() -> QuadStore:
 def holding(quads: Iterable[Quad]) -> Iterator[QuadStore]:
     """A store that holds exactly these quads; one store serves all tests, opening and closing takes long."""
     store = _shared_store()
-    store.writer.clear()
+    store.writer.replace_dataset(())
     store.writer.apply(add=quads)
     yield store
 

@@ -66,11 +66,11 @@ def test_what_commits_have_changed_leads_to_the_rows_of_a_whole_reading(
         patch.setattr(changed_rows, "KEY_S", 0.0)
         follow, waiting = ChangedRows.follow, list(between)
 
-        def disturbed(self: ChangedRows, store: Any, commits: Sequence[Any]) -> bool:
-            found = follow(self, store, commits)
+        def disturbed(self: ChangedRows, reader: Any, commits: Sequence[Any]) -> bool:
+            found = follow(self, reader, commits)
             if waiting:
                 added, removed = waiting.pop()
-                store.writer.apply(add=added, remove=removed)
+                one.store.writer.apply(add=added, remove=removed)
             return found
 
         patch.setattr(ChangedRows, "follow", disturbed)
