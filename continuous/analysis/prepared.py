@@ -33,7 +33,8 @@ MOST_PARSED = 20_000
 _MOST_KEPT = 4_000_000
 """Characters of all skeletons that are kept, before all are dropped."""
 _MOST_TEXTS = 4_000
-_NUMBERED = re.compile(r"(.*)quadrill-constant-([0-9]+)")
+NUMBERED = re.compile(r"(.*)quadrill-constant-([0-9]+)")
+"""The IRI of a constant: what stands before its number, and that."""
 _FILLINGS = {"<": "<urn:quadrill-constant-{}>", '"': '"{}"', ":": ":quadrill-constant-{}"}
 _VALUES = re.compile(r"\bVALUES\s*+([?$]\w++|\([^(){}]*+\))\s*+\{[^{}]*+\}", re.IGNORECASE)
 _LATERAL = re.compile(
@@ -71,7 +72,7 @@ def prepared(text: str, parts: Cut) -> Prepared:
         return Prepared()
     known = _kept.texts.get(key)
     if known is None:
-        known = _worked_out(_with_one_row(_numbered(text, parts)) if plain else text, numbered=plain)
+        known = _worked_out(_with_one_row(numbered(text, parts)) if plain else text, numbered=plain)
         _kept.keep(key, known)
     return known
 
@@ -94,7 +95,7 @@ _kept = _Kept()
 
 def constant_named(graph: NamedNode, constants: Sequence[str]) -> str | None:
     """The IRI that a graph of a `Shape` stands for; None where it had to be resolved or unescaped."""
-    numbered = _NUMBERED.fullmatch(graph.value)
+    numbered = NUMBERED.fullmatch(graph.value)
     if numbered is None:
         return None
     constant = constants[int(numbered[2])]
@@ -125,11 +126,12 @@ def _worked_out(text: str, *, numbered: bool) -> Prepared:
         return Prepared(breaks_scopes=scope_error_of(text) is not None)
 
 
-def _numbered(text: str, parts: Cut) -> str:
-    """The text with constants that are all different."""
+def numbered(text: str, parts: Cut, *, as_iris: bool = False) -> str:
+    """The text with constants that are all different; ``as_iris``: all but names become IRIs."""
     pieces, at = [], 0
     for number, (start, end) in enumerate(parts.spans(text)):
-        pieces += [text[at:start], _FILLINGS.get(text[start], "{}").format(number)]
+        kind = "<" if as_iris and text[start] != ":" else text[start]
+        pieces += [text[at:start], _FILLINGS.get(kind, "{}").format(number)]
         at = end
     return "".join([*pieces, text[at:]])
 

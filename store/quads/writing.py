@@ -25,7 +25,11 @@ from .write_queue import WriteQueue, WriteRequest
 
 
 class StoreWriter:
-    """Writes to the store. Each call is one atomic commit; writers wait for one another."""
+    """Writes to the store. Each call is one atomic commit; writers wait for one another.
+
+    Attributes:
+        shapes: plans of updates that came more than once.
+    """
 
     def __init__(self, queue: WriteQueue, committer: Committer, options: StoreOptions) -> None:
         self._queue = queue
@@ -33,7 +37,7 @@ class StoreWriter:
         self._limits = options.limits
         self._hosts = options.allowed_hosts
         self._fetcher = options.fetcher or http_fetcher(options.allowed_hosts)
-        self._shapes = Shapes(options.limits)
+        self.shapes = Shapes(options.limits)
 
     def update(
         self, request: UpdateRequest | str, *, cause: str | None = "update", expected: int | None = None
@@ -72,7 +76,7 @@ class StoreWriter:
                 check_syntax(made)
             return made
 
-        plan = self._shapes.plan(asked, anew)
+        plan = self.shapes.plan(asked, anew)
         deep = plan.height > self._limits.inline_height
 
         def derive(pending: PendingChanges) -> None:

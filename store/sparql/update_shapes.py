@@ -4,26 +4,26 @@
     INSERT DATA { <http://e/s2> <http://e/p> "b" }      cut at the same places; the constants make its quad
 
 Constants are absolute IRIs, names behind a prefix, plain strings and whole numbers that all readers of SPARQL
-read alike. What else there is in a text, and how it is written, belongs to its shape.
+read alike. What else there is in a text, and how it is written, belongs to its shape. What a shape makes and
+reads is asked of whoever knows the algebra (`Frames`); without that each update is planned by itself.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Store, Triple
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
 
 from ..changes.commit import NetChange
 from ..errors import QuadrillError
 from ..terms import Solution, Term, store_form
 from .cut import Cut, cut
 from .guard import TextLimits, needs_no_scan
-from .tokens import Kind, tokens
-from .update_plan import UpdateEngine, UpdatePlan, UpdateRequest, parse_all
-from .update_text import Data, Modify, Piece, UpdateOperation
+from .update_plan import UpdatePlan, UpdateRequest, parse_all
+from .update_text import Modify, Piece, UpdateOperation
 
 _SHORT = 1_000
 _MOST = 500
@@ -34,25 +34,41 @@ _TAKEN = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _INTEGER = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
-_ENDS = frozenset({Kind.VAR, Kind.IRI, Kind.PNAME, Kind.STRING, Kind.NUMBER})
-_PLAIN = (NamedNode, Literal, DefaultGraph)
-_OPEN = re.compile(r"[^\s]*://[^\s]*[/#]")
-"""A namespace that any name makes an IRI of."""
-_PREFIX = re.compile(r"(?<![^\s(,;.{])(?:[a-z][\w\-]*)?\Z", re.IGNORECASE | re.ASCII)
-_TYPED = re.compile(r"\"\"\s*\^\^")
-_MARK = "urn:quadrill:slot:"
 
-Span: TypeAlias = tuple[int, int]
-_Template: TypeAlias = tuple[tuple[Any, ...], ...]
+Template: TypeAlias = tuple[tuple[Any, ...], ...]
 """Quads with numbers in place of terms: that of a variable, or of a constant (its complement)."""
-_Pattern: TypeAlias = tuple[tuple[int, int], ...]
+Pattern: TypeAlias = tuple[tuple[int, int], ...]
 """A triple pattern of the default graph: which terms of a quad are which constants; the others may be any."""
 
 
+class Frame(NamedTuple):
+    """What is known of all updates of one operation that differ in constants alone.
+
+    Attributes:
+        templates: by the name of their field in `Data` or `Modify`.
+        patterns: what the WHERE part reads; None where that is not known.
+        namespaces: of each constant what stands before its name; empty for those that are no names, None for
+            those that are no terms of templates and patterns.
+    """
+
+    templates: Mapping[str, Template]
+    patterns: tuple[Pattern, ...] | None
+    namespaces: Sequence[str | None]
+
+
+Frames: TypeAlias = Callable[[str, Cut, str | None], Frame | None]
+"""Gives what is known of an update, its parts and the base of its IRIs; None where that is not enough."""
+
+
 class Shapes:
-    """The shapes of updates that came more than once. Safe to use from any thread: only a dict is shared."""
+    """The shapes of updates that came more than once. Safe to use from any thread: only a dict is shared.
+
+    Attributes:
+        frames: tells what is known of an update.
+    """
 
     def __init__(self, limits: TextLimits) -> None:
+        self.frames: Frames = lambda text, parts, base_iri: None
         self._limits = limits
         # True for one that came once, False for one that is planned each time.
         self._known: dict[tuple[str, str, str | None], _Shape | bool] = {}
@@ -77,71 +93,64 @@ class Shapes:
                 self._known.clear()
             self._known[key] = True
         elif shape:
-            self._known[key] = _shape_of(plan, parts) or False
+            self._known[key] = self._shape_of(plan, parts) or False
         return plan
 
-
-class _Place(NamedTuple):
-    """A place in texts of a shape: without the constants before it, of which there are so many."""
-
-    offset: int
-    constants: int
-
-    @classmethod
-    def of(cls, at: int, spans: Sequence[Span]) -> _Place:
-        before = [end - start for start, end in spans if end <= at]
-        return cls(at - sum(before), len(before))
-
-
-class _Cut(NamedTuple):
-    """A piece of texts of a shape: a template with its quads, a WHERE part with its patterns, where known."""
-
-    piece: Piece
-    start: _Place
-    end: _Place
-    quads: _Template | None
-    patterns: tuple[_Pattern, ...] | None
-
-    def of(self, text: str, lengths: Sequence[int], constants: Sequence[Term]) -> Piece:
-        """The piece of a text: ``lengths`` of so many constants together."""
-        start = self.start.offset + lengths[self.start.constants]
-        end = self.end.offset + lengths[self.end.constants]
-        fill = None if self.quads is None else _Filling(self.quads, constants)
-        concerns = None if self.patterns is None else partial(_concerns, self.patterns, constants)
-        return Piece(text[start:end], start, self.piece.variables, self.piece.blanks, fill, concerns)
+    def _shape_of(self, plan: UpdatePlan, parts: Cut) -> _Shape | None:
+        """The shape of a request; None where it is not one plain operation."""
+        text = plan.request.text
+        frame = self.frames(text, parts, plan.request.base_iri)
+        if frame is None:
+            return None
+        try:
+            parse_all(plan)
+        except QuadrillError:
+            return None  # what is wrong is told where it is evaluated
+        (operation,) = plan.operations
+        where = operation.action.where if isinstance(operation.action, Modify) else Piece("", 0)
+        before = [end - start for start, end in parts.spans(text) if end <= where.start]
+        kept = plan._replace(request=UpdateRequest(""), parts={})
+        tail = len(text) - where.start - len(where.text)
+        return _Shape(kept, frame, where.start - sum(before), len(before), tail)
 
 
 class _Shape(NamedTuple):
-    """A planned operation: ``cuts`` are its pieces by the names of the fields of its ``action``.
+    """A planned operation and what is known of it.
 
-    ``namespaces`` has that of each constant, empty for those that have none.
+    The WHERE part begins at ``start``, without the ``constants`` before it; ``tail`` is what follows it.
     """
 
     planned: UpdatePlan
-    action: Data | Modify
-    cuts: tuple[tuple[str, _Cut], ...]
-    end: _Place
-    namespaces: Sequence[str]
+    frame: Frame
+    start: int
+    constants: int
+    tail: int
 
     def plan(self, request: UpdateRequest, texts: Sequence[str]) -> UpdatePlan:
         """The plan of a text of this shape."""
-        text, lengths = request.text, [0]
-        for each in texts:
-            lengths.append(lengths[-1] + len(each))
-        constants = list(map(_term, texts, self.namespaces))
+        text, frame = request.text, self.frame
+        constants = list(map(_term, texts, frame.namespaces))
         (kept,) = self.planned.operations
-        pieces: dict[str, Any] = {name: cut.of(text, lengths, constants) for name, cut in self.cuts}
-        end = self.end.offset + lengths[self.end.constants]
-        operation = UpdateOperation(self.action._replace(**pieces), kept.prologue, kept.start, end)
-        where = pieces.get("where")
-        parts = {} if where is None else {where.start: request.where_parts(kept.prologue, where.text)}
+        action: Any = kept.action
+        pieces: dict[str, Piece] = {
+            name: getattr(action, name)._replace(fill=_Filling(template, constants))
+            for name, template in frame.templates.items()
+        }
+        parts = {}
+        if isinstance(action, Modify):
+            start = self.start + sum(map(len, texts[: self.constants]))
+            where = text[start : len(text) - self.tail]
+            concerns = None if frame.patterns is None else partial(_concerns, frame.patterns, constants)
+            pieces["where"] = Piece(where, start, action.where.variables, concerns=concerns)
+            parts[start] = request.where_parts(kept.prologue, where)
+        operation = UpdateOperation(action._replace(**pieces), kept.prologue, kept.start, len(text))
         return self.planned._replace(request=request, operations=(operation,), parts=parts)
 
 
 class _Filling:
     """A template whose constants are known: gives its quads for solutions."""
 
-    def __init__(self, template: _Template, constants: Sequence[Term]) -> None:
+    def __init__(self, template: Template, constants: Sequence[Term | None]) -> None:
         self._ground: list[Quad] = []
         self._open: list[list[Any]] = []
         for quad in template:
@@ -165,7 +174,7 @@ class _Filling:
                     yield made
 
 
-def _concerns(patterns: Sequence[_Pattern], constants: Sequence[Term], change: NetChange) -> bool:
+def _concerns(patterns: Sequence[Pattern], constants: Sequence[Term | None], change: NetChange) -> bool:
     """True when a quad that comes or goes fits a pattern."""
     for quad in (*change.added, *change.removed):
         if isinstance(quad.graph_name, DefaultGraph):
@@ -180,7 +189,9 @@ def _stored(term: Term | None) -> Term | None:
     return store_form(term) if isinstance(term, Literal | Triple) else term
 
 
-def _term(text: str, namespace: str) -> Term:
+def _term(text: str, namespace: str | None) -> Term | None:
+    if namespace is None:
+        return None
     match text[0]:
         case "<":
             return NamedNode(text[1:-1])
@@ -189,139 +200,3 @@ def _term(text: str, namespace: str) -> Term:
         case ":":
             return NamedNode(namespace + text[1:])
     return Literal(text, datatype=_INTEGER)
-
-
-def _prefix_before(text: str, colon: int) -> str:
-    """The prefix of a name; raises ValueError where something else stands before the colon."""
-    found = _PREFIX.search(text, 0, colon)
-    if found is None:
-        raise ValueError("no prefix")
-    return found[0]
-
-
-# --- learning ---------------------------------------------------------------------------------------------
-
-
-def _shape_of(plan: UpdatePlan, parts: Cut) -> _Shape | None:
-    """The shape of a request; None where it is not one plain operation."""
-    if len(plan.operations) != 1 or '""@' in parts.body or _TYPED.search(parts.body):
-        return None
-    spans = parts.spans(plan.request.text)
-    (operation,) = plan.operations
-    pieces: dict[str, Piece | None]
-    variables: tuple[str, ...] = ()
-    match operation.action:
-        case Data(quads) as action:
-            pieces = {"quads": quads}
-        case Modify(None, delete, insert, (), (), where) as action:
-            pieces, variables = {"delete": delete, "insert": insert, "where": where}, action.variables
-        case _:
-            return None
-    try:
-        parse_all(plan)
-        templates = _Templates(plan.request, operation.prologue, spans, variables)
-        if not all(map(_OPEN.fullmatch, filter(None, templates.namespaces))):
-            return None
-        cuts = tuple(
-            (name, templates.cut(piece, is_template=name != "where"))
-            for name, piece in pieces.items()
-            if piece is not None
-        )
-    except (QuadrillError, SyntaxError, RuntimeError, ValueError):
-        return None  # what is wrong is told where it is evaluated
-    kept, end = plan._replace(request=UpdateRequest(""), parts={}), _Place.of(operation.end, spans)
-    return _Shape(kept, action, cuts, end, templates.namespaces)
-
-
-class _Templates:
-    """Reads the templates of one text, by Oxigraph."""
-
-    def __init__(
-        self, request: UpdateRequest, prologue: str, spans: Sequence[Span], variables: Sequence[str]
-    ) -> None:
-        self._request, self._prologue = request, prologue
-        self._spans, self._variables = spans, variables
-        text, engine = request.text, UpdateEngine(request, Store())
-        self.namespaces = [
-            engine.iri_text(prologue, f"{_prefix_before(text, start)}:") if text[start] == ":" else ""
-            for start, _ in spans
-        ]
-        texts = [text[start:end] for start, end in spans]
-        self._constants = list(map(_term, texts, self.namespaces))
-
-    def cut(self, piece: Piece, *, is_template: bool) -> _Cut:
-        """A piece, cut out of texts of its shape."""
-        start, end = (_Place.of(at, self._spans) for at in (piece.start, piece.start + len(piece.text)))
-        quads, patterns = (self._template(piece), None) if is_template else (None, self._patterns(piece))
-        return _Cut(piece._replace(text=""), start, end, quads, patterns)
-
-    def _numbers(self, piece: Piece) -> dict[int, int]:
-        """The constants of a piece by the places of their tokens in it."""
-        text = self._request.text
-        starts = [start - len(_prefix_before(text, start)) * (text[start] == ":") for start, _ in self._spans]
-        return {start - piece.start: number for number, start in enumerate(starts)}
-
-    def _patterns(self, piece: Piece) -> tuple[_Pattern, ...] | None:
-        """What a WHERE part reads; None where it is more than triple patterns, BIND and FILTER."""
-        numbers, found = self._numbers(piece), list(tokens(piece.text))
-        patterns: list[_Pattern] = []
-        at, last = 1, len(found) - 1
-        while at < last:
-            if found[at].word in ("BIND", "FILTER"):
-                depth, at = 0, at + 1
-                while at < last:
-                    depth += (found[at].text == "(") - (found[at].text == ")")
-                    if not depth or found[at].text == "{":
-                        break
-                    at += 1
-                if found[at].text != ")":
-                    return None
-                at += 1
-            else:
-                triple, at = found[at : at + 3], at + 3
-                if at > last or not all(token.kind in _ENDS or token.text == "a" for token in triple):
-                    return None
-                places = ((place, numbers.get(token.start)) for place, token in enumerate(triple))
-                patterns.append(tuple([(place, number) for place, number in places if number is not None]))
-                if found[at].text not in (".", "}") and found[at].word not in ("BIND", "FILTER"):
-                    return None
-            at += found[at].text == "."
-        return tuple(patterns)
-
-    def _template(self, piece: Piece) -> _Template | None:
-        """The quads of a template; None where it has blank nodes or quoted triples."""
-        numbers = self._numbers(piece)
-        places: dict[str, int] = {}
-        marked, named, at = "", "", 0
-        for token in tokens(piece.text):
-            place = ~numbers[token.start] if token.start in numbers else None
-            if token.kind is Kind.VAR:
-                place = self._variables.index(token.text[1:])
-            if place is None:
-                continue
-            mark, before = f"<{_MARK}{place}>", piece.text[at : token.start]
-            places[mark] = place
-            marked += before + mark
-            named += before + (mark if place >= 0 else token.text)
-            at = token.end
-        # Each constant must be a token of its own.
-        inside = sum(0 <= place < len(piece.text) for place in numbers)
-        template = self._read(marked + piece.text[at:])
-        if template is None or sum(place < 0 for place in places.values()) < inside:
-            return None
-        found = tuple(tuple([places.get(str(term), term) for term in quad]) for quad in template)
-        # Of this very text it says the same as Oxigraph, or it is not believed.
-        row = tuple(NamedNode(f"{_MARK}{place}") for place in range(len(self._variables)))
-        again = self._read(named + piece.text[at:])
-        return (
-            found
-            if again is not None and set(again) == set(_Filling(found, self._constants)([row]))
-            else None
-        )
-
-    def _read(self, text: str) -> list[Quad] | None:
-        scratch = Store()
-        scratch.update(f"{self._prologue} INSERT DATA {text}", base_iri=self._request.base_iri)
-        quads = list(scratch)
-        plain = all(isinstance(term, _PLAIN) for quad in quads for term in quad)
-        return quads if plain else None

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyoxigraph import Dataset
+from pyoxigraph import Dataset, DefaultGraph, Literal, NamedNode
 
+from quadrill.continuous.analysis.update import frame_of
 from quadrill.store.errors import QuadrillError
 from quadrill.store.quads import writing
 from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql import update
+from quadrill.store.sparql.cut import cut
 from tests.examples import examples
 
-from .test_update_laws import canonical, check_request, open_store
+from .test_update_laws import canonical, check_request
+from .test_update_laws import open_store as open_plain
 
 IRIS = [
     "<http://e/a>",
@@ -69,6 +73,17 @@ TEMPLATES = [
     "INSERT { ?x I ?y } WHERE { I I ?x . ?x I ?y FILTER(?y<3&&?y>O) }",
     'INSERT DATA { I I "7"^^ xsd:byte , O }',
 ]  # fmt: skip
+
+
+def known(store: QuadStore) -> QuadStore:
+    store.writer.shapes.frames = frame_of
+    return store
+
+
+@contextmanager
+def open_store(on_disk: bool) -> Iterator[QuadStore]:
+    with open_plain(on_disk) as store:
+        yield known(store)
 
 
 def filled(template: str, iris: Iterator[str], others: Iterator[str]) -> str:
@@ -170,7 +185,7 @@ def test_in_a_group_only_updates_that_read_what_changes_wait_for_it(
         lambda self, action, variables: recorded.append(action.where.text) or whole(self, action, variables),
     )
     count = "DELETE {{ <{0}> :n ?o }} INSERT {{ <{0}> :n ?n }} WHERE {{ <{0}> :n ?o BIND(?o + 1 AS ?n) }}"
-    with QuadStore.open(tmp_path / "data", StoreOptions(durable=False)) as store:
+    with known(QuadStore.open(tmp_path / "data", StoreOptions(durable=False))) as store:
         for name in "abc":
             store.writer.update(PROLOGUE + f"INSERT DATA {{ <http://e/{name}> :n 0 }}")
         for _ in range(3):
@@ -192,7 +207,7 @@ def test_a_shape_is_planned_twice(template: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(
         writing, "plan_update", lambda request, *rest: planned.append("") or whole(request, *rest)
     )
-    store = QuadStore.open(None)
+    store = known(QuadStore.open(None))
     for number in range(5):
         iris, terms = (
             iter([f"<http://e/{number}/{n}>" for n in range(12)]),
@@ -206,7 +221,7 @@ def test_a_shape_is_planned_twice(template: str, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("template", TEMPLATES[-6:-3])
 def test_what_is_wrong_is_told_each_time_with_its_place(template: str) -> None:
-    store = QuadStore.open(None)
+    store = known(QuadStore.open(None))
     for number in range(4):
         text = filled(template, iter([f"<http://e/{number * 'x'}>"] * 3), iter(["1"] * 2))
         with pytest.raises(QuadrillError) as alike:
@@ -214,3 +229,39 @@ def test_what_is_wrong_is_told_each_time_with_its_place(template: str) -> None:
         with pytest.raises(QuadrillError) as alone:
             QuadStore.open(None).writer.update(text)
         assert (alike.value.message, alike.value.details) == (alone.value.message, alone.value.details)
+
+
+def test_what_is_known_of_an_update_is_asked_of_its_algebra() -> None:
+    text = (
+        "PREFIX e: <http://e/> DELETE { ?s e:n ?o } "
+        'INSERT { GRAPH <urn:g> { ?s e:n 1.50, "x" } } WHERE { ?s a e:C ; e:n ?o FILTER(?o > 2) }'
+    )
+    frame = frame_of(text, cut(text), None)
+    assert frame is not None
+    decimal = Literal("1.5", datatype=NamedNode("http://www.w3.org/2001/XMLSchema#decimal"))
+    assert frame.templates == {
+        "delete": ((0, ~0, 1, DefaultGraph()),),
+        "insert": ((0, ~2, decimal, ~1), (0, ~2, ~3, ~1)),
+    }
+    assert frame.patterns == (((2, 4),), ((1, 5),))
+    assert frame.namespaces == ["http://e/", "", "http://e/", "", "http://e/", "http://e/", None]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INSERT DATA { <http://e/a> <http://e/p> [ <http://e/q> 1 ] }",
+        "INSERT DATA { <http://e/a> <http://e/p> _:b }",
+        "INSERT DATA { <http://e/a> <http://e/p> <<( <urn:a> <urn:b> 1 )>> }",
+        'INSERT DATA { <http://e/a> <http://e/p> "a"@en }',
+        "INSERT DATA { <urn:a> <urn:b> 1 } ; INSERT DATA { <urn:a> <urn:b> 2 }",
+        "PREFIX e: <urn:quadrill-constant-> INSERT DATA { <urn:a> <urn:b> e:7. }",
+        "INSERT DATA { <urn:quadrill-constant-7> <urn:b> 1 } # 2",
+        "PREFIX e: <urn:> INSERT DATA { e:a e:b 1 }",
+        "WITH <urn:g> INSERT { ?s ?p 1 } WHERE { ?s ?p ?o }",
+        "CLEAR ALL",
+        "nonsense",
+    ],
+)
+def test_nothing_is_known_of_other_updates(text: str) -> None:
+    assert frame_of(text, cut(text), None) is None
