@@ -27,7 +27,7 @@ from quadrill.continuous.windows.timeline import QueryTimeline
 from quadrill.store.changes.commit import DEFAULT_GRAPH_KEY
 from quadrill.store.documents.times import show_duration
 from quadrill.store.quads.rates import ChangeRates
-from quadrill.store.sparql.tokens import query_form
+from quadrill.store.sparql.scan import query_form
 
 from .static_parts import describe_static
 from .streams import known_time

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.sparql.tokens import Kind, tokens
+from quadrill.store.sparql.scan import occurrences
 
 from .build import all_nodes, expressions, operands
 from .graphs import predicates_of
@@ -30,7 +30,7 @@ def variable_advice(query: ContinuousQuery) -> list[str]:
     shown += [name for each in query.template for name in triple_variables(each.triple)]
     shown += [each.graph.name for each in query.template if isinstance(each.graph, Var)]
     used = {name for node in nodes for expr in expressions(node) for name in expression_variables(expr)}
-    counts, all_are_shown = _occurrences(query.text)
+    counts, all_are_shown = occurrences(query.text)
     # GRAPH ?g and WINDOW ?w say "any", as nothing else does.
     places = {name for node in nodes if isinstance(node, (Graph, Window, Service))
               for name in term_variables(node.name)}  # fmt: skip
@@ -72,18 +72,6 @@ def _bound_by(node: Algebra) -> Iterable[str]:
         case Window(name, _, stream):
             return (*term_variables(name), *(() if stream is None else (stream.name,)))
     return ()
-
-
-def _occurrences(text: str) -> tuple[Counter[str], bool]:
-    """How often each variable occurs in a text, in its order; and whether a SELECT shows all of its own."""
-    counts: Counter[str] = Counter()
-    select = everything = False
-    for token in tokens(text):
-        if token.kind is Kind.VAR:
-            counts[token.text[1:]] += 1
-        everything = everything or (select and token.text == "*")
-        select = token.word == "SELECT" or (select and token.word in ("DISTINCT", "REDUCED"))
-    return counts, everything
 
 
 def _meant(name: str, names: list[str]) -> str | None:

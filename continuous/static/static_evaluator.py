@@ -14,8 +14,8 @@ from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import GoneError, QuadrillError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.reading import StoreReader
-from quadrill.store.sparql.guard import AlikeTexts
 from quadrill.store.sparql.query import QueryRequest, QueryResult
+from quadrill.store.sparql.scan import AlikeTexts
 
 from ..algebra.columnar import Choice, Graphs, StaticEngines
 from ..algebra.graphs import Dataset, dataset_of, expand, is_lenient, may_change

@@ -1,4 +1,4 @@
-"""Checks of a text before Oxigraph gets it: length, nesting, and calls that would reach the network.
+"""What is checked of a text before Oxigraph gets it: length, nesting, and calls that would reach the network.
 
 Oxigraph's parser and evaluator recurse: a text of 10 KB with 2,300 nested braces overflows a thread's 8 MB
 stack and ends the process, and so do long chains of UNION, OPTIONAL or ``||`` (they nest to one side). So the
@@ -14,16 +14,14 @@ as calls. Whatever could be a call and is not written as a plain one is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..errors import LimitError, NetworkRefusedError, QueryTextError, UnsupportedError
 from ..hosts import AllowedHosts
-from .height import Height, too_high
-from .tokens import TOKENS_BETWEEN_CHECKS, Kind, Token, excerpt_at, is_doubtful, line_and_column, tokens
+from .tokens import Kind, Token, excerpt_at, line_and_column
 
-_STRUCTURE = "{([.;,|&+-*/"
 _CALL_WORD = re.compile("service|load", re.IGNORECASE)
 _SPACE = r"[ \t\r\n]*+"
 # Nothing is read twice: a name that holds another call word, or a comment in between, counts as a call.
@@ -36,12 +34,6 @@ _CALL = re.compile(
     re.IGNORECASE,
 )
 _SERVICE_PREFIX = re.compile(r"service(?:silent)?$", re.IGNORECASE)
-_IRI = r'<[^\x00-\x20<>"{}|^`\\]*>'
-_LITERAL = rf'"(?:[^"\\\r\n]++|\\[^\r\n])*+"(?:@[A-Za-z0-9-]+|\^\^{_IRI})?'
-_TERM = rf"(?:{_IRI}|{_LITERAL})"
-_ROW = re.compile(rf"\({_TERM}(?: {_TERM})*\)")
-_TERMS = re.compile(_TERM)
-_HOLE = "()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +87,6 @@ class TextFacts:
     calls: tuple[ServiceCall, ...] = field(default=(), compare=False)
 
 
-_SHORT = TextFacts(0, ())
-
-
 def check_length(text: str, limits: TextLimits) -> None:
     """Refuse a text that is too long.
 
@@ -109,82 +98,6 @@ def check_length(text: str, limits: TextLimits) -> None:
             f"the text has {len(text):,} characters, the limit is {limits.characters:,}",
             hint="send large data as RDF to the graph store, not inside an update",
         )
-
-
-def inspect_text(text: str, limits: TextLimits, check: Callable[[], None] = lambda: None) -> TextFacts:
-    """Measure a query or update text; ``check`` as for `Inspection`.
-
-    Raises:
-        LimitError: the text is too long or nests too deeply.
-        UnsupportedError: SERVICE with a variable; the host could not be checked.
-        NetworkRefusedError: the text may hide a SERVICE or LOAD from this check.
-    """
-    if needs_no_scan(text, limits):
-        return _SHORT
-    check_length(text, limits)
-    inspection = Inspection(text, limits, check)
-    for _token in inspection.passing(tokens(text)):
-        pass
-    return inspection.facts()
-
-
-def needs_no_scan(text: str, limits: TextLimits) -> bool:
-    """True for a text that is too short to be high, since each step needs a character, and calls nobody."""
-    return len(text) <= limits.inline_height and len(text) <= limits.height and not _may_call(text)
-
-
-class Inspection:
-    """Measures a text while its tokens pass by on their way to somebody else."""
-
-    def __init__(self, text: str, limits: TextLimits, check: Callable[[], None] = lambda: None) -> None:
-        """Nothing has passed yet; ``check`` is called now and then, and ends the reading by an error."""
-        self._text = text
-        self._check = check
-        self._limits = limits
-        self._height = Height(text, limits.height)
-        self._calls = _CallFinder(text) if _may_call(text) else None
-        self._doubtful = False
-
-    def passing(self, found: Iterable[Token]) -> Iterable[Token]:
-        """All tokens of the text, each measured before it is given.
-
-        Raises:
-            LimitError, UnsupportedError, QueryTextError: as `inspect_text`.
-        """
-        return found if needs_no_scan(self._text, self._limits) else self._measured(found)
-
-    def _measured(self, found: Iterable[Token]) -> Iterator[Token]:
-        height, calls, previous = self._height, self._calls, None
-        for number, token in enumerate(found):
-            if not number % TOKENS_BETWEEN_CHECKS:
-                self._check()
-                if number > self._limits.tokens:
-                    raise LimitError(
-                        f"the text has more than {self._limits.tokens:,} tokens",
-                        hint="send large data as RDF to the graph store, not inside an update",
-                    )
-            height.take(token)
-            if calls is not None:
-                calls.take(token)
-            self._doubtful = self._doubtful or is_doubtful(self._text, token, previous)
-            previous = token
-            yield token
-
-    def facts(self) -> TextFacts:
-        """What was found, when all have passed.
-
-        Raises:
-            LimitError, NetworkRefusedError: as `inspect_text`.
-        """
-        text, limit, measured = self._text, self._limits.height, self._height.measured()
-        if self._doubtful:
-            if self._calls is not None:
-                self._calls.require_nothing_hidden()
-            if sum(map(text.count, _STRUCTURE)) > limit:
-                raise too_high(text, limit, 0)
-            measured = max(measured, min(len(text), limit))
-        calls = () if self._calls is None else tuple(self._calls.services)
-        return TextFacts(measured, tuple(each.token for each in calls), calls)
 
 
 def check_services(facts: TextFacts, hosts: AllowedHosts, resolve: Callable[[str], str]) -> None:
@@ -210,60 +123,7 @@ def check_services(facts: TextFacts, hosts: AllowedHosts, resolve: Callable[[str
         hosts.require(resolve(token), "SERVICE")
 
 
-class AlikeTexts:
-    """Texts that differ in rows of inline data alone, as the program writes them: judged once, not each time.
-
-        SELECT ... WHERE { VALUES (?x) { (<a>) (<b>) } ?x <p> ?y }        judged:  SELECT ... { (<a>) } ...
-        SELECT ... WHERE { VALUES (?x) { (<c>) ("d"@en) } ?x <p> ?y }     known
-
-    A row whose every term is one token by the strict forms here opens nothing, closes nothing and calls
-    nothing, and rows stand side by side, so the height of a text and the calls in it do not depend on them.
-    Not thread-safe.
-    """
-
-    def __init__(
-        self,
-        limits: TextLimits,
-        most: int = 500,
-        inspect: Callable[[str, TextLimits], TextFacts] = inspect_text,
-    ) -> None:
-        """Know nothing yet.
-
-        Args:
-            limits: of each text.
-            most: how many texts without their rows are remembered.
-            inspect: judges a text.
-        """
-        self._limits = limits
-        self._most = most
-        self._inspect = inspect
-        self._known: dict[str, TextFacts] = {}
-
-    def judged(self, text: str, rows: Sequence[str]) -> TextFacts | None:
-        """What `inspect_text` tells of a text; None when it must be asked for this very text.
-
-        Args:
-            text: a query.
-            rows: rows of inline data, as they stand in it one behind the other with a space between.
-
-        Raises:
-            LimitError, UnsupportedError, NetworkRefusedError: as `inspect_text`.
-        """
-        if not rows or len(text) > self._limits.characters or not all(map(_ROW.fullmatch, rows)):
-            return None
-        block = " ".join(rows)
-        frame = text.replace(block, _HOLE)
-        facts = self._known.get(frame)
-        if facts is None:
-            if len(self._known) >= self._most:
-                self._known.clear()
-            # No term makes a row higher than an IRI does.
-            highest = "(" + " ".join(["<x:x>"] * len(_TERMS.findall(rows[0]))) + ")"
-            facts = self._known[frame] = self._inspect(text.replace(block, highest), self._limits)
-        return facts
-
-
-def _may_call(text: str) -> bool:
+def may_call(text: str) -> bool:
     """False for a text that has no call; every query passes here, so the usual ones need no regex."""
     if text.isascii():
         small = text.lower()
@@ -271,7 +131,7 @@ def _may_call(text: str) -> bool:
     return bool(_CALL_WORD.search(text))
 
 
-class _CallFinder:
+class CallFinder:
     """Collects the calls of a text, token by token.
 
     Attributes:

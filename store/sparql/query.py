@@ -37,10 +37,10 @@ from ..errors import DAMAGED, QuadrillError, QueryTextError, StoreError, StoreFo
 from ..hosts import AllowedHosts
 from ..terms import Solution, Term
 from ..threads import with_big_stack
-from .guard import TextFacts, TextLimits, check_services, inspect_text
+from .guard import TextFacts, TextLimits, check_services
+from .scan import inspect_text, query_prologue
 from .services import ServiceCalls
 from .text_errors import text_error
-from .update_text import query_prologue
 
 Graphs: TypeAlias = Sequence[NamedNode | BlankNode | DefaultGraph]
 

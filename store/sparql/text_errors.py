@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from itertools import islice
 
 from ..errors import QueryTextError
-from .tokens import Kind, Token, excerpt_at, line_and_column, tokens
-
-_MOST_READ = 100_000
-"""Tokens that are looked through for a better explanation than the parser's."""
-_SCHEME = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*:")
+from .scan import slip_in
+from .tokens import excerpt_at, line_and_column
 
 
 def text_error(
@@ -29,7 +24,7 @@ def text_error(
         prefixes: the prefixes given beside the text.
     """
     line, column, expected = _place(message)
-    slip = _slip(text, base_iri is not None, prefixes)
+    slip = slip_in(text, base_iri is not None, prefixes)
     if slip is not None:
         token, what, hint = slip
         line, column = line_and_column(text, token.start)
@@ -68,27 +63,3 @@ def _shorten(expected: str) -> str:
     names = [name.strip() for name in expected.removeprefix("expected ").removeprefix("one of ").split(", ")]
     shown = [name for name in names if name and not name.startswith("[") and "|" not in name]
     return f"expected {' or '.join(shown)}" if shown else "unexpected text"
-
-
-def _slip(text: str, base: bool, prefixes: Iterable[str]) -> tuple[Token, str, str] | None:
-    """The first token that is wrong whatever stands around it, what it is, and how to mend it."""
-    declared = set(prefixes)
-    previous: Token | None = None
-    for token in islice(tokens(text), _MOST_READ):
-        before = previous.word if previous is not None else ""
-        previous = token
-        if token.kind is Kind.PNAME:
-            prefix = token.text.partition(":")[0]
-            if before == "PREFIX":
-                declared.add(prefix)
-            elif prefix not in declared:
-                return (
-                    token,
-                    f"the prefix {prefix}: is not declared",
-                    f"add PREFIX {prefix}: <...> at the beginning",
-                )
-        elif token.kind is Kind.IRI and before == "BASE":
-            base = True
-        elif token.kind is Kind.IRI and not base and not _SCHEME.match(token.text):
-            return token, f"the relative IRI {token.text} has no base", "write the full IRI, or declare BASE"
-    return None

@@ -141,12 +141,6 @@ def _string_end(source: str, at: int, hopeless: dict[str, int]) -> int:
     return at + 1
 
 
-def query_form(source: str) -> str:
-    """The form of a query by its first keyword that names one, of a text that nobody can parse, too."""
-    forms = ("SELECT", "CONSTRUCT", "ASK", "DESCRIBE")
-    return next((token.word.lower() for token in tokens(source) if token.word in forms), "select")
-
-
 _IRI = re.compile(r"<[^<>\"{}|^`\x00-\x20]*+>")
 _HIERARCHICAL = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*://")
 

@@ -26,8 +26,8 @@ from ..documents.wall_clock import require_epoch
 from ..errors import QuadrillError, QueryTextError, UnsupportedError, UpdateError
 from ..remote import FetchEndedError, Fetcher, ending, fetch_rdf, without_secrets
 from ..terms import Solution, Term
-from .guard import inspect_text
 from .query import evaluation_error
+from .scan import inspect_text
 from .services import ServiceCalls
 from .update_dataset import dataset_of, free_name, using_text
 from .update_plan import ABSENT, HeldBackError, UpdateEngine, UpdatePlan

@@ -14,14 +14,17 @@ from ..documents.wall_clock import require_epoch
 from ..errors import LimitError, QueryTextError
 from ..hosts import NO_HOSTS, AllowedHosts
 from ..terms import Solution
-from .guard import Inspection, TextLimits, check_length, check_services, inspect_text
+from .guard import TextLimits, check_length, check_services
+from .scan import Inspection, inspect_text
 from .text_errors import text_error
-from .tokens import Kind, excerpt_at, line_and_column, tokens
+from .tokens import excerpt_at, line_and_column
 from .update_text import Data, Load, Modify, UpdateOperation, split_update
 
 ABSENT = "urn:quadrill:absent"
 """A graph that never exists: dropping it makes an update fail on purpose."""
 
+_DISTINCT = re.compile(r"(\((?:\s|#[^\r\n]{0,200}+[\r\n])*+)(DISTINCT)", re.IGNORECASE)
+"""DISTINCT in calls by IRI, which Oxigraph's grammar does not have: a text that is only parsed loses it."""
 _ABSOLUTE = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*:[^\\]*>")
 
 
@@ -135,7 +138,7 @@ def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts)
     """
     check_length(request.text, limits)
     inspection = Inspection(request.text, limits, request.check)
-    operations = tuple(split_update(request.text, inspection.passing(tokens(request.text)), limits.quads))
+    operations = tuple(split_update(request.text, inspection.tokens(), limits.quads))
     facts = inspection.facts()
     parts: dict[int, WherePart] = {}
     _check_blank_labels(request.text, operations)
@@ -173,19 +176,6 @@ def parse_all(plan: UpdatePlan) -> None:
     engine = UpdateEngine(plan.request, Store())
     for operation in plan.operations:
         engine.parse(operation)
-
-
-def _without_distinct(text: str) -> str:
-    """The text with spaces for DISTINCT in calls by IRI, which Oxigraph's grammar does not have."""
-    name = opened = False
-    pieces, end = [], 0
-    for token in tokens(text):
-        if opened and token.word == "DISTINCT":
-            pieces += [text[end : token.start], " " * len(token.text)]
-            end = token.end
-        opened = name and token.text == "("
-        name = token.kind in (Kind.IRI, Kind.PNAME)
-    return "".join([*pieces, text[end:]])
 
 
 def _check_blank_labels(text: str, operations: Sequence[UpdateOperation]) -> None:
@@ -259,7 +249,7 @@ class UpdateEngine:
         """Parse an operation without evaluating it."""
         text = self.request.text
         if self.request.custom_aggregates and "distinct" in text.lower():
-            text = _without_distinct(text)
+            text = _DISTINCT.sub(lambda found: found[1] + " " * len(found[2]), text)
         stop = f"DROP GRAPH <{ABSENT}> ; "
         try:
             Store().update(

@@ -21,7 +21,8 @@ from ..changes.commit import NetChange
 from ..errors import QuadrillError
 from ..terms import Solution, Term, store_form
 from .cut import Cut, cut
-from .guard import TextLimits, needs_no_scan
+from .guard import TextLimits
+from .scan import needs_no_scan
 from .update_plan import UpdatePlan, UpdateRequest, parse_all
 from .update_text import Modify, Piece, UpdateOperation
 

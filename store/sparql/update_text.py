@@ -17,7 +17,9 @@ from pyoxigraph import Quad
 from ..changes.commit import NetChange
 from ..errors import LimitError, QueryTextError
 from ..terms import Solution
-from .tokens import Kind, Token, excerpt_at, line_and_column, tokens
+from .guard import TextLimits
+from .scan import Inspection
+from .tokens import Kind, Token, excerpt_at, line_and_column
 
 _ABSOLUTE = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*+:")
 _BETWEEN_QUADS = frozenset({",", ";", ".", "[", "}", "<<", "{|", "|}", "~"})
@@ -154,12 +156,7 @@ def split_update(
         QueryTextError: the outer form is not that of an update.
         LimitError: too many operations, too many that have declarations of their own, or too many quads.
     """
-    return _Splitter(text, tokens(text) if found is None else found, most_quads).operations()
-
-
-def query_prologue(text: str) -> str:
-    """The BASE, PREFIX and VERSION declarations that a query begins with."""
-    return _Splitter(text, tokens(text)).prologue()
+    return _Splitter(text, found or Inspection(text, TextLimits()).tokens(), most_quads).operations()
 
 
 class _Splitter:
@@ -190,10 +187,6 @@ class _Splitter:
                 return found
             if not self._symbol(";"):
                 raise self._error("expected ';' between two operations")
-
-    def prologue(self) -> str:
-        self._take_prologue()
-        return self._prologue
 
     # --- the cursor ---------------------------------------------------------------------------
 

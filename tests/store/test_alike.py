@@ -10,8 +10,9 @@ from pyoxigraph import Literal, NamedNode, Triple
 from quadrill.continuous.algebra.printer import row_text
 from quadrill.store.errors import NetworkRefusedError
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.sparql.guard import AlikeTexts, TextFacts, TextLimits, inspect_text
+from quadrill.store.sparql.guard import TextFacts, TextLimits
 from quadrill.store.sparql.query import QueryRequest
+from quadrill.store.sparql.scan import AlikeTexts, inspect_text
 
 LIMITS = TextLimits(inline_height=1)
 """Everything is measured."""

@@ -7,7 +7,7 @@ import pytest
 from quadrill.store.errors import LimitError
 from quadrill.store.hosts import AllowedHosts
 from quadrill.store.sparql.guard import TextLimits
-from quadrill.store.sparql.tokens import query_form
+from quadrill.store.sparql.scan import query_form
 from quadrill.store.sparql.update_plan import UpdateRequest, plan_update
 
 DENSE = "INSERT DATA {" + "@" * 1_100_000

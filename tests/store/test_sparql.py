@@ -12,8 +12,9 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, QueryResultsForma
 
 from quadrill.store.errors import LimitError, QueryTextError, StoreError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.sparql.guard import TextLimits, inspect_text
+from quadrill.store.sparql.guard import TextLimits
 from quadrill.store.sparql.query import QueryFailedError, QueryRequest
+from quadrill.store.sparql.scan import inspect_text
 
 A, P, G, H = (NamedNode(f"http://e/{name}") for name in "apgh")
 PREFIX = "PREFIX ex: <http://e/>\n"

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quadrill.store.errors import LimitError
+from quadrill.store.sparql.scan import query_prologue
 from quadrill.store.sparql.tokens import excerpt_at, line_and_column, tokens
 from quadrill.store.sparql.update_text import (
     Clear,
@@ -18,7 +19,6 @@ from quadrill.store.sparql.update_text import (
     Modify,
     OneGraph,
     Transfer,
-    query_prologue,
     split_update,
 )
 
@@ -114,7 +114,9 @@ def test_an_update_whose_every_operation_declares_more_is_refused_before_it_fill
 
 def test_the_prologue_of_a_query_is_found() -> None:
     text = "BASE <http://b/> # x\nPREFIX a: <http://a/> VERSION '1.2' SELECT * { ?s ?p ?o }"
-    assert query_prologue(text) == "BASE <http://b/>\nPREFIX a: <http://a/>\nVERSION '1.2'\n"
+    assert query_prologue(text) == text[: text.index("SELECT")]
+    assert query_prologue("PREFIX ask: <urn:a>#c\nASK{}") == "PREFIX ask: <urn:a>#c\n"
+    assert query_prologue("PREFIX") == "PREFIX"
 
 
 _NAME = r"(?:[\w\-]|[^\x00-\x7f])"
