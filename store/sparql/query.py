@@ -38,6 +38,7 @@ from ..hosts import AllowedHosts
 from ..terms import Solution, Term
 from ..threads import with_big_stack
 from .guard import TextFacts, TextLimits, check_services
+from .iris import iri_of
 from .scan import inspect_text, query_prologue
 from .services import ServiceCalls
 from .text_errors import text_error
@@ -254,7 +255,8 @@ class Querier:
             prologue = query_prologue(request.text)
 
             def resolve(token: str) -> str:
-                return self._iri(token, prologue, request)
+                prefixes = dict(request.prefixes or {})
+                return iri_of(token, prologue, base_iri=request.base_iri, prefixes=prefixes).value
 
             check_services(facts, self._hosts, resolve)
             ended = request.ended or (lambda: False)
@@ -308,18 +310,6 @@ class Querier:
             # The text as it came tells the right places; it is refused before anything is evaluated.
             Store().query(request.text, base_iri=request.base_iri, **options)
             raise
-
-    def _iri(self, token: str, prologue: str, request: QueryRequest) -> str:
-        require_epoch()
-        found = Store().query(
-            f"{prologue} SELECT ({token} AS ?iri) {{}}",
-            base_iri=request.base_iri,
-            prefixes=dict(request.prefixes or {}),
-        )
-        assert isinstance(found, QuerySolutions)
-        term = next(iter(found))[0]
-        assert isinstance(term, NamedNode)
-        return term.value
 
 
 def both(first: Callable[[], None], second: Callable[[], None] | None) -> Callable[[], None]:

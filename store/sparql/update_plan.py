@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from pyoxigraph import NamedNode, QuerySolutions, Store
+from pyoxigraph import NamedNode, Store
 
 from ..changes.apply import Functions
-from ..documents.wall_clock import require_epoch
 from ..errors import LimitError, QueryTextError
 from ..hosts import NO_HOSTS, AllowedHosts
 from ..terms import Solution
 from .guard import TextLimits, check_length, check_services
+from .iris import iri_of
 from .scan import Inspection, inspect_text
 from .text_errors import text_error
 from .tokens import excerpt_at, line_and_column
@@ -25,7 +25,6 @@ ABSENT = "urn:quadrill:absent"
 
 _DISTINCT = re.compile(r"(\((?:\s|#[^\r\n]{0,200}+[\r\n])*+)(DISTINCT)", re.IGNORECASE)
 """DISTINCT in calls by IRI, which Oxigraph's grammar does not have: a text that is only parsed loses it."""
-_ABSOLUTE = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*:[^\\]*>")
 
 
 class HeldBackError(LimitError):
@@ -227,19 +226,7 @@ class UpdateEngine:
 
     def iri(self, token: str, prologue: str) -> NamedNode:
         """An IRI token, relative or prefixed, as the parser reads it."""
-        if _ABSOLUTE.fullmatch(token):
-            return NamedNode(token[1:-1])
-        require_epoch()
-        try:
-            found = Store().query(f"{prologue} SELECT ({token} AS ?iri) {{}}", **self.options)
-        except SyntaxError as error:
-            raise QueryTextError(
-                f"{token} is not a valid IRI here", hint="declare its prefix, or BASE for a relative IRI"
-            ) from error
-        assert isinstance(found, QuerySolutions)
-        term = next(iter(found))[0]
-        assert isinstance(term, NamedNode)
-        return term
+        return iri_of(token, prologue, **self.options)
 
     def iri_text(self, prologue: str, token: str) -> str:
         """The text of the IRI that a token stands for."""

@@ -17,6 +17,7 @@ from quadrill.store.errors import (
     LimitError,
     NetworkRefusedError,
     QuadrillError,
+    QueryTextError,
     RdfSyntaxError,
     UnsupportedError,
 )
@@ -370,3 +371,14 @@ def test_process_that_evaluates_queries_starts_without_the_http_library() -> Non
     code = "import sys, quadrill.store.sparql.query_worker; print('httpx' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown == "False\n"
+
+
+@pytest.mark.parametrize("iri", ["<http://[bad>", "e:x", "<x>"])
+def test_what_names_no_iri_is_told(iri: str) -> None:
+    store = QuadStore.open(None, StoreOptions(allowed_hosts=AllowedHosts(["h:1"])))
+    call = f"{{ SERVICE {iri} {{ ?s ?p ?o }} }}"
+    with pytest.raises(QueryTextError, match="is not a valid IRI here"):
+        store.reader.query(f"SELECT * {call}")
+    for text in (f"LOAD {iri}", f"INSERT {{ ?s ?p ?o }} WHERE {call}"):
+        with pytest.raises(QueryTextError, match="is not a valid IRI here"):
+            store.writer.update(text)

@@ -1,0 +1,34 @@
+"""The IRI that a token of a text stands for, as Oxigraph resolves it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pyoxigraph import NamedNode, QuerySolutions, Store
+
+from ..documents.wall_clock import require_epoch
+from ..errors import QueryTextError
+
+_ABSOLUTE = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*:[^\\]*>")
+
+
+def iri_of(token: str, prologue: str, **options: Any) -> NamedNode:
+    """An IRI token, relative or prefixed, behind a prologue; ``options`` are Oxigraph's.
+
+    Raises:
+        QueryTextError: it is none, its prefix is not declared, or it is relative to nothing.
+    """
+    try:
+        if _ABSOLUTE.fullmatch(token):
+            return NamedNode(token[1:-1])
+        require_epoch()
+        found = Store().query(f"{prologue} SELECT ({token} AS ?iri) {{}}", **options)
+    except (SyntaxError, ValueError) as error:
+        raise QueryTextError(
+            f"{token} is not a valid IRI here", hint="declare its prefix, or BASE for a relative IRI"
+        ) from error
+    assert isinstance(found, QuerySolutions)
+    term = next(iter(found))[0]
+    assert isinstance(term, NamedNode)
+    return term
