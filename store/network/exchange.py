@@ -232,11 +232,12 @@ class _Stream(httpcore.NetworkStream):
         timeout: float | None = None,
     ) -> httpcore.NetworkStream:
         with _as_errors(httpcore.ConnectTimeout, httpcore.ConnectError):
-            until, check = self._bounds.until(), self._bounds.until
-            sock = ssl_context.wrap_socket(
-                self._sock, server_hostname=server_hostname, do_handshake_on_connect=False
-            )
+            opened = self._sock
             try:
+                until, check = self._bounds.until(), self._bounds.until
+                opened = sock = ssl_context.wrap_socket(
+                    self._sock, server_hostname=server_hostname, do_handshake_on_connect=False
+                )
                 sock.setblocking(False)
                 while True:
                     try:
@@ -247,7 +248,7 @@ class _Stream(httpcore.NetworkStream):
                     except ssl.SSLWantWriteError:
                         wait_ready(sock, select.POLLOUT, until, check)
             except BaseException:
-                sock.close()
+                opened.close()
                 raise
         return _Stream(sock, self._bounds)
 
