@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.tutorial import START, blocks, page_of
+from tests.program import Program
 
 pytestmark = pytest.mark.process
 
@@ -29,9 +30,9 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def server(folder: Path) -> Iterator[str]:
     """The address of a running demo."""
-    command = [".venv/bin/quadrill", "demo", "--port", "0", "--data", "data"]
+    arguments = ["demo", "--port", "0", "--data", "data"]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as demo:
+    with Program(*arguments, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as demo:
         assert demo.stdout is not None
         try:
             yield page_of(demo.stdout)[0]
