@@ -126,7 +126,7 @@ def test_windows_in_place_of_others_are_told_without_operators() -> None:
         assert isinstance(evaluator, NativeEvaluator)
         assert not evaluator.answer.rows
         assert evaluator.state is not None
-        assert evaluator.state.plan.figures.steps == running_of(b, "run").evaluations
+        assert evaluator.state.plan.figures.steps == running_of(b, "run").last.evaluations
         same(b)
 
 
