@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NoReturn
 
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 
 from .commands.given import UsageError
 
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         code: int = options.run(options)
-    except QuadrillError as error:
+    except ReportedError as error:
         return _fail(error)
     except KeyboardInterrupt:
         return OK
@@ -157,7 +157,7 @@ def _refuse(parser: argparse.ArgumentParser, asked: str) -> NoReturn:
     parser.exit(USAGE)
 
 
-def _fail(error: QuadrillError) -> int:
+def _fail(error: ReportedError) -> int:
     faults = getattr(error, "faults", None) or (
         {"message": error.message, "hint": error.hint}
         | {name: getattr(error, name, None) for name in ("line", "column", "excerpt")},

@@ -32,7 +32,7 @@ class QuadrillStoreError(Exception):
     """The server refused a request, or cannot be reached."""
 
 
-class _Connection:
+class _BufferedClient:
     """The client and the quads that wait; apart from the store, which may be gone when the program ends."""
 
     def __init__(self, url: str, token: str | None, timeout: float) -> None:
@@ -85,7 +85,7 @@ class QuadrillStore(Store):
     formula_aware = False
 
     def __init__(self, configuration: str | Mapping[str, Any] | None = None, identifier: Any = None) -> None:
-        self._connection: _Connection | None = None
+        self._connection: _BufferedClient | None = None
         self._finalizer: Any = None
         self._prefixes: dict[str, URIRef] = {}
         super().__init__(identifier=identifier)
@@ -103,7 +103,7 @@ class QuadrillStore(Store):
         unknown = set(options) - {"url", "token", "timeout"}
         if unknown or "url" not in options:
             raise ValueError("the configuration is an address, or a mapping with url, token, timeout")
-        self._connection = _Connection(options["url"], options.get("token"), options.get("timeout", 60.0))
+        self._connection = _BufferedClient(options["url"], options.get("token"), options.get("timeout", 60.0))
         self._finalizer = weakref.finalize(self, self._connection.close)
         return VALID_STORE
 
@@ -259,7 +259,7 @@ class QuadrillStore(Store):
 
     # ------------------------------------------------------------------------------------------
 
-    def _server(self) -> _Connection:
+    def _server(self) -> _BufferedClient:
         if self._connection is None:
             raise QuadrillStoreError("the store is not open: call open() with the server's address")
         return self._connection

@@ -61,7 +61,7 @@ def serve(
         EngineStoppedError: the start was called off.
         AddressError: the address is in use or not allowed.
         TokenRequiredError: the address is open to others and there is no token.
-        QuadrillError: the data folder or the registry cannot be opened.
+        ReportedError: the data folder or the registry cannot be opened.
     """
     with ExitStack() as stack:
         # Almost all that is made until then stays: looking for cycles among it would double the time.

@@ -24,7 +24,7 @@ import time
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 from quadrill.store.registry import TokenRecords
 
 from .config import Settings
@@ -45,7 +45,7 @@ MIN_TOKEN_LENGTH = 16
 _MOST_MISSED = 10_000
 
 
-class TokenRequiredError(QuadrillError):
+class TokenRequiredError(ReportedError):
     """The server would be reachable from other machines without any token."""
 
     code = "token-required"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 
 SERVER_VARIABLE = "QUADRILL_SERVER"
 """The address that clients ask, no setting of a server (commands/connection.py)."""
@@ -22,7 +22,7 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@,]+\Z|\*\Z")
 _ABSOLUTE_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|^`\\]*\Z")
 
 
-class SettingsError(QuadrillError):
+class SettingsError(ReportedError):
     """A setting is unknown or has an unusable value; the server does not start."""
 
     code = "settings"

@@ -14,7 +14,7 @@ from quadrill.continuous.engine import Engine
 from quadrill.continuous.language import warm_up
 from quadrill.continuous.language.mapping.limits import RecordLimits
 from quadrill.continuous.remote.settings import RemoteSettings
-from quadrill.continuous.rows import Limits
+from quadrill.continuous.rows import QueryLimits
 from quadrill.continuous.settings import EngineSettings
 from quadrill.store.bulk.load import MIRROR
 from quadrill.store.documents.times import duration_ms
@@ -26,7 +26,7 @@ from quadrill.store.registry import Registry
 from quadrill.store.sparql import extensions
 
 from .config import Settings
-from .connectors.service import Connectors
+from .connectors.service import ConnectorService
 from .data_folder import open_registry, open_store
 from .evaluation.endpoint import SparqlEndpoint
 from .evaluation.static_parts import PartLimits, StaticParts
@@ -65,7 +65,7 @@ class Services:
     prefixes: PrefixTable
     endpoint: SparqlEndpoint
     metrics: RequestMetrics
-    connectors: Connectors
+    connectors: ConnectorService
     pushes: PushLoop
     history: History
     pages: HugePages
@@ -182,7 +182,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             prefixes,
             endpoint,
             metrics,
-            Connectors(engine, registry, settings, clock.now_ms),
+            ConnectorService(engine, registry, settings, clock.now_ms),
             PushLoop(engine.parts.turns),
             History(engine, clock.now_ms),
             pages,
@@ -254,7 +254,7 @@ def engine_settings(settings: Settings, engines: StaticEngines, *, threaded: boo
         static_rows_per_query=settings.max_query_static_rows,
         templates=settings.templates,
         waiting_elements=settings.max_waiting_elements,
-        limits=Limits(
+        limits=QueryLimits(
             rows=settings.max_evaluation_rows,
             ms=duration_ms(settings.max_evaluation_time, "the setting max_evaluation_time"),
             kept=settings.max_answer_rows,

@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from quadrill.continuous.evaluate.native import NativeEvaluator
-from quadrill.continuous.operators.join import Join
+from quadrill.continuous.operators.join import DeltaJoin
 from quadrill.continuous.plan.compiled import CompiledPlan
 from quadrill.continuous.plan.plan import SourceKey
 from quadrill.continuous.rows import Delta
 
-Policy = Callable[[Join, int], Sequence[int]]
+Policy = Callable[[DeltaJoin, int], Sequence[int]]
 """The order of the other inputs for the changes of one."""
 
 Price = Callable[[float, int, float, bool], float]
@@ -29,7 +29,7 @@ whether the look-up has a key."""
 _MOST_INPUTS = 12
 
 
-def right_cardinality(join: Join, start: int) -> Sequence[int]:
+def right_cardinality(join: DeltaJoin, start: int) -> Sequence[int]:
     """The input with the fewest rows next, whatever it has to do with the rows so far.
 
     Source: ISWC 2011, Algorithm 2 (findNextOp). Filters, which go first there, are placed by the planner.
@@ -38,7 +38,7 @@ def right_cardinality(join: Join, start: int) -> Sequence[int]:
     return sorted(others, key=lambda place: len(join.arrangements[place]))
 
 
-def fewest_intermediate(join: Join, start: int) -> Sequence[int]:
+def fewest_intermediate(join: DeltaJoin, start: int) -> Sequence[int]:
     """The flow with the fewest intermediate rows: all flows are compared as wholes.
 
     Source: ISWC 2011, section 3.3, the cost-based policy of Example 1. The rows of the answer are the same by
@@ -47,7 +47,7 @@ def fewest_intermediate(join: Join, start: int) -> Sequence[int]:
     return _cheapest(join, start, lambda rows, size, found, keyed: found, count_last=False)
 
 
-def physical_cost(join: Join, start: int) -> Sequence[int]:
+def physical_cost(join: DeltaJoin, start: int) -> Sequence[int]:
     """The flow of least Ψ: index joins cost |Ω1|·log2|Ω2|, nested loops |Ω1|·|Ω2|, all minima computed anew.
 
     Source: report of 2010, section 5. Its Figure 4, as printed, only ever lowers Ψ(P), so that a plan whose
@@ -69,7 +69,7 @@ POLICIES: dict[str, Policy | None] = {
 }
 
 
-def _cheapest(join: Join, start: int, price: Price, *, count_last: bool) -> Sequence[int]:
+def _cheapest(join: DeltaJoin, start: int, price: Price, *, count_last: bool) -> Sequence[int]:
     """Dynamic programming over the sets of inputs joined so far; the cheapest left-deep flow.
 
     Joins of more than twelve inputs take the inputs by size.
@@ -98,7 +98,7 @@ def _cheapest(join: Join, start: int, price: Price, *, count_last: bool) -> Sequ
     return order
 
 
-def _expected(join: Join, start: int, place: int, over: Sequence[int]) -> tuple[float, bool]:
+def _expected(join: DeltaJoin, start: int, place: int, over: Sequence[int]) -> tuple[float, bool]:
     """How many rows of an input a row over some others is expected to find, and if by a key."""
     sure = set().union(*(join.inputs[each].certain for each in over))
     rows, _ = join.cost(start, place, sure)
@@ -106,7 +106,7 @@ def _expected(join: Join, start: int, place: int, over: Sequence[int]) -> tuple[
     return (rows if keyed else float(len(join.arrangements[place]))), keyed
 
 
-def route(join: Join, order: Sequence[int] | Policy) -> Join:
+def route(join: DeltaJoin, order: Sequence[int] | Policy) -> DeltaJoin:
     """Let a join look its inputs up by a policy, or always in one order; before its first step."""
 
     def always(start: int) -> list[int]:
@@ -125,7 +125,7 @@ def routed(evaluator: NativeEvaluator, order: Sequence[int] | Policy | None) -> 
     running = evaluator.state
     assert running is not None
     for node in running.plan.nodes:
-        if isinstance(node.operator, Join):
+        if isinstance(node.operator, DeltaJoin):
             places = range(len(node.operator.inputs))
             ranks = order if callable(order) else sorted(places, key=lambda each: order[each % len(order)])
             route(node.operator, ranks)

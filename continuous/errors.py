@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadrill.store.errors import LimitError, QuadrillError
+from quadrill.store.errors import LimitError, ReportedError
 
 
-class BackPressureError(QuadrillError):
+class BackPressureError(ReportedError):
     """The queues are full: HTTP 429. ``retry_after`` in seconds."""
 
     code = "back-pressure"
@@ -15,21 +15,21 @@ class BackPressureError(QuadrillError):
     retry_after = 1.0
 
 
-class FeedGoneError(QuadrillError):
+class FeedGoneError(ReportedError):
     """The query was dropped, its feed has ended: HTTP 204 until the name is taken again."""
 
     code = "feed-gone"
     status = 204
 
 
-class EngineStoppedError(QuadrillError):
+class EngineStoppedError(ReportedError):
     """The engine is not running (it is shutting down, or its thread ended): HTTP 503."""
 
     code = "closed"
     status = 503
 
 
-class StartingError(QuadrillError):
+class StartingError(ReportedError):
     """The engine still replays its journal: HTTP 503. ``retry_after`` in seconds."""
 
     code = "starting"
@@ -57,6 +57,6 @@ class BudgetError(LimitError):
 
 def reason_of(error: Exception) -> tuple[str, str]:
     """Why a query has failed, in words, and the code of that."""
-    if isinstance(error, QuadrillError):
+    if isinstance(error, ReportedError):
         return error.message, error.code
     return f"{type(error).__name__}: {error}", "internal"

@@ -97,7 +97,7 @@ def difference(new: Mapping[K, int], old: Mapping[K, int]) -> dict[K, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class QueryLimits:
     """What a query may cost before it fails; 0 is no limit.
 
     ``rows`` and ``ms`` are those of one evaluation, ``kept`` the rows of the answer that is kept, ``bytes``
@@ -132,14 +132,14 @@ class Budget:
 
     __slots__ = ("_made", "elsewhere", "grace", "limits", "look", "rows", "since", "stop", "text")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: QueryLimits) -> None:
         self.since, self.grace, self.stop = 0.0, 1.0, ""
         self.rows = self._made = 0
         self.elsewhere = 0.0
         self.text = (0, 0.0)
         self.limit(limits)
 
-    def limit(self, limits: Limits) -> None:
+    def limit(self, limits: QueryLimits) -> None:
         """Other limits are in force from now on."""
         self.limits = limits
         self.look = min(limits.rows or LOOK_EVERY, LOOK_EVERY)
@@ -201,7 +201,7 @@ class Budget:
                 self.text = characters, self.since
 
 
-UNLIMITED = Budget(Limits())
+UNLIMITED = Budget(QueryLimits())
 """The budget of operators that nobody has given one."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from .algebra.columnar import StaticEngines
 from .language.mapping.limits import RECORD_LIMITS, RecordLimits
 from .remote.settings import RemoteSettings
-from .rows import Limits
+from .rows import QueryLimits
 
 DAY_MS = 86_400_000
 
@@ -57,7 +57,7 @@ class EngineSettings:
     stop_wait_ms: int = 3_000  # a stop waits so long for turns in line and static parts being read, together
     waiting_elements: int = 1_000_000  # elements kept at most for a query whose static parts are being read
     # what one continuous query may cost, where its registration does not say it
-    limits: Limits = Limits(
+    limits: QueryLimits = QueryLimits(
         rows=1_000_000,
         ms=10_000,
         kept=5_000_000,

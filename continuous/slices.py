@@ -26,7 +26,7 @@ _WAIT_S, _WAIT_OUTSIDE_S = 0.002, 0.05
 """Seconds that a fiber waits for another process before the engine looks for tasks; outside of fibers."""
 
 
-class Slice:
+class WorkSlice:
     """The slice of the fiber at work.
 
     Attributes:
@@ -41,7 +41,7 @@ class Slice:
         self.inside = 0
 
 
-SLICE = Slice()
+SLICE = WorkSlice()
 """The slice at work. Several engines in one process only shorten each other's slices."""
 RUN = 256
 """Transactions that a generated loop takes between two pauses."""

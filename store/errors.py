@@ -1,6 +1,6 @@
 """The root of every error of this project, and the errors of the store.
 
-QuadrillError                 code, message, hint
+ReportedError                 code, message, hint
 ├── StoreError
 │   ├── NetworkRefusedError   a query or update would reach a host that is not allowed
 │   ├── StoreLockedError      another process holds the folder
@@ -38,7 +38,7 @@ OLDER = (
 """How to move a data folder that is older than `OLDEST`."""
 
 
-class QuadrillError(Exception):
+class ReportedError(Exception):
     """The base of all errors that users see: what went wrong, where, and how to mend it.
 
     Attributes:
@@ -61,7 +61,7 @@ class QuadrillError(Exception):
             self.code = code
 
 
-class StoreError(QuadrillError):
+class StoreError(ReportedError):
     """The quad store could not do what was asked."""
 
     code = "store"
@@ -110,7 +110,7 @@ class UpdateError(StoreError):
     code = "update-failed"
 
 
-class PlacedError(QuadrillError):
+class PlacedError(ReportedError):
     """Something is wrong at a place of a text. ``line`` and ``column`` count from 1 when known."""
 
     def __init__(
@@ -133,14 +133,14 @@ class RdfSyntaxError(PlacedError):
     code = "rdf-syntax"
 
 
-class InputError(QuadrillError):
+class InputError(ReportedError):
     """A push, a heartbeat or a registration is wrong: HTTP 400."""
 
     code = "input"
     status = 400
 
 
-class MediaTypeError(QuadrillError):
+class MediaTypeError(ReportedError):
     """The body has a media type that cannot be read: HTTP 415."""
 
     code = "unsupported-media-type"
@@ -169,7 +169,7 @@ class QueryTextError(PlacedError):
         self.faults = faults
 
 
-class UnsupportedError(QuadrillError):
+class UnsupportedError(ReportedError):
     """A right text that uses a construct we do not support: HTTP 501, the construct named."""
 
     code = "unsupported"
@@ -183,13 +183,13 @@ class UnsupportedError(QuadrillError):
         self.construct = construct
 
 
-class LimitError(QuadrillError):
+class LimitError(ReportedError):
     """An input is over a limit of the settings table."""
 
     code = "limit"
 
 
-class GoneError(QuadrillError):
+class GoneError(ReportedError):
     """A position is not in the log any more: HTTP 410, or ``reset`` in a feed.
 
     ``earliest`` is the smallest position that can still be given.
@@ -202,13 +202,13 @@ class GoneError(QuadrillError):
         self.earliest = earliest
 
 
-class ConflictError(QuadrillError):
+class ConflictError(ReportedError):
     """A name is taken or a state stands in the way: HTTP 409."""
 
     code = "conflict"
 
 
-class NotFoundError(QuadrillError):
+class NotFoundError(ReportedError):
     """No such query, stream, graph, job or process: HTTP 404."""
 
     code = "not-found"
@@ -220,7 +220,7 @@ class LateElementError(InputError):
     code = "late-element"
 
 
-class IdempotencyError(QuadrillError):
+class IdempotencyError(ReportedError):
     """An Idempotency-Key came back with another body: HTTP 422."""
 
     code = "idempotency-key-reused"

@@ -11,7 +11,7 @@ import httpx
 
 from . import calls
 from .answers import Answer, FeedEvent
-from .calls import Call, lost, refused
+from .calls import HttpCall, lost, refused
 from .errors import QuadrillError
 from .event_stream import events_of_async
 from .resuming import SILENCE_S, FeedPlace
@@ -22,14 +22,14 @@ Role: TypeAlias = Literal["sources", "sinks"]
 class AsyncConnectors:
     """The sources of a server, or its sinks; what they are is a description, a dict."""
 
-    def __init__(self, role: Role, answer: Callable[[Call], Awaitable[dict[str, Any]]]) -> None:
+    def __init__(self, role: Role, answer: Callable[[HttpCall], Awaitable[dict[str, Any]]]) -> None:
         """``answer`` sends a request and gives the JSON object that is answered, {} for none."""
         self._role: Role = role
         self._answer = answer
 
     async def all(self) -> list[dict[str, Any]]:
         """The descriptions of all."""
-        found = await self._answer(Call("GET", self._role))
+        found = await self._answer(HttpCall("GET", self._role))
         return list(found[self._role])
 
     async def describe(self, name: str) -> dict[str, Any]:
@@ -75,11 +75,11 @@ class _Sender:
             raise refused(answer)
         return answer
 
-    async def send(self, call: Call) -> httpx.Response:
+    async def send(self, call: HttpCall) -> httpx.Response:
         """Send a call."""
         return await self.request(call.method, call.path, **call.options())
 
-    async def json(self, call: Call) -> dict[str, Any]:
+    async def json(self, call: HttpCall) -> dict[str, Any]:
         """The JSON object that answers a call, {} for none."""
         answer = await self.send(call)
         return dict(answer.json()) if answer.content else {}
@@ -151,7 +151,7 @@ class AsyncClient:
 
     async def streams(self) -> list[dict[str, Any]]:
         """The descriptions of all streams."""
-        found = await self._sender.json(Call("GET", "streams"))
+        found = await self._sender.json(HttpCall("GET", "streams"))
         return list(found["streams"])
 
     async def push(
@@ -218,7 +218,7 @@ class AsyncClient:
     async def heartbeat(self, stream: str, at: int | str) -> None:
         """Move the event time of a stream without data."""
         found = calls.stream("POST", stream, ":heartbeat")
-        await self._sender.send(Call("POST", found.path, {**found.params, "at": str(at)}))
+        await self._sender.send(HttpCall("POST", found.path, {**found.params, "at": str(at)}))
 
     # --- continuous queries ---------------------------------------------------------------------
 
@@ -230,11 +230,11 @@ class AsyncClient:
 
     async def validate(self, text: str, **options: Any) -> dict[str, Any]:
         """What registering would give."""
-        return await self._sender.json(Call("POST", "queries:validate", json={"query": text, **options}))
+        return await self._sender.json(HttpCall("POST", "queries:validate", json={"query": text, **options}))
 
     async def queries(self) -> list[dict[str, Any]]:
         """The descriptions of all continuous queries."""
-        found = await self._sender.json(Call("GET", "queries"))
+        found = await self._sender.json(HttpCall("GET", "queries"))
         return list(found["queries"])
 
     async def describe(self, name: str) -> dict[str, Any]:

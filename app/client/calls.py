@@ -19,7 +19,7 @@ RESULTS = "application/sparql-results+json, application/n-quads;q=0.9"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class HttpCall:
     """One request."""
 
     method: str
@@ -49,28 +49,28 @@ def headers_of(token: str | None) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
-def query(text: str, timeout: float | None) -> Call:
+def query(text: str, timeout: float | None) -> HttpCall:
     """A SPARQL query."""
     params = {} if timeout is None else {"timeout": f"{timeout:g}"}
     headers = {"Content-Type": "application/sparql-query", "Accept": RESULTS}
-    return Call("POST", "query", params, headers, text.encode())
+    return HttpCall("POST", "query", params, headers, text.encode())
 
 
-def update(text: str) -> Call:
+def update(text: str) -> HttpCall:
     """A SPARQL update."""
-    return Call(
+    return HttpCall(
         "POST", "update", headers={"Content-Type": "application/sparql-update"}, content=text.encode()
     )
 
 
-def stream(method: str, name: str, what: str = "", **members: Any) -> Call:
+def stream(method: str, name: str, what: str = "", **members: Any) -> HttpCall:
     """A request about a stream, by name or by IRI."""
     params = {}
     if ":" in name:
         path, params["iri"] = f"streams{what}", name
     else:
         path = f"streams/{quote(name, safe='')}{what}"
-    return Call(method, path, params, **members)
+    return HttpCall(method, path, params, **members)
 
 
 def push(
@@ -83,7 +83,7 @@ def push(
     partial: bool,
     wait: bool,
     key: str | None,
-) -> Call:
+) -> HttpCall:
     """A push to a stream."""
     content, kind = body_of(data, media_type)
     found = stream("POST", name)
@@ -91,10 +91,12 @@ def push(
     params |= {word: str(value) for word, value in (("at", at), ("each", each)) if value is not None}
     params |= {word: "true" for word, wanted in (("partial", partial), ("wait", wait)) if wanted}
     headers = {"Content-Type": kind} | ({} if key is None else {"Idempotency-Key": key})
-    return Call("POST", found.path, params, headers, content)
+    return HttpCall("POST", found.path, params, headers, content)
 
 
-def trial(records: Any, to: str | None, mapping: Mapping[str, Any] | None, media_type: str | None) -> Call:
+def trial(
+    records: Any, to: str | None, mapping: Mapping[str, Any] | None, media_type: str | None
+) -> HttpCall:
     """Records by the mapping of a stream, or by one that is given.
 
     Raises: ValueError unless there is one of both.
@@ -103,14 +105,14 @@ def trial(records: Any, to: str | None, mapping: Mapping[str, Any] | None, media
         raise ValueError("map needs a stream or a mapping")
     if to is None:
         given = records if isinstance(records, str | Mapping) else list(records)
-        return Call("POST", "streams:map", json={"mapping": mapping, "records": given})
+        return HttpCall("POST", "streams:map", json={"mapping": mapping, "records": given})
     content, kind = body_of(records, media_type)
     return stream("POST", to, ":map", headers={"Content-Type": kind}, content=content)
 
 
-def connector(method: str, role: str, name: str, what: str = "", **given: Any) -> Call:
+def connector(method: str, role: str, name: str, what: str = "", **given: Any) -> HttpCall:
     """A request about a source or a sink."""
-    return Call(method, f"{role}/{quote(name, safe='')}{what}", **given)
+    return HttpCall(method, f"{role}/{quote(name, safe='')}{what}", **given)
 
 
 def members(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,20 +120,20 @@ def members(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name.removesuffix("_"): value for name, value in given.items()}
 
 
-def register(name: str | None, text: str, replace: bool, options: Mapping[str, Any]) -> Call:
+def register(name: str | None, text: str, replace: bool, options: Mapping[str, Any]) -> HttpCall:
     """A registration."""
     document = {"query": text, **options}
     if name is None:
-        return Call("POST", "queries", json=document)
-    return Call("PUT", _query(name), {"replace": "true"} if replace else {}, json=document)
+        return HttpCall("POST", "queries", json=document)
+    return HttpCall("PUT", _query(name), {"replace": "true"} if replace else {}, json=document)
 
 
-def one_query(method: str, name: str, what: str = "", **members: Any) -> Call:
+def one_query(method: str, name: str, what: str = "", **members: Any) -> HttpCall:
     """A request about a registered query."""
-    return Call(method, _query(name) + what, **members)
+    return HttpCall(method, _query(name) + what, **members)
 
 
-def feed(name: str, last: int | None, snapshot: bool) -> Call:
+def feed(name: str, last: int | None, snapshot: bool) -> HttpCall:
     """A connection to a feed, behind an event."""
     headers = {"Accept": "text/event-stream"}
     params = {}
@@ -141,7 +143,7 @@ def feed(name: str, last: int | None, snapshot: bool) -> Call:
         params["from"] = "0"
     elif snapshot:
         params["snapshot"] = "true"
-    return Call("GET", f"{_query(name)}/results", params, headers)
+    return HttpCall("GET", f"{_query(name)}/results", params, headers)
 
 
 def _query(name: str) -> str:

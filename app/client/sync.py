@@ -11,7 +11,7 @@ import httpx
 
 from . import calls
 from .answers import Answer, FeedEvent
-from .calls import Call, lost, refused
+from .calls import HttpCall, lost, refused
 from .errors import QuadrillError
 from .event_stream import events_of
 from .resuming import SILENCE_S, FeedPlace
@@ -22,14 +22,14 @@ Role: TypeAlias = Literal["sources", "sinks"]
 class Connectors:
     """The sources of a server, or its sinks; what they are is a description, a dict."""
 
-    def __init__(self, role: Role, answer: Callable[[Call], dict[str, Any]]) -> None:
+    def __init__(self, role: Role, answer: Callable[[HttpCall], dict[str, Any]]) -> None:
         """``answer`` sends a request and gives the JSON object that is answered, {} for none."""
         self._role: Role = role
         self._answer = answer
 
     def all(self) -> list[dict[str, Any]]:
         """The descriptions of all."""
-        found = self._answer(Call("GET", self._role))
+        found = self._answer(HttpCall("GET", self._role))
         return list(found[self._role])
 
     def describe(self, name: str) -> dict[str, Any]:
@@ -75,11 +75,11 @@ class _Sender:
             raise refused(answer)
         return answer
 
-    def send(self, call: Call) -> httpx.Response:
+    def send(self, call: HttpCall) -> httpx.Response:
         """Send a call."""
         return self.request(call.method, call.path, **call.options())
 
-    def json(self, call: Call) -> dict[str, Any]:
+    def json(self, call: HttpCall) -> dict[str, Any]:
         """The JSON object that answers a call, {} for none."""
         answer = self.send(call)
         return dict(answer.json()) if answer.content else {}
@@ -151,7 +151,7 @@ class Client:
 
     def streams(self) -> list[dict[str, Any]]:
         """The descriptions of all streams."""
-        found = self._sender.json(Call("GET", "streams"))
+        found = self._sender.json(HttpCall("GET", "streams"))
         return list(found["streams"])
 
     def push(
@@ -218,7 +218,7 @@ class Client:
     def heartbeat(self, stream: str, at: int | str) -> None:
         """Move the event time of a stream without data."""
         found = calls.stream("POST", stream, ":heartbeat")
-        self._sender.send(Call("POST", found.path, {**found.params, "at": str(at)}))
+        self._sender.send(HttpCall("POST", found.path, {**found.params, "at": str(at)}))
 
     # --- continuous queries ---------------------------------------------------------------------
 
@@ -230,11 +230,11 @@ class Client:
 
     def validate(self, text: str, **options: Any) -> dict[str, Any]:
         """What registering would give."""
-        return self._sender.json(Call("POST", "queries:validate", json={"query": text, **options}))
+        return self._sender.json(HttpCall("POST", "queries:validate", json={"query": text, **options}))
 
     def queries(self) -> list[dict[str, Any]]:
         """The descriptions of all continuous queries."""
-        found = self._sender.json(Call("GET", "queries"))
+        found = self._sender.json(HttpCall("GET", "queries"))
         return list(found["queries"])
 
     def describe(self, name: str) -> dict[str, Any]:

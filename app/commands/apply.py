@@ -21,7 +21,7 @@ from . import plan as planning
 from .connection import ServerConnection, ServerError, connect
 from .declared import SECTIONS, Declared, read_files
 from .given import add_client_command
-from .plan import Action, Step
+from .plan import Action, ApplyStep
 from .toml_text import write_toml
 
 _DONE: dict[Action, str] = {"create": "created", "change": "changed", "same": "same", "remove": "removed"}
@@ -68,7 +68,7 @@ def _apply(options: argparse.Namespace) -> int:
         removable = {section: _removable(section, has[section]) for section in sections}
         steps = planning.plan(declared, has, differing, removable if options.prune else {})
         left = len(_removable_names(removable) - {(each.section, each.name) for each in declared})
-        told = _Told(steps, dry_run=options.dry_run, as_json=options.json)
+        told = _ApplyReport(steps, dry_run=options.dry_run, as_json=options.json)
         told.plan(0 if options.prune else left)
         if not options.dry_run:
             _carry_out(server, steps, has, told)
@@ -160,10 +160,10 @@ def _query_differences(
 
 
 @dataclass
-class _Told:
+class _ApplyReport:
     """What is printed of the steps: the plan before anything is done, then how it went."""
 
-    steps: list[Step]
+    steps: list[ApplyStep]
     dry_run: bool
     as_json: bool
     done: int = 0
@@ -203,9 +203,9 @@ class _Told:
 
 def _carry_out(
     server: ServerConnection,
-    steps: list[Step],
+    steps: list[ApplyStep],
     has: Mapping[str, Mapping[str, Mapping[str, Any]]],
-    told: _Told,
+    told: _ApplyReport,
 ) -> None:
     for step in steps:
         place = step.place or f"{step.section}.{step.name}"
@@ -219,7 +219,7 @@ def _carry_out(
         told.done += 1
 
 
-def _do(server: ServerConnection, step: Step, described: Mapping[str, Any] | None) -> None:
+def _do(server: ServerConnection, step: ApplyStep, described: Mapping[str, Any] | None) -> None:
     if step.action == "same":
         return
     path, members = _path(step.section, step.name), dict(step.members)

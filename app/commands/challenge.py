@@ -25,9 +25,9 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from quadrill.continuous.engine import Engine
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 from quadrill.store.feeds.feed import Feed
-from quadrill.store.feeds.subscription import FeedEvent
+from quadrill.store.feeds.subscription import StoredEvent
 
 LENGTH = 10
 LINE = 64
@@ -43,7 +43,7 @@ _XSD = "http://www.w3.org/2001/XMLSchema#"
 _ENDS_WITH_ZEROS = re.compile(r"-?[0-9]+\.[0-9]*0")
 
 
-class TripError(QuadrillError):
+class TripError(ReportedError):
     """A line that is no report of a trip."""
 
     code = "recording"
@@ -127,7 +127,7 @@ class Listener:
     def __init__(self, feed: Feed, output: TextIO) -> None:
         self.delays: list[float] = []
         self._output = output
-        self._events: deque[FeedEvent] = deque()
+        self._events: deque[StoredEvent] = deque()
         # Reports that were pushed, with when they had been read.
         self._waiting: deque[tuple[ChallengeReport, float]] = deque()
         self._shown: list[dict[str, Any]] = []
@@ -175,12 +175,12 @@ class Listener:
 
     # --- called by the feed ---------------------------------------------------------------------
 
-    def welcome(self, member: None, first: Sequence[FeedEvent], ended: bool) -> bool:
+    def welcome(self, member: None, first: Sequence[StoredEvent], ended: bool) -> bool:
         """Take what the feed has so far."""
         self._events.extend(first)
         return True
 
-    def offer(self, events: Sequence[FeedEvent]) -> bool:
+    def offer(self, events: Sequence[StoredEvent]) -> bool:
         """Take events, within the engine's work."""
         self._events.extend(events)
         return True

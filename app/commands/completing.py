@@ -9,7 +9,7 @@ from typing import Any
 import argcomplete
 from argcomplete.completers import BaseCompleter
 
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 
 from .connection import connect
 
@@ -56,6 +56,6 @@ class _Names(BaseCompleter):
         try:
             with connect(parsed_args) as server:
                 found = server.call("GET", self._role, silence=_MOST_SECONDS).json()[self._role]
-        except QuadrillError:
+        except ReportedError:
             return []
         return [each["id" if self._role == "jobs" else "name"] for each in found]

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from quadrill.client.event_stream import EventTooLongError, ServerEvent, events_of
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 
 from ..setting_values import SERVER_VARIABLE
 from .given import DEFAULT_SERVER
@@ -24,7 +24,7 @@ _TOKEN = "Give one by --token or the variable QUADRILL_TOKEN; `quadrill token ad
 FEED_SILENCE_SECONDS = 60.0
 
 
-class ServerError(QuadrillError):
+class ServerError(ReportedError):
     """The server answered with a problem, or not at all."""
 
     code = "server"

@@ -9,7 +9,7 @@ from pathlib import Path
 from quadrill.store.folder import looked_at
 
 from ..config import load_settings
-from ..upkeep.check import Found
+from ..upkeep.check import Findings
 from ..upkeep.check import check as checked
 from ..upkeep.repair import repair as repaired
 from .given import OfflineError
@@ -50,7 +50,7 @@ def _data(options: argparse.Namespace) -> tuple[Path, str]:
     return settings.data_folder, settings.registry_url
 
 
-def _print(found: Found) -> None:
+def _print(found: Findings) -> None:
     """A line for each file, and one for each fault."""
     for each in found.findings:
         facts = ", ".join(f"{name} {value}" for name, value in each.facts.items())

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 
 from . import live_plan, output
 from .connection import connect
@@ -79,7 +79,7 @@ def _registered(options: argparse.Namespace) -> None:
             answer = server.call(
                 "GET", query_path(options.query, "/explain"), params=parameters, headers=headers
             )
-    except QuadrillError as error:
+    except ReportedError as error:
         if not Path(options.query).suffix:
             raise
         # What looks like the name of a file may be meant as one.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 
 from ..setting_values import SERVER_VARIABLE
 
@@ -20,13 +20,13 @@ DIALECTS = ("cqels", "rspql", "csparql", "sparql")
 Run = Callable[[argparse.Namespace], int]
 
 
-class UsageError(QuadrillError):
+class UsageError(ReportedError):
     """The command line asks for something that cannot be; the exit code is 2."""
 
     code = "usage"
 
 
-class OfflineError(QuadrillError):
+class OfflineError(ReportedError):
     """A file that a command needs is not as it should be."""
 
     code = "offline"

@@ -22,7 +22,7 @@ _SAMPLE = re.compile(r"([a-z_]+) (\S+)\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class QueryFigures:
+class ShownQuery:
     """A query: rows a second, how far it is behind the newest element, quads and rows that it holds."""
 
     name: str
@@ -56,7 +56,7 @@ class Overview:
     at: int
     server: str
     figures: Mapping[str, int]
-    queries: list[QueryFigures]
+    queries: list[ShownQuery]
     streams: list[StreamFigures]
 
     def to_json(self) -> dict[str, Any]:
@@ -104,10 +104,10 @@ def overview(server: str, before: Look, now: Look) -> Overview:
 
 def _query(
     now: Mapping[str, Any], before: Mapping[str, Any] | None, seconds: float, newest: Mapping[str, int | None]
-) -> QueryFigures:
+) -> ShownQuery:
     counters, old = now["counters"], (before or now)["counters"]
     waiting = now["waiting_for"]
-    return QueryFigures(
+    return ShownQuery(
         name=now["name"],
         state=now["state"],
         elements_per_second=_rate(counters["elements"] - old["elements"], seconds),

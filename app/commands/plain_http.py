@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 
 CONNECT_SECONDS = 5.0
 _PIECE = 1 << 16
@@ -172,7 +172,7 @@ def _authorised(parts: SplitResult, field: str = "Authorization") -> dict[str, s
 
 
 def _proxy(parts: SplitResult) -> SplitResult | None:
-    """The proxy that the environment names for an address; raises QuadrillError for another kind."""
+    """The proxy that the environment names for an address; raises ReportedError for another kind."""
     if not any(name.lower() in ("http_proxy", "https_proxy", "all_proxy") for name in os.environ):
         return None
     # Few have a proxy, and this takes long to begin.
@@ -184,7 +184,7 @@ def _proxy(parts: SplitResult) -> SplitResult | None:
         return None
     proxy = urlsplit(named if "://" in named else f"http://{named}")
     if proxy.scheme != "http":
-        raise QuadrillError(
+        raise ReportedError(
             f"the environment names a proxy whose address begins with {proxy.scheme}://, which is not known",
             hint="Name one of http:// by http_proxy or https_proxy, or the server's host in no_proxy.",
         )

@@ -31,7 +31,7 @@ _FIGURES = frozenset(("name", "guarantee", "position", *Figures().to_json()))
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ApplyStep:
     """One thing to do, or none: ``same``. ``differs`` names the members that do; ``place`` is in a file."""
 
     action: Action
@@ -47,7 +47,7 @@ def plan(
     present: Mapping[str, Collection[str]],
     differing: Mapping[tuple[str, str], tuple[str, ...]],
     removed: Mapping[str, Collection[str]],
-) -> list[Step]:
+) -> list[ApplyStep]:
     """The steps in their order: what goes, the newest first, then what is made.
 
     Args:
@@ -59,7 +59,7 @@ def plan(
     wanted = sorted(declared, key=lambda each: SECTIONS.index(each.section))
     kept = {(each.section, each.name) for each in wanted}
     steps = [
-        Step("remove", section, name, {})
+        ApplyStep("remove", section, name, {})
         for section in reversed(SECTIONS)
         for name in reversed(tuple(removed.get(section, ())))
         if (section, name) not in kept
@@ -69,7 +69,7 @@ def plan(
         action: Action = "create"
         if each.name in present.get(each.section, ()):
             action = "change" if differs else "same"
-        steps.append(Step(action, each.section, each.name, each.members, differs, each.place))
+        steps.append(ApplyStep(action, each.section, each.name, each.members, differs, each.place))
     return steps
 
 

@@ -19,9 +19,9 @@ from quadrill.continuous.engine import Engine
 from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.documents.statements import lines_of
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 from quadrill.store.feeds.feed import Feed
-from quadrill.store.feeds.subscription import FeedEvent
+from quadrill.store.feeds.subscription import StoredEvent
 from quadrill.store.formats import guess_rdf_format
 from quadrill.store.pushes.decode import DecodedElement, DecodeOptions, decode
 from quadrill.store.quads.quad_store import QuadStore
@@ -36,7 +36,7 @@ NAME = "run"
 MEDIA_TYPES = {".ndjson": "application/x-ndjson", ".jsonl": "application/x-ndjson"}
 
 
-class RecordingError(QuadrillError):
+class RecordingError(ReportedError):
     """A recorded file is not as it should be."""
 
     code = "recording"
@@ -68,7 +68,7 @@ def run_recorded(
         if form == "debs":
             _challenge(engine, streams)
         else:
-            printer = _Printer(engine.queries.feed(NAME), form)
+            printer = _EventPrinter(engine.queries.feed(NAME), form)
             _play(engine, streams, printer)
             if until is not None:
                 for stream in streams:
@@ -82,14 +82,14 @@ def run_recorded(
     return 0
 
 
-class _Printer:
+class _EventPrinter:
     """Prints the events of a feed; it takes all of them, however many come between two calls."""
 
     members = 1
 
     def __init__(self, feed: Feed, form: str) -> None:
         self._form = form
-        self._events: deque[FeedEvent] = deque()
+        self._events: deque[StoredEvent] = deque()
         feed.join(self, None, 0)
 
     def print_waiting(self) -> None:
@@ -98,11 +98,11 @@ class _Printer:
             event = self._events.popleft()
             print(tables.event_text(event.kind, event.data, self._form))
 
-    def welcome(self, _: Any, first: Sequence[FeedEvent], __: bool) -> bool:
+    def welcome(self, _: Any, first: Sequence[StoredEvent], __: bool) -> bool:
         """Take the events that the feed has kept."""
         return self.offer(first)
 
-    def offer(self, events: Sequence[FeedEvent]) -> bool:
+    def offer(self, events: Sequence[StoredEvent]) -> bool:
         """Take events; always True."""
         self._events.extend(events)
         return True
@@ -156,7 +156,7 @@ def _check_streams(engine: Engine, streams: dict[str, Path], form: str) -> None:
             )
 
 
-def _play(engine: Engine, streams: dict[str, Path], printer: _Printer) -> None:
+def _play(engine: Engine, streams: dict[str, Path], printer: _EventPrinter) -> None:
     """Push what was recorded, in the order in which it was told.
 
     A stream holds nothing back before its first element, so one file after the other would let the first

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import output, tables
 from .connection import ServerConnection, UnreachableError, connect
 from .given import UsageError, add_client_command
-from .overview import Overview, QueryFigures, StreamFigures, look, overview
+from .overview import Overview, ShownQuery, StreamFigures, look, overview
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -147,7 +147,7 @@ def _head(shown: Overview) -> str:
     return f"{shown.server}  {', '.join(parts)}"
 
 
-def _ordered(queries: list[QueryFigures]) -> list[QueryFigures]:
+def _ordered(queries: list[ShownQuery]) -> list[ShownQuery]:
     """Failed ones first, then the busiest."""
     return sorted(
         queries,
@@ -160,7 +160,7 @@ def _ordered(queries: list[QueryFigures]) -> list[QueryFigures]:
     )
 
 
-def _query_row(each: QueryFigures) -> list[str]:
+def _query_row(each: ShownQuery) -> list[str]:
     return [
         each.name,
         each.state,

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from quadrill.store.feeds.subscription import FeedEvent
+from quadrill.store.feeds.subscription import StoredEvent
 
 from ..feeds.sources import line
 from .declaration import Member, one_of
@@ -23,7 +23,7 @@ STYLE = Member(
 """The member of sinks whose other side carries id and kind beside the body, too."""
 
 
-def body_of(event: FeedEvent, style: str, query: str) -> bytes:
+def body_of(event: StoredEvent, style: str, query: str) -> bytes:
     """An event in one of the forms of `STYLE`."""
     if style == "data":
         return event.data.encode()
@@ -32,17 +32,17 @@ def body_of(event: FeedEvent, style: str, query: str) -> bytes:
     return line_of(event)[:-1]
 
 
-def line_of(event: FeedEvent) -> bytes:
+def line_of(event: StoredEvent) -> bytes:
     """An event as a feed in NDJSON has it."""
     return line(event.kind, event.data, event.id)
 
 
-def key_of(event: FeedEvent) -> str:
+def key_of(event: StoredEvent) -> str:
     """What tells an event from all others of its query; the same when it is delivered again."""
     return event.kind if event.id is None else str(event.id)
 
 
-def cloud_event(event: FeedEvent, query: str, source: str) -> dict[str, Any]:
+def cloud_event(event: StoredEvent, query: str, source: str) -> dict[str, Any]:
     """An event by CloudEvents 1.0.2: its time is the instant that the answer is of."""
     data = json.loads(event.data)
     document = {

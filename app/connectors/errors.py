@@ -6,10 +6,10 @@ ConnectorError           cannot go on now: it waits and tries again
 
 from __future__ import annotations
 
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 
 
-class ConnectorError(QuadrillError):
+class ConnectorError(ReportedError):
     """The other side is away, or has refused something for now; the connector tries again later."""
 
     code = "connector"

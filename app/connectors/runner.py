@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from quadrill.continuous.errors import FeedGoneError
-from quadrill.store.errors import NetworkRefusedError, NotFoundError, QuadrillError
+from quadrill.store.errors import NetworkRefusedError, NotFoundError, ReportedError
 from quadrill.store.feeds.feed import Feed
-from quadrill.store.feeds.subscription import FeedEvent, Subscription
+from quadrill.store.feeds.subscription import StoredEvent, Subscription
 
 from .declaration import shown_message
 from .errors import ConnectorError, ConnectorFailedError, StoppedError
@@ -31,7 +31,7 @@ _NOWHERE = 2**63 - 1
 """An id that no feed has: who asks for what is behind it gets a reset and the current answer."""
 
 
-class _Context(Protocol):
+class _RunnerContext(Protocol):
     name: str
     figures: Figures
     stopping: threading.Event
@@ -42,7 +42,7 @@ class Runner:
 
     def __init__(
         self,
-        context: _Context,
+        context: _RunnerContext,
         work: Callable[[], None],
         what: str,
         interrupt: Callable[[], None] = lambda: None,
@@ -98,7 +98,7 @@ class Runner:
                 if not context.stopping.is_set():
                     return
             except Exception as error:
-                if not isinstance(error, QuadrillError | OSError):  # the text of an OSError says all
+                if not isinstance(error, ReportedError | OSError):  # the text of an OSError says all
                     log.exception("the %s %s met an error of its own", self._what, context.name)
                 self._tell("waiting", error)
             wait = LEAST_WAIT_S if figures.taken > before else min(2 * wait, MOST_WAIT_S)
@@ -108,7 +108,7 @@ class Runner:
 
     def _tell(self, state: str, error: Exception) -> None:
         figures = self._context.figures
-        message = error.message if isinstance(error, QuadrillError) else f"{type(error).__name__}: {error}"
+        message = error.message if isinstance(error, ReportedError) else f"{type(error).__name__}: {error}"
         message = shown_message(message)
         if message != figures.error:
             log.warning("the %s %s is %s: %s", self._what, self._context.name, state, message)
@@ -185,14 +185,14 @@ def run_sink(sink: Sink, feed_of: Callable[[str], Feed], save: Callable[[int], N
             sink.close()
 
 
-def _deliver(sink: Sink, events: Sequence[FeedEvent]) -> None:
+def _deliver(sink: Sink, events: Sequence[StoredEvent]) -> None:
     if events:
         sink.deliver(events)
         if not sink.counts_itself:
             sink.context.figures.count(len(events))
 
 
-def _put_back(events: Sequence[FeedEvent], position: int | None) -> int | None:
+def _put_back(events: Sequence[StoredEvent], position: int | None) -> int | None:
     """The place before events are delivered: a reset to ids that are not above it leads behind them."""
     for event in events:
         if event.kind == "reset" and position is not None:
@@ -200,5 +200,5 @@ def _put_back(events: Sequence[FeedEvent], position: int | None) -> int | None:
     return position
 
 
-def _last_id(events: Sequence[FeedEvent], before: int | None) -> int | None:
+def _last_id(events: Sequence[StoredEvent], before: int | None) -> int | None:
     return next((event.id for event in reversed(events) if event.id is not None), before)

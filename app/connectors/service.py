@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.errors import FeedGoneError
 from quadrill.continuous.streams.push_call import PushCall
-from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
+from quadrill.store.errors import ConflictError, NotFoundError, ReportedError
 from quadrill.store.hosts import AllowedHosts
 from quadrill.store.registry import ConnectorRecord, ConnectorRole, Registry
 
@@ -48,7 +48,7 @@ class _Connector:
     error: str | None = None
 
 
-class Connectors:
+class ConnectorService:
     """Every method may be called from any thread. Changes wait for each other, descriptions for nothing."""
 
     def __init__(
@@ -167,7 +167,7 @@ class Connectors:
                 self._leaving[role, name] = found.runner
             self._registry.connectors.remove(role, name)
             if role == "source":
-                with suppress(QuadrillError):
+                with suppress(ReportedError):
                     self._engine.streams.declare_partitions(found.record.members["stream"], name, {})
             del self._all[role, name]
             self._letters(role, name).clear()
@@ -223,7 +223,7 @@ class Connectors:
             if wanted is None or role != "sink" or other == name or theirs["kind"] != members["kind"]:
                 continue
             taken = None
-            with suppress(QuadrillError):  # it was declared under other settings, and does not run
+            with suppress(ReportedError):  # it was declared under other settings, and does not run
                 taken = kind.claims(theirs, self._sink_folder)
             if taken == wanted:
                 raise ConflictError(f"the sink {other} writes {wanted.name}", code="sink-path-in-use")
@@ -244,7 +244,7 @@ class Connectors:
         return (*common, *_kind_of(role, given).members)
 
     def _check(self, role: ConnectorRole, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of a declaration; raises QuadrillError where it cannot work."""
+        """The values of a declaration; raises ReportedError where it cannot work."""
         values = read_members(f"a {role}", self._members(role, given), given)
         if role == "source":
             source_kind(given["kind"]).check(values, self._hosts, self._folders)
@@ -277,7 +277,7 @@ class Connectors:
                 made.runner = Runner(
                     sink.context, partial(run_sink, sink, self._engine.queries.feed, save), "sink"
                 )
-        except QuadrillError as error:
+        except ReportedError as error:
             # Declared under other settings, or its library is gone.
             made.error = shown_message(error.message)
             log.warning("the %s %s cannot start: %s", record.role, record.name, made.error)
@@ -332,7 +332,7 @@ class Connectors:
         description: dict[str, Any] = {"name": record.name}
         try:
             members = self._members(record.role, record.members)
-        except QuadrillError:
+        except ReportedError:
             description["kind"] = record.members.get("kind")
         else:
             description |= shown_members(members, record.members)

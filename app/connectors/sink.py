@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from quadrill.store.feeds.subscription import FeedEvent
+from quadrill.store.feeds.subscription import StoredEvent
 from quadrill.store.hosts import AllowedHosts
 
 from .dead_letters import DeadLetterFile
@@ -85,7 +85,7 @@ class SinkContext:
         if self.stopping.wait(seconds):
             raise StoppedError
 
-    def refuse(self, event: FeedEvent, error: str) -> None:
+    def refuse(self, event: StoredEvent, error: str) -> None:
         """An event that will never be delivered becomes a dead letter."""
         self.figures.refused += 1
         self.letters.add(event.data, error, id=event.id, event=event.kind)
@@ -111,7 +111,7 @@ class Sink(ABC):
     @classmethod
     @abstractmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folder: Path | None) -> None:
-        """Raise QuadrillError where the values of a declaration contradict, or name a forbidden place."""
+        """Raise ReportedError where the values of a declaration contradict, or name a forbidden place."""
 
     @classmethod
     def claims(cls, given: Mapping[str, Any], folder: Path | None) -> Path | None:
@@ -123,7 +123,7 @@ class Sink(ABC):
         """Reach the other side."""
 
     @abstractmethod
-    def deliver(self, events: Sequence[FeedEvent]) -> None:
+    def deliver(self, events: Sequence[StoredEvent]) -> None:
         """Deliver events in their order; when it returns they are safe, or dead letters."""
 
     @abstractmethod

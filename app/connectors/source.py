@@ -22,8 +22,8 @@ from quadrill.store.errors import (
     LimitError,
     MediaTypeError,
     NotFoundError,
-    QuadrillError,
     RdfSyntaxError,
+    ReportedError,
 )
 from quadrill.store.hosts import AllowedHosts
 
@@ -242,7 +242,7 @@ class SourceContext:
     def release_partitions(self) -> None:
         """Tell the stream that nothing more is read for now: its partitions become idle after a time."""
         if self._declared:
-            with suppress(QuadrillError):  # the engine has stopped, or the stream is gone
+            with suppress(ReportedError):  # the engine has stopped, or the stream is gone
                 self._streams.declare_partitions(self.stream, self.name, dict.fromkeys(self._declared, False))
 
     def push_messages(
@@ -370,7 +370,7 @@ class Source(ABC):
     @classmethod
     @abstractmethod
     def check(cls, given: Mapping[str, Any], hosts: AllowedHosts, folders: Sequence[Path]) -> None:
-        """Raise QuadrillError where the values of a declaration contradict, or name a forbidden place."""
+        """Raise ReportedError where the values of a declaration contradict, or name a forbidden place."""
 
     @abstractmethod
     def run(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 
 from quadrill.client import Client
 from quadrill.client import QuadrillError as RefusedError
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 
 from .data import QUERY_FILES, rdf, text_of
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 QUERY_OPTIONS: dict[str, dict[str, Any]] = {"watched-destinations": {"output": "changes"}}
 
 
-class DemoError(QuadrillError):
+class DemoError(ReportedError):
     """The demo's server refused what the demo asked of it."""
 
     code = "demo"

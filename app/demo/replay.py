@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import count, groupby
 from typing import Protocol, TypeVar
 
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 
 from .data import Departure, WeatherReport, departures, rdf, text_of, weather
 
@@ -24,7 +24,7 @@ DAY_MS = 24 * HOUR_MS
 _Timed = TypeVar("_Timed")
 
 
-class NothingToReplayError(QuadrillError):
+class NothingToReplayError(ReportedError):
     """The data have no departure in the time that was asked for."""
 
     code = "nothing-to-replay"

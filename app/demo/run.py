@@ -30,7 +30,7 @@ PICTURE = "ui/demo"
 CHANGED = "\nHalf-way: Atlanta and Chicago are put on the watch list.\n"
 
 
-class _StoppedError(Exception):
+class _DemoStoppedError(Exception):
     """Someone asked the demo to end."""
 
 
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
         # What is wrong with the options is told before store and engine are loaded.
         from .. import running
 
-        with running.serve(settings, demo=True) as server, contextlib.suppress(_StoppedError):
+        with running.serve(settings, demo=True) as server, contextlib.suppress(_DemoStoppedError):
             screen = Screen()
             with DemoClient(server.url, settings.token or None) as client:
                 client.set_up()
@@ -98,7 +98,7 @@ def play(
 
     def pause(seconds: float) -> None:
         if stop.wait(seconds):
-            raise _StoppedError
+            raise _DemoStoppedError
 
     for follower in followers:
         follower.start()
@@ -133,7 +133,7 @@ def last_ids(engine: Engine, stop: threading.Event) -> dict[str, int] | None:
             engine.sync(SYNC_SECONDS)
         except TimeoutError:
             if stop.is_set():
-                raise _StoppedError from None
+                raise _DemoStoppedError from None
         else:
             return {name: engine.queries.feed(name).last_id for name in QUERY_FILES}
     return None
@@ -146,7 +146,7 @@ def _await(tallies: Mapping[str, FeedTally], wanted: Mapping[str, int], stop: th
         if time.monotonic() > deadline:
             return False
         if stop.wait(0.02):
-            raise _StoppedError
+            raise _DemoStoppedError
     return True
 
 

@@ -17,7 +17,7 @@ STATES = ("running", "materialising", "paused", "failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class QuerySelection:
     """Which queries are wanted, in the order of registration; ``contains`` is of their names, in any case."""
 
     contains: str = ""
@@ -26,7 +26,7 @@ class Part:
     limit: int | None = None
 
 
-def list_part(engine: Engine, part: Part) -> dict[str, Any]:
+def list_part(engine: Engine, part: QuerySelection) -> dict[str, Any]:
     """The descriptions of a part of all queries, how many there are of each state, and how many match.
 
     Only queries of the part are described, so that its cost is that of what is seen.

@@ -16,7 +16,7 @@ from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.queries.prepare import EvaluatorChoice, PreparedQuery
 from quadrill.continuous.queries.running import RunningQuery
 from quadrill.continuous.static.reading import Progress, entered
-from quadrill.store.errors import QuadrillError, UnsupportedError
+from quadrill.store.errors import ReportedError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 
 from ..http.errors import HttpError
@@ -57,7 +57,7 @@ def preview(
     not notice.
 
     Raises:
-        QuadrillError: as for a registration; UnsupportedError for a query that reads other servers.
+        ReportedError: as for a registration; UnsupportedError for a query that reads other servers.
         HttpError: another preview is at work.
     """
     prepared = engine.lifecycle.prepare(registration)
@@ -162,7 +162,7 @@ def _take(trial: RunningQuery, inputs: list[StreamInput], end: float) -> tuple[i
                 return taken, TIME_OVER
             trial.handle((event,), now)
             taken += len(event.elements) if isinstance(event, Arrival) else 0
-    except QuadrillError as error:
+    except ReportedError as error:
         return taken, reason_of(error)[0]
     return taken, None
 

@@ -15,10 +15,10 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 
 from ..http import negotiation, xml_text
-from ..http.answers import Answer, Output, Stream
+from ..http.answers import Output, StreamedAnswer, WholeAnswer
 from ..http.errors import HttpError
 from ..http.problems import problem_answer
 from ..server.reply import AnswerBrokenError
@@ -31,7 +31,7 @@ BLOCK_BYTES = 256 << 10
 VARY = {"Vary": "Accept, Accept-Encoding"}
 
 
-class Sink(Protocol):
+class ByteSink(Protocol):
     """The target of a serialiser. An exception from ``write`` stops the evaluation behind it."""
 
     def write(self, data: bytes) -> int: ...  # noqa: D102
@@ -50,7 +50,7 @@ class AnswerLimits(NamedTuple):
 ROW_MARKS = {"json": b'}},{"', "xml": b"<result>", "csv": b"\r\n", "tsv": b"\n", "nt": b"\n", "nq": b"\n"}
 
 
-class Client(NamedTuple):
+class AnswerPreferences(NamedTuple):
     """What a client wants of an answer.
 
     Attributes:
@@ -62,7 +62,7 @@ class Client(NamedTuple):
     head_only: bool = False
 
 
-class EvaluatedAnswer(Stream):
+class EvaluatedAnswer(StreamedAnswer):
     """The answer of an evaluation, which produces its body while it is sent.
 
     `produce` runs in the thread that sends: Oxigraph's result iterators must not change threads. What it sets
@@ -76,7 +76,7 @@ class EvaluatedAnswer(Stream):
         processes: Processes,
         process: Process,
         limits: AnswerLimits,
-        client: Client,
+        client: AnswerPreferences,
         large_answers: LargeAnswers | None = None,
     ) -> None:
         """Make an answer.
@@ -102,8 +102,8 @@ class EvaluatedAnswer(Stream):
     def produce(self, sink: AnswerSink) -> None:
         """Write the whole answer to ``sink``."""
 
-    def send(self, output: Output) -> Answer | None:
-        """Produce and send the answer, or the problem in its place; see `Stream`."""
+    def send(self, output: Output) -> WholeAnswer | None:
+        """Produce and send the answer, or the problem in its place; see `StreamedAnswer`."""
         sink = AnswerSink(self, output)
         try:
             self.produce(sink)
@@ -113,7 +113,7 @@ class EvaluatedAnswer(Stream):
             # The traceback keeps Oxigraph's iterator, which must be released in this very thread.
             traceback.clear_frames(error.__traceback__)
             if isinstance(cause, _HeadIsEnough):
-                return Answer(200, self.headers, None, self.version)
+                return WholeAnswer(200, self.headers, None, self.version)
             if sink.started:
                 if isinstance(cause, OSError):
                     raise cause from None  # the client has left
@@ -132,7 +132,7 @@ class BodyAnswer(EvaluatedAnswer):
 
     __slots__ = ("body",)
 
-    body: Callable[[Sink], None]
+    body: Callable[[ByteSink], None]
 
     def produce(self, sink: AnswerSink) -> None:
         """Write the whole answer."""
@@ -219,7 +219,7 @@ class AnswerSink:
     def flush(self) -> None:
         """Serialisers flush at their end; nothing is held that could go out earlier."""
 
-    def finish(self) -> Answer | None:
+    def finish(self) -> WholeAnswer | None:
         """The whole answer when nothing was sent yet; else send the last block."""
         if self.stopped is not None:
             raise self.stopped
@@ -232,7 +232,7 @@ class AnswerSink:
         answer, body = self._answer, self._joined()
         if self._row_mark and body.count(self._row_mark) > (self._limits.max_rows or len(body)):
             raise self._too_many_rows()
-        return Answer(200, answer.headers, body, answer.version)
+        return WholeAnswer(200, answer.headers, body, answer.version)
 
     def leave(self) -> None:
         """Leave the place among the large answers: nothing is computed for a while."""
@@ -291,7 +291,7 @@ class AnswerSink:
             return block
         try:
             return xml_text.xml_text(block, self._last)
-        except QuadrillError as error:
+        except ReportedError as error:
             raise self._stop(error) from None
         finally:
             self._last = (self._last + block)[-xml_text.OVERLAP :]
@@ -335,7 +335,7 @@ class AnswerSink:
         return error
 
 
-class QueryTimeoutError(QuadrillError):
+class QueryTimeoutError(ReportedError):
     """An evaluation took longer than it may."""
 
     code = "query-timeout"

@@ -11,7 +11,7 @@ import re
 
 from quadrill.continuous.analysis.prepared import MOST_PARSED, prepared
 from quadrill.continuous.language.parser import parse
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 from quadrill.store.sparql.cut import cut
 
 _SPACE = r"(?:[ \t\r\n]|\#[^\r\n]*+)"
@@ -45,5 +45,5 @@ def _columns_of(text: str) -> tuple[str, ...]:
     """The columns of a long text, which nobody keeps."""
     try:
         return tuple([column.name for column in parse(text, dialect="sparql").columns])
-    except QuadrillError:
+    except ReportedError:
         return ()

@@ -26,7 +26,7 @@ from quadrill.store.sparql.update_worker import UpdateTask
 
 from ..config import Settings
 from ..http import negotiation
-from ..http.answers import Answer, Output
+from ..http.answers import Output, WholeAnswer
 from ..http.protocol import WHOLE, DatasetScope, SparqlCall, query_text, scope_of, update_seconds, update_text
 from ..http.request import FastLane
 from ..prefixes import PrefixTable
@@ -35,11 +35,11 @@ from .admission import SlowTexts
 from .answer import (
     VARY,
     AnswerLimits,
+    AnswerPreferences,
     AnswerSink,
     BodyAnswer,
-    Client,
+    ByteSink,
     EvaluatedAnswer,
-    Sink,
     reading_timeout_error,
     timeout_error,
 )
@@ -176,7 +176,7 @@ class SparqlEndpoint:
         )
         return Asked(text, scope, extension, sent, heavy, counts, elsewhere)
 
-    def looked_up(self, call: SparqlCall, accept: str | None) -> Answer | None:
+    def looked_up(self, call: SparqlCall, accept: str | None) -> WholeAnswer | None:
         """The whole answer to a query that is a look-up, as JSON; None for what is to be asked and answered.
 
         Raises: as `asked`.
@@ -193,10 +193,10 @@ class SparqlEndpoint:
         most_rows, most_bytes = settings.max_result_rows, settings.max_result_bytes
         if 0 < most_rows < rows or 0 < most_bytes < len(body):
             return None
-        return Answer(200, {"Content-Type": negotiation.JSON_RESULTS.header, **VARY}, body, version)
+        return WholeAnswer(200, {"Content-Type": negotiation.JSON_RESULTS.header, **VARY}, body, version)
 
     def answer(
-        self, asked: Asked, client: Client, user: str, lane: FastLane | None = None
+        self, asked: Asked, client: AnswerPreferences, user: str, lane: FastLane | None = None
     ) -> EvaluatedAnswer:
         """The answer to a query; whatever is wrong from here on becomes the answer.
 
@@ -218,10 +218,10 @@ class SparqlEndpoint:
 
     def stream(
         self,
-        body: Callable[[Sink], None],
+        body: Callable[[ByteSink], None],
         seconds: float,
         process: Process,
-        client: Client,
+        client: AnswerPreferences,
         *,
         computed_here: bool = True,
     ) -> BodyAnswer:
@@ -246,7 +246,7 @@ class SparqlEndpoint:
 
         Raises:
             HttpError: 400 or 413 for a parameter that is wrong.
-            QuadrillError: the store refuses the text or cannot make it.
+            ReportedError: the store refuses the text or cannot make it.
         """
         text = update_text(call, self.settings)
         using, using_named = call.graphs("using-graph-uri"), call.graphs("using-named-graph-uri")
@@ -310,7 +310,7 @@ class SparqlEndpoint:
 
         return make
 
-    def _from_worker(self, asked: Asked, user: str, client: Client) -> EvaluatedAnswer:
+    def _from_worker(self, asked: Asked, user: str, client: AnswerPreferences) -> EvaluatedAnswer:
         """The answer of a query that may be heavy: a worker process evaluates it and can be killed."""
         settings, text, scope, sent = self.settings, asked.text, asked.scope, asked.sent
         wanted = WorkerRequest(
@@ -353,7 +353,7 @@ class _InlineAnswer(EvaluatedAnswer):
     asked: Asked
     lane: FastLane | None
 
-    def send(self, output: Output) -> Answer | None:
+    def send(self, output: Output) -> WholeAnswer | None:
         """Produce and send the answer; a short one while no other is."""
         if self.asked.heavy:
             return super().send(output)

@@ -17,7 +17,7 @@ from quadrill.continuous.algebra.set_functions import (
     AGGREGATE_NAMESPACE,
     FUNCTIONS,
     STATISTICAL,
-    Accumulator,
+    CustomAccumulator,
 )
 from quadrill.continuous.algebra.volatile import UNBOUND
 from quadrill.continuous.analysis.corrections import corrected_text
@@ -28,7 +28,7 @@ from quadrill.continuous.uncertainty import (
     custom_aggregates,
     custom_functions,
 )
-from quadrill.store.errors import LimitError, QuadrillError
+from quadrill.store.errors import LimitError, ReportedError
 
 from .named import may_call_aggregate, may_call_function, names_aggregate
 
@@ -104,7 +104,7 @@ def _outside_aggregates() -> dict[NamedNode, Callable[[], Any]]:
     """The aggregates of extensions by IRI, and by the IRIs that stand for them with DISTINCT."""
     return {
         iri: partial(
-            Accumulator,
+            CustomAccumulator,
             name,
             distinct=distinct,
             skip=UNBOUND if function.passes_over_errors else None,
@@ -139,7 +139,7 @@ def extended(text: str, base_iri: str, *, merged: bool = False, counts: bool = F
 
     try:
         found = corrected_text(text, base_iri, merged=merged, change=change)
-    except QuadrillError:
+    except ReportedError:
         if needed:
             raise
         found = None
@@ -173,7 +173,7 @@ def extended_for(
         counts: its calls that could make long values are to be limited.
 
     Raises:
-        QuadrillError: it is wrong, or can not be corrected.
+        ReportedError: it is wrong, or can not be corrected.
     """
     if calls_aggregate(text):
         found = extended(text, base_iri, merged=merged, counts=counts)
@@ -211,7 +211,7 @@ def _of_one_argument(aggregate: Aggregate, known: dict[NamedNode, Callable[[], A
         asked = float(parameter.term.value)
         name += f":{asked}"
     iri = NamedNode(AGGREGATE_NAMESPACE + name)
-    known[iri] = partial(Accumulator, aggregate.name, distinct=aggregate.distinct, parameter=asked)
+    known[iri] = partial(CustomAccumulator, aggregate.name, distinct=aggregate.distinct, parameter=asked)
     return replace(aggregate, name=str(iri), distinct=False, parameter=None)
 
 

@@ -47,7 +47,7 @@ Row: TypeAlias = list[Any]
 """The IRIs of the text, the values of its variables, and rdf:type."""
 
 
-class _Step(NamedTuple):
+class _LookUpStep(NamedTuple):
     """A pattern by the places of its terms in a row; ``new`` takes from a quad what a row has not yet."""
 
     subject: int
@@ -56,7 +56,7 @@ class _Step(NamedTuple):
     new: tuple[tuple[int, Callable[[Quad], Term]], ...]
 
 
-class _Plan(NamedTuple):
+class _LookUpPlan(NamedTuple):
     """What texts of one template ask.
 
     Attributes:
@@ -67,7 +67,7 @@ class _Plan(NamedTuple):
     """
 
     variables: int
-    steps: list[_Step]
+    steps: list[_LookUpStep]
     columns: list[tuple[str, int]]
     head: str
 
@@ -128,14 +128,14 @@ def solutions(
 
 
 class _WherePlan(NamedTuple):
-    """What WHERE parts of one body ask, as `_Plan`; what is ``counted`` and goes up ``by`` comes last.
+    """What WHERE parts of one body ask, as `_LookUpPlan`; what is ``counted`` and goes up ``by`` comes last.
 
     Where the number is a constant of each text, ``sign`` stands before it.
     """
 
     iris: int
     variables: int
-    steps: list[_Step]
+    steps: list[_LookUpStep]
     places: list[int]
     counted: int
     sign: int
@@ -167,7 +167,7 @@ def _nodes(constants: Sequence[str]) -> list[NamedNode]:
     return [NamedNode(each[1:-1]) for each in constants]
 
 
-def _rows(first: Row, steps: list[_Step], store: Store) -> list[Any] | None:
+def _rows(first: Row, steps: list[_LookUpStep], store: Store) -> list[Any] | None:
     """The rows of all steps; None when these are many."""
     rows, left = [first], MOST_QUADS
     for step in steps:
@@ -189,7 +189,7 @@ def _rows(first: Row, steps: list[_Step], store: Store) -> list[Any] | None:
 
 
 @lru_cache(maxsize=1024)
-def _plan(body: str) -> _Plan | None:
+def _plan(body: str) -> _LookUpPlan | None:
     """The plan of texts with this body; None when they are no look-ups."""
     query = _QUERY.fullmatch(body)
     found = None if query is None else _walk(query[2], body.count("<>"))
@@ -200,7 +200,7 @@ def _plan(body: str) -> _Plan | None:
         return None
     columns = [(f'"{name[1:]}":', places[name]) for name in names]
     listed = ",".join(f'"{name[1:]}"' for name in names)
-    return _Plan(
+    return _LookUpPlan(
         len(places),
         steps,
         columns,
@@ -208,7 +208,7 @@ def _plan(body: str) -> _Plan | None:
     )
 
 
-def _walk(text: str, iris: int) -> tuple[list[_Step], dict[str, int]] | None:
+def _walk(text: str, iris: int) -> tuple[list[_LookUpStep], dict[str, int]] | None:
     """Steps along the triple patterns of a text, and the places of its variables; None for other texts."""
     patterns = [each.split() for each in text.split(".")]
     if not patterns[-1]:
@@ -235,7 +235,7 @@ def _walk(text: str, iris: int) -> tuple[list[_Step], dict[str, int]] | None:
     return None if steps is None else (steps, places)
 
 
-def _steps(read: list[list[int]], iris: int) -> list[_Step] | None:
+def _steps(read: list[list[int]], iris: int) -> list[_LookUpStep] | None:
     """Patterns in an order in which each begins at something known; None where there is no such order."""
     known, steps = {*range(iris), _TYPE_AT}, []
     while read:
@@ -250,6 +250,6 @@ def _steps(read: list[list[int]], iris: int) -> list[_Step] | None:
         subject, predicate, object_ = step
         parts = zip(step, _PLACES, strict=True)
         new = tuple([(place, attrgetter(name)) for place, name in parts if place not in known])
-        steps.append(_Step(subject, predicate, object_, new))
+        steps.append(_LookUpStep(subject, predicate, object_, new))
         known.update(step)
     return steps

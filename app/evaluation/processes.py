@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from quadrill.store.errors import NotFoundError, QuadrillError
+from quadrill.store.errors import NotFoundError, ReportedError
 
 from ..server.recipient import Recipient, current_recipient, departed
 
@@ -19,7 +19,7 @@ FIRST_CHECK_SECONDS = 0.2
 _NUMBER = re.compile("[0-9]{1,18}")
 
 
-class CancelledError(QuadrillError):
+class CancelledError(ReportedError):
     """Somebody stopped the query."""
 
     code = "cancelled"

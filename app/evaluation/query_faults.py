@@ -15,7 +15,7 @@ from pyoxigraph import Store
 from quadrill.continuous.analysis.prepared import Prepared, scope_error_of
 from quadrill.continuous.language.parser import parse
 from quadrill.store.documents.wall_clock import require_epoch
-from quadrill.store.errors import QuadrillError, QueryTextError
+from quadrill.store.errors import QueryTextError, ReportedError
 from quadrill.store.sparql.text_errors import text_error
 
 
@@ -71,6 +71,6 @@ def _found(text: str, base_iri: str) -> QueryTextError | None:
         parse(text, dialect="sparql", base_iri=base_iri)
     except QueryTextError as error:
         return error if error.code == QueryTextError.code and error.line is not None else None
-    except QuadrillError:
+    except ReportedError:
         pass
     return None

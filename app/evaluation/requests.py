@@ -5,7 +5,7 @@ from __future__ import annotations
 from quadrill.continuous.algebra.scalar_functions import OUTSIDE
 from quadrill.continuous.analysis.growth import counting
 from quadrill.continuous.expressions.choices import LimitedCalls
-from quadrill.continuous.rows import Budget, Limits
+from quadrill.continuous.rows import Budget, QueryLimits
 from quadrill.store.sparql.query import QueryRequest
 
 from ..config import Settings
@@ -48,4 +48,6 @@ def request_of(
 
 def limited_calls(settings: Settings) -> LimitedCalls:
     """Functions whose values are limited, as an evaluation within the server calls them."""
-    return LimitedCalls(Budget(Limits(text=settings.max_text_length, bytes=settings.max_evaluation_bytes)))
+    return LimitedCalls(
+        Budget(QueryLimits(text=settings.max_text_length, bytes=settings.max_evaluation_bytes))
+    )

@@ -25,10 +25,10 @@ from quadrill.continuous.algebra.graphs import Dataset
 from quadrill.continuous.algebra.nodes import Algebra, Var
 from quadrill.continuous.algebra.text import static_text
 from quadrill.continuous.expressions.choices import Functions
-from quadrill.continuous.rows import Budget, Limits
+from quadrill.continuous.rows import Budget, QueryLimits
 from quadrill.continuous.uncertainty import custom_functions
 from quadrill.store.changes.commit import GraphName, graph_key
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.query_worker import WorkerRequest
 
@@ -45,7 +45,7 @@ _LONGEST_TEXT = 300
 _SPOOLED_BYTES = 1 << 20
 
 
-class HeavyPartError(QuadrillError):
+class HeavyPartError(ReportedError):
     """A static part of a query needs more than it may."""
 
     code = "static-part-too-heavy"
@@ -199,7 +199,7 @@ class _Task(NamedTuple):
 def as_evaluated(text: str, base_iri: str) -> Extended:
     """In a worker: the text that the store takes of a part, with what it calls."""
     task: _Task = pickle.loads(base64.b64decode(text))
-    limits = Limits(text=task.text, bytes=task.texts)
+    limits = QueryLimits(text=task.text, bytes=task.texts)
     functions = Functions("", custom_functions(), Budget(limits))
     written = static_text(task.pattern, task.columns, functions, task.base_iri, merged=task.merged)
     return Extended(written, functions.functions, functions.aggregates, functions.limited.begun())

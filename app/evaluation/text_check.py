@@ -6,7 +6,7 @@ from typing import Any
 
 from quadrill.continuous.analysis.prepared import prepared
 from quadrill.continuous.language.parser import parse
-from quadrill.store.errors import QuadrillError, QueryTextError
+from quadrill.store.errors import QueryTextError, ReportedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.cut import cut
 from quadrill.store.sparql.update_plan import UpdateRequest, parse_all, plan_update
@@ -24,7 +24,7 @@ def faults_of_query(text: str, base_iri: str) -> list[dict[str, Any]]:
     except QueryTextError as error:
         # Longer texts than continuous queries may have are the store's to read.
         return _shown(error) if error.code == QueryTextError.code else []
-    except QuadrillError:
+    except ReportedError:
         pass
     return []
 
@@ -42,7 +42,7 @@ def faults_of_update(text: str, base_iri: str, store: QuadStore) -> list[dict[st
         parse_all(plan_update(request, store.limits, store.allowed_hosts))
     except QueryTextError as error:
         return _shown(error)
-    except QuadrillError as error:
+    except ReportedError as error:
         return [_without_none(message=error.message, hint=error.hint)]
     return []
 

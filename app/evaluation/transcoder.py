@@ -7,13 +7,13 @@ from collections.abc import Callable
 from quadrill.store.errors import LimitError
 
 from ..http import negotiation
-from .answer import AnswerSink, Sink
+from .answer import AnswerSink, ByteSink
 
 
 class Transcoder:
     """A sink that passes on, or for a format that is converted collects what is written at first."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: ByteSink) -> None:
         self._sink = sink
         self._collected = bytearray()
         self._chosen: negotiation.Offer | None = None
@@ -45,10 +45,10 @@ class Transcoder:
             self._sink.write(self._chosen.convert(bytes(self._collected)))
 
 
-def transcoded(body: Callable[[Transcoder], None]) -> Callable[[Sink], None]:
+def transcoded(body: Callable[[Transcoder], None]) -> Callable[[ByteSink], None]:
     """A body of an answer whose sink can change the format."""
 
-    def whole(sink: Sink) -> None:
+    def whole(sink: ByteSink) -> None:
         transcoder = Transcoder(sink)
         body(transcoder)
         transcoder.finish()

@@ -27,7 +27,7 @@ from typing import IO, Any
 from pyoxigraph import NamedNode, RdfFormat
 
 from quadrill.store.changes.commit import Commit, NetChange
-from quadrill.store.errors import LimitError, QuadrillError, StoreError
+from quadrill.store.errors import LimitError, ReportedError, StoreError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.extensions import loaded, worker_environment
 from quadrill.store.sparql.query_worker import (
@@ -40,7 +40,7 @@ from quadrill.store.sparql.query_worker import (
 )
 from quadrill.store.sparql.update_worker import UpdateTask, change_of
 
-from .answer import Sink, timeout_error
+from .answer import ByteSink, timeout_error
 from .processes import CancelledError, Process
 
 MAX_DUMPED_QUADS = 500_000
@@ -151,7 +151,7 @@ class WorkerPool:
     def run(
         self,
         request: WorkerRequest,
-        sink: Sink,
+        sink: ByteSink,
         begin: Callable[[dict[str, Any]], None],
         process: Process,
         seconds: float,
@@ -169,7 +169,7 @@ class WorkerPool:
             QueryTimeoutError: the time is over; the worker was killed.
             CancelledError: somebody stopped the process; the worker was killed.
             WorkerLostError: the worker died.
-            QuadrillError: what the query itself gives.
+            ReportedError: what the query itself gives.
         """
         deadline = time.monotonic() + seconds
 
@@ -196,7 +196,7 @@ class WorkerPool:
         self,
         copy: StoreCopy,
         request: WorkerRequest,
-        sink: Sink,
+        sink: ByteSink,
         process: Process,
         seconds: float,
         look: Callable[[], None],
@@ -222,7 +222,7 @@ class WorkerPool:
         Raises:
             WorkerLostError: the worker died.
             LimitError: what it changes is more than the server is to hold.
-            QuadrillError: what `run` raises, and what the update itself gives; nothing is applied.
+            ReportedError: what `run` raises, and what the update itself gives; nothing is applied.
         """
         deadline = process.started + seconds
 
@@ -266,7 +266,7 @@ class WorkerPool:
         self,
         copy: StoreCopy,
         request: WorkerRequest | UpdateTask,
-        sink: Sink,
+        sink: ByteSink,
         begin: Callable[[dict[str, Any]], None],
         process: Process,
         deadline: float,
@@ -412,11 +412,11 @@ def remove_leftovers(folder: Path) -> None:
 
 def _relay(
     connection: socket.socket,
-    sink: Sink,
+    sink: ByteSink,
     begin: Callable[[dict[str, Any]], None],
     deadline: float,
     look: Callable[[], None] | None = None,
-) -> QuadrillError | None:
+) -> ReportedError | None:
     """Pass a worker's answer on to its end; the error that the query itself gave, if any.
 
     Raises: TimeoutError, EOFError, and what ``sink`` and ``begin`` raise.

@@ -83,7 +83,7 @@ class Greeting(NamedTuple):
         return welcome + self.head + self.first + self.heartbeat + frames
 
 
-class _Client:
+class _FeedSocket:
     """A socket with what it has not taken yet."""
 
     __slots__ = (
@@ -126,8 +126,8 @@ class Broadcaster:
         self._heartbeat = heartbeat
         self._buffer_bytes = buffer_bytes
         self._selector = selectors.DefaultSelector()
-        self._clients: dict[int, _Client] = {}
-        self._channels: dict[int, dict[int, _Client]] = {}
+        self._clients: dict[int, _FeedSocket] = {}
+        self._channels: dict[int, dict[int, _FeedSocket]] = {}
         self._incoming = bytearray()
         self._sockets: deque[int] = deque()
         self._answers: list[bytes] = []
@@ -144,7 +144,7 @@ class Broadcaster:
         try:
             while not self._stopping:
                 for key, events in self._selector.select(max(0.0, next_sweep - time.monotonic())):
-                    client: _Client | None = key.data
+                    client: _FeedSocket | None = key.data
                     if client is None:
                         self._listen()
                         continue
@@ -219,7 +219,7 @@ class Broadcaster:
         for length in lengths:
             parts.append(data[place : place + length])
             place += length
-        client = self._clients[number] = _Client(number, sock, channel, time.monotonic())
+        client = self._clients[number] = _FeedSocket(number, sock, channel, time.monotonic())
         if channel:
             self._channels.setdefault(channel, {})[number] = client
         self._selector.register(sock, selectors.EVENT_READ, client)
@@ -247,7 +247,7 @@ class Broadcaster:
 
     # --- clients ----------------------------------------------------------------------------------
 
-    def _send(self, client: _Client, data: bytes) -> None:
+    def _send(self, client: _FeedSocket, data: bytes) -> None:
         """Write to a client what it takes at once and keep the rest.
 
         A client is too slow when something new meets more than the limit behind the message that it is just
@@ -281,7 +281,7 @@ class Broadcaster:
         client.buffered += len(data) - sent
         self._watch(client)
 
-    def _write(self, client: _Client) -> None:
+    def _write(self, client: _FeedSocket) -> None:
         """The socket takes more."""
         frames = client.frames
         try:
@@ -309,19 +309,19 @@ class Broadcaster:
             self._watch(client)
             self._tell_taken(client)
 
-    def _tell_taken(self, client: _Client) -> None:
+    def _tell_taken(self, client: _FeedSocket) -> None:
         if client.paged and not client.frames:
             client.paged = False
             self._answers.append(MESSAGE.pack(TAKEN, client.number, 0, 0.0))
 
-    def _watch(self, client: _Client) -> None:
+    def _watch(self, client: _FeedSocket) -> None:
         """Ask for writability while something waits."""
         if bool(client.frames) != client.writing:
             client.writing = bool(client.frames)
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if client.writing else 0)
             self._selector.modify(client.sock, events, client)
 
-    def _finish(self, client: _Client, goodbye: bytes = GOODBYE) -> None:
+    def _finish(self, client: _FeedSocket, goodbye: bytes = GOODBYE) -> None:
         if client.closing:
             return
         client.closing = True
@@ -335,7 +335,7 @@ class Broadcaster:
         if not client.frames:
             self._drop(client)
 
-    def _read(self, client: _Client) -> None:
+    def _read(self, client: _FeedSocket) -> None:
         """A subscriber has nothing more to say: what it sends is dropped, an end closes."""
         try:
             if data := client.sock.recv(4096):
@@ -348,7 +348,7 @@ class Broadcaster:
             pass
         self._drop(client)
 
-    def _hear(self, client: _Client, said: bytearray, data: bytes) -> None:
+    def _hear(self, client: _FeedSocket, said: bytearray, data: bytes) -> None:
         """Read the frames of a WebSocket: a ping is answered, a goodbye as well; the rest is dropped."""
         said += data
         while len(said) >= 2 and client.number in self._clients:
@@ -375,7 +375,7 @@ class Broadcaster:
                 if client.number in self._clients:
                     self._finish(client)
 
-    def _drop(self, client: _Client, why: bytes = b"") -> None:
+    def _drop(self, client: _FeedSocket, why: bytes = b"") -> None:
         if self._clients.pop(client.number, None) is None:
             return
         self._channels.get(client.channel, {}).pop(client.number, None)

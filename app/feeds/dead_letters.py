@@ -5,7 +5,7 @@ from __future__ import annotations
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.streams.accept import StreamState
 from quadrill.continuous.streams.dead_letters import Change, DeadLetter
-from quadrill.store.feeds.subscription import FeedEvent, Subscription
+from quadrill.store.feeds.subscription import StoredEvent, Subscription
 from quadrill.store.results import one_line
 
 _WAITING = 10_000
@@ -30,5 +30,5 @@ def watch_dead_letters(engine: Engine, name_or_iri: str) -> Subscription:
     return engine.streams.inspect(name_or_iri, watch)
 
 
-def _event(change: Change, letter: DeadLetter) -> FeedEvent:
-    return FeedEvent(None, change, one_line(letter.to_json()))
+def _event(change: Change, letter: DeadLetter) -> StoredEvent:
+    return StoredEvent(None, change, one_line(letter.to_json()))

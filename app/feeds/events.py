@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
-from ..http.answers import Answer
+from ..http.answers import WholeAnswer
 from ..http.errors import HttpError
 from ..http.negotiation import Offer, accepts
 from ..http.problems import problem_answer
@@ -78,12 +78,14 @@ class EventStream(Takeover):
         self._permitted = permitted
         self._first = first if self._lines else f"retry: {retry_ms}\n".encode()
 
-    def take_over(self, request: Request, connection: Connection, home: Home) -> Answer | None:
+    def take_over(self, request: Request, connection: Connection, home: Home) -> WholeAnswer | None:
         """Hand the socket over; HEAD gets the head alone."""
         if request.head_only or self._fanout.full:
             if not isinstance(self._source, FeedSource):
                 self._source.close()
-            return Answer(self.status, self.headers, None) if request.head_only else _too_many(self._fanout)
+            return (
+                WholeAnswer(self.status, self.headers, None) if request.head_only else _too_many(self._fanout)
+            )
         chunked = request.fields.minor_version > 0
         ending = "Transfer-Encoding: chunked\r\n" if chunked else ""
         ending += "Connection: close\r\n"
@@ -113,7 +115,7 @@ class MessageStream(Takeover):
         self._handshake = handshake
         self._permitted = permitted
 
-    def take_over(self, request: Request, connection: Connection, home: Home) -> Answer | None:
+    def take_over(self, request: Request, connection: Connection, home: Home) -> WholeAnswer | None:
         """Hand the socket over."""
         if self._fanout.full:
             return _too_many(self._fanout)
@@ -122,7 +124,7 @@ class MessageStream(Takeover):
         return None
 
 
-def _too_many(fanout: Fanout) -> Answer:
+def _too_many(fanout: Fanout) -> WholeAnswer:
     detail = f"there are {fanout.max_clients} event streams already"
     return problem_answer(HttpError(503, detail, code="too-many-streams"))
 

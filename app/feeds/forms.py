@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from pyoxigraph import RdfFormat, serialize
 
 from quadrill.store.documents.own_lines import own_quads
-from quadrill.store.feeds.subscription import FeedEvent
+from quadrill.store.feeds.subscription import StoredEvent
 
 from ..http.errors import HttpError
 from ..http.negotiation import accepts, media_ranges
@@ -100,7 +100,7 @@ def messages_in(rdf_format: RdfFormat) -> Encode:
     """
 
     @lru_cache(maxsize=1024)
-    def encode(event: FeedEvent) -> bytes:
+    def encode(event: StoredEvent) -> bytes:
         data = json.loads(event.data)
         if "quads" not in data:
             return _remark(event)
@@ -116,7 +116,7 @@ def messages_in(rdf_format: RdfFormat) -> Encode:
     return encode
 
 
-def _remark(event: FeedEvent) -> bytes:
+def _remark(event: StoredEvent) -> bytes:
     """An event that is no result: nothing of a progress, else a comment."""
     return b"" if event.kind == "progress" else f"# {event.kind} {event.data}\n".encode()
 
@@ -132,7 +132,7 @@ def rows_of(columns: tuple[str, ...]) -> Encode:
     """
 
     @lru_cache(maxsize=1024)
-    def encode(event: FeedEvent) -> bytes:
+    def encode(event: StoredEvent) -> bytes:
         if event.kind == "progress":
             return b""
         data = json.loads(event.data)

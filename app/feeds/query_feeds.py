@@ -9,29 +9,29 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from quadrill.store.feeds.feed import Feed
-from quadrill.store.feeds.subscription import FeedEvent
+from quadrill.store.feeds.subscription import StoredEvent
 
 from .broadcast import Greeting
 from .fanout import Fanout
 from .sources import frame, line, message
 
-Encode: TypeAlias = Callable[[FeedEvent], bytes]
+Encode: TypeAlias = Callable[[StoredEvent], bytes]
 
 
 @lru_cache(maxsize=1024)
-def encode(event: FeedEvent) -> bytes:
+def encode(event: StoredEvent) -> bytes:
     """The frame of an event, made once for all subscribers."""
     return frame(event.kind, event.data, event.id)
 
 
 @lru_cache(maxsize=1024)
-def encode_line(event: FeedEvent) -> bytes:
+def encode_line(event: StoredEvent) -> bytes:
     """An event as a line of JSON, made once for all subscribers."""
     return line(event.kind, event.data, event.id)
 
 
 @lru_cache(maxsize=1024)
-def encode_message(event: FeedEvent) -> bytes:
+def encode_message(event: StoredEvent) -> bytes:
     """An event as a message of a WebSocket, made once for all subscribers."""
     return message(event.kind, event.data, event.id)
 
@@ -84,7 +84,7 @@ class Relay:
     # --- called by the feed, under its lock -------------------------------------------------------
 
     def welcome(
-        self, member: tuple[socket.socket, Greeting], first: Sequence[FeedEvent], ended: bool
+        self, member: tuple[socket.socket, Greeting], first: Sequence[StoredEvent], ended: bool
     ) -> bool:
         """A member is a socket and what it is greeted with; see `Subscriber`."""
         sock, greeting = member
@@ -99,7 +99,7 @@ class Relay:
             self.end()
         return True
 
-    def offer(self, events: Sequence[FeedEvent]) -> bool:
+    def offer(self, events: Sequence[StoredEvent]) -> bool:
         """Events for all members."""
         frames = b"".join(map(self._encode, events))
         # Not every form has something for every event, and an empty chunk would be the end.

@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 from ..config import Settings
 from ..http import cors, negotiation
-from ..http.answers import Answer
+from ..http.answers import WholeAnswer
 from ..http.request import Request
 from ..server.reply import Reply
 
@@ -36,7 +36,7 @@ class Finish:
         self._cors = cors.Policy(settings) if settings.cors_origins else None
         self._version = version
 
-    def send(self, request: Request, reply: Reply, answer: Answer) -> None:
+    def send(self, request: Request, reply: Reply, answer: WholeAnswer) -> None:
         """Send a whole answer.
 
         Raises: OSError when the client has left.

@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from ..http.answers import Answer, Later, NotShort, Stream
+from ..http.answers import Later, NotShort, StreamedAnswer, WholeAnswer
 from ..http.bodies import too_large
 from ..http.callers import PUBLIC
 from ..http.observer import RequestObserver
@@ -26,7 +26,7 @@ from ..server.reply import Reply
 from ..server.takeover import Takeover
 from ..wiring import Services
 from .finish import Finish
-from .route import Found, Result, Route, Table
+from .route import Result, Route, RouteMatch, RouteTable
 
 log = logging.getLogger("quadrill.server")
 
@@ -40,7 +40,7 @@ class Front:
 
     def __init__(self, routes: Collection[Route], services: Services) -> None:
         self.pools: Sequence[str] = sorted({route.pool for route in routes if route.pool})
-        self._table = Table(routes)
+        self._table = RouteTable(routes)
         self._services = services
         self._security = services.security
         self._starting = services.engine.parts.starting
@@ -98,7 +98,7 @@ class Front:
         if isinstance(result, NotShort):
             return False
 
-        def send(complete: Answer | Stream | Takeover) -> None:
+        def send(complete: WholeAnswer | StreamedAnswer | Takeover) -> None:
             try:
                 self._send(complete, connection, request, reply, home)
             finally:
@@ -112,11 +112,11 @@ class Front:
 
     # --- the steps ------------------------------------------------------------------------------------------
 
-    def _result(self, found: Found, request: Request) -> Result:
+    def _result(self, found: RouteMatch, request: Request) -> Result:
         """What the handler of a request returns, or the problem of an error."""
         try:
             if request.method == "OPTIONS" and found.methods:
-                return Answer(200, {"Allow": ", ".join(sorted(found.methods))})
+                return WholeAnswer(200, {"Allow": ", ".join(sorted(found.methods))})
             route = found.route
             self._authorise(route, found, request)
             if route is None:
@@ -127,7 +127,7 @@ class Front:
         except Exception as error:
             return problem_answer(error)
 
-    def _authorise(self, route: Route | None, found: Found, request: Request) -> None:
+    def _authorise(self, route: Route | None, found: RouteMatch, request: Request) -> None:
         """Authorise the sender, before anything of a large body is read; once for each request."""
         if request.caller is not None or request.method == "OPTIONS":
             return
@@ -148,14 +148,14 @@ class Front:
 
     def _send(
         self,
-        result: Answer | Stream | Takeover,
+        result: WholeAnswer | StreamedAnswer | Takeover,
         connection: Connection,
         request: Request,
         reply: Reply,
         home: Home,
     ) -> None:
         # Whole answers come first: asking for an abstract class costs a microsecond each time.
-        if not isinstance(result, Answer) and isinstance(result, Takeover):
+        if not isinstance(result, WholeAnswer) and isinstance(result, Takeover):
             self._finish.complete(request, result.headers)
             refused = result.take_over(request, connection, home)
             if refused is None:
@@ -165,7 +165,7 @@ class Front:
         if request.stream is not None and not request.stream.finished:
             # What the client still sends would be taken for its next request.
             reply.close = True
-        if not isinstance(result, Answer):
+        if not isinstance(result, WholeAnswer):
             output = self._finish.output(request, reply)
             whole = result.send(output)
             if whole is None:
@@ -174,12 +174,12 @@ class Front:
             result = whole
         self._finish.send(request, reply, result)
 
-    def _ended(self, found: Found, request: Request, reply: Reply, started: float) -> None:
+    def _ended(self, found: RouteMatch, request: Request, reply: Reply, started: float) -> None:
         seconds = time.perf_counter() - started
         self._observer.ended(request, found.label, reply.status or 500, seconds)
 
 
-def _completed(later: Later) -> Answer:
+def _completed(later: Later) -> WholeAnswer:
     try:
         return later.complete()
     except Exception as error:

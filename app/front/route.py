@@ -9,14 +9,14 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from ..http import websocket
-from ..http.answers import Answer, Later, NotShort, Stream
+from ..http.answers import Later, NotShort, StreamedAnswer, WholeAnswer
 from ..http.callers import PUBLIC_BODY_BYTES
 from ..http.errors import HttpError
 from ..http.request import Request, decoded
 from ..server.takeover import Takeover
 from ..wiring import Services
 
-Result: TypeAlias = "Answer | Stream | Later | Takeover | NotShort"
+Result: TypeAlias = "WholeAnswer | StreamedAnswer | Later | Takeover | NotShort"
 Handler: TypeAlias = Callable[[Services, Request], Result]
 """A resource: returns its answer or raises an error, which becomes a problem document."""
 _READING = frozenset({"GET", "HEAD", "OPTIONS", "QUERY"})
@@ -83,7 +83,7 @@ class Route:
         return self.labelled or re.sub(r"{(\w+)}", lambda found: _placeholder(found[1])[0], self.path)
 
 
-class Found(NamedTuple):
+class RouteMatch(NamedTuple):
     """The route of a request.
 
     Attributes:
@@ -137,7 +137,7 @@ class _Resource:
         return frozenset(methods | {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set()))
 
 
-class Table:
+class RouteTable:
     """Finds the routes of requests; a literal path goes before one with placeholders."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
@@ -150,20 +150,20 @@ class Table:
             self._by_start.setdefault(_start(path), []).append(resource)
         self._kept = lru_cache(maxsize=4096)(self._search)
 
-    def find(self, request: Request) -> Found:
+    def find(self, request: Request) -> RouteMatch:
         """The route of a request."""
-        found: Found | None = request.found
+        found: RouteMatch | None = request.found
         if found is None:
             found = request.found = self._find(request)
         return found
 
-    def _find(self, request: Request) -> Found:
+    def _find(self, request: Request) -> RouteMatch:
         opens = "Upgrade" in request.headers and websocket.is_opened(request.headers)
         method = "GET" if request.method == "HEAD" else request.method
         search = self._kept if len(request.path) <= _MAX_KEPT_PATH else self._search
         return search(request.path, method, opens)
 
-    def _search(self, raw: str, method: str, opens: bool) -> Found:
+    def _search(self, raw: str, method: str, opens: bool) -> RouteMatch:
         path = decoded(raw)
         methods: set[str] = set()
         label = "none"
@@ -172,11 +172,13 @@ class Table:
             if found is not None:
                 route = resource.routes.get((method, opens))
                 if route is not None:
-                    return Found(route, found.groupdict(), resource.label, route.needed, resource.methods)
+                    return RouteMatch(
+                        route, found.groupdict(), resource.label, route.needed, resource.methods
+                    )
                 if method == "OPTIONS" and not methods:
                     label = resource.label
                 methods |= resource.methods
-        return Found(None, {}, label, role_of_method(method), frozenset(methods))
+        return RouteMatch(None, {}, label, role_of_method(method), frozenset(methods))
 
 
 def role_of_method(method: str) -> str:

@@ -25,7 +25,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 @dataclass(slots=True)
-class Answer:
+class WholeAnswer:
     """A whole answer.
 
     Attributes:
@@ -51,11 +51,11 @@ class Output(Protocol):
         """Send a block. Raises: OSError when the client has left."""
 
 
-class Stream(ABC):
+class StreamedAnswer(ABC):
     """An answer that is produced while it is sent, in the thread that sends it."""
 
     @abstractmethod
-    def send(self, output: Output) -> Answer | None:
+    def send(self, output: Output) -> WholeAnswer | None:
         """Produce the answer.
 
         Returns: the whole answer, or the problem in its place, when nothing was sent yet; None when all was
@@ -69,7 +69,7 @@ class Stream(ABC):
 class Later:
     """An accepted change; ``complete`` waits for the log and returns the answer. It is called once."""
 
-    complete: Callable[[], Answer]
+    complete: Callable[[], WholeAnswer]
 
 
 class NotShort:
@@ -79,29 +79,31 @@ class NotShort:
 NOT_SHORT = NotShort()
 
 
-def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
+def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> WholeAnswer:
     """A JSON answer, text kept readable."""
     text = _ENCODER.encode(value) + "\n"
-    return Answer(status, {"Content-Type": "application/json", **(headers or {})}, text.encode())
+    return WholeAnswer(status, {"Content-Type": "application/json", **(headers or {})}, text.encode())
 
 
-def text_answer(body: str | bytes, content_type: str, status: int = 200) -> Answer:
+def text_answer(body: str | bytes, content_type: str, status: int = 200) -> WholeAnswer:
     """An answer of a content type."""
-    return Answer(status, {"Content-Type": content_type}, body.encode() if isinstance(body, str) else body)
+    return WholeAnswer(
+        status, {"Content-Type": content_type}, body.encode() if isinstance(body, str) else body
+    )
 
 
-def no_content() -> Answer:
+def no_content() -> WholeAnswer:
     """An answer without a body."""
-    return Answer(204)
+    return WholeAnswer(204)
 
 
-def commit_answer(request: Request, commit: Commit, status: int = 204) -> Answer:
+def commit_answer(request: Request, commit: Commit, status: int = 204) -> WholeAnswer:
     """The answer to a write: its version, and the number of quads for clients that prefer a representation.
 
     Source: RFC 7240, section 4.2.
     """
     if "return=representation" not in request.headers.get("Prefer", "").replace(" ", ""):
-        return Answer(status, version=commit.version)
+        return WholeAnswer(status, version=commit.version)
     changes = commit.graphs.values()
     document = {
         "version": commit.version,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from quadrill.store import errors as store_errors
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 from quadrill.store.quads.write_queue import PreconditionError
 
 MEDIA_TYPE = "application/problem+json"
 
 
-class HttpError(QuadrillError):
+class HttpError(ReportedError):
     """An error of the request itself, with its HTTP status and further headers."""
 
     code = "request"
@@ -27,7 +27,7 @@ class HttpError(QuadrillError):
         version: int | None = None,
         **details: Any,
     ) -> None:
-        """See `QuadrillError`; ``version`` of the store is the one of the answer's ETag."""
+        """See `ReportedError`; ``version`` of the store is the one of the answer's ETag."""
         super().__init__(message, hint=hint, code=code, **details)
         self.status = status
         self.headers = headers or {}
@@ -49,7 +49,7 @@ STATUS_OF_CLASS: dict[type[BaseException], int] = {
     store_errors.StoreFormatError: 500,
     store_errors.FolderInUseError: 409,
     store_errors.StoreUnwritableError: 507,
-    QuadrillError: 400,
+    ReportedError: 400,
     store_errors.StoreError: 500,
 }
 STATUS_OF_CODE: dict[str, int] = {
@@ -74,7 +74,7 @@ def status_of(error: BaseException) -> int:
     """The HTTP status of an error; 500 for one that is not ours."""
     if isinstance(error, HttpError):
         return error.status
-    if isinstance(error, QuadrillError):
+    if isinstance(error, ReportedError):
         status = getattr(error, "status", None) or STATUS_OF_CODE.get(error.code)
         if isinstance(status, int):
             return status

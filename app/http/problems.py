@@ -16,9 +16,9 @@ import traceback
 from http import HTTPStatus
 from typing import Any
 
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 
-from .answers import Answer
+from .answers import WholeAnswer
 from .errors import MEDIA_TYPE, HttpError, status_of
 
 log = logging.getLogger("quadrill.app")
@@ -35,7 +35,7 @@ def problem(error: BaseException) -> dict[str, Any]:
             code="out-of-memory",
             hint="Send or ask for less.",
         )
-    if not isinstance(error, QuadrillError):
+    if not isinstance(error, ReportedError):
         return _unexpected(error)
     status = status_of(error)
     document: dict[str, Any] = {
@@ -60,7 +60,7 @@ def problem(error: BaseException) -> dict[str, Any]:
     return document
 
 
-def problem_answer(error: BaseException) -> Answer:
+def problem_answer(error: BaseException) -> WholeAnswer:
     """The answer of an error, with the headers that its status requires."""
     document = problem(error)
     status: int = document["status"]
@@ -73,7 +73,7 @@ def problem_answer(error: BaseException) -> Answer:
         retry_after = getattr(error, "retry_after", None)
         headers.setdefault("Retry-After", str(max(1, round(retry_after))) if retry_after else "1")
     body = json.dumps(document, ensure_ascii=False, default=str) + "\n"
-    return Answer(status, headers, body.encode(), version)
+    return WholeAnswer(status, headers, body.encode(), version)
 
 
 def _unexpected(error: BaseException) -> dict[str, Any]:

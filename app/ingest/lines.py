@@ -19,9 +19,9 @@ from ..server.refused import RefusedError
 from ..server.reply import head_of
 from .live_push import (
     NDJSON,
-    Limits,
     LivePush,
-    Message,
+    PushLimits,
+    PushMessage,
     RevokedError,
     acknowledgement,
     line_of,
@@ -58,7 +58,7 @@ class LinePush(LivePush):
         home: Home,
         streams: StreamService,
         call: PushCall,
-        limits: Limits,
+        limits: PushLimits,
         chunks: ChunkedBody,
         reply: LineReply,
     ) -> None:
@@ -98,10 +98,10 @@ class LinePush(LivePush):
         self._lines += chunks.decoded
         chunks.decoded.clear()
 
-    def next_message(self) -> Message | None:
+    def next_message(self) -> PushMessage | None:
         """Whole lines; at the end of the body the last one need not end."""
         if self._one_by_one:
-            return Message(self._one_by_one.pop(0), self._call, self._done)
+            return PushMessage(self._one_by_one.pop(0), self._call, self._done)
         lines, most = self._lines, self.limits.message_bytes
         batch = min(_BATCH_BYTES, most)
         while lines:
@@ -115,11 +115,11 @@ class LinePush(LivePush):
             body = bytes(lines[:end])
             del lines[:end]
             if body.strip():
-                return Message(body, self._call, self._done)
+                return PushMessage(body, self._call, self._done)
             self._done += body.count(b"\n")
         return None
 
-    def accepted(self, message: Message, answer: dict[str, Any]) -> None:
+    def accepted(self, message: PushMessage, answer: dict[str, Any]) -> None:
         """Lines are in the log."""
         for each in answer.get("bad", ()):
             _move(each, ("element", "error"), each.get("line", 1), self._done)
@@ -130,7 +130,7 @@ class LinePush(LivePush):
         if self._reply.acknowledges:
             self._untold.append(acknowledgement(answer))
 
-    def refused(self, message: Message, error: Exception) -> None:
+    def refused(self, message: PushMessage, error: Exception) -> None:
         """One of some lines is wrong: those before it are taken, one by one."""
         lines = message.body.splitlines(keepends=True)
         if len(lines) > 1:

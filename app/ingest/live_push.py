@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from quadrill.continuous.errors import BackPressureError
 from quadrill.continuous.lifecycle.stream_service import StreamService
 from quadrill.continuous.streams.push_call import PushCall
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 
 from ..http.errors import HttpError
 from ..http.grants import CHECK_SECONDS, Grant
@@ -33,7 +33,7 @@ _MOST_BAD = 10_000
 _COUNTS = ("accepted", "late", "dropped", "skipped")
 
 
-class Limits(NamedTuple):
+class PushLimits(NamedTuple):
     """Of one long-lived push.
 
     Attributes:
@@ -49,7 +49,7 @@ class Limits(NamedTuple):
     grant: Grant | None = None
 
 
-class Message(NamedTuple):
+class PushMessage(NamedTuple):
     """One push for the engine, and how many lines came before it."""
 
     body: bytes
@@ -106,7 +106,7 @@ class LivePush:
     """
 
     def __init__(
-        self, connection: Connection, home: Home, streams: StreamService, call: PushCall, limits: Limits
+        self, connection: Connection, home: Home, streams: StreamService, call: PushCall, limits: PushLimits
     ) -> None:
         self.connection = connection
         self.number = 0
@@ -121,7 +121,7 @@ class LivePush:
         self._streams = streams
         self._call = call
         self._untold: list[dict[str, Any]] = []
-        self._held: Message | None = None
+        self._held: PushMessage | None = None
         self._next_check = 0.0
 
     # --- for the loop ---------------------------------------------------------------------------------------
@@ -208,15 +208,15 @@ class LivePush:
         """Take bytes of the client."""
         raise NotImplementedError
 
-    def next_message(self) -> Message | None:
+    def next_message(self) -> PushMessage | None:
         """What is whole and was not given yet."""
         raise NotImplementedError
 
-    def accepted(self, message: Message, answer: dict[str, Any]) -> None:
+    def accepted(self, message: PushMessage, answer: dict[str, Any]) -> None:
         """A message is in the log, and will be durable."""
         raise NotImplementedError
 
-    def refused(self, message: Message, error: Exception) -> None:
+    def refused(self, message: PushMessage, error: Exception) -> None:
         """A message is not."""
         raise NotImplementedError
 
@@ -279,7 +279,7 @@ def acknowledgement(answer: dict[str, Any]) -> dict[str, Any]:
     return {"acknowledged": answer["last_seq"], **members}
 
 
-class EndingError(QuadrillError):
+class EndingError(ReportedError):
     """The server stops."""
 
     code = "closed"

@@ -22,9 +22,9 @@ from ..server.home import Home
 from .live_push import (
     NDJSON,
     EndingError,
-    Limits,
     LivePush,
-    Message,
+    PushLimits,
+    PushMessage,
     RevokedError,
     acknowledgement,
     line_of,
@@ -44,14 +44,14 @@ class MessagePush(LivePush):
         home: Home,
         streams: StreamService,
         call: PushCall,
-        limits: Limits,
+        limits: PushLimits,
         handshake: bytes,
     ) -> None:
         """Make one; ``handshake`` is what the client is answered first."""
         super().__init__(connection, home, streams, call, limits._replace(idle_seconds=limits.ping_seconds))
         self.unsent += handshake
         self._frames = Frames(ConnectionType.SERVER)
-        self._messages: deque[Message] = deque()
+        self._messages: deque[PushMessage] = deque()
         self._parts: list[bytes] = []
         self._size = 0
         self._count_of_messages = 0
@@ -101,18 +101,18 @@ class MessagePush(LivePush):
             self._size = 0
             # A statement of N-Quads begins with an IRI or a blank node, a line of JSON with a brace.
             media_type = NDJSON if body.lstrip()[:1] == b"{" else N_QUADS
-            self._messages.append(Message(body, self._call._replace(media_type=media_type)))
+            self._messages.append(PushMessage(body, self._call._replace(media_type=media_type)))
 
-    def next_message(self) -> Message | None:
+    def next_message(self) -> PushMessage | None:
         """The next message."""
         return self._messages.popleft() if self._messages else None
 
-    def accepted(self, message: Message, answer: dict[str, Any]) -> None:
+    def accepted(self, message: PushMessage, answer: dict[str, Any]) -> None:
         """A message is in the log."""
         self._count_of_messages += 1
         self._untold.append({**acknowledgement(answer), "message": self._count_of_messages})
 
-    def refused(self, message: Message, error: Exception) -> None:
+    def refused(self, message: PushMessage, error: Exception) -> None:
         """A message is wrong: the client is told, and may go on."""
         self._count_of_messages += 1
         self._untold.append({**problem(error), "message": self._count_of_messages})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..http.answers import Answer
+from ..http.answers import WholeAnswer
 from ..http.problems import problem_answer
 from ..http.request import Request
 from ..server.connection import Connection
@@ -25,7 +25,7 @@ class LongPush(Takeover):
         self._loop = loop
         self._make = make
 
-    def take_over(self, request: Request, connection: Connection, home: Home) -> Answer | None:
+    def take_over(self, request: Request, connection: Connection, home: Home) -> WholeAnswer | None:
         """Hand the connection to the thread of pushes."""
         push = self._make(connection, home, self.headers)
         request.lent = True

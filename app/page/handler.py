@@ -9,7 +9,7 @@ from typing import Any
 
 from flask import Flask
 
-from ..http.answers import Answer
+from ..http.answers import WholeAnswer
 from ..http.request import SERVER_NAME, Request, decoded
 from ..wiring import Services
 
@@ -35,9 +35,9 @@ class Page:
     def __init__(self, application: Flask) -> None:
         self._application = application
 
-    def __call__(self, services: Services, request: Request) -> Answer:
+    def __call__(self, services: Services, request: Request) -> WholeAnswer:
         """Run the application; its answers are collected, since pages are small."""
-        answer = Answer()
+        answer = WholeAnswer()
 
         def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
             answer.status = int(status[:3])

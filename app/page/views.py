@@ -23,7 +23,7 @@ import quadrill.static
 from quadrill.store.changes.commit import graph_key
 from quadrill.store.errors import NotFoundError
 
-from ..describing.listing import Part, list_part
+from ..describing.listing import QuerySelection, list_part
 from ..describing.queries import describe, describe_all
 from ..describing.streams import describe_stream, describe_streams
 from ..front.finish import packed_well
@@ -68,7 +68,11 @@ def index() -> AnyResponse:
         described = service_description(services(), received())
         return _vary(Response(described.body, status=described.status, headers=described.headers))
     return _vary(
-        _page("queries", "queries.html", lambda: list_part(services().engine, Part(limit=SHOWN_QUERIES)))
+        _page(
+            "queries",
+            "queries.html",
+            lambda: list_part(services().engine, QuerySelection(limit=SHOWN_QUERIES)),
+        )
     )
 
 

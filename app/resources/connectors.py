@@ -5,7 +5,7 @@ from __future__ import annotations
 from quadrill.store.registry import ConnectorRole
 
 from ..connectors.catalogue import described_kinds
-from ..http.answers import Answer, json_answer, no_content
+from ..http.answers import WholeAnswer, json_answer, no_content
 from ..http.callers import PUBLIC
 from ..http.errors import HttpError
 from ..http.parameters import check_name
@@ -22,34 +22,34 @@ class ConnectorResources:
         self.which = which
         self.role = role
 
-    def list(self, services: Services, request: Request) -> Answer:
+    def list(self, services: Services, request: Request) -> WholeAnswer:
         """All of them."""
         request.arguments.check()
         return json_answer({self.which: services.connectors.all(self.role)})
 
-    def kinds(self, services: Services, request: Request) -> Answer:
+    def kinds(self, services: Services, request: Request) -> WholeAnswer:
         """What can be declared: each kind with its members."""
         request.arguments.check()
         return json_answer({"kinds": described_kinds(self.role)})
 
-    def get(self, services: Services, request: Request) -> Answer:
+    def get(self, services: Services, request: Request) -> WholeAnswer:
         """Its declaration without secrets, state, position, rate, lag, error."""
         request.arguments.check()
         return json_answer(services.connectors.get(self.role, self._name(request)))
 
-    def dead_letters(self, services: Services, request: Request) -> Answer:
+    def dead_letters(self, services: Services, request: Request) -> WholeAnswer:
         """What it could not read or deliver, oldest first."""
         request.arguments.check()
         letters = services.connectors.dead_letters(self.role, self._name(request))
         return json_answer({"letters": letters.list()})
 
-    def drop_dead_letters(self, services: Services, request: Request) -> Answer:
+    def drop_dead_letters(self, services: Services, request: Request) -> WholeAnswer:
         """Drop them all."""
         request.arguments.check()
         letters = services.connectors.dead_letters(self.role, self._name(request))
         return json_answer({"dropped": letters.clear()})
 
-    def put(self, services: Services, request: Request) -> Answer:
+    def put(self, services: Services, request: Request) -> WholeAnswer:
         """Declare or change one; it is started. With ``?dry_run=true`` only what that would do."""
         request.arguments.check({"dry_run"})
         members = request.json(services.settings.max_query_bytes, "the declaration")
@@ -66,17 +66,17 @@ class ConnectorResources:
         location = f"{base_url(services, request)}{self.which}/{name}"
         return json_answer(description, 201, {"Location": location})
 
-    def start(self, services: Services, request: Request) -> Answer:
+    def start(self, services: Services, request: Request) -> WholeAnswer:
         """Let one run; also after it has failed."""
         request.arguments.check()
         return json_answer(services.connectors.set_wanted(self.role, self._name(request), True))
 
-    def stop(self, services: Services, request: Request) -> Answer:
+    def stop(self, services: Services, request: Request) -> WholeAnswer:
         """Stop one; it stays stopped over restarts."""
         request.arguments.check()
         return json_answer(services.connectors.set_wanted(self.role, self._name(request), False))
 
-    def drop(self, services: Services, request: Request) -> Answer:
+    def drop(self, services: Services, request: Request) -> WholeAnswer:
         """Stop one and remove its declaration."""
         request.arguments.check()
         services.connectors.drop(self.role, self._name(request))
@@ -95,7 +95,7 @@ def role_of_sender(services: Services, request: Request) -> str:
     return PUBLIC if services.connectors.has_secret(request.name or "") else "push"
 
 
-def send_to_source(services: Services, request: Request) -> Answer:
+def send_to_source(services: Services, request: Request) -> WholeAnswer:
     """Push to a source of the kind webhook."""
     request.arguments.check()
     settings = services.settings

@@ -6,14 +6,14 @@ from typing import Any
 
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.errors import BackPressureError
-from quadrill.store.errors import NotFoundError, QuadrillError
+from quadrill.store.errors import NotFoundError, ReportedError
 from quadrill.store.feeds.subscription import Subscription
 
 from ..feeds.dead_letters import watch_dead_letters
 from ..feeds.events import EventStream, event_form, written_as
 from ..feeds.sources import Write
 from ..http import negotiation
-from ..http.answers import Answer, json_answer
+from ..http.answers import WholeAnswer, json_answer
 from ..http.errors import HttpError
 from ..http.parameters import check_name
 from ..http.request import Request
@@ -24,7 +24,7 @@ _LISTED = 20
 """Errors in an answer about many letters."""
 
 
-def get_dead_letters(services: Services, request: Request) -> Answer | Takeover:
+def get_dead_letters(services: Services, request: Request) -> WholeAnswer | Takeover:
     """The dead letters of a stream, oldest first: as JSON, or as events that go on with what comes."""
     request.arguments.check()
     name = check_name(request.name, "the stream name")
@@ -59,7 +59,7 @@ class _Letters:
         return ready
 
 
-def retry_dead_letters(services: Services, request: Request) -> Answer:
+def retry_dead_letters(services: Services, request: Request) -> WholeAnswer:
     """Try the dead letter ``?id=`` once more, or those that are kept for ``?reason=``, the oldest first."""
     stream, letter, reason = _chosen(request)
     engine = services.engine
@@ -74,13 +74,13 @@ def retry_dead_letters(services: Services, request: Request) -> Answer:
             raise
         except NotFoundError:
             continue  # its query has begun anew before it, with an older letter
-        except QuadrillError as error:
+        except ReportedError as error:
             failed.append({"id": each, "error": error.message})
     answer: dict[str, Any] = {"retried": retried, "failed": len(failed), "errors": failed[:_LISTED]}
     return json_answer(answer)
 
 
-def drop_dead_letters(services: Services, request: Request) -> Answer:
+def drop_dead_letters(services: Services, request: Request) -> WholeAnswer:
     """Drop the dead letter ``?id=`` for good, or those that are kept for ``?reason=``."""
     stream, letter, reason = _chosen(request)
     engine = services.engine

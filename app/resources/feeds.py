@@ -17,7 +17,7 @@ from ..feeds.events import LINES, EventStream, MessageStream, event_form
 from ..feeds.forms import FeedForm, other_form
 from ..feeds.query_feeds import Encode, FeedSource, encode, encode_line, encode_message
 from ..http import negotiation, websocket, xml_text
-from ..http.answers import Answer, no_content
+from ..http.answers import WholeAnswer, no_content
 from ..http.negotiation import Offer
 from ..http.parameters import check_name, whole_number
 from ..http.request import Request
@@ -27,7 +27,7 @@ from ..wiring import Services
 _QUADS_JSON = Offer("json", "application/json", ("text/json",))
 
 
-def results(services: Services, request: Request) -> Answer | Takeover:
+def results(services: Services, request: Request) -> WholeAnswer | Takeover:
     """The feed in a form that is named, else the current answer; 204 after a drop."""
     request.arguments.check({"from", "snapshot", "format", "follow"})
     name = check_name(request.name, "the query name")
@@ -48,7 +48,7 @@ def results(services: Services, request: Request) -> Answer | Takeover:
         return no_content()
 
 
-def open_results(services: Services, request: Request) -> Answer | Takeover:
+def open_results(services: Services, request: Request) -> WholeAnswer | Takeover:
     """The feed as messages of a WebSocket; 204 after a drop."""
     request.arguments.check({"from", "snapshot", "last_event_id"})
     name = check_name(request.name, "the query name")
@@ -98,7 +98,7 @@ def _source(
     return FeedSource(feed, after_id, snapshot=snapshot, empty=empty, encode=encode)
 
 
-def _current_answer(services: Services, request: Request, name: str) -> Answer:
+def _current_answer(services: Services, request: Request, name: str) -> WholeAnswer:
     answer = services.engine.queries.current_answer(name)
     if "quads" in answer:
         chosen = _choose(request, (_QUADS_JSON, *negotiation.GRAPH_OFFERS))
@@ -108,7 +108,7 @@ def _current_answer(services: Services, request: Request, name: str) -> Answer:
         body = _dump(answer) if chosen is negotiation.JSON_RESULTS else _table(answer, chosen)
     headers = {"Content-Type": chosen.header, "Cache-Control": "no-store", "Vary": "Accept"}
     version = answer.get("version")
-    return Answer(200, headers, body, version if isinstance(version, int) else None)
+    return WholeAnswer(200, headers, body, version if isinstance(version, int) else None)
 
 
 def _choose(request: Request, offers: tuple[Offer, ...]) -> Offer:

@@ -25,10 +25,10 @@ from quadrill.store.documents.serialising import PlainStringWriter
 from quadrill.store.errors import NotFoundError
 from quadrill.store.formats import RdfType, guess_rdf_format, parse_rdf
 
-from ..evaluation.answer import Client
+from ..evaluation.answer import AnswerPreferences
 from ..evaluation.transcoder import Transcoder, transcoded
 from ..http import codecs, negotiation
-from ..http.answers import Answer, Stream, commit_answer
+from ..http.answers import StreamedAnswer, WholeAnswer, commit_answer
 from ..http.bodies import check_announced, too_large
 from ..http.errors import HttpError
 from ..http.fields import LargeBody
@@ -45,7 +45,7 @@ _MULTIPART = "multipart/form-data"
 _PARAMETERS = frozenset({"graph", "default"})
 
 
-def get_graph(services: Services, request: Request) -> Answer | Stream:
+def get_graph(services: Services, request: Request) -> WholeAnswer | StreamedAnswer:
     """A graph, or the dataset."""
     target = _target(services, request)
     store, settings = services.store, services.settings
@@ -55,7 +55,7 @@ def get_graph(services: Services, request: Request) -> Answer | Stream:
     chosen = negotiation.choose(request.accept, offers)
     preconditions.check_reading(request, store.reader.version)
     if preconditions.is_known(request, store.reader.version):
-        return Answer(304)
+        return WholeAnswer(304)
 
     def body(sink: Transcoder) -> None:
         def started(version: int) -> None:
@@ -74,14 +74,14 @@ def get_graph(services: Services, request: Request) -> Answer | Stream:
         )
         writer.finish()
 
-    endpoint, client = services.endpoint, Client(request.accept, request.head_only)
+    endpoint, client = services.endpoint, AnswerPreferences(request.accept, request.head_only)
     process = endpoint.processes.begin("dump", str(target or "dataset"), request.user)
     answer = endpoint.stream(transcoded(body), settings.query_timeout, process, client)
     answer.headers["Content-Type"] = chosen.header
     return answer
 
 
-def put_graph(services: Services, request: Request) -> Answer:
+def put_graph(services: Services, request: Request) -> WholeAnswer:
     """Replace a graph, or the dataset."""
     target = _target(services, request)
     store = services.store
@@ -100,7 +100,7 @@ def put_graph(services: Services, request: Request) -> Answer:
     return _done(services, request, commit, created=graph in commit.created)
 
 
-def post_graph(services: Services, request: Request) -> Answer:
+def post_graph(services: Services, request: Request) -> WholeAnswer:
     """Add to a graph, or to the dataset; a graph without a name gets one."""
     target = _target(services, request)
     store = services.store
@@ -128,7 +128,7 @@ def post_graph(services: Services, request: Request) -> Answer:
     return _done(services, request, commit, created=graph in commit.created, location=location)
 
 
-def delete_graph(services: Services, request: Request) -> Answer:
+def delete_graph(services: Services, request: Request) -> WholeAnswer:
     """Drop a graph, or empty the dataset."""
     target = _target(services, request)
     store = services.store
@@ -189,7 +189,7 @@ def _done(
     *,
     created: bool = False,
     location: str | None = None,
-) -> Answer:
+) -> WholeAnswer:
     answer = commit_answer(request, commit, 201 if created or location else 204)
     if location is not None or created:
         answer.headers["Location"] = location or base_url(services, request) + request.target.lstrip("/")
@@ -258,12 +258,12 @@ def _files(request: Request, limit: int) -> MultiDict[str, FileStorage]:
     content_type, options = parse_options_header(request.headers.get("Content-Type"))
     source: IO[bytes] = io.BytesIO(request.body)
     if request.stream is not None:
-        source = io.BufferedReader(_Limited(request.stream, limit))
+        source = io.BufferedReader(_BoundedBody(request.stream, limit))
     _, _, files = FormDataParser().parse(source, content_type, None, options)
     return files
 
 
-class _Limited(io.RawIOBase):
+class _BoundedBody(io.RawIOBase):
     """A body of at most so many bytes."""
 
     def __init__(self, body: LargeBody, most: int) -> None:

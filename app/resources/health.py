@@ -9,18 +9,18 @@ from quadrill.continuous.errors import EngineStoppedError
 from quadrill.store.errors import StoreUnwritableError
 
 from ..describing.figures import journal_state
-from ..http.answers import Answer, json_answer, text_answer
+from ..http.answers import WholeAnswer, json_answer, text_answer
 from ..http.request import Request
 from ..http.request_metrics import CONTENT_TYPE
 from ..wiring import Services
 
 
-def live(services: Services, request: Request) -> Answer:
+def live(services: Services, request: Request) -> WholeAnswer:
     """200 as long as requests are answered."""
     return json_answer({"status": "live"})
 
 
-def ready(services: Services, request: Request) -> Answer:
+def ready(services: Services, request: Request) -> WholeAnswer:
     """200 when store and registry answer queries, the engine runs and its logs can be written, else 503.
 
     While the journal is replayed the answer says how far that is.
@@ -39,7 +39,7 @@ def ready(services: Services, request: Request) -> Answer:
     return json_answer({"status": "ready" if good else "not ready", "checks": found}, 200 if good else 503)
 
 
-def metrics(services: Services, request: Request) -> Answer:
+def metrics(services: Services, request: Request) -> WholeAnswer:
     """The figures for Prometheus."""
     return text_answer(services.metrics.text(), CONTENT_TYPE)
 

@@ -11,7 +11,7 @@ from threading import Thread
 from ..feeds.events import EventStream, event_form, written_as
 from ..feeds.sources import Write
 from ..http import negotiation
-from ..http.answers import Answer, Output, Stream, json_answer
+from ..http.answers import Output, StreamedAnswer, WholeAnswer, json_answer
 from ..http.errors import HttpError
 from ..http.negotiation import Offer
 from ..http.problems import problem_answer
@@ -27,14 +27,14 @@ _TAR = Offer("tar", "application/x-tar")
 _FINAL = ("done", "failed", "cancelled")
 
 
-def load(services: Services, request: Request) -> Answer:
+def load(services: Services, request: Request) -> WholeAnswer:
     """Queue a bulk load."""
     record = services.jobs.submit_load(request.json(services.settings.max_query_bytes, "the load"))
     headers = {"Location": f"{base_url(services, request)}jobs/{record.id}"}
     return json_answer(describe(record), 202, headers)
 
 
-def list_jobs(services: Services, request: Request) -> Answer | Takeover:
+def list_jobs(services: Services, request: Request) -> WholeAnswer | Takeover:
     """All jobs; as events, also while they go on."""
     form = event_form(request.accept, (negotiation.JSON_RESULTS,))
     if form is None:
@@ -42,7 +42,7 @@ def list_jobs(services: Services, request: Request) -> Answer | Takeover:
     return _events(services, request, form, None)
 
 
-def get_job(services: Services, request: Request) -> Answer | Takeover:
+def get_job(services: Services, request: Request) -> WholeAnswer | Takeover:
     """One job; as events while it goes on."""
     job_id = request.names["job_id"]
     record = services.jobs.get(job_id)
@@ -60,12 +60,12 @@ def _events(services: Services, request: Request, form: str, job_id: str | None)
     )
 
 
-def cancel_job(services: Services, request: Request) -> Answer:
+def cancel_job(services: Services, request: Request) -> WholeAnswer:
     """Cancel a job that has not ended."""
     return json_answer(describe(services.jobs.cancel(request.names["job_id"])), 202)
 
 
-def make_backup(services: Services, request: Request) -> Answer | Stream:
+def make_backup(services: Services, request: Request) -> WholeAnswer | StreamedAnswer:
     """Copy all that is kept into a folder below the operator's choice, or send it as an archive."""
     store, registry, settings = services.store, services.registry, services.settings
     members = request.json(settings.max_query_bytes, "the backup")
@@ -79,14 +79,14 @@ def make_backup(services: Services, request: Request) -> Answer | Stream:
     return Archive(*backup.download(store, registry, hold, settings))
 
 
-class Archive(Stream):
+class Archive(StreamedAnswer):
     """The pieces of a backup as one file."""
 
     def __init__(self, version: int, pieces: Generator[bytes, None, None]) -> None:
         self._version = version
         self._pieces = pieces
 
-    def send(self, output: Output) -> Answer | None:
+    def send(self, output: Output) -> WholeAnswer | None:
         """Send all pieces. The first is made before the head: an error until then is an ordinary problem."""
         with closing(self._pieces) as pieces:
             try:

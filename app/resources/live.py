@@ -7,7 +7,7 @@ from quadrill.continuous.streams.push_call import PushCall
 from ..http import negotiation, websocket
 from ..http.request import Request
 from ..ingest.lines import LinePush, LineReply
-from ..ingest.live_push import NDJSON, Limits
+from ..ingest.live_push import NDJSON, PushLimits
 from ..ingest.messages import MessagePush
 from ..ingest.takeover import LongPush
 from ..server.body_stream import BodyStream
@@ -53,7 +53,7 @@ def messages(services: Services, request: Request) -> LongPush:
     return LongPush(services.pushes, make, 101)
 
 
-def _limits(services: Services, request: Request) -> Limits:
+def _limits(services: Services, request: Request) -> PushLimits:
     settings = services.settings
     times = settings.push_idle_timeout, settings.sse_heartbeat
-    return Limits(settings.max_message_bytes, *times, services.security.grant(request))
+    return PushLimits(settings.max_message_bytes, *times, services.security.grant(request))

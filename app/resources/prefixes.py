@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quadrill.store.errors import NotFoundError
 
-from ..http.answers import Answer, json_answer, no_content
+from ..http.answers import WholeAnswer, json_answer, no_content
 from ..http.errors import HttpError
 from ..http.forms import fields_of
 from ..http.parameters import check_known
@@ -13,7 +13,7 @@ from ..http.request import Request
 from ..wiring import Services
 
 
-def get_prefixes(services: Services, request: Request) -> Answer:
+def get_prefixes(services: Services, request: Request) -> WholeAnswer:
     """All prefixes, or the one with ``?prefix=``, or those of ``?uri=``."""
     request.arguments.check({"prefix", "uri"})
     wanted, iri = request.arguments.get("prefix"), request.arguments.get("uri")
@@ -29,7 +29,7 @@ def get_prefixes(services: Services, request: Request) -> Answer:
     )
 
 
-def put_prefix(services: Services, request: Request) -> Answer:
+def put_prefix(services: Services, request: Request) -> WholeAnswer:
     """Keep a prefix: ``prefix`` and ``uri`` as parameters or as form fields."""
     fields = fields_of(request.query_string)
     if request.media_type == FORM:
@@ -42,7 +42,7 @@ def put_prefix(services: Services, request: Request) -> Answer:
     return no_content()
 
 
-def remove_prefix(services: Services, request: Request) -> Answer:
+def remove_prefix(services: Services, request: Request) -> WholeAnswer:
     """Forget the prefix with ``?prefix=``."""
     request.arguments.check({"prefix"})
     prefix = request.arguments.get("prefix")

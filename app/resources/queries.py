@@ -15,7 +15,7 @@ from ..describing.advice import advice
 from ..describing.preview import PreviewLimits
 from ..describing.waiting import waiting_for
 from ..http import negotiation
-from ..http.answers import Answer, json_answer, no_content, text_answer
+from ..http.answers import WholeAnswer, json_answer, no_content, text_answer
 from ..http.errors import HttpError
 from ..http.parameters import check_name, whole_number
 from ..http.request import Request
@@ -27,7 +27,7 @@ log = logging.getLogger("quadrill.app")
 _TEXT_TYPES = ("text/plain", "application/sparql-query")
 
 
-def list_queries(services: Services, request: Request) -> Answer:
+def list_queries(services: Services, request: Request) -> WholeAnswer:
     """All registered queries; with a parameter a part of them, and how many there are."""
     request.arguments.check({"contains", "state", "offset", "limit"})
     if not request.arguments:
@@ -37,13 +37,13 @@ def list_queries(services: Services, request: Request) -> Answer:
     return json_answer(document)
 
 
-def _part(request: Request) -> listing.Part:
+def _part(request: Request) -> listing.QuerySelection:
     state = request.arguments.get("state") or None
     if state is not None and state not in listing.STATES:
         known = ", ".join(listing.STATES)
         raise HttpError(400, f"a query is never {state!r}, it is one of: {known}", code="parameter")
     offset, limit = request.arguments.get("offset"), request.arguments.get("limit")
-    return listing.Part(
+    return listing.QuerySelection(
         contains=request.arguments.get("contains") or "",
         state=state,
         offset=whole_number("offset", "0" if offset is None else offset),
@@ -51,13 +51,13 @@ def _part(request: Request) -> listing.Part:
     )
 
 
-def register(services: Services, request: Request) -> Answer:
+def register(services: Services, request: Request) -> WholeAnswer:
     """Register a query under the name that the request or its text gives."""
     request.arguments.check({"name"})
     return _register(services, request, request.arguments.get("name"), replace=False)
 
 
-def register_by_name(services: Services, request: Request) -> Answer:
+def register_by_name(services: Services, request: Request) -> WholeAnswer:
     """Register a query under this name; ``?replace=true`` drops the query that has it."""
     request.arguments.check({"replace", "name"})
     name, asked = request.name, request.arguments.get("name")
@@ -66,7 +66,7 @@ def register_by_name(services: Services, request: Request) -> Answer:
     return _register(services, request, name, replace=request.arguments.flag("replace"))
 
 
-def validate(services: Services, request: Request) -> Answer:
+def validate(services: Services, request: Request) -> WholeAnswer:
     """Tell what registering would give, without doing it; with ``?code=true`` also the plan's source."""
     request.arguments.check({"name", "code"})
     registration = _registration(services, request, request.arguments.get("name"))
@@ -79,7 +79,7 @@ def validate(services: Services, request: Request) -> Answer:
     return json_answer(document)
 
 
-def preview(services: Services, request: Request) -> Answer:
+def preview(services: Services, request: Request) -> WholeAnswer:
     """What the query would have told over the last minutes of its streams; nothing is registered."""
     request.arguments.check({"name", "last", "limit"})
     registration = _registration(services, request, request.arguments.get("name"))
@@ -93,7 +93,7 @@ def preview(services: Services, request: Request) -> Answer:
     )
 
 
-def describe(services: Services, request: Request) -> Answer:
+def describe(services: Services, request: Request) -> WholeAnswer:
     """One query: text, windows, static parts, counters, what it waits for."""
     request.arguments.check()
     engine, name = services.engine, check_name(request.name, "the query name")
@@ -105,7 +105,7 @@ def describe(services: Services, request: Request) -> Answer:
     return json_answer(_described(document))
 
 
-def explain(services: Services, request: Request) -> Answer:
+def explain(services: Services, request: Request) -> WholeAnswer:
     """The plan: JSON when asked for or with ``?analyze=true``, text otherwise; ``?code=true`` its source."""
     request.arguments.check({"analyze", "code"})
     name = check_name(request.name, "the query name")
@@ -120,13 +120,13 @@ def explain(services: Services, request: Request) -> Answer:
     return text_answer(text, "text/plain; charset=utf-8")
 
 
-def history(services: Services, request: Request) -> Answer:
+def history(services: Services, request: Request) -> WholeAnswer:
     """What a query did in the last hour, in columns."""
     request.arguments.check()
     return json_answer(services.history.query(check_name(request.name, "the query name")))
 
 
-def patch(services: Services, request: Request) -> Answer:
+def patch(services: Services, request: Request) -> WholeAnswer:
     """Pause, resume or change settings."""
     request.arguments.check()
     changes = request.json(services.settings.max_query_bytes, "the change")
@@ -137,7 +137,7 @@ def patch(services: Services, request: Request) -> Answer:
     return json_answer(_described(describing.describe(services.engine, name)))
 
 
-def refresh(services: Services, request: Request) -> Answer:
+def refresh(services: Services, request: Request) -> WholeAnswer:
     """Refresh the static parts now."""
     request.arguments.check()
     name = check_name(request.name, "the query name")
@@ -145,7 +145,7 @@ def refresh(services: Services, request: Request) -> Answer:
     return json_answer(_described(describing.describe(services.engine, name)))
 
 
-def replay(services: Services, request: Request) -> Answer:
+def replay(services: Services, request: Request) -> WholeAnswer:
     """Evaluate once more over the retained elements from ``?from=`` on, into a new epoch of the feed."""
     request.arguments.check({"from"})
     begin = request.arguments.get("from")
@@ -153,7 +153,7 @@ def replay(services: Services, request: Request) -> Answer:
     return json_answer(services.engine.queries.replay(check_name(request.name, "the query name"), from_ms))
 
 
-def drop(services: Services, request: Request) -> Answer:
+def drop(services: Services, request: Request) -> WholeAnswer:
     """Drop a query; its feed ends. The graph of its view stays unless ``?drop_graph=true``."""
     request.arguments.check({"drop_graph"})
     name = check_name(request.name, "the query name")
@@ -179,7 +179,7 @@ def _listed(document: dict[str, Any]) -> dict[str, Any]:
         return document | {"waiting_for": []}
 
 
-def _register(services: Services, request: Request, name: str | None, *, replace: bool) -> Answer:
+def _register(services: Services, request: Request, name: str | None, *, replace: bool) -> WholeAnswer:
     registration = _registration(services, request, name)
     engine = services.engine
     registered, created = engine.queries.register(registration, replace=replace)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyoxigraph import serialize
 
 from .. import description
-from ..evaluation.answer import Client
+from ..evaluation.answer import AnswerPreferences
 from ..evaluation.text_check import faults_of_query, faults_of_update
 from ..http import negotiation, protocol
-from ..http.answers import NOT_SHORT, Answer, Later, NotShort, Stream, commit_answer, json_answer
+from ..http.answers import NOT_SHORT, Later, NotShort, StreamedAnswer, WholeAnswer, commit_answer, json_answer
 from ..http.bodies import too_large
 from ..http.errors import HttpError
 from ..http.forms import fields_of
@@ -18,7 +18,7 @@ from ..wiring import Services
 from .links import base_url
 
 
-def get_query(services: Services, request: Request) -> Answer | Stream | NotShort:
+def get_query(services: Services, request: Request) -> WholeAnswer | StreamedAnswer | NotShort:
     """A query by GET; without a query the service description."""
     call = SparqlCall(fields_of(request.query_string))
     if call.one("query") is None:
@@ -31,7 +31,7 @@ def get_query(services: Services, request: Request) -> Answer | Stream | NotShor
     return _query(services, request, call)
 
 
-def post_query(services: Services, request: Request) -> Answer | Stream | NotShort:
+def post_query(services: Services, request: Request) -> WholeAnswer | StreamedAnswer | NotShort:
     """A query by POST, form or direct, or by the method QUERY."""
     return _query(services, request, _posted(services, request, QUERY))
 
@@ -41,7 +41,7 @@ def post_update(services: Services, request: Request) -> Later | NotShort:
     return _update(services, request, _posted(services, request, UPDATE))
 
 
-def post_sparql(services: Services, request: Request) -> Answer | Stream | Later | NotShort:
+def post_sparql(services: Services, request: Request) -> WholeAnswer | StreamedAnswer | Later | NotShort:
     """A query or an update, by content type or by parameter."""
     call = _posted(services, request, QUERY, UPDATE)
     if not call.is_update:
@@ -50,14 +50,14 @@ def post_sparql(services: Services, request: Request) -> Answer | Stream | Later
     return _update(services, request, call)
 
 
-def validate_query(services: Services, request: Request) -> Answer:
+def validate_query(services: Services, request: Request) -> WholeAnswer:
     """The faults of a query, which is not evaluated."""
     settings = services.settings
     text = protocol.query_text(_posted(services, request, QUERY), settings)
     return json_answer({"faults": faults_of_query(text, settings.base_iri)})
 
 
-def validate_update(services: Services, request: Request) -> Answer:
+def validate_update(services: Services, request: Request) -> WholeAnswer:
     """The faults of an update, which is not evaluated."""
     settings = services.settings
     text = protocol.update_text(_posted(services, request, UPDATE), settings)
@@ -66,7 +66,7 @@ def validate_update(services: Services, request: Request) -> Answer:
     return json_answer({"faults": faults_of_update(text, settings.base_iri, services.store)})
 
 
-def service_description(services: Services, request: Request) -> Answer:
+def service_description(services: Services, request: Request) -> WholeAnswer:
     """The description of this service as RDF, in the format that the client prefers."""
     chosen = negotiation.choose(request.accept, negotiation.GRAPH_OFFERS)
     assert chosen.rdf is not None
@@ -80,10 +80,10 @@ def service_description(services: Services, request: Request) -> Answer:
         federated=bool(settings.remote_hosts),
     )
     body = serialize(triples, format=chosen.rdf, prefixes=description.PREFIXES)
-    return Answer(200, {"Content-Type": chosen.header, "Vary": "Accept"}, body)
+    return WholeAnswer(200, {"Content-Type": chosen.header, "Vary": "Accept"}, body)
 
 
-def _query(services: Services, request: Request, call: SparqlCall) -> Answer | Stream | NotShort:
+def _query(services: Services, request: Request, call: SparqlCall) -> WholeAnswer | StreamedAnswer | NotShort:
     endpoint = services.endpoint
     found = endpoint.looked_up(call, request.accept)
     if found is not None:
@@ -91,7 +91,7 @@ def _query(services: Services, request: Request, call: SparqlCall) -> Answer | S
     asked = endpoint.asked(call)
     if asked.heavy and request.lane is not None:
         return NOT_SHORT
-    client = Client(request.accept, request.head_only)
+    client = AnswerPreferences(request.accept, request.head_only)
     return endpoint.answer(asked, client, request.user, request.lane)
 
 

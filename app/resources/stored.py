@@ -12,10 +12,10 @@ from quadrill.store.registry import StoredQueryRecord
 from quadrill.store.sparql.guard import TextLimits
 from quadrill.store.sparql.query import Querier, QueryRequest
 
-from ..evaluation.answer import Client
+from ..evaluation.answer import AnswerPreferences
 from ..evaluation.extensions import extended
 from ..http import negotiation
-from ..http.answers import Answer, Stream, json_answer, no_content
+from ..http.answers import StreamedAnswer, WholeAnswer, json_answer, no_content
 from ..http.bodies import too_large
 from ..http.errors import HttpError
 from ..http.forms import fields_of
@@ -29,7 +29,7 @@ _TEXT_TYPES = ("text/plain", QUERY)
 _RUN_PARAMETERS = {"default-graph-uri", "named-graph-uri", "union-default-graph", "timeout"}
 
 
-def list_stored(services: Services, request: Request) -> Answer:
+def list_stored(services: Services, request: Request) -> WholeAnswer:
     """All stored queries by name."""
     request.arguments.check()
     return json_answer(
@@ -41,13 +41,13 @@ def list_stored(services: Services, request: Request) -> Answer:
     )
 
 
-def get_stored(services: Services, request: Request) -> Answer:
+def get_stored(services: Services, request: Request) -> WholeAnswer:
     """One stored query."""
     request.arguments.check()
     return json_answer(_described(services, request, _found(services, request)))
 
 
-def put_stored(services: Services, request: Request) -> Answer:
+def put_stored(services: Services, request: Request) -> WholeAnswer:
     """Keep a query under a name, in place of an older one: a text, or JSON with query and description."""
     request.arguments.check()
     name = check_name(request.name, "the name of the stored query")
@@ -72,18 +72,18 @@ def put_stored(services: Services, request: Request) -> Answer:
     return json_answer(_described(services, request, record), 201 if created else 200, headers)
 
 
-def remove_stored(services: Services, request: Request) -> Answer:
+def remove_stored(services: Services, request: Request) -> WholeAnswer:
     """Forget a stored query."""
     services.registry.stored_queries.remove(check_name(request.name, "the name of the stored query"))
     return no_content()
 
 
-def run_stored(services: Services, request: Request) -> Stream:
+def run_stored(services: Services, request: Request) -> StreamedAnswer:
     """Run a stored query; dataset parameters and ``timeout`` as for ``/query``."""
     fields = fields_of(request.query_string)
     check_known(_RUN_PARAMETERS, [name for name, _value in fields])
     call, text = SparqlCall(fields), _found(services, request).text
-    endpoint, client = services.endpoint, Client(request.accept, request.head_only)
+    endpoint, client = services.endpoint, AnswerPreferences(request.accept, request.head_only)
     return endpoint.answer(endpoint.asked(call, text), client, request.user)
 
 

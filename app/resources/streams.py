@@ -17,7 +17,7 @@ from quadrill.store.pushes.decode import DecodeOptions
 from quadrill.store.pushes.records import of_values, read_document
 
 from ..describing.streams import describe_stream, describe_streams
-from ..http.answers import NOT_SHORT, Answer, Later, NotShort, json_answer, no_content, text_answer
+from ..http.answers import NOT_SHORT, Later, NotShort, WholeAnswer, json_answer, no_content, text_answer
 from ..http.callers import NOBODY
 from ..http.errors import HttpError
 from ..http.parameters import check_name, json_object, whole_number
@@ -35,7 +35,7 @@ MOST_QUADS = 10_000
 """In all elements of an answer; `size` tells how many an element has."""
 
 
-def list_streams(services: Services, request: Request) -> Answer:
+def list_streams(services: Services, request: Request) -> WholeAnswer:
     """All streams, or the one with ``?iri=``."""
     request.arguments.check({"iri"})
     if "iri" in request.arguments:
@@ -43,13 +43,13 @@ def list_streams(services: Services, request: Request) -> Answer:
     return json_answer({"streams": describe_streams(services.engine)})
 
 
-def get_stream(services: Services, request: Request) -> Answer:
+def get_stream(services: Services, request: Request) -> WholeAnswer:
     """One stream: watermark, counts, readers."""
     request.arguments.check()
     return json_answer(describe_stream(services.engine, _name(request)))
 
 
-def get_history_by_iri(services: Services, request: Request) -> Answer:
+def get_history_by_iri(services: Services, request: Request) -> WholeAnswer:
     """What arrived on the stream with ``?iri=`` in the last hour; without it the stream named history."""
     if "iri" not in request.arguments:
         request.arguments.check()
@@ -58,20 +58,20 @@ def get_history_by_iri(services: Services, request: Request) -> Answer:
     return json_answer(services.history.stream(pushes.stream_iri(request.arguments)))
 
 
-def get_history(services: Services, request: Request) -> Answer:
+def get_history(services: Services, request: Request) -> WholeAnswer:
     """What arrived on a stream in the last hour, in columns."""
     request.arguments.check()
     return json_answer(services.history.stream(_name(request)))
 
 
-def get_late(services: Services, request: Request) -> Answer:
+def get_late(services: Services, request: Request) -> WholeAnswer:
     """The late elements that a stream still keeps, oldest first."""
     request.arguments.check()
     letters = services.engine.streams.dead_letters(_name(request))
     return json_answer({"elements": [each for each in letters if each["reason"] == "late"]})
 
 
-def get_elements(services: Services, request: Request) -> Answer:
+def get_elements(services: Services, request: Request) -> WholeAnswer:
     """The newest elements that a stream keeps, the newest first; at most ``?limit=``."""
     request.arguments.check({"limit"})
     limit = whole_number("limit", request.arguments.get("limit") or "20")
@@ -86,7 +86,7 @@ def get_elements(services: Services, request: Request) -> Answer:
     return json_answer({"elements": listed})
 
 
-def push(services: Services, request: Request) -> Answer | Later | Takeover | NotShort:
+def push(services: Services, request: Request) -> WholeAnswer | Later | Takeover | NotShort:
     """Push elements to a stream, named by the path or by ``?iri=``."""
     stream = request.stream
     if isinstance(stream, BodyStream) and stream.lines:
@@ -108,7 +108,7 @@ def push(services: Services, request: Request) -> Answer | Later | Takeover | No
             return json_answer(engine.streams.push(call, body))
         answer, _turn, number = engine.streams.take(call, body)
 
-    def complete() -> Answer:
+    def complete() -> WholeAnswer:
         engine.parts.turns.wait_durable(number)
         return json_answer(answer)
 
@@ -120,26 +120,26 @@ def open_pushes(services: Services, request: Request) -> Takeover:
     return live.messages(services, request)
 
 
-def heartbeat(services: Services, request: Request) -> Answer:
+def heartbeat(services: Services, request: Request) -> WholeAnswer:
     """Move the watermark of a stream, named by the path or by ``?iri=``, without data."""
     if pushes.heartbeat_call(request).give(services.engine):
         return no_content()
     return json_answer(pushes.NOT_WAITED)
 
 
-def reset_time(services: Services, request: Request) -> Answer:
+def reset_time(services: Services, request: Request) -> WholeAnswer:
     """Reset the time of a stream, named by the path or by ``?iri=``; its readers begin a new epoch."""
     found = services.engine.streams.reset_time(_name_or_iri(request))
     return json_answer({"streams": found.streams, "queries": found.queries})
 
 
-def drop(services: Services, request: Request) -> Answer:
+def drop(services: Services, request: Request) -> WholeAnswer:
     """Drop a stream, named by the path or by ``?iri=``; 409 while a query reads it."""
     services.engine.streams.drop(_name_or_iri(request))
     return no_content()
 
 
-def declare(services: Services, request: Request) -> Answer:
+def declare(services: Services, request: Request) -> WholeAnswer:
     """Declare a stream, named by the path, by ``?iri=`` or by members of the declaration."""
     name = None if request.name is None else _name(request)
     request.arguments.check({"iri", "dry_run"})
@@ -165,7 +165,7 @@ def _one_of(given: Any, asked: str | None, member: str) -> str | None:
     return given or asked
 
 
-def map_records(services: Services, request: Request) -> Answer:
+def map_records(services: Services, request: Request) -> WholeAnswer:
     """What records would be by the mapping of a stream, or by the mapping in the body."""
     name = None if request.name is None else _name(request)
     request.arguments.check({"iri"} if name is None else ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quadrill.store.registry import JobRecord
 
-from ..http.answers import Answer, json_answer
+from ..http.answers import WholeAnswer, json_answer
 from ..http.request import Request
 from ..security import refuse_when_read_only
 from ..upkeep.jobs import describe
@@ -12,30 +12,30 @@ from ..wiring import Services
 from .links import base_url
 
 
-def optimize(services: Services, request: Request) -> Answer:
+def optimize(services: Services, request: Request) -> WholeAnswer:
     """Queue a compaction of the database files."""
     request.arguments.check()
     return _queued(services, request, services.jobs.submit_optimize())
 
 
-def mirror(services: Services, request: Request) -> Answer:
+def mirror(services: Services, request: Request) -> WholeAnswer:
     """Queue the making of the Parquet mirror, or its compaction, which takes in what was committed since."""
     request.arguments.check({"compact"})
     return _queued(services, request, services.jobs.submit_mirror(compact=request.arguments.flag("compact")))
 
 
-def show_mirror(services: Services, request: Request) -> Answer:
+def show_mirror(services: Services, request: Request) -> WholeAnswer:
     """The mirror's version and size, and how far the store is ahead of it."""
     request.arguments.check()
     return json_answer(services.jobs.mirror())
 
 
-def restore(services: Services, request: Request) -> Answer:
+def restore(services: Services, request: Request) -> WholeAnswer:
     """Queue the replacement of the dataset by that of a backup, as one commit."""
     refuse_when_read_only(services.settings)
     members = request.json(services.settings.max_query_bytes, "the restore")
     return _queued(services, request, services.jobs.submit_restore(members.get("folder")))
 
 
-def _queued(services: Services, request: Request, record: JobRecord) -> Answer:
+def _queued(services: Services, request: Request, record: JobRecord) -> WholeAnswer:
     return json_answer(describe(record), 202, {"Location": f"{base_url(services, request)}jobs/{record.id}"})

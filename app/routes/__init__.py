@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from ..front.openapi import document
 from ..front.route import Handler, Route
 from ..front.vocabulary import JSON
-from ..http.answers import Answer, json_answer
+from ..http.answers import WholeAnswer, json_answer
 from ..http.request import Request
 from ..resources.links import base_url
 from ..wiring import Services
@@ -21,7 +21,7 @@ from .streams import STREAMS
 def all_routes(page: Handler) -> tuple[Route, ...]:
     """The whole table; ``page`` answers its own part."""
 
-    def openapi(services: Services, request: Request) -> Answer:
+    def openapi(services: Services, request: Request) -> WholeAnswer:
         """The OpenAPI document of this server."""
         try:
             number = version("quadrill")

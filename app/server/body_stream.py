@@ -15,7 +15,7 @@ SLOWEST_BYTES_PER_SECOND = 64 << 10
 _RECEIVED_AT_ONCE = 64 << 10
 
 
-class Source(Protocol):
+class BodySource(Protocol):
     """Where a body comes from: a connection."""
 
     data: bytes | bytearray
@@ -37,7 +37,7 @@ class BodyStream(io.RawIOBase):
 
     def __init__(
         self,
-        source: Source,
+        source: BodySource,
         timeout: float,
         length: int,
         chunks: ChunkedBody | None,

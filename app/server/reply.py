@@ -27,7 +27,7 @@ class AnswerBrokenError(Exception):
     """An answer ended early after its first byte was sent: the connection must be cut."""
 
 
-class Sender(Protocol):
+class ByteSender(Protocol):
     """Where the bytes of an answer go: a connection."""
 
     def send(self, data: bytes) -> None: ...  # noqa: D102
@@ -47,7 +47,7 @@ class Reply:
     __slots__ = ("_bodiless", "_chunked", "_head", "_sender", "_version", "begun", "close", "status")
 
     def __init__(
-        self, sender: Sender, *, close: bool = False, bodiless: bool = False, minor_version: int = 1
+        self, sender: ByteSender, *, close: bool = False, bodiless: bool = False, minor_version: int = 1
     ) -> None:
         """Begin an answer.
 

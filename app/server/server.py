@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 
 from ..http.observer import RequestObserver
 from ..http.request import FastLane, Request
@@ -33,7 +33,7 @@ from .quick import Later, QuickLane
 from .recipient import CURRENT
 from .refused import RefusedError
 from .reply import AnswerBrokenError, Reply, refusal
-from .workers import Background, Workers
+from .workers import BackgroundWork, Workers
 
 log = logging.getLogger("quadrill.server")
 
@@ -53,7 +53,7 @@ _BACKLOG = 1024
 _CANCEL_SECONDS = 1.0
 
 
-class AddressError(QuadrillError):
+class AddressError(ReportedError):
     """The server cannot listen on its address."""
 
     code = "address"
@@ -76,7 +76,7 @@ class ServerLimits:
     shutdown_timeout: float
 
 
-class Handler(Protocol):
+class RequestHandler(Protocol):
     """Answers requests; see `front.pipeline.Front`.
 
     Attributes:
@@ -103,14 +103,14 @@ class Server:
 
     def __init__(
         self,
-        handler: Handler,
+        handler: RequestHandler,
         *,
         host: str,
         port: int,
         limits: ServerLimits,
         proxies: TrustedProxies,
         observer: RequestObserver,
-        background: Background,
+        background: BackgroundWork,
         stop_departed: Callable[[float], None],
     ) -> None:
         """Listen; connections wait until `start`.
@@ -197,7 +197,7 @@ class Server:
         return all([*(pool.join(until) for pool in self._pools), self._quick.join(until)])
 
     def _make_workers(
-        self, name: str, threads: int, most: int = 0, background: Background | None = None
+        self, name: str, threads: int, most: int = 0, background: BackgroundWork | None = None
     ) -> Workers:
         return Workers(
             name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from ..http.answers import Answer
+from ..http.answers import WholeAnswer
 from ..http.request import Request
 from .connection import Connection
 from .home import Home
@@ -23,7 +23,7 @@ class Takeover(ABC):
         self.headers = headers
 
     @abstractmethod
-    def take_over(self, request: Request, connection: Connection, home: Home) -> Answer | None:
+    def take_over(self, request: Request, connection: Connection, home: Home) -> WholeAnswer | None:
         """Take the connection over; ``home`` accepts it when the takeover has ended.
 
         Returns: the answer to send instead when that is not possible.

@@ -27,7 +27,7 @@ CUT_SECONDS = 1.0
 """A client is not cut before it has kept a worker waiting for so long, beyond what its bytes may take."""
 
 
-class Background(Protocol):
+class BackgroundWork(Protocol):
     """What workers do that is not urgent: the later parts of large answers."""
 
     def waiting(self) -> int:
@@ -55,7 +55,7 @@ class Workers:
         most_for_clients: int = 0,
         stack_bytes: int = 0,
         idle_seconds: float = IDLE_SECONDS,
-        background: Background | None = None,
+        background: BackgroundWork | None = None,
     ) -> None:
         """Make workers; the threads begin with `start`.
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from pyoxigraph import BlankNode, NamedNode, Quad, Store
 
-from quadrill.store.errors import FolderInUseError, QuadrillError, StoreUnwritableError, UnsupportedError
+from quadrill.store.errors import FolderInUseError, ReportedError, StoreUnwritableError, UnsupportedError
 from quadrill.store.folder import mark_as_copy
 from quadrill.store.logs.held import HeldFiles, copy_database
 from quadrill.store.logs.input_log import SPACE
@@ -41,7 +41,7 @@ Hold = Callable[[], AbstractContextManager[HeldFiles] | None]
 """Takes hold of the files of the engine, between two of its turns where it runs; None when it has none."""
 
 
-class RestoreError(QuadrillError):
+class RestoreError(ReportedError):
     """A backup cannot be restored."""
 
     code = "restore"

@@ -18,11 +18,11 @@ from pyoxigraph import Store
 from quadrill.continuous.recovery.checkpoint import read_state
 from quadrill.continuous.recovery.state import EngineSnapshot
 from quadrill.store.documents.parsing import is_untagged
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 from quadrill.store.folder import format_of
 from quadrill.store.logs import change_faults, result_log
 from quadrill.store.logs.manifest import require_manifest
-from quadrill.store.logs.marks import Mark
+from quadrill.store.logs.marks import LogMark
 from quadrill.store.logs.reading import faults_of, reading
 from quadrill.store.logs.segments import Damage, damage_of, first_number, whole_part
 from quadrill.store.registry import REGISTRY, default_url, soundness
@@ -60,7 +60,7 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Found:
+class Findings:
     """What a check found, and what a repair has to know of it."""
 
     findings: list[Finding] = field(default_factory=list)
@@ -77,12 +77,12 @@ class Found:
         return next((each for each in self.findings if each.file == file), None)
 
 
-def check(folder: Path, registry_url: str = "") -> Found:
+def check(folder: Path, registry_url: str = "") -> Findings:
     """Look at every file of a data folder that no process uses; a registry elsewhere is not looked at.
 
     ``registry_url`` is the setting of that name.
     """
-    found = Found()
+    found = Findings()
     changes = _changes(folder)
     parts: Iterable[Finding | None] = (
         _format(folder),
@@ -103,7 +103,7 @@ def _format(folder: Path) -> Finding:
     finding = Finding("FORMAT", "format of the data folder")
     try:
         finding.facts["format"] = format_of(folder)
-    except QuadrillError as error:
+    except ReportedError as error:
         finding.faults.append(error.message)
     return finding
 
@@ -111,17 +111,17 @@ def _format(folder: Path) -> Finding:
 def _changes(folder: Path) -> Finding:
     finding = Finding("changes.sqlite", "change log")
     path = folder / finding.file
-    mark = Mark(Mark.beside(path), write=False)
+    mark = LogMark(LogMark.beside(path), write=False)
     try:
         with reading(path) as db:
             facts = change_faults.facts_of(db)
             finding.facts = {name: facts[name] for name in ("version", "checkpoint")}
             finding.facts["earliest"] = db.execute("SELECT min(version) FROM commits").fetchone()[0]
-            with suppress(QuadrillError):
+            with suppress(ReportedError):
                 finding.faults += faults_of(db, most=_MOST_FAULTS)
             change_faults.require_sound(db, path, mark.last)
             finding.faults += list(change_faults.faults_of_rows(db))[:_MOST_FAULTS]
-    except QuadrillError as error:
+    except ReportedError as error:
         finding.faults.append(error.message)
     except (sqlite3.Error, LookupError, ValueError, TypeError) as error:
         finding.faults.append(f"it cannot be read: {error}")
@@ -167,7 +167,7 @@ def _quads(folder: Path, changes: Finding) -> Finding:
                 (told,) = db.execute("SELECT coalesce(sum(quads), 0) FROM counts").fetchone()
             if told != number:
                 finding.faults.append(f"there are {number} quads, the change log counts {told}")
-    except QuadrillError as error:
+    except ReportedError as error:
         finding.faults.append(error.message)
     except (OSError, RuntimeError, ValueError, SyntaxError) as error:
         finding.faults.append(f"it cannot be read: {error}")
@@ -177,7 +177,7 @@ def _quads(folder: Path, changes: Finding) -> Finding:
 def _registry(folder: Path) -> Finding | None:
     finding = Finding(REGISTRY, "registry")
     path = folder / REGISTRY
-    mark = Mark(Mark.beside(path), write=False)
+    mark = LogMark(LogMark.beside(path), write=False)
     try:
         if not path.exists() and not mark.last:
             if any((folder / "engine" / "input").glob("*.log")):
@@ -187,7 +187,7 @@ def _registry(folder: Path) -> Finding | None:
         soundness.require_sound(path, mark)
         finding.facts, faults = soundness.rows_of(path)
         finding.faults += faults[:_MOST_FAULTS]
-    except QuadrillError as error:
+    except ReportedError as error:
         finding.faults.append(error.message)
     except sqlite3.Error as error:
         finding.faults.append(f"it cannot be read: {error}")
@@ -196,9 +196,9 @@ def _registry(folder: Path) -> Finding | None:
     return finding
 
 
-def _journal(folder: Path, found: Found) -> Iterator[Finding]:
+def _journal(folder: Path, found: Findings) -> Iterator[Finding]:
     log = folder / "engine" / "input"
-    mark = Mark(Mark.beside(log), write=False)
+    mark = LogMark(LogMark.beside(log), write=False)
     mark.close()
     expected = mark.first
     last = 0
@@ -220,7 +220,7 @@ def _journal(folder: Path, found: Found) -> Iterator[Finding]:
         yield Finding("engine/input", "input log", [f"records {last + 1} to {mark.last} are missing"])
 
 
-def _checkpoint(folder: Path, found: Found, changes: Finding) -> Finding | None:
+def _checkpoint(folder: Path, found: Findings, changes: Finding) -> Finding | None:
     finding = Finding("engine/checkpoint", "checkpoint")
     try:
         state = found.checkpoint = read_state(folder / finding.file)
@@ -237,12 +237,12 @@ def _checkpoint(folder: Path, found: Found, changes: Finding) -> Finding | None:
         newest = folder / "engine" / "input" / f"{numbers[-1]:020d}.log"
         end = last[0] if last else whole_part(newest)[1] if newest.exists() else 0
         state.require_followed(numbers[0], end, changes.facts.get("version", state.version))
-    except QuadrillError as error:
+    except ReportedError as error:
         finding.faults.append(error.message)
     return finding
 
 
-def _results(folder: Path, found: Found) -> Finding | None:
+def _results(folder: Path, found: Findings) -> Finding | None:
     finding = Finding("engine/results.sqlite", "events of feeds")
     path = folder / finding.file
     if not path.exists():

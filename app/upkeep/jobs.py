@@ -18,7 +18,7 @@ from quadrill.store.bulk import BulkLoader, LoadCancelledError, LoadProgress
 from quadrill.store.bulk.load import MIRROR as MIRROR_FOLDER
 from quadrill.store.bulk.load import require_mirror
 from quadrill.store.bulk.upkeep import make_mirror
-from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
+from quadrill.store.errors import ConflictError, NotFoundError, ReportedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import JobRecord, Registry
 
@@ -186,7 +186,7 @@ class JobQueue:
             work[record.kind](record)
         except LoadCancelledError as error:
             self._update(job_id, state="cancelled", error=error.message)
-        except QuadrillError as error:
+        except ReportedError as error:
             self._update(job_id, state="failed", error=error.message)
         except (OSError, EOFError, zlib.error) as error:
             self._update(job_id, state="failed", error=f"the source cannot be read: {error}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.bulk import Kept, LoadOptions, LoadProgress
+from quadrill.store.bulk import LoadOptions, LoadProgress, RetentionLimits
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.bulk.load import ENGINES
 from quadrill.store.bulk.sources import SourceError, find_sources
@@ -72,10 +72,10 @@ def load_options(asked: Mapping[str, Any], settings: Settings) -> LoadOptions:
     )
 
 
-def kept_loads(settings: Settings) -> Kept:
+def kept_loads(settings: Settings) -> RetentionLimits:
     """The limits in the settings on what is kept of ended and abandoned loads."""
     age_ms = duration_ms(settings.load_kept_age, "the setting load_kept_age")
-    return Kept(age_ms / 1000, settings.load_kept_bytes)
+    return RetentionLimits(age_ms / 1000, settings.load_kept_bytes)
 
 
 def shown(progress: LoadProgress) -> dict[str, Any]:

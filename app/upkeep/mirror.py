@@ -10,7 +10,7 @@ from typing import Any
 from quadrill.store.bulk.java import spark_missing
 from quadrill.store.bulk.upkeep import FEWEST_CHANGES, state
 from quadrill.store.changes.commit import Commit
-from quadrill.store.errors import NotFoundError, QuadrillError
+from quadrill.store.errors import NotFoundError, ReportedError
 from quadrill.store.quads.quad_store import QuadStore
 
 log = logging.getLogger("quadrill.jobs")
@@ -48,7 +48,7 @@ class MirrorUpkeep:
         """True when the mirror is stale or so much changed that it is to be compacted."""
         try:
             found = state(self._store, self._folder) if self._ratio else None
-        except QuadrillError as error:
+        except ReportedError as error:
             log.warning("the mirror is left as it is: %s", error.message)
             return False
         return found is not None and found.is_due(self._ratio) and spark_missing() is None

@@ -23,12 +23,12 @@ from pyoxigraph import Store
 from quadrill.continuous.recovery.state import EngineSnapshot
 from quadrill.store.changes.commit import Commit
 from quadrill.store.changes.counts import bulk_commit, count_store, keys_of_counts
-from quadrill.store.errors import QuadrillError, StoreFormatError
+from quadrill.store.errors import ReportedError, StoreFormatError
 from quadrill.store.folder import write_format
 from quadrill.store.logs import change_faults
 from quadrill.store.logs.change_log import SqliteChangeLog
 from quadrill.store.logs.history import Retention
-from quadrill.store.logs.marks import Mark
+from quadrill.store.logs.marks import LogMark
 from quadrill.store.logs.reading import reading
 from quadrill.store.logs.result_log import ResultLog
 from quadrill.store.logs.segments import first_number, records, records_behind, whole_part, write_records
@@ -36,7 +36,7 @@ from quadrill.store.quads.options import system_clock_ms
 from quadrill.store.registry import REGISTRY, QueryRecord, Registry, default_url, soundness
 from quadrill.store.registry.session import Database
 
-from .check import Found, check
+from .check import Findings, check
 
 LOST = b'{"kind":"lost"}\n'
 """Stands in the journal for a record that cannot be read any more."""
@@ -59,7 +59,7 @@ class Repair:
         self._aside = folder / "damaged" / time.strftime("%Y%m%dT%H%M%S")
         self.told: list[str] = []
 
-    def run(self) -> Found:
+    def run(self) -> Findings:
         """Drop what is damaged; what a check finds afterwards."""
         found = check(self._folder, self._registry_url)
         if found.whole:
@@ -100,7 +100,7 @@ class Repair:
 
     def _repair_journal(self, checkpoint: EngineSnapshot | None) -> None:
         log = self._folder / "engine" / "input"
-        with closing(Mark(Mark.beside(log))) as mark:
+        with closing(LogMark(LogMark.beside(log))) as mark:
             newest = max(mark.last, 0 if checkpoint is None else checkpoint.last)
             begin = 0 if checkpoint is None else checkpoint.processed + 1
             files = sorted(log.glob("*.log"))
@@ -160,14 +160,14 @@ class Repair:
         """The newest version that anything speaks of."""
         path = self._folder / "changes.sqlite"
         versions = [self._version(), 0 if checkpoint is None else checkpoint.version]
-        with closing(Mark(Mark.beside(path), write=False)) as mark:
+        with closing(LogMark(LogMark.beside(path), write=False)) as mark:
             versions.append(mark.last)
         for members in _journal_of(self._folder):
             if members["kind"] == "commit":
                 versions.append(members["version"])
         return max(versions)
 
-    def _repair_changes(self, found: Found) -> None:
+    def _repair_changes(self, found: Findings) -> None:
         quads = found.of("quads")
         if quads is not None and any("gone" in fault or "read" in fault for fault in quads.faults):
             self.told.append("neither the change log nor the quads can be read: restore a backup")
@@ -278,7 +278,7 @@ def _ranges(numbers: list[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in parts)
 
 
-def repair(folder: Path, registry_url: str = "") -> tuple[Found, list[str]]:
+def repair(folder: Path, registry_url: str = "") -> tuple[Findings, list[str]]:
     """Drop what is damaged; what a check finds afterwards, and what was done.
 
     ``registry_url`` is the setting of that name: a registry elsewhere is left alone.
@@ -294,6 +294,6 @@ def repair(folder: Path, registry_url: str = "") -> tuple[Found, list[str]]:
         raise StoreFormatError(
             f"{folder} cannot be repaired: {error} ({done})", hint="restore the folder from a backup"
         ) from error
-    except QuadrillError as error:
+    except ReportedError as error:
         raise StoreFormatError(f"{folder} cannot be repaired: {error.message}", hint=error.hint) from error
     return found, work.told

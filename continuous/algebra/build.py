@@ -27,7 +27,7 @@ from .nodes import (
     Path,
     Project,
     Slice,
-    Table,
+    TableNode,
     Union,
     Values,
     Var,
@@ -86,7 +86,7 @@ def children(node: Algebra) -> tuple[Algebra, ...]:
     """The direct operands of a node; patterns inside expressions are not among them."""
     if isinstance(node, (Join, Union, Minus, LeftJoin)):
         return (node.left, node.right)
-    if isinstance(node, (Bgp, Path, Values, Table)):
+    if isinstance(node, (Bgp, Path, Values, TableNode)):
         return ()
     return (node.input,)
 
@@ -96,7 +96,7 @@ def with_children(node: Algebra, changed: Sequence[Algebra]) -> Algebra:
     match node:
         case Join():
             return join(*changed)
-        case Bgp() | Path() | Values() | Table():
+        case Bgp() | Path() | Values() | TableNode():
             return node
         case Union() | Minus() | LeftJoin():
             left, right = changed

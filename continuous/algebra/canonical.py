@@ -34,7 +34,7 @@ from .nodes import (
     Constant,
     Expr,
     Join,
-    Table,
+    TableNode,
     Term,
     TermPattern,
     TriplePattern,
@@ -130,7 +130,7 @@ def rename(value: T, names: Mapping[str, str]) -> T:
 def _rename(value: Any, names: Mapping[str, str]) -> Any:
     if isinstance(value, Var):
         return Var(names.get(value.name, value.name))
-    if isinstance(value, Table):
+    if isinstance(value, TableNode):
         raise TypeError("a table has no pattern to rename")
     if isinstance(value, tuple):
         return tuple([_rename(each, names) for each in value])
@@ -271,7 +271,7 @@ PlaceNames: TypeAlias = Mapping[Place, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Lifted:
+class CanonicalPattern:
     """A pattern whose constants are lifted, under canonical names.
 
     Attributes:
@@ -290,7 +290,7 @@ class Lifted:
         return _lift(self._form.pattern, names), tuple(map(Var, names.values()))
 
 
-def lifted(form: Canonical) -> Lifted | None:
+def lifted(form: Canonical) -> CanonicalPattern | None:
     """The pattern without its constants; None when it has none that can be lifted.
 
     >>> from .canonical import canonical
@@ -307,7 +307,9 @@ def lifted(form: Canonical) -> Lifted | None:
         return None
     names = {place: f"k{number}" for number, place in enumerate(found)}
     shown = [each.name for each in form.columns]
-    return Lifted(f"{_lift(form.ordered, names)!r} {shown!r}", tuple(term for _, term in names), form, names)
+    return CanonicalPattern(
+        f"{_lift(form.ordered, names)!r} {shown!r}", tuple(term for _, term in names), form, names
+    )
 
 
 def _lift(node: Algebra, names: PlaceNames) -> Algebra:

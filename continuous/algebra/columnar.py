@@ -77,7 +77,7 @@ class ColumnarEngine(Protocol):
         """The rows of a pattern at a version of the store, in any order.
 
         Raises:
-            QuadrillError: the pattern, or that version, cannot be had here, or the engine failed or took too
+            ReportedError: the pattern, or that version, cannot be had here, or the engine failed or took too
                 long; the message says which.
         """
         ...
@@ -130,7 +130,7 @@ class BoundedEngine(Protocol):
     ) -> Generator[Row]:
         """The rows of a pattern, in their order, over the store as it is at this call.
 
-        ``check`` is called again and again while they are computed, and may raise. Raises QuadrillError, with
+        ``check`` is called again and again while they are computed, and may raise. Raises ReportedError, with
         the first row, for a part that needs more than it may.
         """
         ...

@@ -100,7 +100,7 @@ class Corrections:
         name, inner = node.name, node.input
         if not isinstance(name, Var) or name.name not in mentioned(inner) or _binds_plainly(inner, name.name):
             return node
-        if any(isinstance(each, n.Table) for each in all_nodes(inner)):
+        if any(isinstance(each, n.TableNode) for each in all_nodes(inner)):
             return node  # rows of a part are of no graph
         own = self.hidden()
         inside = rename(inner, {name.name: own.name})
@@ -125,7 +125,7 @@ class Corrections:
         if not shared:
             return left
         if shared & certain(left) & certain(right) or any(
-            isinstance(each, n.Table) for each in all_nodes(right)
+            isinstance(each, n.TableNode) for each in all_nodes(right)
         ):
             return node
         hidden = {name: self.hidden() for name in sorted(mentioned(right))}

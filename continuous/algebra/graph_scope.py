@@ -16,10 +16,10 @@ from .variables import NO_NAMES, Names, in_scope, mentioned
 
 def hide_graph_names(root: Algebra) -> Algebra:
     """The query where ?g within GRAPH ?g { } is another variable if nothing but the GRAPH binds it."""
-    return _Scopes().rewrite(root, NO_NAMES, NO_NAMES)
+    return _GraphScopes().rewrite(root, NO_NAMES, NO_NAMES)
 
 
-class _Scopes:
+class _GraphScopes:
     def __init__(self) -> None:
         self._numbers = count(1)
 

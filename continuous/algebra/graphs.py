@@ -46,7 +46,7 @@ from .nodes import (
     Sequence,
     Service,
     Slice,
-    Table,
+    TableNode,
     TermPattern,
     Union,
     Values,
@@ -107,7 +107,7 @@ def only_matches(node: Algebra) -> bool:
 def _pure(node: Algebra) -> bool:
     """True when no operator of the pattern would mix the graphs."""
     match node:
-        case Project() | Group() | Distinct() | Slice() | OrderBy() | Window() | Table():
+        case Project() | Group() | Distinct() | Slice() | OrderBy() | Window() | TableNode():
             return False
         case Minus(left, right) if not certain(left) & certain(right):
             return False
@@ -216,7 +216,7 @@ def predicates_of(nodes: Iterable[Algebra]) -> frozenset[NamedNode] | None:
             if links is None:
                 return None
             found |= links
-        elif isinstance(node, Table):
+        elif isinstance(node, TableNode):
             return None
     return frozenset(found)
 

@@ -46,7 +46,7 @@ def _rows(node: Algebra) -> _Rows:
             return _streaming(len(patterns), names)
         case n.Path(_, path):
             return _Rows(_steps(path), 0, plain=True)
-        case n.Values() | n.Table() | n.Service():
+        case n.Values() | n.TableNode() | n.Service():
             return _Rows(0, 0, plain=True)
         case n.Join():
             return _joined(list(_join_operands(node)))

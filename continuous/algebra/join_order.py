@@ -26,7 +26,7 @@ from .nodes import (
     PathExpr,
     Sequence,
     Slice,
-    Table,
+    TableNode,
     Union,
     Values,
     Window,
@@ -48,7 +48,7 @@ def may_be_lateral(left: Algebra, right: Algebra) -> bool:
 
 def _same(node: Algebra, outer: Names) -> bool:
     match node:
-        case Bgp() | Table():
+        case Bgp() | TableNode():
             return True
         case Path(_, path, _):
             return not _matches_nothing(path)
@@ -133,7 +133,7 @@ class JoinOrder:
     def size(self, node: Algebra) -> float:
         """About how many solutions the pattern has."""
         match node:
-            case Table(name, _, _):
+            case TableNode(name, _, _):
                 return float(self._rows.get(name, 0))
             case Values(_, rows):
                 return float(len(rows))

@@ -351,7 +351,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableNode:
     """The rows of a static part, which `static.split_static` puts in the place of its pattern.
 
     ``certain`` are the names of the columns that every row binds.
@@ -380,5 +380,5 @@ Algebra: TypeAlias = (
     | Project
     | Distinct
     | Slice
-    | Table
+    | TableNode
 )

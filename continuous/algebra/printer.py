@@ -2,7 +2,7 @@
 
 The algebra is printed so that it is read back as the same algebra: a FILTER stands at the end of a group of
 its own, a LeftJoin whose right side is a Filter keeps it apart from its condition. What a text needs beside
-it is a value: its prefixes, how windows are named (`Blocks`), which joins are looked up row by row.
+it is a value: its prefixes, how windows are named (`BlockNames`), which joins are looked up row by row.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PRIMARY = 7
 
 
 @dataclass(slots=True)
-class Blocks:
+class BlockNames:
     """How the windows of one text are named.
 
     ``clauses`` are those that are graphs, with the graphs' names: of CQELS-QL's dataset clauses, or of a
@@ -46,7 +46,7 @@ class Blocks:
 
 
 @dataclass(slots=True)
-class Member:
+class GroupItem:
     """A member of a group: a run of triples, a block, or what a node adds to its left (``last``)."""
 
     node: Algebra
@@ -75,11 +75,11 @@ class Printer:
         self,
         terms: TermPrinter,
         dialect: Dialect = "sparql",
-        blocks: Blocks | None = None,
+        blocks: BlockNames | None = None,
         by_row: Callable[[Algebra, Algebra], bool] | None = None,
     ) -> None:
         self.terms = terms
-        self.blocks = Blocks() if blocks is None else blocks
+        self.blocks = BlockNames() if blocks is None else blocks
         self._dialect = dialect
         self._by_row = by_row
         # The set functions whose values are variables of the expressions printed now.
@@ -174,7 +174,7 @@ class Printer:
                 lines += self._added(member) if member.run is None else triple_lines(self.terms, member.run)
         return lines
 
-    def _places(self, conditions: Sequence[Expr], members: Sequence[Member]) -> list[int]:
+    def _places(self, conditions: Sequence[Expr], members: Sequence[GroupItem]) -> list[int]:
         """FILTERs stand last, or before the first block whose window is declared after theirs."""
         limit = len(members)
         places: list[int] = []
@@ -197,30 +197,30 @@ class Printer:
         text = self.expression(expr)
         return text if isinstance(expr, n.Exists) else f"({text})"
 
-    def _members(self, node: Algebra) -> list[Member]:
+    def _members(self, node: Algebra) -> list[GroupItem]:
         """The members with which a group may begin that is read as ``node``."""
         node = _unmerged(node)
         match node:
             case n.Bgp() | n.Path():
                 return self._followed([], node)
             case n.LeftJoin() | n.Minus():
-                return [*self._members(node.left), Member(node, last=True)]
+                return [*self._members(node.left), GroupItem(node, last=True)]
             case n.Extend():
-                return [*self._members(node.input), Member(node, last=True)]
+                return [*self._members(node.input), GroupItem(node, last=True)]
             case n.Join(left, right) if self._by_row is not None and self._by_row(left, right):
-                return [*self._members(left), Member(node, last=True)]
+                return [*self._members(left), GroupItem(node, last=True)]
             case n.Join(left, right) if not self.terms.abbreviates:
                 return self._followed(self._members(left), right)
             case n.Join():
                 first, *rest = self.terms.chain(cast(Algebra, node), _joined, n.Join)
-                members = [Member(first)] if isinstance(_unmerged(first), n.Join) else self._members(first)
+                members = [GroupItem(first)] if isinstance(_unmerged(first), n.Join) else self._members(first)
                 for part in rest:
                     members = self._followed(members, part)
                 return members
             case _:
-                return [Member(node)]
+                return [GroupItem(node)]
 
-    def _followed(self, members: list[Member], node: Algebra) -> list[Member]:
+    def _followed(self, members: list[GroupItem], node: Algebra) -> list[GroupItem]:
         """The members with a further one, unless it is the unit; triples go on with those before.
 
         A second basic graph pattern needs braces not to run into the first where the text is read back.
@@ -232,19 +232,19 @@ class Printer:
             case n.Path():
                 run = [node]
             case _:
-                return [*members, Member(node)]
+                return [*members, GroupItem(node)]
         before = members[-1].run if members else None
         if not run:
             return members
         if before is None:
-            return [*members, Member(node, run)]
+            return [*members, GroupItem(node, run)]
         both = isinstance(run[0], n.TriplePattern) and isinstance(before[-1], n.TriplePattern)
         if both and self.terms.abbreviates:
-            return [*members, Member(node)]
+            return [*members, GroupItem(node)]
         before += run
         return members
 
-    def _added(self, member: Member) -> list[str]:
+    def _added(self, member: GroupItem) -> list[str]:
         """The lines of a member that is no run of triples."""
         node, terms = member.node, self.terms
         match node:
@@ -277,7 +277,7 @@ class Printer:
                 return self.enclosed(self._window(name, stream), self.inside(inner))
             case n.Values():
                 return self._values(node)
-            case n.Table(name, variables, _):
+            case n.TableNode(name, variables, _):
                 return [f"# {name}: the rows of ({' '.join(map(terms.var, variables))})"]
             case _:
                 return self.enclosed("", self.inside(node))
@@ -403,7 +403,7 @@ def write_pattern(
     """A pattern alone, for people: what stands between the braces, without the prefixes' declarations."""
     graphs = {} if dialect == "rspql" else {name: str(name) for name in window_names(node)}
     terms = TermPrinter(node, prefixes or {}, free=True, placeholders=dialect != "sparql")
-    return "\n".join(Printer(terms, dialect, Blocks(graphs)).inside(node))
+    return "\n".join(Printer(terms, dialect, BlockNames(graphs)).inside(node))
 
 
 def write_expression(expr: Expr) -> str:

@@ -20,7 +20,7 @@ MATCH = NamedNode("urn:quadrill:match")
 
 
 @dataclass(frozen=True, slots=True)
-class SequenceStep:
+class SequenceElement:
     """One step of SEQ: a pattern over one element of a stream alone.
 
     ``at`` is bound to the element's time. ``conditions`` see the variables of earlier steps, too.
@@ -40,10 +40,10 @@ class SequenceStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class SequencePattern:
     """SEQ: elements one after the other. ``skip``: each in one match of its key at most."""
 
-    steps: tuple[SequenceStep, ...]
+    steps: tuple[SequenceElement, ...]
     within_ms: int
     skip: bool = False
     base_iri: str | None = None
@@ -86,7 +86,7 @@ class WindowSpec:
     t0_ms: int | None = None
     keys: tuple[Var, ...] = ()
     pattern: Algebra | None = None
-    sequence: Sequence | None = None
+    sequence: SequencePattern | None = None
     feeds: NamedNode | None = None
 
 

@@ -46,7 +46,7 @@ from .nodes import (
     Path,
     Project,
     Slice,
-    Table,
+    TableNode,
     Values,
     Var,
     Window,
@@ -77,7 +77,7 @@ def move_outward(root: Algebra) -> Algebra:
     or sub-queries. A variable that no such group binds stays unbound where it stands, and the row fails
     there.
     """
-    return _Group(in_scope(root), NO_NAMES, NO_NAMES).rewrite(root)
+    return _GroupParts(in_scope(root), NO_NAMES, NO_NAMES).rewrite(root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class _Moved:
     needs: Names
 
 
-class _Group:
+class _GroupParts:
     """One group: the operands of its joins, its BINDs and FILTERs, and the blocks in it.
 
     ``bound`` are the variables that the group binds, ``outer`` those that enclosing groups bind up to where
@@ -120,7 +120,7 @@ class _Group:
 
     def _walk(self, node: Algebra) -> Algebra:
         match node:
-            case Bgp() | Path() | Values() | Table():
+            case Bgp() | Path() | Values() | TableNode():
                 return node
             case Join(left, right):
                 return self._place_binds(join(self._walk(left), self._walk(right)))
@@ -153,11 +153,11 @@ class _Group:
                 return with_children(node, [self._apart(each) for each in children(node)])
 
     def _apart(self, node: Algebra) -> Algebra:
-        return _Group(in_scope(node), NO_NAMES, self._substituted).rewrite(node)
+        return _GroupParts(in_scope(node), NO_NAMES, self._substituted).rewrite(node)
 
     def _exists(self, expr: Expr, bound: Names) -> Expr:
         given = self._substituted | bound
-        inside = [_Group(in_scope(each), NO_NAMES, given).rewrite(each) for each in patterns_of(expr)]
+        inside = [_GroupParts(in_scope(each), NO_NAMES, given).rewrite(each) for each in patterns_of(expr)]
         return put_patterns(expr, iter(inside))
 
     def _needs(self, expr: Expr) -> Names:
@@ -168,7 +168,7 @@ class _Group:
 
     def _block(self, node: Window | Graph) -> Algebra:
         inside = in_scope(node.input)
-        block = _Group(inside, (self._bound | self._outer) - inside, self._substituted, block=True)
+        block = _GroupParts(inside, (self._bound | self._outer) - inside, self._substituted, block=True)
         inner = block.rewrite(node.input)
         for moved in block.leaving:
             if moved.var is not None and moved.var.name in mentioned(inner) | _mentioned_by(
@@ -187,7 +187,7 @@ class _Group:
 
     def _optional(self, node: LeftJoin) -> Algebra:
         left = self._walk(node.left)
-        optional = _Group(in_scope(node.right), in_scope(left), self._substituted)
+        optional = _GroupParts(in_scope(node.right), in_scope(left), self._substituted)
         right = optional.rewrite(node.right)
         both = in_scope(left) | in_scope(right)
         conditions = [] if node.condition is None else [self._exists(node.condition, both)]

@@ -327,7 +327,7 @@ STANDARD = frozenset(FUNCTIONS)
 """The names of the built-in ones."""
 
 
-class Accumulator:
+class CustomAccumulator:
     """One group's running value, with the two methods that pyoxigraph calls for a custom aggregate."""
 
     def __init__(

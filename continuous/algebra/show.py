@@ -40,7 +40,7 @@ def _lines(node: Algebra) -> list[str]:
             return _tree("bgp", [_word(each) for each in patterns])
         case n.Path(subject, path, object_):
             return [_list("path", _word(subject), _word(path), _word(object_))]
-        case n.Table(name, variables, _):
+        case n.TableNode(name, variables, _):
             return [_list("static", name, _words(variables))]
         case n.Values(variables, rows):
             pairs = [

@@ -60,7 +60,7 @@ from .nodes import (
     Project,
     Service,
     Slice,
-    Table,
+    TableNode,
     TriplePattern,
     Union,
     Values,
@@ -81,7 +81,7 @@ VOLATILE_PREFIX = "urn:quadrill:function:"
 
 @dataclass(frozen=True, slots=True)
 class StaticPattern:
-    """One static part: its name (also of its `Table`), its pattern, and the columns that are kept."""
+    """One static part: its name (also of its `TableNode`), its pattern, and the columns that are kept."""
 
     name: str
     pattern: Algebra
@@ -110,13 +110,13 @@ def is_static(node: Algebra) -> bool:
 
 
 def split_static(root: Algebra, keep: Names) -> tuple[Algebra, tuple[StaticPattern, ...]]:
-    """The query with a `Table` in the place of each static part, and the parts.
+    """The query with a `TableNode` in the place of each static part, and the parts.
 
     ``keep`` are the variables that the caller reads from the solutions of the root. Raises
     UnsupportedError for a volatile function inside SERVICE, or inside a sub-query in ``GRAPH ?g``.
     """
     splitter = _Splitter()
-    rest = splitter.split(root, _Context())
+    rest = splitter.split(root, _SplitContext())
     parts = splitter.parts
     names = [mentioned(part) for part in parts]
     outside = keep | mentioned(rest) | _counted_columns(root)
@@ -125,7 +125,7 @@ def split_static(root: Algebra, keep: Names) -> tuple[Algebra, tuple[StaticPatte
         elsewhere = outside.union(*(each for other, each in enumerate(names) if other != index))
         columns.append(tuple(Var(name) for name in sorted(in_scope(part) & elsewhere)))
     tables = {
-        str(index): Table(str(index), kept, certain(parts[index]) & {var.name for var in kept})
+        str(index): TableNode(str(index), kept, certain(parts[index]) & {var.name for var in kept})
         for index, kept in enumerate(columns)
     }
     return _set_columns(rest, tables), tuple(
@@ -146,7 +146,7 @@ def _counted_columns(root: Algebra) -> Names:
 
 
 @dataclass(frozen=True, slots=True)
-class _Context:
+class _SplitContext:
     """The place where the splitter stands: inside which GRAPH, and which variables EXISTS substitutes."""
 
     graph: NamedNode | Var | None = None
@@ -157,7 +157,7 @@ class _Splitter:
     def __init__(self) -> None:
         self.parts: list[Algebra] = []
 
-    def split(self, node: Algebra, at: _Context) -> Algebra:
+    def split(self, node: Algebra, at: _SplitContext) -> Algebra:
         """The node with its static sub-patterns taken out."""
         if isinstance(node, Join) or self._is_part(node, at):
             return self._split_group(node, [], at)
@@ -185,13 +185,13 @@ class _Splitter:
             case Union(left, right) | Minus(left, right) | LeftJoin(left, right, _):
                 changed: Algebra = replace(node, left=self.split(left, at), right=self.split(right, at))
                 return self._split_expressions(changed, in_scope(left) | in_scope(right), at)
-            case Bgp() | Path() | Values() | Table():
+            case Bgp() | Path() | Values() | TableNode():
                 return node
             case _:
                 changed = replace(node, input=self.split(node.input, at))
                 return self._split_expressions(changed, in_scope(node.input), at)
 
-    def _split_filter(self, node: Filter, at: _Context) -> Algebra:
+    def _split_filter(self, node: Filter, at: _SplitContext) -> Algebra:
         """Conditions over one static component alone go into it; the others stay above, in their order."""
         inner: Algebra = node
         conditions: list[Expr] = []
@@ -203,7 +203,7 @@ class _Splitter:
             result = self._split_expressions(Filter(condition, result), in_scope(inner), at)
         return result
 
-    def _split_group(self, node: Algebra, conditions: list[Expr], at: _Context) -> Algebra:
+    def _split_group(self, node: Algebra, conditions: list[Expr], at: _SplitContext) -> Algebra:
         """Gather the static operands of a join group; ``conditions`` lose those that a part takes."""
         operands = conjuncts(node)
         static = [each for each in operands if self._is_part(each, at)]
@@ -221,28 +221,28 @@ class _Splitter:
             rest.append(self._table(component, at))
         return join(*rest)
 
-    def _table(self, part: Algebra, at: _Context) -> Algebra:
+    def _table(self, part: Algebra, at: _SplitContext) -> Algebra:
         """A new part; inline data needs none."""
         if isinstance(part, Values) and not isinstance(at.graph, Var):
             return part
         self.parts.append(part if at.graph is None else Graph(at.graph, part))
-        return Table(str(len(self.parts) - 1), ())
+        return TableNode(str(len(self.parts) - 1), ())
 
-    def _call(self, call: Service, at: _Context) -> Algebra:
+    def _call(self, call: Service, at: _SplitContext) -> Algebra:
         if at.graph is not None:
             raise UnsupportedError(
                 "SERVICE inside GRAPH", hint="write the SERVICE block beside the GRAPH block"
             )
         self.parts.append(call)
-        return Table(str(len(self.parts) - 1), ())
+        return TableNode(str(len(self.parts) - 1), ())
 
-    def _is_part(self, node: Algebra, at: _Context) -> bool:
+    def _is_part(self, node: Algebra, at: _SplitContext) -> bool:
         if not is_static(node) or (calls_service(node) and not isinstance(node, Service)):
             return False
         used = at.substituted & mentioned(node)
         return not used or _commutes_with_substitution(node, used)
 
-    def _split_expressions(self, node: Algebra, bound: Names, at: _Context) -> Algebra:
+    def _split_expressions(self, node: Algebra, bound: Names, at: _SplitContext) -> Algebra:
         """Split the patterns of EXISTS; the variables in scope where they are tested are substituted."""
         inside = replace(at, substituted=at.substituted | bound)
         patterns = [each for expr in expressions(node) for each in patterns_of(expr)]
@@ -300,9 +300,9 @@ def _commutes_with_substitution(node: Algebra, used: Names) -> bool:
             return False
 
 
-def _set_columns(node: Algebra, tables: dict[str, Table]) -> Algebra:
+def _set_columns(node: Algebra, tables: dict[str, TableNode]) -> Algebra:
     """The query with the columns of each table filled in."""
-    if isinstance(node, Table):
+    if isinstance(node, TableNode):
         return tables.get(node.name, node)
     return with_operands(node, [_set_columns(each, tables) for each in operands(node)])
 
@@ -310,7 +310,7 @@ def _set_columns(node: Algebra, tables: dict[str, Table]) -> Algebra:
 def needed_tables(rest: Algebra) -> frozenset[str]:
     """The static parts without whose rows a query that was split has none, by name."""
     match rest:
-        case Table(name):
+        case TableNode(name):
             return frozenset((name,))
         case Join(left, right):
             return needed_tables(left) | needed_tables(right)
@@ -345,7 +345,7 @@ def _joins(node: Algebra, outer: Names) -> bool:
     if not used:
         return True
     match node:
-        case Bgp() | Path() | Table() | Values():
+        case Bgp() | Path() | TableNode() | Values():
             return True
         case Join(left, right) | Union(left, right):
             return _joins(left, outer) and _joins(right, outer)

@@ -49,7 +49,7 @@ from .nodes import (
     LeftJoin,
     Minus,
     Project,
-    Table,
+    TableNode,
     Term,
     TermPattern,
     TriplePattern,
@@ -95,7 +95,7 @@ def skeleton(root: Algebra) -> Skeleton:
 
     holes = _Holes(take)
     digest = hashlib.sha256(repr(holes.visit(root)).encode("utf-8", "surrogatepass")).digest()
-    everywhere = Counter(node.name for node in all_nodes(root) if isinstance(node, Table))
+    everywhere = Counter(node.name for node in all_nodes(root) if isinstance(node, TableNode))
     tables = frozenset(name for name, met in holes.tables.items() if met == everywhere[name])
     return Skeleton(digest, tuple(constants), tables)
 
@@ -145,12 +145,12 @@ class _Holes:
                 return self._expressions(replace(node, left=self.visit(left), right=self.visit(right)))
             case Minus(left, right):
                 # Rows that have nothing but the number in common would be taken away.
-                if isinstance(right, Table) and certain(left) & right.certain:
+                if isinstance(right, TableNode) and certain(left) & right.certain:
                     self.tables[right.name] += 1
                 return replace(node, left=self.visit(left))
             case Filter() | Extend():
                 return self._expressions(replace(node, input=self.visit(node.input)))
-            case Table(name, _, _):
+            case TableNode(name, _, _):
                 self.tables[name] += 1
                 return node
             case Group(_, keys, aggregates):
@@ -173,7 +173,7 @@ class _Holes:
         for expr in expressions(node):
             below = sub_expressions(expr)
             for each in below:
-                if isinstance(each, Exists) and isinstance(each.pattern, Table):
+                if isinstance(each, Exists) and isinstance(each.pattern, TableNode):
                     self.tables[each.pattern.name] += 1
             plain = all(isinstance(each, Call | Constant | Var) for each in below)
             changed.append(map_expression(expr, self._constant) if plain else expr)
@@ -192,7 +192,7 @@ class _Labels:
         self._parameters = parameters
         self._labelled = labelled
         self._columns = (MEMBER, *parameters)
-        self._members = Table(PARAMETERS, self._columns, frozenset(var.name for var in self._columns))
+        self._members = TableNode(PARAMETERS, self._columns, frozenset(var.name for var in self._columns))
 
     def label(self, node: Algebra) -> Algebra:
         """The node with `MEMBER` and the parameters bound in every solution."""
@@ -220,7 +220,7 @@ class _Labels:
         labelled = whole = False
         joined: list[Algebra] = []
         for each in operands:
-            if isinstance(each, Table) and each.name in self._labelled:
+            if isinstance(each, TableNode) and each.name in self._labelled:
                 labelled = True
                 certain = each.certain | {MEMBER.name}
                 joined.append(replace(each, vars=(*each.vars, MEMBER), certain=certain))
@@ -246,7 +246,7 @@ class _Labels:
             case Bgp(patterns):
                 terms = [term for each in patterns for term in (each.subject, each.object)]
                 return any(each in self._parameters for each in terms)
-            case Table(name, _, _):
+            case TableNode(name, _, _):
                 return name in self._labelled
             case _:
                 below = [each for expr in expressions(node) for each in sub_expressions(expr)]

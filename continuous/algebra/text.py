@@ -143,7 +143,7 @@ class SparqlText:
                 annotated = [each for each in patterns if isinstance(each.object, n.TripleTerm)]
                 others = [each for each in patterns if not isinstance(each.object, n.TripleTerm)]
                 return n.Bgp((*annotated, *others)) if annotated and others else node
-            case n.Table(name):
+            case n.TableNode(name):
                 shapes = () if self._tables is None else self._tables.get(name, ())
                 return union([self._row(node, shape) for shape in shapes])
             case n.Window():
@@ -160,7 +160,7 @@ class SparqlText:
         node = with_expressions(node, [self._expression(each) for each in expressions(node)])
         return with_children(node, [self._rewrite(each) for each in children(node)])
 
-    def _row(self, table: n.Table, shape: Mapping[int, NamedNode]) -> Algebra:
+    def _row(self, table: n.TableNode, shape: Mapping[int, NamedNode]) -> Algebra:
         row = self._hidden()
         return n.Bgp(
             tuple(

@@ -95,7 +95,7 @@ def _found(node: Algebra, graph: NamedNode | Var | None) -> Iterator[Trigger]:
         case n.Path(subject, path, object_):
             for each, names in _steps(path, subject, object_):
                 yield Trigger(each, graph, names)
-        case n.Values() | n.Table():
+        case n.Values() | n.TableNode():
             return
         case n.Join(left, right) | n.Union(left, right):
             yield from _found(left, graph)

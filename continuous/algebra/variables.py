@@ -28,7 +28,7 @@ from .nodes import (
     Project,
     Service,
     Slice,
-    Table,
+    TableNode,
     TermPattern,
     TriplePattern,
     TripleTerm,
@@ -101,7 +101,7 @@ def in_scope(node: Algebra) -> Names:
             )
         case Extend(inner, var, _):
             return in_scope(inner) | {var.name}
-        case Values(variables, _) | Table(_, variables, _) | Project(_, variables):
+        case Values(variables, _) | TableNode(_, variables, _) | Project(_, variables):
             return _names(variables)
         case Group(_, keys, aggregates):
             return _names(keys) | {var.name for var, _ in aggregates}
@@ -134,7 +134,7 @@ def certain(node: Algebra) -> Names:
             return frozenset(
                 var.name for index, var in enumerate(variables) if all(row[index] is not None for row in rows)
             )
-        case Table(_, _, bound):
+        case TableNode(_, _, bound):
             return bound
         case Project(inner, variables):
             return certain(inner) & _names(variables)
@@ -243,7 +243,7 @@ class Scopes:
                 return {**({name: None} if isinstance(name, Var) else {}), **self.of(inner)}
             case Extend(inner, var, _):
                 return {**self.of(inner), var: None}
-            case Values(vars_, _) | Table(_, vars_):
+            case Values(vars_, _) | TableNode(_, vars_):
                 return dict.fromkeys(vars_)
             case Group(_, keys, aggregates):
                 return dict.fromkeys((*keys, *(var for var, _ in aggregates)))

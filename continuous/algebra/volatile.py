@@ -40,7 +40,7 @@ from .nodes import (
     Path,
     Project,
     Slice,
-    Table,
+    TableNode,
     TermPattern,
     TriplePattern,
     TripleTerm,
@@ -112,7 +112,7 @@ def _or_unbound(name: str) -> Expr:
 
 
 NOW = "_:now"
-CLOCK = Table("clock", (Var(NOW),), frozenset((NOW,)))
+CLOCK = TableNode("clock", (Var(NOW),), frozenset((NOW,)))
 
 
 def with_clock(node: Algebra, row: Names = NO_NAMES) -> Algebra:

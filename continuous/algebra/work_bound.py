@@ -40,7 +40,7 @@ class WorkBound:
                 return _path(path, max(quads, 1))
             case n.Values(_, rows):
                 return max(len(rows), 1)
-            case n.Table(name):
+            case n.TableNode(name):
                 return max(self._rows(name), 1)
             case n.Union(left, right):
                 return self.of(left, quads) + self.of(right, quads)

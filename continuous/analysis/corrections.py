@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.errors import LimitError, QuadrillError, UnsupportedError
+from quadrill.store.errors import LimitError, ReportedError, UnsupportedError
 from quadrill.store.terms import Term
 
 from ..algebra import nodes as n
@@ -119,7 +119,7 @@ def _corrected(
         if change is not None or error.construct == BACK_REFERENCE:
             raise
         return None
-    except QuadrillError:
+    except ReportedError:
         if change is not None:
             raise
         return None  # Oxigraph judges it

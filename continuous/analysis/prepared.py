@@ -15,17 +15,17 @@ from typing import NamedTuple
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.errors import QuadrillError, QueryTextError
+from quadrill.store.errors import QueryTextError, ReportedError
 from quadrill.store.sparql.cut import MOST_CHARACTERS, Cut
 
 from ..algebra import nodes as n
 from ..algebra.query import ContinuousQuery
-from ..language.context import Limits
+from ..language.context import LanguageLimits
 from ..language.parser import parse, scope_error
 from .growth import Growth, growth_of
 from .query import NOT_JUDGED, Shape, shape_of
 
-LIMITS = Limits(characters=200_000, nesting=1_000, patterns=20_000, operators=1_000)
+LIMITS = LanguageLimits(characters=200_000, nesting=1_000, patterns=20_000, operators=1_000)
 """Of texts that are parsed; it takes a second for some 150 kB."""
 
 MOST_PARSED = 20_000
@@ -122,7 +122,7 @@ def _worked_out(text: str, *, numbered: bool) -> Prepared:
         return Prepared(columns, False, query.named_aliases, shape_of(query), growth)
     except RecursionError:
         return Prepared()
-    except QuadrillError:
+    except ReportedError:
         return Prepared(breaks_scopes=scope_error_of(text) is not None)
 
 

@@ -99,7 +99,7 @@ class _Reader:
                 self._step((subject, object_), None)
             case n.Graph(name, _):
                 graph = name if isinstance(name, NamedNode) else None
-            case n.Values() | n.Table():
+            case n.Values() | n.TableNode():
                 self.strange = True
             case n.Service() | n.Window():
                 self.unbounded = True

@@ -14,9 +14,9 @@ from typing import Any
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode
 
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 from quadrill.store.sparql.cut import Cut
-from quadrill.store.sparql.update_shapes import Frame, Pattern, Template
+from quadrill.store.sparql.update_shapes import Pattern, Template, UpdateFrame
 from quadrill.store.sparql.update_text import Data, Modify, Piece, split_update
 from quadrill.store.terms import store_form
 
@@ -31,7 +31,7 @@ _NAMESPACE = re.compile(r"(?:[^\s]*://[^\s]*[/#])?")
 _QUERIED = (n.Bgp, n.Join, n.Extend, n.Filter)
 
 
-def frame_of(text: str, parts: Cut, base_iri: str | None) -> Frame | None:
+def frame_of(text: str, parts: Cut, base_iri: str | None) -> UpdateFrame | None:
     """What is known of an update, which was cut into ``parts``; None where it is not one plain operation."""
     if any(map(_STRANGE.search, parts.skeleton)):
         return None
@@ -40,12 +40,12 @@ def frame_of(text: str, parts: Cut, base_iri: str | None) -> Frame | None:
         read = _Reader(operation.prologue, base_iri or "http://localhost/", parts.constants)
         match operation.action:
             case Data(quads):
-                return Frame({"quads": read.template(quads, ())}, None, read.namespaces)
+                return UpdateFrame({"quads": read.template(quads, ())}, None, read.namespaces)
             case Modify(None, delete, insert, (), (), where) as action:
                 pieces = {name: piece for name, piece in (("delete", delete), ("insert", insert)) if piece}
                 made = {name: read.template(piece, action.variables) for name, piece in pieces.items()}
-                return Frame(made, read.patterns(where), read.namespaces)
-    except (QuadrillError, RecursionError, ValueError):
+                return UpdateFrame(made, read.patterns(where), read.namespaces)
+    except (ReportedError, RecursionError, ValueError):
         pass  # whoever evaluates it tells what is wrong
     return None
 
@@ -72,7 +72,7 @@ class _Reader:
         found: list[Pattern] = []
         try:
             root = self._read(where)
-        except QuadrillError:
+        except ReportedError:
             return None  # the number of a LIMIT is no term
         for node in all_nodes(root):
             if not isinstance(node, _QUERIED) or any(map(has_exists, expressions(node))):

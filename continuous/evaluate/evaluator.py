@@ -14,7 +14,7 @@ from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sweep import Holder
 
-from ..algebra.nodes import Algebra, Table
+from ..algebra.nodes import Algebra, TableNode
 from ..algebra.query import ContinuousQuery
 from ..algebra.reports import Evaluation
 from ..algebra.static import (
@@ -115,7 +115,7 @@ class Evaluator(ABC):
         self.rest: Algebra
         parts: tuple[StaticPattern, ...]
         if self.is_whole:
-            self.rest, parts = Table("0", self.columns), (StaticPattern("0", self.root, self.columns),)
+            self.rest, parts = TableNode("0", self.columns), (StaticPattern("0", self.root, self.columns),)
         else:
             self.rest, parts = analysis.split
         if analysis.is_merged:

@@ -27,7 +27,7 @@ from quadrill.store.terms import Solution, Term
 from ..errors import BudgetError
 from ..rows import Budget
 from ..slices import in_fiber, pause, wait_for
-from .places import PLACES, Place
+from .places import PLACES, EvaluationPermit
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -66,7 +66,7 @@ def evaluate_in_child(
 
     Raises:
         BudgetError: it took too long or too much memory, or was called off.
-        QuadrillError: the evaluation failed.
+        ReportedError: the evaluation failed.
     """
 
     def work(pipe: Connection) -> None:
@@ -85,7 +85,7 @@ def evaluate_in_child(
                 uncounted, share = began, 2 * share
 
 
-def _wait(place: Place, budget: Budget, where: Any) -> None:
+def _wait(place: EvaluationPermit, budget: Budget, where: Any) -> None:
     """Wait for a place, while others go on."""
     while not place.ready(0.0):
         if not in_fiber():
@@ -110,7 +110,7 @@ def _evaluate(
     except OSError as error:
         log.warning("No process can be made for an evaluation, which can therefore not be stopped: %s", error)
         return None
-    answer = _Answer(child, budget)
+    answer = _ChildOutput(child, budget)
     try:
         while not answer.is_complete:
             wait_for(answer.ready)
@@ -138,7 +138,7 @@ def _evaluate(
     return answer.rows if answer.boolean is None else answer.boolean
 
 
-class _Answer:
+class _ChildOutput:
     """What a child has sent so far.
 
     Attributes:

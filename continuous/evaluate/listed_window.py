@@ -19,7 +19,7 @@ from quadrill.store.results import columns_text
 
 from ..algebra.reify import REIFIES
 from ..inputs import Element
-from ..operators.linear import Project, Scan
+from ..operators.linear import Projection, Scan
 from ..plan.plan_state import PlanState
 from ..rows import Solution
 
@@ -97,7 +97,7 @@ def window_listing(state: PlanState, names: Sequence[str]) -> WindowListing | No
     ((triples, *_),) = state.keys.values()
     if source.source != triples or len(rest) > 1 or plan.sources != {triples}:
         return None
-    if rest and not isinstance(rest[0].operator, Project):
+    if rest and not isinstance(rest[0].operator, Projection):
         return None
     places = dict(zip(scan.schema.vars, scan.operator.simple, strict=True))
     columns = [places.get(name) if name in plan.schema.vars else None for name in names]

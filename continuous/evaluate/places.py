@@ -15,7 +15,7 @@ from threading import Event, Lock, get_ident
 _LEAST, _MOST = 2, 8
 
 
-class Place:
+class EvaluationPermit:
     """A place, or a wait for one. `ready` is called by whoever waits, `is_due` by whoever has it.
 
     Attributes:
@@ -52,8 +52,8 @@ class Places:
     def __init__(self, most: int) -> None:
         self.most = most
         self._lock = Lock()
-        self._held = set[Place]()
-        self._line: dict[Place, None] = {}
+        self._held = set[EvaluationPermit]()
+        self._line: dict[EvaluationPermit, None] = {}
 
     @property
     def held(self) -> int:
@@ -66,9 +66,9 @@ class Places:
         return len(self._line)
 
     @contextmanager
-    def one(self) -> Iterator[Place]:
+    def one(self) -> Iterator[EvaluationPermit]:
         """A place for the time of a ``with``; it is to be waited for."""
-        place = Place(self)
+        place = EvaluationPermit(self)
         with self._lock:
             self._line[place] = None
             self._fill()
@@ -80,7 +80,7 @@ class Places:
                 self._held.discard(place)
                 self._fill()
 
-    def give_beside(self, place: Place) -> None:
+    def give_beside(self, place: EvaluationPermit) -> None:
         """Give one more than there are to a thread that cannot go on otherwise: it holds others itself."""
         with self._lock:
             if place in self._line and any(each.thread == place.thread for each in self._held):
@@ -90,7 +90,7 @@ class Places:
         while self._line and len(self._held) < self.most:
             self._give(next(iter(self._line)))
 
-    def _give(self, place: Place) -> None:
+    def _give(self, place: EvaluationPermit) -> None:
         del self._line[place]
         self._held.add(place)
         place.give()

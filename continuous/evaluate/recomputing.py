@@ -54,7 +54,7 @@ Contents = Mapping[WindowKey, WindowContent]
 
 
 @dataclass(frozen=True)
-class Answer:
+class RecomputedAnswer:
     """The answer at one instant, and what changed since the one ``before``, worked out when asked for.
 
     ``rows`` are in ORDER BY order when ``ordered``; otherwise their order means nothing. ``boolean`` is
@@ -161,7 +161,7 @@ class ReferenceEvaluator(Evaluator):
 
     # --- one evaluation ------------------------------------------------------------------------
 
-    def answer(self, at: int, contents: Contents) -> Answer:
+    def answer(self, at: int, contents: Contents) -> RecomputedAnswer:
         """The answer at instant ``at`` (milliseconds); a window left out is empty."""
         found: Sequence[Solution] | bool
         if self.is_whole:
@@ -176,8 +176,8 @@ class ReferenceEvaluator(Evaluator):
             found = self._evaluate(self._text(list(given)))
         self.budget.check(1 if isinstance(found, bool) else len(found), self)
         if isinstance(found, bool):
-            return Answer((), boolean=found)
-        return Answer(self.vars, found, self.ordered, before=self.kept)
+            return RecomputedAnswer((), boolean=found)
+        return RecomputedAnswer(self.vars, found, self.ordered, before=self.kept)
 
     def _evaluate(self, text: str) -> list[Solution] | bool:
         """Evaluate over the workspace, in a child where it may take long: Oxigraph cannot be stopped."""
@@ -211,7 +211,7 @@ class ReferenceEvaluator(Evaluator):
         )
         return bound.of(self.rest, whole)
 
-    def advance(self, at: int, windows: Iterable[tuple[WindowKey, LiveQuads]]) -> Answer:
+    def advance(self, at: int, windows: Iterable[tuple[WindowKey, LiveQuads]]) -> RecomputedAnswer:
         """The answer over what the windows hold now, beside the one of the last call."""
         found = self.answer(at, {key: live.content for key, live in windows})
         self.kept = found.rows
@@ -223,10 +223,10 @@ class ReferenceEvaluator(Evaluator):
         windows: Iterable[tuple[WindowKey, LiveQuads]],
         kept: Sequence[Solution] = (),
         boolean: bool | None = None,
-    ) -> Answer:
+    ) -> RecomputedAnswer:
         """The answer of the last evaluation before a restart: it is not computed again."""
         self.kept = kept
-        return Answer(self.vars, kept, boolean=boolean, before=kept)
+        return RecomputedAnswer(self.vars, kept, boolean=boolean, before=kept)
 
     def _load(self, given: Contents) -> dict[NamedNode, dict[Triple, int]]:
         """Bring the evaluation store up to the contents; event times by window where the query reads them."""

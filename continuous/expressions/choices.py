@@ -24,7 +24,7 @@ from ..algebra.nodes import Aggregate, Call
 from ..algebra.order import XSD, total_text, value_text
 from ..algebra.query import ContinuousQuery
 from ..algebra.scalar_functions import OUTSIDE
-from ..algebra.set_functions import FUNCTIONS, NATIVE, Accumulator, percentile_parameter
+from ..algebra.set_functions import FUNCTIONS, NATIVE, CustomAccumulator, percentile_parameter
 from ..algebra.static import VOLATILE_PREFIX
 from ..algebra.volatile import EVENT_TIME, GREATEST, UNBOUND
 from ..errors import BudgetError
@@ -150,7 +150,7 @@ class Functions:
         self._seen: Counter[tuple[Term, ...]] = Counter()
         self._times: Mapping[NamedNode, Mapping[Triple, int]] = {}
         self._aggregates: dict[Aggregate, NamedNode] = {}
-        self.aggregates: dict[NamedNode, Callable[[], Accumulator]] = {}
+        self.aggregates: dict[NamedNode, Callable[[], CustomAccumulator]] = {}
         self.functions: dict[NamedNode, Function] = {
             **self.limited.results(extensions),
             _VALUE_ORDER: lambda term: Literal(value_text(term)),
@@ -199,9 +199,9 @@ class Functions:
             return _GROWING[name]
         return _NOW if name == "NOW" else _COMPUTED[name][0] if name in _COMPUTED else None
 
-    def _factory(self, aggregate: Aggregate) -> Callable[[], Accumulator]:
+    def _factory(self, aggregate: Aggregate) -> Callable[[], CustomAccumulator]:
         return partial(
-            Accumulator,
+            CustomAccumulator,
             aggregate.name,
             distinct=aggregate.distinct,
             separator=aggregate.separator,

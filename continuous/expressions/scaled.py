@@ -61,7 +61,7 @@ OPERATIONS = frozenset(["+", "-", "*", "/", *_ROUNDED])
 """What chains consist of."""
 
 
-class _Number(NamedTuple):
+class _WholeNumber(NamedTuple):
     """The text of a whole number, and what the value's size is at most, times 10^18.
 
     The value is ``text`` times ``times``; times 10^18 where it is ``known``, a constant, and where it is not
@@ -101,18 +101,18 @@ class Chain:
             text = self._text(number, in_ones=in_ones)
             self.result = f"WHOLES[{text}]" if in_ones else f"Decimal18({text})"
 
-    def _number(self, expr: Expr) -> _Number | None:
+    def _number(self, expr: Expr) -> _WholeNumber | None:
         match expr:
             case Var(name):
                 if name not in self.variables:
                     self.variables[name] = self._fresh("v")
-                return _Number(self.variables[name], SMALL)
+                return _WholeNumber(self.variables[name], SMALL)
             case Constant(term):
                 value = value_of(canonical(term))
                 if type(value) is not int and type(value) is not Decimal18:
                     return None
                 scaled = value * DECIMAL_ONE if type(value) is int else int(value)
-                return _Number(self._name_of(scaled, "scaled"), abs(scaled), scaled, type(value) is int)
+                return _WholeNumber(self._name_of(scaled, "scaled"), abs(scaled), scaled, type(value) is int)
             case Call(name, (given,)) if name in _ROUNDED:
                 number = self._number(given)
                 if number is None or number.is_integer or number.in_ones:
@@ -124,7 +124,7 @@ class Chain:
                 return None if a is None or b is None else self._combined(name, a, b)
         return None
 
-    def _combined(self, name: str, a: _Number, b: _Number) -> _Number | None:
+    def _combined(self, name: str, a: _WholeNumber, b: _WholeNumber) -> _WholeNumber | None:
         if a.is_integer and b.is_integer:
             return None
         if name in "+-":
@@ -136,7 +136,7 @@ class Chain:
                 a, b = b, a
             most = a.most * b.most // DECIMAL_ONE
             if b.ones is not None:
-                made = _Number(a.text, most, times=a.times * b.ones, in_ones=a.in_ones)
+                made = _WholeNumber(a.text, most, times=a.times * b.ones, in_ones=a.in_ones)
                 return made if most < DECIMAL_LIMIT else None
             product = self._step(f"{self._text(a)} * {self._text(b)}", 0)
             return product and self._cut(product.text, "ONE", most)
@@ -149,13 +149,13 @@ class Chain:
         divisor = self._name_of(b.known // common, "scaled")
         return scaled and self._cut(scaled.text, divisor, a.most * DECIMAL_ONE // b.known)
 
-    def _cut(self, dividend: str, divisor: str, most: int) -> _Number | None:
+    def _cut(self, dividend: str, divisor: str, most: int) -> _WholeNumber | None:
         """A quotient without its fraction."""
         return self._step(
             f"{dividend} // {divisor} if {dividend} >= 0 else -(-{dividend} // {divisor})", most
         )
 
-    def _text(self, number: _Number, *, in_ones: bool = False) -> str:
+    def _text(self, number: _WholeNumber, *, in_ones: bool = False) -> str:
         """The text of a number times 10^18, or ``in_ones``, with all that it is still to be multiplied by."""
         if in_ones and number.ones is not None:
             return self._name_of(number.ones, "scaled")
@@ -166,9 +166,9 @@ class Chain:
         self.lines.append(f"{local} = {number.text} * {self._name_of(times, 'scaled')}")
         return local
 
-    def _step(self, text: str, most: int, *, in_ones: bool = False) -> _Number | None:
+    def _step(self, text: str, most: int, *, in_ones: bool = False) -> _WholeNumber | None:
         if most >= DECIMAL_LIMIT:
             return None
         local = self._fresh("n")
         self.lines.append(f"{local} = {text}")
-        return _Number(local, most, in_ones=in_ones)
+        return _WholeNumber(local, most, in_ones=in_ones)

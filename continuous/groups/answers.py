@@ -9,7 +9,7 @@ from ..evaluate.native import AnswerChange, IncrementalAnswer
 from ..plan.run_loop import MemberTold, Ran
 from ..queries.running import RunningQuery
 from ..rows import EMPTY, Delta, IdRow, merge, negate
-from .members import Failures, Record, native_of
+from .members import EvaluationRecord, Failures, native_of
 
 
 class MemberAnswers(dict[int, IncrementalAnswer]):
@@ -60,7 +60,7 @@ class MemberAnswers(dict[int, IncrementalAnswer]):
             yield from answer.held()
 
 
-class Member(MemberTold):
+class GroupMember(MemberTold):
     """A query in a common plan: what a run tells it, and what follows for its figures."""
 
     def __init__(self, running: RunningQuery, number: int) -> None:
@@ -73,7 +73,7 @@ class Member(MemberTold):
         # The one that a run told its last event of: number, and the event's id, instant, version and time.
         self._answered, self._event = 0, (0, 0, 0, 0)
 
-    def follow(self, record: Record, number: int = 0) -> None:
+    def follow(self, record: EvaluationRecord, number: int = 0) -> None:
         """Bring the query's figures to an evaluation of all; one with a ``number`` it is told by itself."""
         running, before = self.running, self.seen
         self.seen = max(before, record.number, number)
@@ -100,20 +100,22 @@ class Member(MemberTold):
         self.events.clear()  # the feed has them; the next run begins with none
 
 
-class Telling(dict[int, Member]):
+class Recipients(dict[int, GroupMember]):
     """Whom a run tells something, by label."""
 
-    def __init__(self, seats: Mapping[int, Member], head: str) -> None:
+    def __init__(self, seats: Mapping[int, GroupMember], head: str) -> None:
         """``head`` is that of the emission of each."""
         self._seats, self._head = seats, head
 
-    def __missing__(self, label: int) -> Member:
+    def __missing__(self, label: int) -> GroupMember:
         mine = self[label] = self._seats[label]
         mine.version = mine.steps.frontier.version
         mine.middle = f',"version":{mine.version}{self._head}'
         return mine
 
-    def tell(self, answers: MemberAnswers, ran: Ran, record: Record, now_ms: int, failures: Failures) -> None:
+    def tell(
+        self, answers: MemberAnswers, ran: Ran, record: EvaluationRecord, now_ms: int, failures: Failures
+    ) -> None:
         """Tell members of a run behind a plan's newest evaluation; those that cannot be told fail."""
         last = Evaluation(ran.at, "elements" if ran.entered else "time")
         before = Evaluation(ran.before[0], "elements" if ran.before[1] else "time")
@@ -129,7 +131,7 @@ class Telling(dict[int, Member]):
                     continue
                 mine.publish(before, number - 1, first, change, now_ms)
                 if number > first:
-                    record = Record(number - 1, before, mine.steps.own.version, number - 1)
+                    record = EvaluationRecord(number - 1, before, mine.steps.own.version, number - 1)
                 mine.follow(record, number)
                 mine.running.tell(last, answers.change(label, ran.refused[label]), now_ms)
             except Exception as error:

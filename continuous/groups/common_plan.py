@@ -26,13 +26,13 @@ from ..rows import Budget, Delta, IdRow, negate
 from ..static.table import Changes, StaticStep
 from ..windows.query_streams import Transaction
 from ..windows.timeline import QueryTimeline
-from .answers import Member, MemberAnswers, Telling
-from .members import CommonBudget, Failures, MemberParts, Record, differing, native_of, tables_of
+from .answers import GroupMember, MemberAnswers, Recipients
+from .members import CommonBudget, EvaluationRecord, Failures, MemberParts, differing, native_of, tables_of
 
 log = logging.getLogger("quadrill.continuous")
 
 
-class Seat(Member):
+class Seat(GroupMember):
     """A query in a common plan. Nothing is done for it at an evaluation that gives it no rows.
 
     Whatever the evaluation would have left behind is worked out by `settle`, when somebody asks or before
@@ -149,11 +149,11 @@ class CommonPlan:
         """Make the plan for members evaluated last at the same instant, or never; `add` lets them in.
 
         ``contents`` are the windows as they were then; ``failures`` takes the members that cannot be told
-        what follows. Raises QuadrillError when it cannot be planned.
+        what follows. Raises ReportedError when it cannot be planned.
         """
         self.template = template
         self._sample = sample = native_of(members[0])
-        self.record = self.shown = Record(0, members[0].last.step, sample.statics.steps.own.version)
+        self.record = self.shown = EvaluationRecord(0, members[0].last.step, sample.statics.steps.own.version)
         self.seats: dict[int, Seat] = {}
         self._count = count(1)
         self._prepared = members[0].prepared
@@ -335,7 +335,7 @@ class CommonPlan:
         if (loop := made[2]) is None:
             return None
         self.budget.share(self._sample.budget.limits, len(self._answers) or 1)
-        told = Telling(self.seats, loop.emission.head)
+        told = Recipients(self.seats, loop.emission.head)
         try:
             ran = loop.run(given, told, self._answers.most)
         finally:
@@ -355,7 +355,7 @@ class CommonPlan:
     def _note(self, number: int, step: Evaluation) -> None:
         """Evaluations up to a number have been worked off."""
         corrected = self.record.told if step.revises else number
-        self.record = Record(number, step, self._sample.statics.steps.own.version, corrected)
+        self.record = EvaluationRecord(number, step, self._sample.statics.steps.own.version, corrected)
         if not self._announced:
             self._announced = True
             self._outbox.when_shown(self._show)

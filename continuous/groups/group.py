@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeAlias
 
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 from quadrill.store.feeds.feed import Outbox
 
 from ..algebra.reports import Evaluation, Silent, Skipped, Step
@@ -25,7 +25,7 @@ from .steps import MemberWork, Shares, SlowStep, count_silent, tell_skipped, win
 log = logging.getLogger("quadrill.continuous")
 
 
-class Group:
+class QueryGroup:
     """Takes the inputs of a stream for all its members. Used in the loop only.
 
     A member has a plan of its own, or a seat in that of members that differ from it in constants alone.
@@ -165,7 +165,7 @@ class Group:
                     template, members, windows_once(self._windows, self._taken), self._outbox, self._failures
                 )
             except Exception as error:
-                if not isinstance(error, QuadrillError):
+                if not isinstance(error, ReportedError):
                     log.exception("queries that differ in constants stay alone")
                 self._banned.add(template)
                 continue
@@ -209,7 +209,7 @@ class Group:
         return True
 
     def _fails(self, plan: CommonPlan, error: Exception) -> None:
-        if isinstance(error, QuadrillError):  # what it may cost is no fault of the program
+        if isinstance(error, ReportedError):  # what it may cost is no fault of the program
             log.info("%d queries of a common plan go on by themselves: %s", len(plan.seats), error)
         else:
             log.error("the common plan of %d queries failed: %s", len(plan.seats), error, exc_info=error)
@@ -401,7 +401,7 @@ class Group:
                     heads[seat] = following
 
 
-Cohort: TypeAlias = RunningQuery | Group
+Cohort: TypeAlias = RunningQuery | QueryGroup
 """Those that one timeline is for."""
 
 

@@ -10,7 +10,7 @@ from ..algebra.nodes import Var
 from ..algebra.reports import Evaluation
 from ..evaluate.native import NativeEvaluator
 from ..queries.running import RunningQuery
-from ..rows import Budget, Delta, Limits
+from ..rows import Budget, Delta, QueryLimits
 
 Failures = list[tuple[RunningQuery, Exception]]
 """The queries that failed in a group; whoever works with groups ends them."""
@@ -22,7 +22,7 @@ _LONGEST_MS = 500
 """Most milliseconds that all members wait for one of them, or one for each; then each is evaluated alone."""
 
 
-class Record(NamedTuple):
+class EvaluationRecord(NamedTuple):
     """A plan's newest evaluation: how many there were, its step, and the version whose turn had come.
 
     ``step`` is None before the first. ``told`` is the number of the newest that was no correction.
@@ -118,12 +118,12 @@ class CommonBudget(Budget):
 
     __slots__ = ("_many", "_one")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: QueryLimits) -> None:
         super().__init__(limits)
         # What the present limits were made from: those of one member, and the number of members.
         self._one, self._many = limits, 0
 
-    def share(self, one: Limits, many: int) -> None:
+    def share(self, one: QueryLimits, many: int) -> None:
         """Let an evaluation cost what ``many`` members may, but not hold them all for long."""
         if self._one is not one or self._many != many:
             self._one, self._many = one, many

@@ -18,7 +18,7 @@ from quadrill.store.feeds.feed import Outbox
 from ..evaluate.native import NativeEvaluator
 from ..inputs import NEVER
 from ..queries.running import RunningQuery
-from .group import Cohort, Group
+from .group import Cohort, QueryGroup
 from .members import Failures
 from .steps import Shares
 
@@ -26,7 +26,7 @@ from .steps import Shares
 class Joined(NamedTuple):
     """A group takes inputs in the place of those who took them by themselves, or for others, so far."""
 
-    group: Group
+    group: QueryGroup
     instead_of: Sequence[Cohort]
 
 
@@ -77,14 +77,14 @@ class GroupRegistry:
                 self._wait(NEVER, shape, running)
         return [self._gather(shape, into, cohorts) for (shape, into), cohorts in joining.items()]
 
-    def leave(self, running: RunningQuery, *, ended: bool) -> Group | None:
+    def leave(self, running: RunningQuery, *, ended: bool) -> QueryGroup | None:
         """A query is not to be with others: it takes inputs by itself, if it has not ended.
 
         Returns:
             The group that it was in when nobody is left there.
         """
         shape, cohort = self._places.pop(running, (None, running))
-        if isinstance(cohort, Group):
+        if isinstance(cohort, QueryGroup):
             # One that has failed there is no member any more.
             if running in cohort.members:
                 cohort.remove(running, ended=ended)
@@ -96,7 +96,7 @@ class GroupRegistry:
         cohorts.pop(cohort, None)
         if not cohorts:
             self._cohorts.pop(shape, None)
-        return cohort if was_there and isinstance(cohort, Group) else None
+        return cohort if was_there and isinstance(cohort, QueryGroup) else None
 
     def set_apart(self, running: RunningQuery) -> None:
         """A query gets a plan of its own, for something that is not for others."""
@@ -106,10 +106,10 @@ class GroupRegistry:
 
     def seated(
         self, moved: Sequence[RunningQuery]
-    ) -> tuple[dict[Group, list[RunningQuery]], list[RunningQuery]]:
+    ) -> tuple[dict[QueryGroup, list[RunningQuery]], list[RunningQuery]]:
         """The members of common plans among some queries, by group, and the other queries."""
         alone: list[RunningQuery] = []
-        members: dict[Group, list[RunningQuery]] = {}
+        members: dict[QueryGroup, list[RunningQuery]] = {}
         for running in moved:
             group = None if running.group.seat is None else self.group_of(running)
             (alone if group is None else members.setdefault(group, [])).append(running)
@@ -138,10 +138,10 @@ class GroupRegistry:
         firsts = {shape: next(iter(self._cohorts[shape])) for shape in joining}
         return [self._gather(shape, firsts[shape], each) for shape, each in joining.items()]
 
-    def group_of(self, running: RunningQuery) -> Group | None:
+    def group_of(self, running: RunningQuery) -> QueryGroup | None:
         """The group of a query; None for one that takes inputs by itself."""
         _, cohort = self._places.get(running, (None, None))
-        return cohort if isinstance(cohort, Group) else None
+        return cohort if isinstance(cohort, QueryGroup) else None
 
     def _wait(self, at: int, shape: Hashable, cohort: Cohort) -> None:
         stream = cohort.timeline.inputs.streams[0]
@@ -150,7 +150,9 @@ class GroupRegistry:
     def _gather(self, shape: Hashable, into: Cohort, joining: Sequence[Cohort]) -> Joined:
         cohorts, instead_of = self._cohorts[shape], list(joining)
         if isinstance(into, RunningQuery):
-            group = Group(into, self._outbox, self.failures, self.shares, common_plans=self._common_plans)
+            group = QueryGroup(
+                into, self._outbox, self.failures, self.shares, common_plans=self._common_plans
+            )
             instead_of.append(into)
             # It stands where its first member stood.
             self._cohorts[shape] = cohorts = {group if each is into else each: None for each in cohorts}
@@ -161,7 +163,7 @@ class GroupRegistry:
             group = into
         for each in joining:
             cohorts.pop(each, None)
-            for running in each.members if isinstance(each, Group) else (each,):
+            for running in each.members if isinstance(each, QueryGroup) else (each,):
                 self._places[running] = shape, group
         group.add(joining)
         return Joined(group, instead_of)

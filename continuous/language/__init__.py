@@ -5,7 +5,7 @@
 Each grammar is a document of its own (``*.lark``) over the shared core ``sparql.lark``.
 """
 
-from .context import Limits, detect_dialect
+from .context import LanguageLimits, detect_dialect
 from .parser import parse, warm_up
 
-__all__ = ["Limits", "detect_dialect", "parse", "warm_up"]
+__all__ = ["LanguageLimits", "detect_dialect", "parse", "warm_up"]

@@ -76,29 +76,31 @@ class ExpressionRules(Transformer[Token, s.Unit]):
         given = tuple(arg for arg in args if arg is not None)
         return s.Operation(name.upper(), given, at(name), depth(*given), operator=False)
 
-    def exists(self, word: Token, group: s.Group) -> s.ExistsText:
+    def exists(self, word: Token, group: s.GroupPattern) -> s.ExistsText:
         return s.ExistsText(group, negated=False, at=at(word))
 
-    def not_exists(self, no: Token, word: Token, group: s.Group) -> s.ExistsText:
+    def not_exists(self, no: Token, word: Token, group: s.GroupPattern) -> s.ExistsText:
         return s.ExistsText(group, negated=True, at=at(no))
 
-    def set_function(self, name: Token, distinct: Token | None, argument: s.Expression) -> s.SetFunction:
-        return s.SetFunction(
+    def set_function(self, name: Token, distinct: Token | None, argument: s.Expression) -> s.AggregateCall:
+        return s.AggregateCall(
             name.upper(), argument, distinct is not None, None, None, at(name), depth(argument)
         )
 
-    def count_all(self, name: Token, distinct: Token | None, star: Token) -> s.SetFunction:
-        return s.SetFunction("COUNT", None, distinct is not None, None, None, at(name), 1)
+    def count_all(self, name: Token, distinct: Token | None, star: Token) -> s.AggregateCall:
+        return s.AggregateCall("COUNT", None, distinct is not None, None, None, at(name), 1)
 
     def group_concat(
         self, name: Token, distinct: Token | None, argument: s.Expression, separator: Any
-    ) -> s.SetFunction:
-        return s.SetFunction(
+    ) -> s.AggregateCall:
+        return s.AggregateCall(
             "GROUP_CONCAT", argument, distinct is not None, separator, None, at(name), depth(argument)
         )
 
-    def percentile(self, name: Token, distinct: Token | None, argument: Any, parameter: Any) -> s.SetFunction:
-        return s.SetFunction(
+    def percentile(
+        self, name: Token, distinct: Token | None, argument: Any, parameter: Any
+    ) -> s.AggregateCall:
+        return s.AggregateCall(
             "PERCENTILE",
             argument,
             distinct is not None,
@@ -147,28 +149,28 @@ class PatternRules(Transformer[Token, s.Unit]):
 
     # --- graph patterns
 
-    def group_of_select(self, brace: Token, select: s.SubSelect) -> s.Group:
-        return s.Group((select,), at(brace))
+    def group_of_select(self, brace: Token, select: s.SubSelect) -> s.GroupPattern:
+        return s.GroupPattern((select,), at(brace))
 
-    def group_of_elements(self, brace: Token, elements: tuple[s.Element, ...]) -> s.Group:
-        return s.Group(elements, at(brace))
+    def group_of_elements(self, brace: Token, elements: tuple[s.Element, ...]) -> s.GroupPattern:
+        return s.GroupPattern(elements, at(brace))
 
     def body(self, *elements: s.Element) -> tuple[s.Element, ...]:
         return elements
 
-    def alternatives(self, *groups: s.Group) -> s.Alternatives:
+    def alternatives(self, *groups: s.GroupPattern) -> s.Alternatives:
         return s.Alternatives(groups, groups[0].at)
 
-    def optional(self, word: Token, group: s.Group) -> s.Optional:
+    def optional(self, word: Token, group: s.GroupPattern) -> s.Optional:
         return s.Optional(group, at(word))
 
-    def minus(self, word: Token, group: s.Group) -> s.Without:
+    def minus(self, word: Token, group: s.GroupPattern) -> s.Without:
         return s.Without(group, at(word))
 
-    def graph(self, word: Token, name: Any, group: s.Group) -> s.GraphBlock:
+    def graph(self, word: Token, name: Any, group: s.GroupPattern) -> s.GraphBlock:
         return s.GraphBlock(name, group, at(word))
 
-    def service(self, word: Token, silent: Token | None, name: Any, group: s.Group) -> s.ServiceBlock:
+    def service(self, word: Token, silent: Token | None, name: Any, group: s.GroupPattern) -> s.ServiceBlock:
         return s.ServiceBlock(name, group, silent is not None, at(word))
 
     def filter(self, word: Token, condition: s.Expression) -> s.FilterClause:
@@ -177,11 +179,11 @@ class PatternRules(Transformer[Token, s.Unit]):
     def bind(self, word: Token, expression: s.Expression, variable: s.Variable) -> s.BindClause:
         return s.BindClause(expression, variable, at(word))
 
-    def stream(self, word: Token, name: Any, window: s.WindowText, group: s.Group) -> s.StreamBlock:
+    def stream(self, word: Token, name: Any, window: s.WindowText, group: s.GroupPattern) -> s.StreamBlock:
         return s.StreamBlock(name, window, group, at(word))
 
     def stream_window_first(
-        self, word: Token, window: s.WindowText, name: Any, group: s.Group
+        self, word: Token, window: s.WindowText, name: Any, group: s.GroupPattern
     ) -> s.StreamBlock:
         return s.StreamBlock(name, window, group, at(word))
 
@@ -189,14 +191,14 @@ class PatternRules(Transformer[Token, s.Unit]):
         return s.SequenceBlock((mode or "").upper() == "SKIP", rest[:-1], rest[-1], at(word))
 
     def sequence_step(
-        self, no: Token | None, word: Token, name: s.Iri, group: s.Group, time: Any, *repeat: Any
+        self, no: Token | None, word: Token, name: s.Iri, group: s.GroupPattern, time: Any, *repeat: Any
     ) -> s.SequenceStep:
         number = repeat[-1]
         count = None if number is None else s.Number(str(number), at(number))
         begin = at(word if no is None else no)
         return s.SequenceStep(no is not None, word.upper() == "WINDOW", name, group, time, count, begin)
 
-    def window_block(self, word: Token, name: Any, group: s.Group) -> s.WindowBlock:
+    def window_block(self, word: Token, name: Any, group: s.GroupPattern) -> s.WindowBlock:
         return s.WindowBlock(name, group, at(word))
 
     def values_of_one(self, word: Token, variable: s.Variable, *cells: Any) -> s.ValuesBlock:

@@ -196,7 +196,7 @@ class QueryRules(Transformer[Token, s.Unit]):
     # --- query forms
 
     def select_query(
-        self, select: s.SelectClause, datasets: Any, where: s.Group, modifiers: Any, values: Any
+        self, select: s.SelectClause, datasets: Any, where: s.GroupPattern, modifiers: Any, values: Any
     ) -> s.Query:
         return s.Query("select", datasets, where, modifiers, values, select.at, select=select)
 
@@ -209,7 +209,7 @@ class QueryRules(Transformer[Token, s.Unit]):
         self, word: Token, datasets: Any, triples: Any, modifiers: Any, values: Any
     ) -> s.Query:
         elements = () if triples is None else (triples,)
-        return s.Query("construct", datasets, s.Group(elements, at(word)), modifiers, values, at(word))
+        return s.Query("construct", datasets, s.GroupPattern(elements, at(word)), modifiers, values, at(word))
 
     def describe_query(
         self, word: Token, terms: Any, datasets: Any, where: Any, modifiers: Any, values: Any
@@ -219,7 +219,9 @@ class QueryRules(Transformer[Token, s.Unit]):
     def ask_query(self, word: Token, datasets: Any, where: Any, modifiers: Any, values: Any) -> s.Query:
         return s.Query("ask", datasets, where, modifiers, values, at(word))
 
-    def sub_select(self, select: s.SelectClause, where: s.Group, modifiers: Any, values: Any) -> s.SubSelect:
+    def sub_select(
+        self, select: s.SelectClause, where: s.GroupPattern, modifiers: Any, values: Any
+    ) -> s.SubSelect:
         return s.SubSelect(select, where, modifiers, values)
 
     def select_clause(self, word: Token, mode: Token | None, items: Any) -> s.SelectClause:

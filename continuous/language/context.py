@@ -53,7 +53,7 @@ def _blank(found: re.Match[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LanguageLimits:
     """The limits on the size of a query text.
 
     characters: of the text. nesting: brackets of all kinds open at the same time. patterns: triple
@@ -89,7 +89,7 @@ class Context:
     dialect: Dialect
     base_iri: str
     parameters: Mapping[str, Any]
-    limits: Limits
+    limits: LanguageLimits
     faults: list[Fault] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     unsupported: list[Fault] = field(default_factory=list)

@@ -11,7 +11,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 from quadrill.store.errors import QueryTextError
 
 from .context import NOISE, Context, Fault
-from .recovery import Recovery, expected, found, plain
+from .recovery import SyntaxRecovery, expected, found, plain
 from .slips import Slip, slips_of
 from .terms import WELL_KNOWN
 from .window_slips import iri_without_brackets, window_slip
@@ -104,7 +104,7 @@ def _describe(text: str, fault: Fault) -> dict[str, Any]:
 
 def explain(context: Context, grammar: Lark) -> None:
     """Note every syntax fault of a text that the grammar refuses, and the prefixes it does not declare."""
-    recovery = Recovery(grammar, context.text)
+    recovery = SyntaxRecovery(grammar, context.text)
 
     def report(error: UnexpectedInput, at: int) -> None:
         fault = _Explanation(context, grammar, recovery, at).of(error)
@@ -117,7 +117,7 @@ def explain(context: Context, grammar: Lark) -> None:
 class _Explanation:
     """One syntax fault, while the recovering parser stands at it."""
 
-    def __init__(self, context: Context, grammar: Lark, recovery: Recovery, at: int) -> None:
+    def __init__(self, context: Context, grammar: Lark, recovery: SyntaxRecovery, at: int) -> None:
         self.context = context
         self.grammar = grammar
         self.recovery = recovery

@@ -63,7 +63,7 @@ class ExpressionTranslator:
         context: Context,
         terms: Terms,
         triples: TripleTranslator,
-        pattern: Callable[[s.Group], Algebra],
+        pattern: Callable[[s.GroupPattern], Algebra],
     ) -> None:
         self.context = context
         self.terms = terms
@@ -97,9 +97,9 @@ class ExpressionTranslator:
             case s.TripleTermText():
                 return self._triple_term(node)
             case s.ExistsText(group, negated):
-                assert isinstance(group, s.Group)
+                assert isinstance(group, s.GroupPattern)
                 return Exists(self._pattern(group), negated)
-            case s.SetFunction():
+            case s.AggregateCall():
                 return self._set_function(node, aggregates, aliases, place)
             case s.Operation():
                 return self._operation(node, aggregates, aliases, place)
@@ -167,7 +167,9 @@ class ExpressionTranslator:
         found = PERCENTILE_IRI.fullmatch(iri.value)
         if found is not None and len(node.args) == 1:
             asked = s.Number(found[1], node.at)
-            call = s.SetFunction("PERCENTILE", node.args[0], node.distinct, None, asked, node.at, node.depth)
+            call = s.AggregateCall(
+                "PERCENTILE", node.args[0], node.distinct, None, asked, node.at, node.depth
+            )
             return self._set_function(call, aggregates, aliases, place)
         if iri.value in AGGREGATE_IRIS:
             argument = node.args[0] if node.args else None
@@ -177,13 +179,13 @@ class ExpressionTranslator:
                 self.context.fault(f"{name} takes {wanted} arguments, {len(node.args)} given", node.at)
                 return Constant(iri)
             parameter = node.args[1] if wanted == 2 else None
-            call = s.SetFunction(name, argument, node.distinct, None, parameter, node.at, node.depth)
+            call = s.AggregateCall(name, argument, node.distinct, None, parameter, node.at, node.depth)
             return self._set_function(call, aggregates, aliases, place)
         if str(iri) in FUNCTIONS:
             if len(node.args) != 1:
                 self.context.fault(f"{iri} takes 1 argument, {len(node.args)} given", node.at)
                 return Constant(iri)
-            call = s.SetFunction(str(iri), node.args[0], node.distinct, None, None, node.at, node.depth)
+            call = s.AggregateCall(str(iri), node.args[0], node.distinct, None, None, node.at, node.depth)
             return self._set_function(call, aggregates, aliases, place)
         if node.distinct:
             self.context.fault(f"DISTINCT belongs to aggregates, <{iri.value}> is not one", node.at)
@@ -209,7 +211,7 @@ class ExpressionTranslator:
 
     def _set_function(
         self,
-        node: s.SetFunction,
+        node: s.AggregateCall,
         aggregates: Aggregates | None,
         aliases: dict[str, s.Expression] | None,
         place: str,

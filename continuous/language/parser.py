@@ -15,14 +15,14 @@ from typing import Any
 from lark import Lark, v_args
 from lark.exceptions import UnexpectedInput
 
-from quadrill.store.errors import QuadrillError, QueryTextError, UnsupportedError
+from quadrill.store.errors import QueryTextError, ReportedError, UnsupportedError
 from quadrill.store.sparql.codepoints import without_escapes
 
 from ..algebra.query import ContinuousQuery, Dialect
 from . import diagnostics
 from . import syntax as s
 from .build_queries import SyntaxBuilder
-from .context import Context, Limits, check_size, detect_dialect
+from .context import Context, LanguageLimits, check_size, detect_dialect
 from .kept_grammars import KeptGrammars
 from .translate import translate
 from .windows import words
@@ -88,7 +88,7 @@ def parse(
     dialect: Dialect | None = None,
     base_iri: str = "http://localhost/",
     parameters: Mapping[str, Any] | None = None,
-    limits: Limits | None = None,
+    limits: LanguageLimits | None = None,
 ) -> ContinuousQuery:
     """Parse a query text of any dialect.
 
@@ -112,7 +112,7 @@ def parse(
         dialect or "sparql",
         base_iri,
         parameters or {},
-        limits or Limits(),
+        limits or LanguageLimits(),
     )
     query = _translated(context, dialect)
     if context.faults:
@@ -124,7 +124,9 @@ def parse(
     return query
 
 
-def scope_error(text: str, limits: Limits, whole: str | None = None, start: int = 0) -> QueryTextError | None:
+def scope_error(
+    text: str, limits: LanguageLimits, whole: str | None = None, start: int = 0
+) -> QueryTextError | None:
     """What breaks the rules of SPARQL 1.1, 18.2.1, 19.6 and 19.8 about names; None where nothing does.
 
     Other faults do not count: whoever evaluates the text tells them.
@@ -136,7 +138,7 @@ def scope_error(text: str, limits: Limits, whole: str | None = None, start: int 
         start: what is added to an offset for that.
     """
     context = Context(text, "sparql", "http://localhost/", {}, limits)
-    with suppress(QuadrillError):
+    with suppress(ReportedError):
         _translated(context, "sparql")
     found = [replace(fault, at=fault.at + start) for fault in context.faults if fault.of_scope]
     if not found:

@@ -43,7 +43,7 @@ class PatternTranslator:
 
     # --- entry points
 
-    def where(self, group: s.Group) -> Algebra:
+    def where(self, group: s.GroupPattern) -> Algebra:
         """The WHERE of a whole query. In C-SPARQL patterns outside GRAPH read the merge of all windows."""
         self._depth += 1
         pattern = self.group(group)
@@ -54,13 +54,13 @@ class PatternTranslator:
         merges = self.context.dialect == "csparql" and self.windows.declarations
         return over_merge(pattern) if merges else pattern
 
-    def _exists(self, group: s.Group) -> Algebra:
+    def _exists(self, group: s.GroupPattern) -> Algebra:
         with self.triples.aside():
             pattern = self.group(group)
         # Inside WHERE the block around it is merged as a whole; HAVING and SELECT stand outside.
         return pattern if self._depth else self._merged(pattern)
 
-    def group(self, group: s.Group) -> Algebra:
+    def group(self, group: s.GroupPattern) -> Algebra:
         """A group with its filters on top (18.2.2.7)."""
         pattern, conditions = self._parts(group)
         for condition in conditions:
@@ -69,7 +69,7 @@ class PatternTranslator:
 
     # --- groups
 
-    def _parts(self, group: s.Group) -> tuple[Algebra, list[Expr]]:
+    def _parts(self, group: s.GroupPattern) -> tuple[Algebra, list[Expr]]:
         """The pattern of a group and, apart, the conditions of its own FILTERs."""
         self.context.count_pattern(group.at)
         self.triples.new_block()
@@ -214,7 +214,7 @@ class PatternTranslator:
             steps.append(step_of(self.context, self.windows, step, named, at, pattern, conditions))
         return sequence_block(self.context, self.windows, element, steps, self.terms.base)
 
-    def _window(self, name: NamedNode | Var, group: s.Group, what: str) -> Algebra:
+    def _window(self, name: NamedNode | Var, group: s.GroupPattern, what: str) -> Algebra:
         with self._within(what):
             return a.Window(name, self.group(group))
 

@@ -135,7 +135,7 @@ _TERMINALS = {
 }  # fmt: skip
 
 
-class Recovery:
+class SyntaxRecovery:
     """One run over a text that is known to be wrong."""
 
     def __init__(self, grammar: Lark, text: str) -> None:

@@ -18,7 +18,7 @@ from ..algebra.columnar import ENGINES
 from ..algebra.nodes import Values
 from ..algebra.print_triples import parts_of
 from ..algebra.query import ContinuousQuery, Dialect, Output
-from ..rows import Limits
+from ..rows import QueryLimits
 
 Profile = OneOf["cqels", "rspql", "csparql"]
 FilterPlaces = OneOf["early", "late", "auto"]
@@ -97,7 +97,7 @@ class AskedCosts:
         """True with a budget of a minute, which is then looked at after each input."""
         return any((self.max_rows_per_minute, self.max_cpu_per_minute, self.max_bytes_per_minute))
 
-    def over(self, given: Limits) -> Limits:
+    def over(self, given: QueryLimits) -> QueryLimits:
         """The limits of a query whose defaults are ``given``."""
         rows, ms = self.max_rows, self.max_time
         if rows is not None:

@@ -13,7 +13,7 @@ from pyoxigraph import NamedNode
 from ..algebra import nodes as a
 from ..algebra.build import all_nodes, expressions, has_exists, sub_expressions
 from ..algebra.nodes import Algebra, Bgp, Expr, TriplePattern, Var
-from ..algebra.query import MATCH, Sequence, SequenceStep, WindowDeclaration, WindowSpec
+from ..algebra.query import MATCH, SequenceElement, SequencePattern, WindowDeclaration, WindowSpec
 from ..algebra.variables import certain, expression_variables
 from . import syntax as s
 from .context import Context
@@ -32,7 +32,7 @@ def step_of(
     at: Var | None,
     pattern: Algebra,
     conditions: list[Expr],
-) -> SequenceStep | None:
+) -> SequenceElement | None:
     """One step; None where its window is not declared, which is a fault."""
     stream: NamedNode | Var | None = named
     if step.of_window:
@@ -62,14 +62,14 @@ def step_of(
         if not 1 <= repeat <= _MOST_REPEATS:
             context.fault(f"REPEAT must be from 1 to {_MOST_REPEATS}, it is {text[:12]}", step.repeat.at)
             repeat = 1
-    return SequenceStep(stream, pattern, step.negated, repeat, at, tuple(later))
+    return SequenceElement(stream, pattern, step.negated, repeat, at, tuple(later))
 
 
 def sequence_block(
     context: Context,
     windows: Windows,
     block: s.SequenceBlock,
-    steps: Iterable[SequenceStep | None],
+    steps: Iterable[SequenceElement | None],
     base: str | None,
 ) -> Algebra:
     """The window of a SEQ block with the pattern that reads its matches."""
@@ -86,7 +86,9 @@ def sequence_block(
     if not known or known[0].negated:
         return Bgp()
     name = NamedNode(f"{WINDOW_NAMESPACE}{len(windows.declarations) + 1}")
-    windows.add_used(list(_declarations(name, Sequence(tuple(known), within, block.skip, base))), block.at)
+    windows.add_used(
+        list(_declarations(name, SequencePattern(tuple(known), within, block.skip, base))), block.at
+    )
     match = context.hidden()
     always: frozenset[str] = frozenset()
     names: dict[str, None] = {}
@@ -104,7 +106,7 @@ def sequence_block(
     return a.Window(name, pattern)
 
 
-def _earlier_names(context: Context, block: s.SequenceBlock, steps: list[SequenceStep | None]) -> None:
+def _earlier_names(context: Context, block: s.SequenceBlock, steps: list[SequenceElement | None]) -> None:
     """Only FILTERs of a step's outermost group see what earlier steps bind."""
     earlier: frozenset[str] = frozenset()
     for written, step in zip(block.steps, steps, strict=True):
@@ -122,7 +124,7 @@ def _earlier_names(context: Context, block: s.SequenceBlock, steps: list[Sequenc
             earlier |= own if step.at is None else own | {step.at.name}
 
 
-def _declarations(name: NamedNode, sequence: Sequence) -> Iterator[WindowDeclaration]:
+def _declarations(name: NamedNode, sequence: SequencePattern) -> Iterator[WindowDeclaration]:
     """The window that holds the matches, on the first stream, and those by which others feed it."""
     first, *others = sequence.streams
     yield WindowDeclaration(name, first, WindowSpec("sequence", sequence=sequence))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from .syntax_terms import (
+    AggregateCall,
     AKeyword,
     AnnotationBlock,
     Blank,
@@ -38,7 +39,6 @@ from .syntax_terms import (
     PropertyList,
     Reified,
     Reifier,
-    SetFunction,
     StringToken,
     Subject,
     Triples,
@@ -50,12 +50,13 @@ from .syntax_terms import (
 __all__ = [  # the terms too: the package reads all nodes as `syntax.X`
     "AKeyword", "Alternatives", "AnnotationBlock", "BindClause", "Blank", "Boolean", "Collection",
     "Declaration", "DurationText", "Element", "ExistsText", "Expression", "FilterClause",
-    "FunctionCallText", "GraphBlock", "GraphClause", "Group", "GroupKey", "InstantText", "IntoClause", "Iri",
+    "FunctionCallText", "GraphBlock", "GraphClause", "GroupPattern", "GroupKey", "InstantText", "IntoClause",
+    "Iri",
     "IriReference", "LiteralText", "Modifiers", "Node", "Number", "Object", "Operation", "Optional",
     "OrderKey", "PathAlternative", "PathInverse", "PathNegated", "PathRepeat", "PathSequence",
     "PathText", "PrefixedName", "Property", "PropertyList", "Query", "RefreshClause", "Register", "Reified",
     "Reifier",
-    "SelectClause", "SelectItem", "SequenceBlock", "SequenceStep", "ServiceBlock", "SetFunction",
+    "SelectClause", "SelectItem", "SequenceBlock", "SequenceStep", "ServiceBlock", "AggregateCall",
     "StreamBlock", "StringToken",
     "SubSelect", "Subject", "TemplateGraph", "TripleTermText", "Triples", "Undef", "Unit",
     "ValuesBlock", "ValuesRow", "Variable", "WindowBlock", "WindowClause", "WindowText", "Without",
@@ -65,7 +66,7 @@ __all__ = [  # the terms too: the package reads all nodes as `syntax.X`
 
 
 @dataclass(frozen=True, slots=True)
-class Group(Braces):
+class GroupPattern(Braces):
     """``{ … }``: its elements in text order, or one sub-select."""
 
     elements: tuple[Element, ...]
@@ -76,7 +77,7 @@ class Group(Braces):
 class Alternatives:
     """``{} UNION {} …``, or a single nested group."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[GroupPattern, ...]
     at: int
 
 
@@ -84,7 +85,7 @@ class Alternatives:
 class Optional:
     """``OPTIONAL {}``."""
 
-    group: Group
+    group: GroupPattern
     at: int
 
 
@@ -92,7 +93,7 @@ class Optional:
 class Without:
     """``MINUS {}``."""
 
-    group: Group
+    group: GroupPattern
     at: int
 
 
@@ -101,7 +102,7 @@ class GraphBlock:
     """``GRAPH name {}``."""
 
     name: Variable | Iri
-    group: Group
+    group: GroupPattern
     at: int
 
 
@@ -110,7 +111,7 @@ class ServiceBlock:
     """``SERVICE [SILENT] name {}``."""
 
     name: Variable | Iri
-    group: Group
+    group: GroupPattern
     silent: bool
     at: int
 
@@ -155,7 +156,7 @@ class StreamBlock:
 
     name: Variable | Iri
     window: WindowText
-    group: Group
+    group: GroupPattern
     at: int
 
 
@@ -166,7 +167,7 @@ class SequenceStep:
     negated: bool
     of_window: bool
     name: Iri
-    group: Group
+    group: GroupPattern
     time: Variable | None
     repeat: Number | None
     at: int
@@ -187,7 +188,7 @@ class WindowBlock:
     """``WINDOW name {}`` of RSP-QL*."""
 
     name: Variable | Iri
-    group: Group
+    group: GroupPattern
     at: int
 
 
@@ -196,7 +197,7 @@ class SubSelect:
     """A sub-query."""
 
     select: SelectClause
-    where: Group
+    where: GroupPattern
     modifiers: Modifiers
     values: ValuesBlock | None
 
@@ -388,7 +389,7 @@ class Query:
 
     form: str
     datasets: tuple[GraphClause | WindowClause | RefreshClause | IntoClause, ...]
-    where: Group | None
+    where: GroupPattern | None
     modifiers: Modifiers
     values: ValuesBlock | None
     at: int

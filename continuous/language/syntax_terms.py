@@ -273,7 +273,7 @@ class FunctionCallText:
 
 
 @dataclass(frozen=True, slots=True)
-class SetFunction:
+class AggregateCall:
     """An aggregate; ``argument`` is None for ``COUNT(*)``."""
 
     name: str
@@ -311,6 +311,6 @@ Expression: TypeAlias = (
     | TripleTermText
     | Operation
     | FunctionCallText
-    | SetFunction
+    | AggregateCall
     | ExistsText
 )

@@ -14,7 +14,7 @@ from quadrill.store.documents.times import units_of
 
 from ..algebra import nodes as a
 from ..algebra.print_triples import TermPrinter, parts_of
-from ..algebra.printer import Blocks, Printer
+from ..algebra.printer import BlockNames, Printer
 from ..algebra.query import ContinuousQuery, Dialect, WindowDeclaration, WindowSpec
 from ..algebra.select_parts import select_parts
 from .windows import DIALECT_NAMES, word_of
@@ -56,10 +56,10 @@ def _written(query: ContinuousQuery, clauses: int) -> tuple[str, list[NamedNode]
         window_text(window, query.dialect, None if number else query.report)
         for number, window in enumerate(query.windows)
     ]
-    blocks = Blocks()
+    blocks = BlockNames()
     if query.dialect == "cqels":
         declared = {window.name: (window, text) for window, text in zip(query.windows, brackets, strict=True)}
-        blocks = Blocks(_window_variables(query, terms.names, clauses), declared)
+        blocks = BlockNames(_window_variables(query, terms.names, clauses), declared)
     writer = Printer(terms, query.dialect, blocks)
     dataset = list(_dataset(query, writer, brackets))
     parts = select_parts(query.root, projected=query.form == "select")

@@ -298,7 +298,7 @@ class QueryLifecycle:
         """Prepare a query once more, with the sources that it has.
 
         Raises:
-            QuadrillError: it cannot begin.
+            ReportedError: it cannot begin.
         """
         running = entry.running
         prepared = self.prepare(
@@ -311,7 +311,7 @@ class QueryLifecycle:
         """New windows and a new epoch of the feed; with ``replay_from`` retained elements come first.
 
         Raises:
-            QuadrillError: it cannot; what ran goes on.
+            ReportedError: it cannot; what ran goes on.
         """
         prepared, evaluator = self.made_anew(entry)
         self.parts.turns.require_writable()

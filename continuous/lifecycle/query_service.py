@@ -280,7 +280,7 @@ class QueryService:
         event time to begin at, by default that of the oldest retained element: ``retained_from``.
 
         Raises:
-            QuadrillError: it cannot begin anew; what ran goes on.
+            ReportedError: it cannot begin anew; what ran goes on.
         """
         self.parts.turns.require_open()
         with self.parts.admin:

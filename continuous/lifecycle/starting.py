@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 from quadrill.store.feeds.feed import Feed
 from quadrill.store.registry import Registry
 from quadrill.store.registry.records import QueryState
@@ -70,7 +70,7 @@ class Starting:
         found = []
         for record in [] if self.registry is None else self.registry.queries.all():
             registration = Registration(record.text, record.name)
-            with suppress(QuadrillError):
+            with suppress(ReportedError):
                 registration = Registration.restored(record.name, record.text, record.dialect, record.options)
             entry = Entry(record.name, registration, Feed(record.name), record.created_ms)
             entry.state, entry.error = record.state, record.error

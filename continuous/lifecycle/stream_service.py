@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from quadrill.store.documents.times import GREATEST_MS, LEAST_MS, instant_ms
-from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError
+from quadrill.store.errors import ConflictError, NotFoundError, ReportedError
 from quadrill.store.pushes.decode import DecodeOptions, decode, decode_lines
 from quadrill.store.pushes.receipts import PushReceipt, fingerprint_of
 from quadrill.store.pushes.records import type_of_record
@@ -97,7 +97,7 @@ class StreamService:
     def _reads(self, entry: Entry, iri: str) -> bool:
         """True when a query that gets no inputs now would read a stream."""
         prepared = entry.prepared
-        with suppress(QuadrillError):  # what its text cannot be any more reads nothing
+        with suppress(ReportedError):  # what its text cannot be any more reads nothing
             prepared = prepared or self.lifecycle.prepare(entry.registration, entry.name)
         bound = () if entry.running is None else entry.running.timeline.inputs.streams
         return iri in bound or (prepared is not None and iri in prepared.streams)

@@ -29,7 +29,7 @@ def reset_time(parts: EngineParts, lifecycle: QueryLifecycle, stream: StreamStat
 
     Raises:
         ConflictError: a query makes the stream, or a reader still reads its static parts.
-        QuadrillError: a reader cannot begin anew; nothing was reset.
+        ReportedError: a reader cannot begin anew; nothing was reset.
     """
     if stream.derived_from is not None:
         raise ConflictError(

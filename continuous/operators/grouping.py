@@ -27,7 +27,7 @@ class Aggregation:
 
 
 @dataclass(slots=True)
-class Group:
+class GroupState:
     """How many rows a group has, its running values and the row that was given out for it."""
 
     rows: int
@@ -36,7 +36,7 @@ class Group:
 
 
 @dataclass(eq=False, repr=False)
-class Aggregate(Operator):
+class GroupAggregate(Operator):
     """Groups of rows with equal keys; one output row (keys, results) for each group that has rows.
 
     ``keys`` are places of columns in the input; -1 for a key that is never bound.
@@ -49,7 +49,7 @@ class Aggregate(Operator):
     keys: Sequence[int]
     aggregations: Sequence[Aggregation]
     values: ValueTable
-    groups: dict[IdRow, Group] = field(default_factory=dict)
+    groups: dict[IdRow, GroupState] = field(default_factory=dict)
     _first: bool = True
 
     def step(self, *changes: Delta) -> Delta:
@@ -74,21 +74,21 @@ class Aggregate(Operator):
                     accumulator.take(tuple([row[each] for each in aggregation.columns]), weight)
         return self.show(dirty)
 
-    def begin(self) -> dict[IdRow, Group]:
+    def begin(self) -> dict[IdRow, GroupState]:
         """The groups to show in any case: at the first step the one group of an aggregate without keys."""
         if not self._first:
             return {}
         self._first = False
         return {} if self.keys else {(): self.group(())}
 
-    def group(self, key: IdRow) -> Group:
+    def group(self, key: IdRow) -> GroupState:
         """The group of a key, made when it is not there."""
         group = self.groups.get(key)
         if group is None:
-            group = self.groups[key] = Group(0, [each.new() for each in self.aggregations])
+            group = self.groups[key] = GroupState(0, [each.new() for each in self.aggregations])
         return group
 
-    def show(self, dirty: dict[IdRow, Group]) -> Delta:
+    def show(self, dirty: dict[IdRow, GroupState]) -> Delta:
         """The change of the output rows of these groups."""
         out: Delta = {}
         values = self.values

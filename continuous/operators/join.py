@@ -34,7 +34,7 @@ class Probe:
     bounds: tuple[Bound, ...] = ()
 
 
-class Join(Operator):
+class DeltaJoin(Operator):
     """⋈ of n inputs, the SPARQL join: rows that agree on the variables that both bind.
 
     A change of input i meets the inputs before it after their change and those behind it before theirs, so

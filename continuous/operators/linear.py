@@ -136,7 +136,7 @@ class Select(Operator):
         return out
 
 
-class Filter(Operator):
+class RowFilter(Operator):
     """σ: the rows for which the condition's effective boolean value is true. An error is not true.
 
     Source: https://www.w3.org/TR/sparql11-query/#sparqlAlgebra, Filter.
@@ -152,7 +152,7 @@ class Filter(Operator):
         return {row: weight for row, weight in changes[0].items() if condition(row)}
 
 
-class Extend(Operator):
+class AddColumn(Operator):
     """Adds one column, the id of an expression's value; an error leaves it unbound.
 
     Source: https://www.w3.org/TR/sparql11-query/#sparqlAlgebra, Extend.
@@ -168,7 +168,7 @@ class Extend(Operator):
         return {(*row, compute(row)): weight for row, weight in changes[0].items()}
 
 
-class Union(Operator):
+class UnionAll(Operator):
     """⊎: the rows of all inputs, each brought to the common columns; weights of equal rows add up.
 
     ``columns`` are for each input the places in its rows; -1 is an unbound column.
@@ -187,11 +187,11 @@ class Union(Operator):
         return out
 
 
-class Project(Union):
+class Projection(UnionAll):
     """π on multisets: chosen columns of one input, in order."""
 
 
-class Constant(Operator):
+class ConstantRows(Operator):
     """VALUES and the unit: rows that are there from the first step on and never change."""
 
     def __init__(self, schema: Schema, rows: Delta) -> None:
@@ -207,7 +207,7 @@ class Constant(Operator):
         return dict(self.kept)
 
 
-class Distinct(Operator):
+class Deduplicate(Operator):
     """δ: a row is there once while some input has it. With several inputs it is their RDF merge.
 
     ``columns`` are for each input the places in its rows; None (the default) takes its rows as they are.

@@ -16,7 +16,7 @@ SortKey = tuple[Any, ...]
 
 
 @dataclass(slots=True)
-class _Group:
+class _OrderedRows:
     """The rows of one group.
 
     ``sorted`` are the keys of its first rows, up to ``floor``, of all where that is None. ``forms`` has the
@@ -65,7 +65,7 @@ class TopK(Operator):
     spare: int = 64
     # Each row of the input with its key, where it was ever listed, and how often it is there.
     kept: dict[IdRow, tuple[SortKey, int]] = field(default_factory=dict)
-    _groups: dict[IdRow, _Group] = field(default_factory=dict)
+    _groups: dict[IdRow, _OrderedRows] = field(default_factory=dict)
     # The keys of the rows that the last step told of, in their shown form; of several the least.
     _key_of: dict[IdRow, SortKey] = field(default_factory=dict)
     # Grows with each step that may have changed the order of what is shown, though no row came or went.
@@ -81,14 +81,14 @@ class TopK(Operator):
         """The change of the rows shown."""
         out: Delta = {}
         told: dict[IdRow, SortKey] = {}
-        touched: dict[IdRow, _Group] = {}
+        touched: dict[IdRow, _OrderedRows] = {}
         by, groups, shows_all = self.by, self._groups, self._shows_all
         rows = changes[0].items()
         for row, weight in rows if len(rows) < CHUNK else pausing(rows):
             place = _cells(row, by) if by else ()
             group = groups.get(place)
             if group is None:
-                group = groups[place] = _Group()
+                group = groups[place] = _OrderedRows()
             key = self._enter(group, row, weight)
             if group.bar is None or (key and not group.bar < key):
                 touched[place] = group
@@ -125,7 +125,7 @@ class TopK(Operator):
         """The last change, its rows in order."""
         return {row: change[row] for row in sorted_in_slices(change, self._key_of.__getitem__)}
 
-    def _enter(self, group: _Group, row: IdRow, weight: int) -> SortKey:
+    def _enter(self, group: _OrderedRows, row: IdRow, weight: int) -> SortKey:
         """Enter one changed row; its key, or () for one that is behind the floor."""
         known, floor = self.kept.get(row), group.floor
         if known is None:
@@ -147,7 +147,7 @@ class TopK(Operator):
                 del group.sorted[bisect_left(group.sorted, key)]
         return key
 
-    def _show(self, group: _Group, told: dict[IdRow, SortKey], out: Delta) -> bool:
+    def _show(self, group: _OrderedRows, told: dict[IdRow, SortKey], out: Delta) -> bool:
         """Read anew what a group shows; its change, and the keys of the rows now and before.
 
         The bar is set at the last place. False when it is the same in the same order.

@@ -17,7 +17,7 @@ from .emission import (
     Construct,
     ConstructEmission,
     EmitElement,
-    Moment,
+    EvaluationInfo,
     SelectEmission,
 )
 from .once import OnceEmission
@@ -55,7 +55,7 @@ class CurrentAnswer:
         if made is None or made[0] != newer:
             step, version = newer
             marks = None if self.sources is None else self.sources.marks()
-            moment = Moment(step.at, version, step.window, None, marks)
+            moment = EvaluationInfo(step.at, version, step.window, None, marks)
             made = self.made = newer, self.emission.current(moment, self.answer)
         return made[1]
 

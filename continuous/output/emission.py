@@ -61,7 +61,7 @@ class ChangedAnswer(Protocol):
         ...
 
 
-class Moment(NamedTuple):
+class EvaluationInfo(NamedTuple):
     """What an event says of its evaluation: instant, version of the dataset, window, revised event, sources.
 
     ``skipped``: the report is of a run of empty ones, in which only what leaves is news. ``repeats``:
@@ -153,7 +153,7 @@ class SelectEmission:
         self.empty = {"head": {"vars": list(self.names)}, "results": {"bindings": []}}
         self.head = f',"head":{one_line(self.empty["head"])},"results":{{"bindings":['
 
-    def events(self, moment: Moment, answer: ChangedAnswer) -> list[Event]:
+    def events(self, moment: EvaluationInfo, answer: ChangedAnswer) -> list[Event]:
         """One event for each sign that has rows; RSTREAM tells an empty answer too."""
         found: list[Event] = []
         for kind in _KINDS[self.output]:
@@ -165,11 +165,11 @@ class SelectEmission:
                 found.append((kind, self._around(moment, listed)))
         return found
 
-    def current(self, moment: Moment, answer: ChangedAnswer) -> str:
+    def current(self, moment: EvaluationInfo, answer: ChangedAnswer) -> str:
         """All rows of the answer, behind the moment on one line: `one_line` of `solutions`."""
         return self._around(moment, self._of_terms(answer.rows)[1])
 
-    def _around(self, moment: Moment, listed: str) -> str:
+    def _around(self, moment: EvaluationInfo, listed: str) -> str:
         return f"{moment.head()}{self.head}{listed}]}}}}"
 
     def _of_terms(self, rows: Sequence[Solution]) -> tuple[int, str]:
@@ -191,7 +191,7 @@ class AskEmission:
     counts: EmissionCounts = field(default_factory=EmissionCounts)
     empty: dict[str, Any] = field(default_factory=lambda: {"head": {}, "boolean": False})
 
-    def events(self, moment: Moment, answer: ChangedAnswer) -> list[Event]:
+    def events(self, moment: EvaluationInfo, answer: ChangedAnswer) -> list[Event]:
         """One answer event where the boolean is another."""
         if answer.boolean == self.told:
             return []
@@ -199,7 +199,7 @@ class AskEmission:
         self.counts.answers += 1
         return [("answer", self.current(moment, answer))]
 
-    def current(self, moment: Moment, answer: ChangedAnswer) -> str:
+    def current(self, moment: EvaluationInfo, answer: ChangedAnswer) -> str:
         """The boolean of the answer."""
         return f'{moment.head()},"head":{{}},"boolean":{one_line(answer.boolean)}}}'
 
@@ -232,7 +232,7 @@ class ConstructEmission:
         """True where quads can be deleted."""
         return "delete" in _KINDS[self.output]
 
-    def events(self, moment: Moment, answer: ChangedAnswer) -> list[Event]:
+    def events(self, moment: EvaluationInfo, answer: ChangedAnswer) -> list[Event]:
         """One event for each sign that has quads; RSTREAM tells an empty answer too."""
         at, skipped, repeats = moment.at, moment.skipped, moment.repeats
         if self.counts_quads:
@@ -254,7 +254,7 @@ class ConstructEmission:
             signs.append(("insert", inserted))
         return self._told(at, head, signs, skipped=skipped, repeats=repeats)
 
-    def current(self, moment: Moment, answer: ChangedAnswer) -> str:
+    def current(self, moment: EvaluationInfo, answer: ChangedAnswer) -> str:
         """The quads of all rows."""
         return self._line(moment.head(), self._quads(answer.rows, moment.at))
 

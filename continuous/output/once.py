@@ -19,7 +19,7 @@ from quadrill.store.results import in_fixed_order
 
 from ..errors import BudgetError
 from ..rows import Solution
-from .emission import ChangedAnswer, ConstructEmission, EmissionCounts, Event, Moment, SelectEmission
+from .emission import ChangedAnswer, ConstructEmission, EmissionCounts, EvaluationInfo, Event, SelectEmission
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class OnceEmission:
         """The answer before the first evaluation."""
         return self.inner.empty
 
-    def events(self, moment: Moment, answer: ChangedAnswer) -> list[Event]:
+    def events(self, moment: EvaluationInfo, answer: ChangedAnswer) -> list[Event]:
         """One event for each sign that has rows to tell."""
         self._forget(moment.at)
         deleted = [row for row in answer.deleted if self._leaves(row)]
@@ -90,7 +90,7 @@ class OnceEmission:
             )
         return self.inner.events(moment, ToldAnswer(deleted, inserted, self.standing))
 
-    def current(self, moment: Moment, answer: ChangedAnswer) -> str:
+    def current(self, moment: EvaluationInfo, answer: ChangedAnswer) -> str:
         """All rows of the answer, told or not."""
         return self.inner.current(moment, answer)
 

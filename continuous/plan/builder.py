@@ -11,7 +11,7 @@ from pyoxigraph import BlankNode, NamedNode
 from quadrill.store.dictionary import TermDictionary
 from quadrill.store.terms import Term
 
-from ..algebra.nodes import MERGED, Call, Expr, Table, Values, Var
+from ..algebra.nodes import MERGED, Call, Expr, TableNode, Values, Var
 from ..algebra.query import WindowDeclaration
 from ..algebra.static import MERGED_PART
 from ..algebra.variables import Names, always_bound, bound_when_true, certain
@@ -20,7 +20,7 @@ from ..expressions.compile import ExpressionContext, compile_condition, compile_
 from ..expressions.oxigraph import canonical
 from ..expressions.values import OrderKeys
 from ..operators import linear
-from ..operators.join import Join
+from ..operators.join import DeltaJoin
 from ..operators.matching import Match
 from ..operators.ordering import SortKey, TopK
 from ..operators.thresholds import Bound, Relation
@@ -48,7 +48,7 @@ class Compilation:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class PatternScope:
     """The place of a pattern: in which window, in which of its graphs, on which variable stream."""
 
     window: NamedNode | None = None
@@ -112,19 +112,19 @@ class PlanBuilder:
 
     # --- inputs ---------------------------------------------------------------------------------
 
-    def triples(self, scope: Scope) -> Built:
+    def triples(self, scope: PatternScope) -> Built:
         """The triples that patterns outside GRAPH match, (s, p, o)."""
         return self._merge(False) if scope.window == MERGED else self._window("triples", (), scope)
 
-    def quads(self, scope: Scope) -> Built:
+    def quads(self, scope: PatternScope) -> Built:
         """The quads of the named graphs of a window, (s, p, o, g)."""
         return self._window("quads", ("g",), scope)
 
-    def times(self, scope: Scope) -> Built:
+    def times(self, scope: PatternScope) -> Built:
         """The triples that patterns outside GRAPH match with their event times, (s, p, o, time)."""
         return self._merge(True) if scope.window == MERGED else self._window("times", ("time",), scope)
 
-    def streams(self, scope: Scope) -> Built:
+    def streams(self, scope: PatternScope) -> Built:
         """The streams of a window whose stream is a variable, under the name that they have in the scope."""
         assert scope.window is not None and scope.stream is not None
         key = source_key("streams", scope.window)
@@ -132,7 +132,7 @@ class PlanBuilder:
         named = linear.Select(Schema.bound(scope.stream), (0,), lambda row: True)
         return self.add("named", named, [given])
 
-    def table(self, node: Table) -> Built:
+    def table(self, node: TableNode) -> Built:
         """A static part, or the clock."""
         if node.name == CLOCK.name:
             return self._source(CLOCK_KEY, Schema.bound(NOW), "clock")
@@ -147,7 +147,7 @@ class PlanBuilder:
             self.nodes.append(PlanNode(label, schema, source=key, detail=detail, static=static))
         return self._sources[key]
 
-    def _window(self, kind: str, more: tuple[str, ...], scope: Scope) -> Built:
+    def _window(self, kind: str, more: tuple[str, ...], scope: PatternScope) -> Built:
         """The changes of one window; those of a variable stream have it as their last column."""
         assert scope.window is not None
         names = (*TRIPLE, *more, *(("stream",) if scope.stream else ()))
@@ -160,17 +160,17 @@ class PlanBuilder:
         """All windows and the background graphs in one."""
         if timed not in self._merged:
             read = self.times if timed else self.triples
-            inputs = [read(Scope(window)) for window in self.declared]
-            background = self.table(Table(MERGED_PART, (), frozenset(TRIPLE)))
+            inputs = [read(PatternScope(window)) for window in self.declared]
+            background = self.table(TableNode(MERGED_PART, (), frozenset(TRIPLE)))
             columns = background.schema.columns(TRIPLE)
             if timed:
                 schema = Schema((*TRIPLE, "time"), frozenset(TRIPLE))
-                union = linear.Union(schema, *(range(4) for _ in inputs), (*columns, -1))
+                union = linear.UnionAll(schema, *(range(4) for _ in inputs), (*columns, -1))
                 rows = self.add("union", union, [*inputs, background])
                 first = TopK(schema, tuple, self._newest_first, 0, 1, by=range(3))
                 self._merged[timed] = self.add("merge of times", first, [rows])
             else:
-                merge = linear.Distinct(Schema.bound(*TRIPLE), *(None for _ in inputs), columns)
+                merge = linear.Deduplicate(Schema.bound(*TRIPLE), *(None for _ in inputs), columns)
                 self._merged[timed] = self.add("merge", merge, [*inputs, background])
         return self._merged[timed]
 
@@ -189,7 +189,7 @@ class PlanBuilder:
         for row in node.rows:
             add(counted, tuple(encode(None if term is None else canonical(term)) for term in row), 1)
         schema = Schema(tuple(each.name for each in node.vars), certain(node))
-        return self.add("values", linear.Constant(schema, counted), [])
+        return self.add("values", linear.ConstantRows(schema, counted), [])
 
     def filter(self, built: Built, condition: Expr) -> Built:
         """Rows for which a condition without EXISTS is true."""
@@ -197,7 +197,7 @@ class PlanBuilder:
         test = compile_condition(condition, names, self.compilation.context)
         proved = bound_when_true(condition) & frozenset(names)
         schema = Schema(names, built.schema.certain | proved)
-        return self.add("filter", linear.Filter(schema, test), [built], exprs=[condition])
+        return self.add("filter", linear.RowFilter(schema, test), [built], exprs=[condition])
 
     def left_join(self, left: Built, right: Built, condition: Expr | None) -> Built:
         """OPTIONAL with a condition without EXISTS."""
@@ -216,14 +216,14 @@ class PlanBuilder:
         sure = built.schema.certain | {name} if term_id else built.schema.certain
         schema = Schema((*built.schema.vars, name), sure)
         self.compilation.pins.pin([term_id])
-        return self.add("constant", linear.Extend(schema, lambda row: term_id), [built], f"?{name}")
+        return self.add("constant", linear.AddColumn(schema, lambda row: term_id), [built], f"?{name}")
 
     def join(self, *inputs: Built, conditions: Sequence[Expr] = ()) -> Built:
         """The joined rows of some inputs; ids in rows of static tables are pinned with them.
 
         Those for which ``conditions`` are not true may be left out.
         """
-        operator = Join([each.schema for each in inputs])
+        operator = DeltaJoin([each.schema for each in inputs])
         nodes = [self.nodes[each.place] for each in inputs]
         operator.static = tuple(each.static for each in nodes)
         operator.pinned = tuple(each.is_table for each in nodes)
@@ -236,7 +236,7 @@ class PlanBuilder:
         """The rows of both."""
         names = tuple(dict.fromkeys((*left.schema.vars, *right.schema.vars)))
         schema = Schema(names, left.schema.certain & right.schema.certain)
-        operator = linear.Union(schema, left.schema.columns(names), right.schema.columns(names))
+        operator = linear.UnionAll(schema, left.schema.columns(names), right.schema.columns(names))
         return self.add("union", operator, [left, right])
 
     def extend(self, built: Built, name: str, expr: Expr) -> Built:
@@ -244,7 +244,7 @@ class PlanBuilder:
         names, sure = built.schema.vars, built.schema.certain
         if (isinstance(expr, Var) and expr.name in sure) or always_bound(expr):
             sure |= {name}
-        operator = linear.Extend(
+        operator = linear.AddColumn(
             Schema((*names, name), sure), compile_id(expr, names, self.compilation.context)
         )
         return self.add("extend", operator, [built], f"?{name}", [expr])
@@ -254,11 +254,11 @@ class PlanBuilder:
         if tuple(names) == built.schema.vars:
             return built
         schema = Schema(tuple(names), built.schema.certain & frozenset(names))
-        return self.add("project", linear.Project(schema, built.schema.columns(names)), [built])
+        return self.add("project", linear.Projection(schema, built.schema.columns(names)), [built])
 
     def distinct(self, built: Built) -> Built:
         """Each row once."""
-        return self.add("distinct", linear.Distinct(built.schema), [built])
+        return self.add("distinct", linear.Deduplicate(built.schema), [built])
 
 
 def _bounds(condition: Expr, node: PlanNode) -> Iterator[Bound]:

@@ -22,8 +22,8 @@ from ..algebra.static import is_volatile
 from ..algebra.variables import Names, expression_variables
 from ..expressions.compile import ExpressionEmitter
 from ..operators import linear
-from ..operators.grouping import Aggregate
-from ..operators.join import Join
+from ..operators.grouping import GroupAggregate
+from ..operators.join import DeltaJoin
 from ..rows import IdRow
 from .plan import PlanNode
 
@@ -70,7 +70,7 @@ class ColumnMemo(dict[Any, int]):
     gone is not wrong; all are dropped when there are twice as many as the join has rows.
     """
 
-    def __init__(self, join: Join) -> None:
+    def __init__(self, join: DeltaJoin) -> None:
         super().__init__()
         self._join = join
         self._most = _LEAST_VALUES
@@ -119,7 +119,7 @@ class RowBody:
             self._compute(chain, slots)
             made = self._made(last, slots)
         operator = self._nodes[last].operator
-        if isinstance(operator, Aggregate):
+        if isinstance(operator, GroupAggregate):
             self._take(last, operator, made, weight)
         elif once:
             out.line(f"d{last}[{made[0]}] = {weight}")
@@ -137,12 +137,12 @@ class RowBody:
                 if node.operator.simple != (*range(len(given)),):
                     return False
                 columns = {name: place for place, name in enumerate(node.schema.vars)}
-            elif isinstance(node.operator, linear.Extend):
+            elif isinstance(node.operator, linear.AddColumn):
                 expr = _only(node)
                 if not isinstance(expr, Var) or expr.name not in columns:
                     return False
                 columns[node.schema.vars[-1]] = columns[expr.name]
-            elif not isinstance(node.operator, linear.Project):
+            elif not isinstance(node.operator, linear.Projection):
                 return False
         return [columns.get(name) for name in self._nodes[chain[-1]].schema.vars] == [*range(len(given))]
 
@@ -160,20 +160,22 @@ class RowBody:
         """
         nodes = [self._nodes[place] for place in chain]
         exprs = [expr for node in nodes for expr in node.exprs if expr]
-        columns = [node for node in nodes if isinstance(node.operator, linear.Extend) and _calls(_only(node))]
+        columns = [
+            node for node in nodes if isinstance(node.operator, linear.AddColumn) and _calls(_only(node))
+        ]
         calls = sum(map(_calls, exprs)) + _CALLS_OF_AN_ID * len(columns)
         return len(self._counted(chain)) < 2 and calls >= _COSTLY_CALLS
 
     def _counted(self, chain: list[int]) -> list[int]:
         """The filters on the way, which count the rows that they let pass."""
-        return [each for each in chain[:-1] if isinstance(self._nodes[each].operator, linear.Filter)]
+        return [each for each in chain[:-1] if isinstance(self._nodes[each].operator, linear.RowFilter)]
 
     def _remembered(self, chain: list[int], slots: dict[str, str], row: str) -> list[str]:
         """The lines of `_compute` for a row that is new; what was made of it then for one that leaves."""
         out, last = self._out, chain[-1]
         memo = out.name_of(self._memos.rows.setdefault(last, {}), "memo")
         operator = self._nodes[last].operator
-        width = 1 + len(operator.aggregations) if isinstance(operator, Aggregate) else 1
+        width = 1 + len(operator.aggregations) if isinstance(operator, GroupAggregate) else 1
         names = [f"made{number}" for number in range(width)]
         listed = f"{', '.join(names)}{',' * (len(names) == 1)}"
         out.names["ABSENT"] = _ABSENT
@@ -202,13 +204,13 @@ class RowBody:
         for place in chain:
             node = self._nodes[place]
             operator = node.operator
-            if isinstance(operator, linear.Filter):
+            if isinstance(operator, linear.RowFilter):
                 for condition in conditions_of(_only(node)):
                     out.line(f"if not {out.holds(condition, slots)}:")
                     out.line(*[f"    {each}" for each in (dropped, "continue") if each])
                 if place != chain[-1]:
                     out.line(f"rows_out[{place}] += 1")
-            elif isinstance(operator, linear.Extend):
+            elif isinstance(operator, linear.AddColumn):
                 out.line(f"# ?{node.schema.vars[-1]}")
                 names = expression_variables(_only(node))
                 names = names.union(*(read[each] for each in names & read.keys())) - read.keys()
@@ -218,7 +220,7 @@ class RowBody:
                     self._remembered_column(chain[0], place, sorted(names), slots)
                 else:
                     out.extend(node.schema.vars[-1], _only(node), slots)
-            elif isinstance(operator, linear.Project):
+            elif isinstance(operator, linear.Projection):
                 kept = set(node.schema.vars)
                 for name in [each for each in slots if each not in kept]:
                     del slots[name]
@@ -227,7 +229,7 @@ class RowBody:
     def _of_one_input(self, head: int, names: Names, expr: Expr) -> bool:
         """True for an expression over the columns of one input of the join at the head of the chain."""
         join = self._nodes[head].operator
-        if not isinstance(join, Join) or not names or not _calls(expr) or is_volatile(expr):
+        if not isinstance(join, DeltaJoin) or not names or not _calls(expr) or is_volatile(expr):
             return False
         return any(names <= set(schema.vars) for schema in join.inputs)
 
@@ -236,7 +238,7 @@ class RowBody:
         out, node = self._out, self._nodes[place]
         name, made = node.schema.vars[-1], out.fresh("i")
         join = self._nodes[head].operator
-        assert isinstance(join, Join)
+        assert isinstance(join, DeltaJoin)
         memo = out.name_of(self._memos.columns.setdefault(place, ColumnMemo(join)), "values")
         key = slots[names[0]] if len(names) == 1 else f"({', '.join([slots[each] for each in names])})"
         out.line(f"{made} = {memo}.get({key})")
@@ -276,7 +278,7 @@ class RowBody:
         """The code of what the last operator takes: the row, or a group's key and accumulated values."""
         out, node = self._out, self._nodes[last]
         group = node.operator
-        if not isinstance(group, Aggregate):
+        if not isinstance(group, GroupAggregate):
             out.line(f"row_ = {self._ids(node.schema.vars, slots)}")
             return ["row_"]
         below = self._nodes[node.inputs[0]].schema.vars
@@ -297,7 +299,7 @@ class RowBody:
             made.append(given)
         return made
 
-    def _take(self, last: int, group: Aggregate, made: list[str], weight: str) -> None:
+    def _take(self, last: int, group: GroupAggregate, made: list[str], weight: str) -> None:
         """Take the row into its group."""
         out = self._out
         key, *given = made
@@ -326,6 +328,6 @@ def _only(node: PlanNode) -> Expr:
 def takes_rows(node: PlanNode) -> bool:
     """True for the nodes that a loop does in passing, and for a GROUP BY at its end."""
     operator = node.operator
-    if isinstance(operator, linear.Filter | linear.Extend):
+    if isinstance(operator, linear.RowFilter | linear.AddColumn):
         return bool(node.exprs)
-    return isinstance(operator, linear.Project | Aggregate)
+    return isinstance(operator, linear.Projection | GroupAggregate)

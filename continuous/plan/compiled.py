@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 from ..expressions.compile import ExpressionContext, ExpressionEmitter
 from ..operators import linear
-from ..operators.grouping import Aggregate
-from ..operators.join import Join, Probe
+from ..operators.grouping import GroupAggregate
+from ..operators.join import DeltaJoin, Probe
 from ..operators.linear import Scan
 from ..operators.star import Star
 from ..rows import EMPTY, Delta, IdRow, merge
@@ -67,7 +67,7 @@ class CompiledPlan:
         """Special steps are that of number ``replan``, then after twice as many, up to ``replan_most``."""
         self.plan = plan
         self.context = context
-        self._joins = [node.operator for node in plan.nodes if isinstance(node.operator, Join)]
+        self._joins = [node.operator for node in plan.nodes if isinstance(node.operator, DeltaJoin)]
         # Counted from the first step on: how many are between two of them, and the next.
         self._replan_every = self._replan_at = replan
         self._replan_most = replan_most
@@ -191,7 +191,7 @@ class _Writer:
         out.names.update(id_of=values.id_of, decimal_ids=values.decimal_ids)
         out.names["rows_out"] = self._figures.rows
         out.names["budget"] = self._budget
-        if any(isinstance(node.operator, Join) for node in self._nodes):
+        if any(isinstance(node.operator, DeltaJoin) for node in self._nodes):
             # Rows that joins have made, and how many may be made before somebody looks at the budget.
             out.line("joined, look = 0, budget.look")
         if self._timed:
@@ -222,7 +222,7 @@ class _Writer:
             out.line(f"d{place} = {given}  # {node.label} {node.detail}")
             self._count(place)
             return
-        if isinstance(operator, Join) and len(operator.inputs) <= _DEEPEST_JOIN:
+        if isinstance(operator, DeltaJoin) and len(operator.inputs) <= _DEEPEST_JOIN:
             self._join(place, operator)
             return
         if takes_rows(node) or (isinstance(operator, Scan) and operator.simple is not None):
@@ -294,9 +294,9 @@ class _Writer:
         """True in a loop for what one input of a join alone reads."""
         alone = self._out.in_loop and self._consumers[place] == 1
         join = self._nodes[self._next[place]].operator if alone else None
-        return isinstance(join, Join) and len(join.inputs) <= _DEEPEST_JOIN
+        return isinstance(join, DeltaJoin) and len(join.inputs) <= _DEEPEST_JOIN
 
-    def _join(self, place: int, join: Join) -> None:
+    def _join(self, place: int, join: DeltaJoin) -> None:
         """The code of a join: for each changed input its rows, with the look-ups of its route inside."""
         out = self._out
         chain = self._chain(place)
@@ -351,7 +351,7 @@ class _Writer:
             out.depth = depth
         self._close_sink(chain)
 
-    def _index(self, join: Join, probe: Probe, often: bool) -> str:
+    def _index(self, join: DeltaJoin, probe: Probe, often: bool) -> str:
         """The name of the index that a look-up uses; where only commits look, it is made when one does."""
         out = self._out
         arrangement = join.arrangements[probe.input]
@@ -372,7 +372,7 @@ class _Writer:
         return index
 
     def _probe(
-        self, probe: Probe, index: str, node: PlanNode, join: Join, slots: dict[str, str], *, last: bool
+        self, probe: Probe, index: str, node: PlanNode, join: DeltaJoin, slots: dict[str, str], *, last: bool
     ) -> None:
         """One look-up: a loop over what it finds, which is counted first; ``last``: for good."""
         out = self._out
@@ -418,14 +418,15 @@ class _Writer:
         chain = [place]
         while self._consumers[chain[-1]] == 1 and chain[-1] != self._root:
             following = self._next[chain[-1]]
-            ended = isinstance(self._nodes[chain[-1]].operator, Aggregate)
+            ended = isinstance(self._nodes[chain[-1]].operator, GroupAggregate)
             if ended or not takes_rows(self._nodes[following]):
                 break
             chain.append(following)
         self._written.update(chain)
         for each in chain:
             self._figures.timed_with[each] = place
-            if each != chain[-1] and isinstance(self._nodes[each].operator, linear.Extend | linear.Project):
+            operator = self._nodes[each].operator
+            if each != chain[-1] and isinstance(operator, linear.AddColumn | linear.Projection):
                 # It gives out as many rows as it takes, so one count serves both.
                 self._figures.counted_at[each] = self._nodes[each].inputs[0]
         return chain
@@ -434,7 +435,7 @@ class _Writer:
         out = self._out
         last = chain[-1]
         operator = self._nodes[last].operator
-        if isinstance(operator, Aggregate):
+        if isinstance(operator, GroupAggregate):
             group = out.name_of(operator, "group")
             out.line(f"t{last} = {group}.begin()  # {self._nodes[last].label} {self._nodes[last].detail}")
         else:
@@ -443,7 +444,7 @@ class _Writer:
     def _close_sink(self, chain: list[int]) -> None:
         last = chain[-1]
         operator = self._nodes[last].operator
-        if isinstance(operator, Aggregate):
+        if isinstance(operator, GroupAggregate):
             group = self._out.name_of(operator, "group")
             self._out.line(f"d{last} = {group}.show(t{last}) if t{last} else EMPTY")
         self._count(last)

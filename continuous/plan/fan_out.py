@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..algebra.uncertain import is_uncertain
 from ..algebra.variables import Names, expression_variables
 from ..operators import linear
-from ..operators.join import Join
+from ..operators.join import DeltaJoin
 from ..operators.matching import Match
 from .plan import Plan
 
@@ -17,7 +17,7 @@ def uncertain_filters(plan: Plan) -> list[int]:
     return [
         number
         for number, node in enumerate(plan.nodes)
-        if isinstance(node.operator, linear.Filter)
+        if isinstance(node.operator, linear.RowFilter)
         if any(each and is_uncertain(each) for each in node.exprs)
     ]
 
@@ -64,17 +64,17 @@ class FanOut:
         nodes, found = self.plan.nodes, None
         while True:
             node = nodes[place]
-            if isinstance(node.operator, linear.Extend) and node.schema.vars[-1] in names:
+            if isinstance(node.operator, linear.AddColumn) and node.schema.vars[-1] in names:
                 (expr,) = node.exprs
                 assert expr is not None
                 names = names - {node.schema.vars[-1]} | expression_variables(expr)
-            if isinstance(node.operator, Join | Match):
-                inputs = node.inputs if isinstance(node.operator, Join) else node.inputs[:1]
+            if isinstance(node.operator, DeltaJoin | Match):
+                inputs = node.inputs if isinstance(node.operator, DeltaJoin) else node.inputs[:1]
                 able = [each for each in inputs if names <= set(nodes[each].schema.vars)]
                 if not able:
                     return found
                 place = found = able[0]
-            elif isinstance(node.operator, linear.Filter | linear.Extend):
+            elif isinstance(node.operator, linear.RowFilter | linear.AddColumn):
                 (place,) = node.inputs
             else:
                 return found
@@ -85,9 +85,9 @@ class FanOut:
         while (above := self._above.get(place)) is not None:
             operator = self.plan.nodes[above].operator
             first = self.plan.nodes[above].inputs[0] == place
-            if isinstance(operator, Join) or (isinstance(operator, Match) and first):
+            if isinstance(operator, DeltaJoin) or (isinstance(operator, Match) and first):
                 found = above
-            elif not isinstance(operator, linear.Filter | linear.Extend):
+            elif not isinstance(operator, linear.RowFilter | linear.AddColumn):
                 break
             place = above
         return found

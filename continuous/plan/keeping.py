@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ..expressions.compile import ExpressionEmitter
-from ..operators.join import Join
+from ..operators.join import DeltaJoin
 from ..operators.linear import Operator, Scan
 
 
 def keep(
     out: ExpressionEmitter,
-    join: Join,
+    join: DeltaJoin,
     number: int,
     given: str,
     made: str,

@@ -11,7 +11,7 @@ from ..algebra.sliced import asked_by, sliced
 from ..expressions.aggregates import Tools, accumulator_factory
 from ..expressions.compile import compile_value
 from ..expressions.row_order import row_order
-from ..operators.grouping import Aggregate, Aggregation
+from ..operators.grouping import Aggregation, GroupAggregate
 from ..operators.ordering import TopK
 from ..rows import Schema
 from .builder import Built, PlanBuilder
@@ -50,7 +50,7 @@ def group_by(builder: PlanBuilder, node: Group, built: Built, marked: Marked, co
     results = [var.name for var, _ in node.aggregates]
     counts = {var.name for var, each in node.aggregates if each.name == "COUNT"}
     schema = Schema((*keys, *results), (built.schema.certain & frozenset(keys)) | counts)
-    operator = Aggregate(schema, built.schema.columns(keys), aggregations, values)
+    operator = GroupAggregate(schema, built.schema.columns(keys), aggregations, values)
     grouped = builder.add("group", operator, [built], f"by {_listed(keys)}", exprs)
     if context is None or node.keys:
         return grouped

@@ -39,7 +39,7 @@ from ..operators.closure import Closure
 from ..operators.linear import Scan, Select
 from ..operators.star import Star
 from ..rows import Schema
-from .builder import Built, PlanBuilder, Scope
+from .builder import Built, PatternScope, PlanBuilder
 
 
 class Patterns:
@@ -50,7 +50,7 @@ class Patterns:
         # By their input and what they ask of it, whatever its variables are called.
         self._stars: dict[tuple[int, tuple[Any, ...]], Built] = {}
 
-    def basic(self, patterns: Sequence[TriplePattern], scope: Scope) -> list[Built]:
+    def basic(self, patterns: Sequence[TriplePattern], scope: PatternScope) -> list[Built]:
         """One member per star of two or more patterns, and per other pattern."""
         stars: dict[Var, list[TriplePattern]] = {}
         single: list[TriplePattern] = []
@@ -78,7 +78,7 @@ class Patterns:
             )
         return [*members, *(self.pattern(each, scope) for each in single)]
 
-    def pattern(self, pattern: TriplePattern, scope: Scope, time: Var | None = None) -> Built:
+    def pattern(self, pattern: TriplePattern, scope: PatternScope, time: Var | None = None) -> Built:
         """One triple pattern; with ``time`` as a column the event time of its triple, if there is one."""
         positions = (pattern.subject, pattern.predicate, pattern.object)
         shown = " ".join(map(_shown, positions))
@@ -92,7 +92,7 @@ class Patterns:
 
     # --- paths ----------------------------------------------------------------------------------
 
-    def path(self, subject: TermPattern, path: PathExpr, object_: TermPattern, scope: Scope) -> Built:
+    def path(self, subject: TermPattern, path: PathExpr, object_: TermPattern, scope: PatternScope) -> Built:
         """A property path pattern; solutions as SPARQL 1.1, section 18.4, has them.
 
         Alternatives give a pair of nodes once, as the store's own evaluation has it.
@@ -122,7 +122,7 @@ class Patterns:
                 return self._closure(subject, inner, object_, scope, zero=True, many=False)
 
     def _except(
-        self, start: TermPattern, excluded: Sequence[NamedNode], end: TermPattern, scope: Scope
+        self, start: TermPattern, excluded: Sequence[NamedNode], end: TermPattern, scope: PatternScope
     ) -> Built:
         """The ends of triples with any other predicate."""
         source = self._triples(scope)
@@ -137,7 +137,7 @@ class Patterns:
         subject: TermPattern,
         inner: PathExpr,
         object_: TermPattern,
-        scope: Scope,
+        scope: PatternScope,
         *,
         zero: bool,
         many: bool,
@@ -159,7 +159,7 @@ class Patterns:
 
     # --- pieces ---------------------------------------------------------------------------------
 
-    def _star(self, subject: Var, patterns: Sequence[TriplePattern], scope: Scope) -> Built:
+    def _star(self, subject: Var, patterns: Sequence[TriplePattern], scope: PatternScope) -> Built:
         slots: list[tuple[int, int | None, str | None]] = []
         for each in patterns:
             assert isinstance(each.predicate, NamedNode) and not isinstance(each.object, TripleTerm)
@@ -194,7 +194,7 @@ class Patterns:
         scan = Scan([_canonical(each) for each in positions], given.terms, given.pins, loose)
         return self._builder.add("scan", scan, [source], shown)
 
-    def _triples(self, scope: Scope) -> Built:
+    def _triples(self, scope: PatternScope) -> Built:
         """The triples that a pattern in this scope ranges over, with its context columns behind them."""
         if scope.graph is None:
             return self._builder.triples(scope)
@@ -212,16 +212,16 @@ class Patterns:
 
     # --- blocks ---------------------------------------------------------------------------------
 
-    def context(self, scope: Scope) -> Built:
+    def context(self, scope: PatternScope) -> Built:
         """The graphs, or streams, for each of which a block is evaluated, each once."""
         if not isinstance(scope.graph, Var):
             return self._builder.streams(scope)
         source = self._builder.quads(scope)
         schema = Schema.bound(*(each.name for each in scope.columns))
-        graphs = linear.Distinct(schema, range(3, len(source.schema.vars)))
+        graphs = linear.Deduplicate(schema, range(3, len(source.schema.vars)))
         return self._builder.add("graphs", graphs, [source])
 
-    def graph_exists(self, name: NamedNode, scope: Scope) -> Built:
+    def graph_exists(self, name: NamedNode, scope: PatternScope) -> Built:
         """One row, for each stream of a variable one, while the window has a graph of this name."""
         source = self._builder.quads(scope)
         graph = self._builder.pinned(name)
@@ -229,7 +229,7 @@ class Patterns:
         select = Select(Schema.bound(*names), range(4, 4 + len(names)), lambda row: row[3] == graph)
         return self._builder.distinct(self._builder.add("graph", select, [source], str(name)))
 
-    def in_context(self, built: Built, scope: Scope) -> Built:
+    def in_context(self, built: Built, scope: PatternScope) -> Built:
         """Rows that tell for which graph or stream they are; one that holds for all is there for each."""
         if scope.context <= built.schema.certain:
             return built
@@ -247,7 +247,7 @@ class Patterns:
             raise UnsupportedError("EXISTS over a block whose variable is used inside it and outside")
         return self._builder.fresh("in").name
 
-    def renamed(self, built: Built, inside: str, name: str, scope: Scope) -> Built:
+    def renamed(self, built: Built, inside: str, name: str, scope: PatternScope) -> Built:
         """The rows with the block's variable, where they agree with what it is bound to already."""
         if inside == name:
             return built

@@ -39,7 +39,7 @@ from ..algebra.nodes import (
     Project,
     Service,
     Slice,
-    Table,
+    TableNode,
     TriplePattern,
     Union,
     Values,
@@ -54,14 +54,14 @@ from ..expressions.compile import compile_pair_condition
 from ..operators import linear
 from ..operators.matching import Match
 from ..rows import Schema
-from .builder import Built, Compilation, PlanBuilder, Scope
+from .builder import Built, Compilation, PatternScope, PlanBuilder
 from .modifiers import group_by, top_k
 from .patterns import Patterns
 from .plan import Plan
 
 
 @dataclass(slots=True)
-class _Group:
+class _FlatGroup:
     """Members of a flattened group and the filters over them.
 
     ``residual`` are the filters that need the row of an EXISTS around it, whose variables are ``outer``.
@@ -72,9 +72,9 @@ class _Group:
     members: list[Built] = field(default_factory=list)
     conditions: list[Expr] = field(default_factory=list)
 
-    def inside(self) -> _Group:
+    def inside(self) -> _FlatGroup:
         """A group inside this one, in the same EXISTS."""
-        return _Group(self.outer, self.residual)
+        return _FlatGroup(self.outer, self.residual)
 
     def certain(self) -> Names:
         return NO_NAMES.union(*(member.schema.certain for member in self.members))
@@ -84,13 +84,13 @@ class _Group:
 
 
 def build_plan(root: Algebra, compilation: Compilation, *, ordered: bool) -> Plan:
-    """The plan of a query whose static parts are `Table` nodes.
+    """The plan of a query whose static parts are `TableNode` nodes.
 
     With ``ordered`` the order of the root's rows means something. Raises UnsupportedError for a construct
     that has no delta form here.
     """
     planner = _Planner(compilation)
-    built = planner.top_k(root, Scope()) if ordered else planner.build(root, Scope())
+    built = planner.top_k(root, PatternScope()) if ordered else planner.build(root, PatternScope())
     return Plan(planner.builder.nodes, built.place)
 
 
@@ -101,12 +101,12 @@ class _Planner:
 
     # --- nodes ----------------------------------------------------------------------------------
 
-    def build(self, node: Algebra, scope: Scope) -> Built:
+    def build(self, node: Algebra, scope: PatternScope) -> Built:
         """The operator of a node and all below it."""
         builder = self.builder
         match node:
-            case Bgp() | Join() | Window() | Graph() | Filter() | Path() | Table() | Values():
-                group = _Group()
+            case Bgp() | Join() | Window() | Graph() | Filter() | Path() | TableNode() | Values():
+                group = _FlatGroup()
                 self._flatten(node, scope, group)
                 return self._finish(group)
             case LeftJoin(left, right, condition):
@@ -138,18 +138,18 @@ class _Planner:
             case Service():
                 raise UnsupportedError("SERVICE beside a window")
 
-    def top_k(self, node: Algebra, scope: Scope) -> Built:
+    def top_k(self, node: Algebra, scope: PatternScope) -> Built:
         """The operator of a node whose rows have an order."""
         marked = partial(self._marked, scope=scope)
         return top_k(self.builder, node, partial(self._whole, scope=scope), marked, scope.context)
 
-    def _whole(self, node: Algebra, scope: Scope) -> Built:
+    def _whole(self, node: Algebra, scope: PatternScope) -> Built:
         """The operator of a node whose rows tell for which graph or stream of a block they are."""
         return self._patterns.in_context(self.build(node, scope), scope)
 
     # --- groups ---------------------------------------------------------------------------------
 
-    def _flatten(self, node: Algebra, scope: Scope, group: _Group) -> None:
+    def _flatten(self, node: Algebra, scope: PatternScope, group: _FlatGroup) -> None:
         """Add the members of a group, and the filters that may look at all of them."""
         match node:
             case Join(left, right):
@@ -165,7 +165,7 @@ class _Planner:
                 self._flatten_window(node, scope, group)
             case Graph():
                 self._flatten_graph(node, scope, group)
-            case Table():
+            case TableNode():
                 group.members.append(self.builder.table(node))
             case Values():
                 group.members.append(self.builder.values(node))
@@ -175,7 +175,9 @@ class _Planner:
                 correlation(node, group.outer)
                 group.members.append(self.build(node, scope))
 
-    def _flatten_filter(self, condition: Expr, inner: Algebra, scope: Scope, group: _Group) -> None:
+    def _flatten_filter(
+        self, condition: Expr, inner: Algebra, scope: PatternScope, group: _FlatGroup
+    ) -> None:
         """A filter joins the group's filters when it means the same there, else its part stays apart."""
         below = group.inside()
         self._flatten(inner, scope, below)
@@ -199,7 +201,7 @@ class _Planner:
         else:
             group.members.append(self.builder.filter(self._finish(below), condition))
 
-    def _flatten_window(self, node: Window, scope: Scope, group: _Group) -> None:
+    def _flatten_window(self, node: Window, scope: PatternScope, group: _FlatGroup) -> None:
         if scope.window is not None:
             raise QueryTextError("a window inside a window is an error")
         variable = node.name
@@ -214,15 +216,15 @@ class _Planner:
             return
         stream = None if variable == MERGED else self.builder.declared[variable].stream
         if not isinstance(stream, Var):
-            self._flatten(node.input, Scope(variable), group)
+            self._flatten(node.input, PatternScope(variable), group)
             return
         correlation(node, group.outer)
         hidden = self._patterns.inside_name(stream.name, node.input, group.outer)
-        inside = Scope(variable, None, hidden)
+        inside = PatternScope(variable, None, hidden)
         built = self._whole(node.input, inside)
         group.members.append(self._patterns.renamed(built, hidden, stream.name, inside))
 
-    def _flatten_graph(self, node: Graph, scope: Scope, group: _Group) -> None:
+    def _flatten_graph(self, node: Graph, scope: PatternScope, group: _FlatGroup) -> None:
         """The block of a graph, evaluated apart: inside another GRAPH it is in the same stream alone."""
         if scope.window is None:
             raise UnsupportedError("GRAPH outside a window in a part that is not static")
@@ -245,11 +247,11 @@ class _Planner:
         if hidden not in built.schema.certain:
             group.members.append(self._patterns.context(inside))
 
-    def _timed(self, timed: TimedPattern, scope: Scope) -> Built:
+    def _timed(self, timed: TimedPattern, scope: PatternScope) -> Built:
         """A basic graph pattern with the greatest event times of its triples as columns."""
         asked = {triple for _, triples in timed.marks for triple in triples}
         times: dict[Expr, Var] = {}
-        group = _Group()
+        group = _FlatGroup()
         plain: list[TriplePattern] = []
         for pattern in dict.fromkeys(timed.pattern.patterns):
             triple = triple_of(pattern)
@@ -266,7 +268,7 @@ class _Planner:
         hidden = {var.name for var in times.values()}
         return self.builder.project(built, [name for name in names if name not in hidden])
 
-    def _finish(self, group: _Group) -> Built:
+    def _finish(self, group: _FlatGroup) -> Built:
         """Join the members, each filter as early as its variables allow, unless it is to be late."""
         members = list(group.members)
         late: list[Expr] = []
@@ -289,7 +291,7 @@ class _Planner:
                 )
                 (late if whole else waiting).extend([condition] if whole else parts)
         if not members:
-            built = self.builder.add("unit", linear.Constant(Schema(()), {(): 1}), [])
+            built = self.builder.add("unit", linear.ConstantRows(Schema(()), {(): 1}), [])
         elif len(members) == 1:
             built = members[0]
         else:
@@ -300,7 +302,7 @@ class _Planner:
 
     # --- rows -----------------------------------------------------------------------------------
 
-    def _with_condition(self, built: Built, condition: Expr, scope: Scope) -> Built:
+    def _with_condition(self, built: Built, condition: Expr, scope: PatternScope) -> Built:
         """A filter whose condition has EXISTS in it."""
         built = self._patterns.in_context(built, scope)
         if isinstance(condition, Exists):
@@ -312,7 +314,7 @@ class _Planner:
         built, condition = self._marked(built, condition, scope)
         return self.builder.project(self.builder.filter(built, condition), names)
 
-    def _marked(self, built: Built, expr: Expr, scope: Scope) -> tuple[Built, Expr]:
+    def _marked(self, built: Built, expr: Expr, scope: PatternScope) -> tuple[Built, Expr]:
         """Each EXISTS in the expression as a boolean column of the rows."""
         built = self._patterns.in_context(built, scope)
         id_of = self.builder.compilation.context.values.id_of
@@ -338,14 +340,14 @@ class _Planner:
         expr = map_expression(expr, change)
         return built, expr
 
-    def _extend(self, built: Built, name: str, expr: Expr, scope: Scope) -> Built:
+    def _extend(self, built: Built, name: str, expr: Expr, scope: PatternScope) -> Built:
         if not has_exists(expr):
             return self.builder.extend(built, name, expr)
         built = self._patterns.in_context(built, scope)
         marked, expr = self._marked(built, expr, scope)
         return self.builder.project(self.builder.extend(marked, name, expr), [*built.schema.vars, name])
 
-    def _left_join(self, left: Built, right: Built, condition: Expr | None, scope: Scope) -> Built:
+    def _left_join(self, left: Built, right: Built, condition: Expr | None, scope: PatternScope) -> Built:
         """OPTIONAL. With EXISTS in its condition: the joined rows that pass, and the left rows without one.
 
         Joining may bind a variable that the left row leaves unbound, so those are told apart by copies.
@@ -367,9 +369,9 @@ class _Planner:
         shown = (*names, *(name for name in right.schema.vars if name not in names))
         return self.builder.union(self.builder.project(joined, shown), self.builder.project(absent, names))
 
-    def _exists_side(self, exists: Exists, left: Schema, scope: Scope) -> tuple[Built, Any]:
+    def _exists_side(self, exists: Exists, left: Schema, scope: PatternScope) -> tuple[Built, Any]:
         """The right side of EXISTS, and the test of two rows for filters that see both sides."""
-        group = _Group(outer=frozenset(left.vars))
+        group = _FlatGroup(outer=frozenset(left.vars))
         self._flatten(exists.pattern, scope, group)
         right = self._finish(group)
         # Of what is only looked for, other columns would be made and kept for nothing.

@@ -12,7 +12,7 @@ from pyoxigraph import NamedNode
 from ..algebra.nodes import Expr
 from ..algebra.printer import write_expression
 from ..operators import linear
-from ..operators.join import Join
+from ..operators.join import DeltaJoin
 from ..operators.linear import Operator, Scan
 from ..operators.matching import Match
 from ..operators.ordering import TopK
@@ -152,7 +152,7 @@ class Plan:
 
     # --- look-ups -------------------------------------------------------------------------------
 
-    def joins(self, table: str) -> list[tuple[Join | Match, tuple[int, ...], int]] | None:
+    def joins(self, table: str) -> list[tuple[DeltaJoin | Match, tuple[int, ...], int]] | None:
         """What looks into a static part, each with the places of its inputs and the number of the part.
 
         None when something gives out its rows as they are.
@@ -163,7 +163,7 @@ class Plan:
             for number, place in enumerate(node.inputs):
                 if self.nodes[place].source == key:
                     given_out = isinstance(node.operator, Match) and number == 0
-                    if given_out or not isinstance(node.operator, Join | Match):
+                    if given_out or not isinstance(node.operator, DeltaJoin | Match):
                         return None
                     found.append((node.operator, node.inputs, number))
         return None if self.nodes[self.root].source == key else found
@@ -231,7 +231,7 @@ def _predicates(operator: Operator | None, asked: Predicates) -> Predicates:
             return frozenset(term_id for column, term_id in operator.constants if column == 1) or None
         case Star():
             return frozenset(operator.places)
-        case linear.Select() | linear.Union() | linear.Distinct() | TopK():
+        case linear.Select() | linear.UnionAll() | linear.Deduplicate() | TopK():
             # Triples are passed on.
             return asked if operator.schema.vars[:3] == ("s", "p", "o") else None
         case _:

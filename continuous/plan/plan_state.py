@@ -18,7 +18,7 @@ from ..errors import BudgetError
 from ..expressions.choices import greatest, instant_literal
 from ..expressions.compile import ExpressionContext
 from ..expressions.oxigraph import canonical
-from ..operators.join import Join
+from ..operators.join import DeltaJoin
 from ..operators.matching import Match
 from ..operators.ordering import TopK
 from ..rows import Budget, Delta, IdRow, Pins, Solution, add, merge
@@ -148,7 +148,7 @@ class PlanState:
 
     def look_up(self, statics: StaticInputs) -> None:
         """Joins look into the parts that are not held, or held for several queries; before the first step."""
-        shared: list[tuple[Join | Match, int, SharedArrangement]] = []
+        shared: list[tuple[DeltaJoin | Match, int, SharedArrangement]] = []
         for place, part in enumerate(statics.parts):
             looked_up = place in statics.looked_up
             if not looked_up and (not statics.tables[place].follows or self.plan.unshared(part.name)):

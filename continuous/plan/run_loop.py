@@ -38,11 +38,11 @@ from ..windows.timeline import QueryTimeline
 from .loop_window import CHANGED, EARLIEST, KEPT, SIZE, LoopWindow, WindowCode
 from .plan import SourceKey
 from .plan_state import PlanState
-from .telling import Telling
+from .telling import EventWriting
 
 
 @dataclass(slots=True)
-class Told:
+class RunOutput:
     """What a run tells a query: events, and the changes of its answer.
 
     ``at`` is the last instant that told something, ``last`` says that it is the last of the run.
@@ -86,7 +86,7 @@ class Ran:
     entered: bool = False
     before: tuple[int, bool] = (0, False)
     entering: bool = False
-    told: Told = field(default_factory=Told)
+    told: RunOutput = field(default_factory=RunOutput)
     error: Exception | None = None
     net: Delta = field(default_factory=dict)
     refused: dict[int, Delta] = field(default_factory=dict)
@@ -155,10 +155,10 @@ class RunLoop:
     _middle: tuple[int, str] = (-1, "")
     _function: Any = None
     _made_for: int = -1
-    _telling: Telling = field(init=False)
+    _telling: EventWriting = field(init=False)
 
     def __post_init__(self) -> None:
-        self._telling = Telling(self.state, self.emission, self.label)
+        self._telling = EventWriting(self.state, self.emission, self.label)
         self.sources = {each.source: f"change{number}" for number, each in enumerate(self.windows)}
         rows = {f"rows{number}": each.star for number, each in enumerate(self.windows)}
         self.stars = {star[0]: name for name, star in rows.items() if star is not None}

@@ -26,8 +26,8 @@ from quadrill.store.errors import (
     InputError,
     LimitError,
     NotFoundError,
-    QuadrillError,
     QueryTextError,
+    ReportedError,
 )
 from quadrill.store.feeds.feed import Feed
 from quadrill.store.registry import Registry
@@ -424,7 +424,7 @@ class QueryCatalogue:
             entry.registration = Registration.restored(
                 record.name, record.text, record.dialect, record.options
             )
-        except QuadrillError as error:
+        except ReportedError as error:
             self.set_state(entry, "failed", error.message)
         return entry
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 from quadrill.store.feeds.feed import Feed
 
 from ..errors import BudgetError
-from ..rows import Limits
+from ..rows import QueryLimits
 
 SPAN_S = 60
 _NAMES = ("max_rows_per_minute", "max_cpu_per_minute", "max_bytes_per_minute")
@@ -39,7 +39,7 @@ class MinuteCosts:
     due: bool = False
     always: bool = False
 
-    def check(self, now_ms: int, total: Cost, limits: Limits) -> None:
+    def check(self, now_ms: int, total: Cost, limits: QueryLimits) -> None:
         """Take the total cost so far, of tasks up to a time.
 
         Raises:

@@ -27,7 +27,7 @@ from ..language.analysis import Analysis, KeptAnalyses
 from ..language.registration import Profile, Registration, check_after, check_view, output_of
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec
-from ..rows import Limits
+from ..rows import QueryLimits
 from ..settings import EngineSettings
 from ..static.static_evaluator import EvaluationOptions
 from ..static.table_registry import TableRegistry
@@ -57,7 +57,7 @@ class PreparedQuery:
     analysis: Analysis
     sources: QuerySources | None = None
     looked_up: Mapping[int, str | None] | None = None
-    default_limits: Limits = Limits()
+    default_limits: QueryLimits = QueryLimits()
 
     @property
     def source_specs(self) -> tuple[SourceSpec, ...]:
@@ -144,7 +144,7 @@ class PreparedQuery:
         )
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> QueryLimits:
         """What it may cost: as the registration says, of its answer, too, else as the settings do."""
         return self.registration.costs.over(self.default_limits)
 

@@ -21,7 +21,7 @@ from ..errors import reason_of
 from ..evaluate.evaluator import Evaluator, Windows
 from ..inputs import StreamInput
 from ..output.current import CurrentAnswer, emission_of
-from ..output.emission import ChangedAnswer, EmitElement, Event, Moment, SelectEmission, refuse
+from ..output.emission import ChangedAnswer, EmitElement, EvaluationInfo, Event, SelectEmission, refuse
 from ..plan.plan_state import PlanState
 from ..settings import EngineSettings
 from ..slices import RUN, pause
@@ -313,7 +313,7 @@ class RunningQuery:
         revised = self.last.answer_id if step.revises else None
         sources = self.prepared.sources
         marks = None if sources is None else sources.marks()
-        moment = Moment(step.at, version, step.window, revised, marks, step.skipped, self.repeats)
+        moment = EvaluationInfo(step.at, version, step.window, revised, marks, step.skipped, self.repeats)
         events = self.emission.events(moment, answer)
         most, size = self.evaluator.budget.limits.bytes, 0
         for _, line in events:

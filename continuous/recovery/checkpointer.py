@@ -50,7 +50,7 @@ _CATCH_UP_S = 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class _Moment:
+class _CheckpointCut:
     """What a checkpoint has to know that locks guard, and from which record on the journal is needed."""
 
     processed: int
@@ -164,10 +164,10 @@ class Checkpointer:
 
     # --- what is written ------------------------------------------------------------------------
 
-    def _moment(self) -> _Moment:
+    def _moment(self) -> _CheckpointCut:
         parts = self._parts
         retained = [each.retained.inputs[0].order for each in parts.streams if each.retained.inputs]
-        return _Moment(
+        return _CheckpointCut(
             parts.turns.processed,
             self._journal.log.appended_bytes,
             min([parts.turns.processed + 1, *retained]),
@@ -182,7 +182,7 @@ class Checkpointer:
             list(parts.streams),
         )
 
-    def _state(self, moment: _Moment) -> EngineSnapshot:
+    def _state(self, moment: _CheckpointCut) -> EngineSnapshot:
         """The state of a moment; also called in a copy of the process, where no lock may be waited for."""
         timelines: dict[QueryTimeline, TimelineSnapshot] = {}
         return EngineSnapshot(
@@ -244,14 +244,14 @@ class Checkpointer:
         self.stopped_s = time.monotonic() - began
         self._not_before(max(parts.settings.checkpoint_ms / 1000, _PAUSES * self.stopped_s))
 
-    def _copied(self, moment: _Moment, draft: Path) -> Copy | None:
+    def _copied(self, moment: _CheckpointCut, draft: Path) -> Copy | None:
         try:
             return Copy(lambda: write_state(draft, self._state(moment)))
         except OSError as error:
             log.warning("the process cannot be copied for a checkpoint: %s", error.strerror)
             return None
 
-    def _finish_copy(self, copy: Copy, moment: _Moment, draft: Path, began: float) -> None:
+    def _finish_copy(self, copy: Copy, moment: _CheckpointCut, draft: Path, began: float) -> None:
         """In a thread of its own: wait for the copy, then publish what it wrote."""
         try:
             self._journal.reached("during-checkpoint")
@@ -269,7 +269,7 @@ class Checkpointer:
             self._copy = None
             self._waiting = None
 
-    def _publish(self, moment: _Moment, draft: Path, began: float) -> None:
+    def _publish(self, moment: _CheckpointCut, draft: Path, began: float) -> None:
         """Sync the logs that the checkpoint relies on, then let it take its place."""
         journal = self._journal
         journal.log.sync()
@@ -283,7 +283,7 @@ class Checkpointer:
         self.written_at = time.monotonic()
         self.took_s = self.written_at - began
 
-    def _forget(self, moment: _Moment) -> None:
+    def _forget(self, moment: _CheckpointCut) -> None:
         """Let the input log forget what neither recovery nor a stream's retention needs."""
         journal = self._journal
         self._parts.sources.forget(moment.sources, moment.pinned)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from quadrill.store.changes.commit import Commit
-from quadrill.store.errors import GoneError, QuadrillError
+from quadrill.store.errors import GoneError, ReportedError
 from quadrill.store.logs.journal import Journal, JournalRecord
 
 from ..durable.records import input_of
@@ -97,7 +97,7 @@ class Replay:
                 self._doom(fate)
             if turn is not None:
                 self._run(turn, record.number, members.get("now", 0))
-        except QuadrillError as error:
+        except ReportedError as error:
             log.error("record %d of the journal (%s) failed: %s", record.number, record.kind, error.message)
 
     def begin_epoch(self) -> None:
@@ -305,7 +305,7 @@ class Replay:
         self._parts.router.forget_name(members["name"])
         try:
             prepared = self._prepared(members)
-        except QuadrillError:
+        except ReportedError:
             prepared = None
         self._unreplayed.leave_out(entry, prepared)
 

@@ -13,7 +13,7 @@ import logging
 import time
 from contextlib import suppress
 
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 from quadrill.store.feeds.replayed import keep_written
 from quadrill.store.registry.records import QueryRecord
 
@@ -141,7 +141,7 @@ class Unreplayed:
         self._parts.attachments.detach(entry, running, dropped=False)
         self.leave_out(entry, prepared)
         if running is not None:
-            with suppress(QuadrillError):
+            with suppress(ReportedError):
                 running.evaluator.close()
         self._set_state(entry)
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 
-from quadrill.store.errors import LimitError, QuadrillError
+from quadrill.store.errors import LimitError, ReportedError
 from quadrill.store.payloads import Payloads
 from quadrill.store.remote import FetchEndedError, RemoteClient, rdf_of, rows_of
 from quadrill.store.threads import Threads
@@ -17,7 +17,7 @@ from ..durable.turns import Turn, TurnQueue
 from ..errors import EngineStoppedError
 from .relabelled import is_relabelled
 from .settings import RemoteSettings
-from .source import Source
+from .source import RemoteSource
 from .value import SourceValue, decode, encode
 
 log = logging.getLogger("quadrill.continuous")
@@ -27,7 +27,7 @@ log = logging.getLogger("quadrill.continuous")
 class SourceTurn(Turn):
     """The finding of a fetch, as a turn: another content, or that it is stale."""
 
-    source: Source
+    source: RemoteSource
     value: SourceValue
     stale: str | None
     since_ms: int | None
@@ -89,24 +89,24 @@ class Fetcher:
         self._turns = turns
         self._threads = threads
 
-    def fetch(self, source: Source, ended: Callable[[], bool]) -> QuadrillError | None:
+    def fetch(self, source: RemoteSource, ended: Callable[[], bool]) -> ReportedError | None:
         """Fetch one source and tell the engine what is new; the failure, if any.
 
         Once ``ended`` is True the exchange ends within a second, and the engine is told nothing.
         """
         began = self._clock.now_ms()
-        failure: QuadrillError | None = None
+        failure: ReportedError | None = None
         data: bytes | None = None
         document: tuple[str | None, str | None] | None = None
         try:
             data, document = self._content(source, self._client.until(ended))
         except FetchEndedError as error:
             return error
-        except QuadrillError as error:
+        except ReportedError as error:
             failure = error
         except Exception as error:
             log.exception("fetching <%s> failed", source.spec.iri)
-            failure = QuadrillError(f"{type(error).__name__}: {error}", code="fetch-failed")
+            failure = ReportedError(f"{type(error).__name__}: {error}", code="fetch-failed")
         source.took_ms = self._clock.now_ms() - began
         try:
             if failure is None:
@@ -115,14 +115,14 @@ class Fetcher:
                 self._fail(source, failure)
         except EngineStoppedError:
             return failure
-        except QuadrillError as error:  # nothing can be written now
+        except ReportedError as error:  # nothing can be written now
             log.warning("what <%s> gave cannot be kept: %s", source.spec.iri, error.message)
             failure = failure or error
             source.failures += 1
         return failure
 
     def _content(
-        self, source: Source, client: RemoteClient
+        self, source: RemoteSource, client: RemoteClient
     ) -> tuple[bytes | None, tuple[str | None, str | None] | None]:
         """The bytes to keep, None when the document has not changed; and its ETag and date."""
         spec, most = source.spec, self._settings.max_rows
@@ -143,7 +143,7 @@ class Fetcher:
         return encode(spec, quads), (fetched.etag, fetched.last_modified)
 
     def _take(
-        self, source: Source, data: bytes | None, document: tuple[str | None, str | None] | None
+        self, source: RemoteSource, data: bytes | None, document: tuple[str | None, str | None] | None
     ) -> None:
         """A fetch was good."""
         source.etag, source.last_modified = document or (None, None)
@@ -159,7 +159,7 @@ class Fetcher:
         if value is not source.value or source.stale is not None:
             self._exchange(source, value, None, None)
 
-    def _fail(self, source: Source, failure: QuadrillError) -> None:
+    def _fail(self, source: RemoteSource, failure: ReportedError) -> None:
         """A fetch failed: the content stays and is stale."""
         source.failures += 1
         if source.stale != failure.message:
@@ -167,7 +167,9 @@ class Fetcher:
             since = source.stale_since if source.stale is not None else self._clock.now_ms()
             self._exchange(source, source.value, failure.message, since)
 
-    def _exchange(self, source: Source, value: SourceValue, stale: str | None, since: int | None) -> None:
+    def _exchange(
+        self, source: RemoteSource, value: SourceValue, stale: str | None, since: int | None
+    ) -> None:
         members = {
             **source.to_json(),
             "number": value.number,

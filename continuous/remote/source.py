@@ -18,7 +18,7 @@ _JITTER = 0.1
 
 
 @dataclass(slots=True, eq=False)
-class Source:
+class RemoteSource:
     """One source as it is known; ``value``, ``stale`` and ``stale_since`` change in turns of the engine.
 
     Attributes:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from quadrill.store.errors import InputError, QuadrillError
+from quadrill.store.errors import InputError, ReportedError
 from quadrill.store.payloads import Payloads
 from quadrill.store.remote import RemoteClient
 from quadrill.store.threads import Threads
@@ -27,7 +27,7 @@ from ..durable.turns import TurnQueue
 from .fetching import Contents, Fetcher, SourceTurn
 from .periods import Period
 from .settings import RemoteSettings
-from .source import Source, value_of
+from .source import RemoteSource, value_of
 from .spec import SourceSpec
 from .timers import Timers
 from .value import SourceValue, absent
@@ -41,7 +41,7 @@ class SourceMoment:
     state: list[dict[str, Any]]
 
 
-Fetch = Callable[[], "QuadrillError | None"]
+Fetch = Callable[[], "ReportedError | None"]
 
 
 class SourceRegistry:
@@ -71,7 +71,7 @@ class SourceRegistry:
         self._clock = clock
         self.settings = settings
         self._threads = threads
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, RemoteSource] = {}
         self._held: dict[str, int] = {}
         self._lock = threading.RLock()
         # The names of queries that read a source.
@@ -101,7 +101,7 @@ class SourceRegistry:
     def describe(self, specs: Iterable[SourceSpec]) -> list[dict[str, Any]]:
         """The sources of a query for its description."""
         now = self._clock.now_ms()
-        found = [self._sources.get(spec.key) or Source(spec, absent(spec)) for spec in specs]
+        found = [self._sources.get(spec.key) or RemoteSource(spec, absent(spec)) for spec in specs]
         return [each.describe(now, self.settings) for each in found]
 
     def figures(self) -> tuple[int, int]:
@@ -158,7 +158,7 @@ class SourceRegistry:
                         del self._held[spec.key]
                 self._prune()
 
-    def _acquire(self, spec: SourceSpec) -> QuadrillError | None:
+    def _acquire(self, spec: SourceSpec) -> ReportedError | None:
         source = self._enter(spec)
         with source.fetching:
             if source.value.number or source.readers:
@@ -184,11 +184,11 @@ class SourceRegistry:
                     self._set_timer(source)
             self._prune()
 
-    def _enter(self, spec: SourceSpec) -> Source:
+    def _enter(self, spec: SourceSpec) -> RemoteSource:
         with self._lock:
             source = self._sources.get(spec.key)
             if source is None:
-                source = self._sources[spec.key] = Source(spec, absent(spec))
+                source = self._sources[spec.key] = RemoteSource(spec, absent(spec))
             return source
 
     def _prune(self) -> None:
@@ -207,7 +207,7 @@ class SourceRegistry:
         fetches = [partial(self._fetch_now, each) for each in found if each is not None]
         _side_by_side(self._threads, fetches)
 
-    def _fetch_now(self, source: Source) -> QuadrillError | None:
+    def _fetch_now(self, source: RemoteSource) -> ReportedError | None:
         with source.fetching:
             return self._fetch(source)
 
@@ -215,7 +215,7 @@ class SourceRegistry:
         """Fetch what is due; without threads only."""
         self._timers.run_due()
 
-    def _fetch(self, source: Source) -> QuadrillError | None:
+    def _fetch(self, source: RemoteSource) -> ReportedError | None:
         """Fetch one source and set its timer; the failure, if any.
 
         The exchange ends when no query reads the source any more, and when the server stops.
@@ -254,7 +254,7 @@ class SourceRegistry:
         self._stopped = True
         self._timers.stop()
 
-    def _set_timer(self, source: Source) -> None:
+    def _set_timer(self, source: RemoteSource) -> None:
         if self._started and source.spec.key in self._sources:
             began = source.checked_ms if not source.failures else None
             now = self._clock.now_ms()
@@ -321,7 +321,7 @@ class SourceRegistry:
             self._pinned = {}
 
 
-def _side_by_side(threads: Threads, fetches: Iterable[Fetch]) -> list[QuadrillError | None]:
+def _side_by_side(threads: Threads, fetches: Iterable[Fetch]) -> list[ReportedError | None]:
     """Fetch several sources in the time of the slowest one; their failures, in the order given."""
     begun = [threads.start(fetch, "quadrill-fetch") for fetch in fetches]
     return [each.result() for each in begun]

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import BudgetError
-from ..groups.group import Group
+from ..groups.group import QueryGroup
 from ..inputs import Advance, Arrival, Idle, StreamInput
 from ..queries.running import RunningQuery
 from ..slices import Fiber
-from ..static.table import Turn as Frontier
+from ..static.table import TableFrontier as Frontier
 
-Reader: TypeAlias = RunningQuery | Group
+Reader: TypeAlias = RunningQuery | QueryGroup
 Work: TypeAlias = Callable[[Any, Any, int], None]
 """What is done for a reader: called with it, with what it is given, and with the time of the task."""
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class TaskPlace:
     """The place of a task in the order of all tasks, and what holds for everything that is done there.
 
     ``left`` counts its jobs that are not done.
@@ -37,7 +37,7 @@ class Place:
 class Job(NamedTuple):
     """Work of one reader at one place."""
 
-    place: Place
+    place: TaskPlace
     work: Work
     reader: Reader
     given: Any
@@ -126,7 +126,7 @@ class Backlog:
 
 
 class Barrier:
-    """The end of everything up to a place, as `Place` has it."""
+    """The end of everything up to a place, as `TaskPlace` has it."""
 
     def __init__(self, behind: Mapping[Reader, Backlog], serial: int) -> None:
         self._behind = behind
@@ -144,7 +144,7 @@ def _serial_of(job: Job) -> int:
 
 def members_of(reader: Reader) -> Iterable[RunningQuery]:
     """The queries of a reader."""
-    return reader.members if isinstance(reader, Group) else (reader,)
+    return reader.members if isinstance(reader, QueryGroup) else (reader,)
 
 
 def weight_of(inputs: Any) -> int:

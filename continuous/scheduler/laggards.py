@@ -15,7 +15,7 @@ from .backlog import Backlog, Reader, members_of
 from .shares import FairShares
 
 
-class Reading(Protocol):
+class LaggardRouter(Protocol):
     """What the router does for these."""
 
     def index(self, running: RunningQuery, *, everywhere: bool = False) -> None:
@@ -43,7 +43,7 @@ class Reading(Protocol):
 class Laggards:
     """What is done for readers that are behind. Everything but `is_behind` is called in the loop."""
 
-    _router: Reading
+    _router: LaggardRouter
     _shares: FairShares
     _groups: GroupRegistry
     _turns: TurnQueue

@@ -9,7 +9,7 @@ from typing import Protocol
 from quadrill.store.changes.commit import Commit
 
 from ..durable.turns import TurnQueue
-from ..groups.group import Group
+from ..groups.group import QueryGroup
 from ..groups.registry import GroupRegistry
 from ..queries.running import RunningQuery
 from .backlog import Job
@@ -79,13 +79,13 @@ class Moves:
             self._router.shares.do(self._take_steps, seated.items(), self._turns.at)
         return alone
 
-    def _take_steps(self, group: Group, members: Sequence[RunningQuery], now: int) -> None:
+    def _take_steps(self, group: QueryGroup, members: Sequence[RunningQuery], now: int) -> None:
         group.take_steps(members, now)
         self._router.fail_members()
 
     def alone(self, job: Job, running: RunningQuery) -> Job | None:
         """What a job of a group, or of a member, is for a member that has left it; None: nothing."""
-        if not isinstance(job.reader, Group):
+        if not isinstance(job.reader, QueryGroup):
             return job if job.reader is running else None
         if job.work != self._take_steps:
             return job._replace(reader=running)

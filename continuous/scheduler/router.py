@@ -11,13 +11,13 @@ from typing import TypeAlias
 
 from pyoxigraph import NamedNode
 
-from quadrill.store.errors import LimitError, QuadrillError
+from quadrill.store.errors import LimitError, ReportedError
 from quadrill.store.feeds.feed import Outbox
 from quadrill.store.registry.records import QueryState
 
 from ..durable.turns import TurnQueue
 from ..errors import BudgetError
-from ..groups.group import Group
+from ..groups.group import QueryGroup
 from ..groups.registry import GroupRegistry, Joined
 from ..inputs import Arrival, StreamInput
 from ..queries.catalogue import Pending, QueryCatalogue
@@ -25,7 +25,7 @@ from ..queries.prepare import PreparedQuery
 from ..queries.running import RunningQuery
 from ..settings import EngineSettings
 from ..slices import SLICE, give_way
-from ..static.table import Turn as Frontier
+from ..static.table import TableFrontier as Frontier
 from ..streams.accept import Acceptor, StreamState
 from ..streams.dead_letters import Reason
 from ..streams.derived import DerivedStreams
@@ -38,7 +38,7 @@ from .timetable import Timetable
 
 log = logging.getLogger("quadrill.continuous")
 
-Readers: TypeAlias = dict[str, dict[RunningQuery | Group, None]]
+Readers: TypeAlias = dict[str, dict[RunningQuery | QueryGroup, None]]
 """Who takes the inputs of a stream, in the order of registration."""
 
 
@@ -96,7 +96,7 @@ class Router:
         """The names of the queries that read a stream. May be called from any thread."""
         found: list[RunningQuery] = []
         for reader in list(self._readers.get(iri, ())):
-            found += reader.members if isinstance(reader, Group) else [reader]
+            found += reader.members if isinstance(reader, QueryGroup) else [reader]
         return sorted((running.name for running in found), key=lambda name: self._places.get(name, 0))
 
     # --- queries --------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ class Router:
             if sliced:
                 self.shares.do(self._handle, given.items(), now)
             for reader, inputs in () if sliced else given.items():
-                if isinstance(reader, Group) or reader.state == "failed" or reader in self._outputs:
+                if isinstance(reader, QueryGroup) or reader.state == "failed" or reader in self._outputs:
                     self._handle(reader, inputs, now)
                     continue
                 try:
@@ -315,7 +315,7 @@ class Router:
 
     def _handle(self, reader: Reader, inputs: Sequence[StreamInput], now: int) -> None:
         """One reader takes its inputs."""
-        if isinstance(reader, Group):
+        if isinstance(reader, QueryGroup):
             reader.handle(inputs, now)
             self.fail_members()
             for running in [each for each in self.shares.behind if each in reader.members]:
@@ -351,7 +351,7 @@ class Router:
         """A query stops alone; the elements at which it did are kept as dead letters."""
         event = running.failure.at
         running.fail(error)
-        trace = None if isinstance(error, QuadrillError) else error
+        trace = None if isinstance(error, ReportedError) else error
         log.warning("the query %s has failed: %s", running.name, running.error, exc_info=trace)
         if isinstance(error, BudgetError) and not error.again:
             # A replay would come further, or to the same end once more.
@@ -397,9 +397,9 @@ class Router:
 
 def _in_order(
     readers: Readers, events: Sequence[StreamInput]
-) -> dict[RunningQuery | Group, Sequence[StreamInput]]:
+) -> dict[RunningQuery | QueryGroup, Sequence[StreamInput]]:
     """Who reads some inputs, each with those of its streams in their order."""
-    given: dict[RunningQuery | Group, Sequence[StreamInput]] = {}
+    given: dict[RunningQuery | QueryGroup, Sequence[StreamInput]] = {}
     by_stream: dict[str, list[StreamInput]] = {}
     for event in events:
         by_stream.setdefault(event.stream, []).append(event)

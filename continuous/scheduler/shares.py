@@ -21,12 +21,12 @@ from typing import Any
 from greenlet import GreenletExit, getcurrent
 
 from ..durable.turns import TurnQueue
-from ..groups.group import Group
+from ..groups.group import QueryGroup
 from ..queries.running import RunningQuery
 from ..slices import SLICE, Fiber
 from ..static.table import Table
-from ..static.table import Turn as Frontier
-from .backlog import Backlog, Barrier, Job, Place, Reader, Work, members_of, weight_of
+from ..static.table import TableFrontier as Frontier
+from .backlog import Backlog, Barrier, Job, Reader, TaskPlace, Work, members_of, weight_of
 
 
 @dataclass(eq=False)
@@ -49,13 +49,13 @@ class FairShares:
     slice_s: float | None
     producers: Mapping[str, RunningQuery]
     readers: Mapping[str, Mapping[Reader, None]]
-    group_of: Callable[[RunningQuery], Group | None]
+    group_of: Callable[[RunningQuery], QueryGroup | None]
     behind: dict[Reader, Backlog] = field(default_factory=dict)
     after: Callable[[Reader], None] = lambda _: None
     fell: Callable[[Reader], None] = lambda _: None
     caught: Callable[[Reader], None] = lambda _: None
     broke: Callable[[Reader, Exception], None] = lambda *_: None
-    place: Place | None = None
+    place: TaskPlace | None = None
     abandoned: bool = False
     _spare: Fiber | None = None
     _thread: int = 0  # of the spare fibers: a start works in another one
@@ -64,11 +64,11 @@ class FairShares:
 
     # --- tasks ----------------------------------------------------------------------------------
 
-    def here(self) -> Place:
+    def here(self) -> TaskPlace:
         """The place of the task at work."""
         if self.place is None:
             turns = self._turns
-            self.place = Place(self.frontier.place, turns.number, turns.at, turns.version)
+            self.place = TaskPlace(self.frontier.place, turns.number, turns.at, turns.version)
         return self.place
 
     def figures(self, running: RunningQuery) -> dict[str, int] | None:
@@ -87,7 +87,7 @@ class FairShares:
 
     def lane(self, reader: Reader) -> Reader:
         """Whose backlog the work of a reader goes to: its group's while that has one."""
-        if not self.behind or reader in self.behind or isinstance(reader, Group):
+        if not self.behind or reader in self.behind or isinstance(reader, QueryGroup):
             return reader
         group = self.group_of(reader)
         return reader if group is None or group not in self.behind else group
@@ -197,7 +197,7 @@ class FairShares:
         return free
 
     def hand_over(
-        self, group: Group, running: RunningQuery, alone: Callable[[Job, RunningQuery], Job | None]
+        self, group: QueryGroup, running: RunningQuery, alone: Callable[[Job, RunningQuery], Job | None]
     ) -> None:
         """A member has left a group that is behind: it has yet to do by itself what waits for the group."""
         backlog = self.behind[group]
@@ -211,7 +211,7 @@ class FairShares:
 
     def waits(self, reader: Reader, serial: int) -> bool:
         """True while others have jobs of tasks before a place: its group, or who derives what it reads."""
-        group = None if isinstance(reader, Group) else self.group_of(reader)
+        group = None if isinstance(reader, QueryGroup) else self.group_of(reader)
         found = None if group is None else self.behind.get(group)
         if found is not None and found.jobs and found.jobs[0].place.serial < serial:
             return True
@@ -319,7 +319,7 @@ class FairShares:
         return backlog
 
     @contextmanager
-    def at(self, place: Place) -> Iterator[None]:
+    def at(self, place: TaskPlace) -> Iterator[None]:
         """Do something at the place of an earlier task: its number, time and version are the present ones."""
         turns, before = self._turns, self.place
         of_task = turns.number, turns.at, turns.version

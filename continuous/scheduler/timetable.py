@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..durable.turns import TurnQueue
-from ..groups.group import Group
+from ..groups.group import QueryGroup
 from ..inputs import NEVER
 from ..queries.running import RunningQuery
 from ..streams.accept import Acceptor
@@ -28,7 +28,7 @@ class Timetable:
     _turns: TurnQueue
     _acceptor: Acceptor
     _streams: StreamRegistry
-    _readers: Mapping[str, Iterable[RunningQuery | Group]]
+    _readers: Mapping[str, Iterable[RunningQuery | QueryGroup]]
     _timers: dict[str, tuple[int, int]] = field(default_factory=dict)
     _due: dict[str, int] = field(default_factory=dict)
 

@@ -49,7 +49,7 @@ from ..algebra.static import correlation
 from ..algebra.variables import expression_variables, in_scope
 from ..expressions.oxigraph import canonical
 from . import expressions, grouping, ordering, scans
-from .expressions import Scope, refuse, scope_of
+from .expressions import SparkScope, refuse, scope_of
 from .frames import Frame, Pair, beside, join, optional, quoted, same_rows, union
 from .paths import Paths
 from .scans import GraphName
@@ -196,7 +196,7 @@ class Compiler:
         if condition is None:
             return optional(left, right, pair.joined("left"))
         _refuse_exists(condition, "the condition of OPTIONAL")
-        scope = Scope(frozenset(pair.names), _nodes_of_both(pair), pair.column)
+        scope = SparkScope(frozenset(pair.names), _nodes_of_both(pair), pair.column)
         column = expressions.native(condition, scope)
         if column is not None:
             return optional(left, right, pair.joined("left", column))
@@ -249,7 +249,7 @@ class Compiler:
         narrow = left.select(names)
         narrow = replace(narrow, data=narrow.data.distinct())
         pair = beside(narrow, right)
-        scope = Scope(frozenset(pair.names), _nodes_of_both(pair), pair.column)
+        scope = SparkScope(frozenset(pair.names), _nodes_of_both(pair), pair.column)
         data = pair.rows("inner")
         for condition in conditions:
             data = data.where(expressions.truth(condition, scope, self._base))

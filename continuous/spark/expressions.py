@@ -27,7 +27,7 @@ from .frames import Columns, Frame, quoted
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class SparkScope:
     """The variables that an expression sees.
 
     Attributes:
@@ -41,11 +41,11 @@ class Scope:
     column: Columns
 
 
-def scope_of(frame: Frame) -> Scope:
+def scope_of(frame: Frame) -> SparkScope:
     """The scope of a frame's own columns."""
     from pyspark.sql import functions as f
 
-    return Scope(frozenset(frame.names), frame.nodes, lambda name: f.col(quoted(name)))
+    return SparkScope(frozenset(frame.names), frame.nodes, lambda name: f.col(quoted(name)))
 
 
 def conjuncts(expr: Expr) -> Iterator[Expr]:
@@ -57,7 +57,7 @@ def conjuncts(expr: Expr) -> Iterator[Expr]:
         yield expr
 
 
-def native(expr: Expr, scope: Scope) -> Any:
+def native(expr: Expr, scope: SparkScope) -> Any:
     """A boolean column, null for an error; None when Spark's operators cannot tell."""
     match expr:
         case Call("&&" | "||" as name, (left, right)):
@@ -79,7 +79,7 @@ def native(expr: Expr, scope: Scope) -> Any:
             return None
 
 
-def truth(expr: Expr, scope: Scope, base_iri: str | None) -> Any:
+def truth(expr: Expr, scope: SparkScope, base_iri: str | None) -> Any:
     """A boolean column that is true where a FILTER keeps the row.
 
     Raises: UnsupportedError names a function that cannot be evaluated here.
@@ -91,7 +91,7 @@ def truth(expr: Expr, scope: Scope, base_iri: str | None) -> Any:
     return _udf(lambda *arrays: worker.truths(expr, names, base_iri, arrays), "boolean", columns)
 
 
-def value(expr: Expr, scope: Scope, base_iri: str | None) -> Any:
+def value(expr: Expr, scope: SparkScope, base_iri: str | None) -> Any:
     """A column of the texts of an expression's values, null for an error.
 
     Raises: UnsupportedError names a function that cannot be evaluated here.
@@ -126,7 +126,7 @@ def _udf(function: Any, kind: str, columns: list[Any]) -> Any:
     return f.arrow_udf(function, kind)(*columns)
 
 
-def _arguments(expr: Expr, scope: Scope, base_iri: str | None) -> tuple[tuple[str, ...], list[Any]]:
+def _arguments(expr: Expr, scope: SparkScope, base_iri: str | None) -> tuple[tuple[str, ...], list[Any]]:
     """The variables that a worker needs, and their columns; a worker needs at least one column."""
     from pyspark.sql import functions as f
 
@@ -138,7 +138,7 @@ def _arguments(expr: Expr, scope: Scope, base_iri: str | None) -> tuple[tuple[st
     return names, [scope.column(name) for name in names]
 
 
-def _node(expr: Expr, scope: Scope) -> bool:
+def _node(expr: Expr, scope: SparkScope) -> bool:
     """True for what is an IRI or a blank node whenever it is bound."""
     match expr:
         case Var(name):
@@ -149,7 +149,7 @@ def _node(expr: Expr, scope: Scope) -> bool:
             return False
 
 
-def _same(left: Expr, right: Expr, scope: Scope) -> Any:
+def _same(left: Expr, right: Expr, scope: SparkScope) -> Any:
     """Equality of texts; None when a side is neither a variable nor a constant."""
     if not all(isinstance(each, (Var, Constant)) for each in (left, right)):
         return None

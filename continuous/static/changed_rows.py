@@ -17,7 +17,7 @@ from operator import attrgetter
 from pyoxigraph import BlankNode, NamedNode, Quad
 
 from quadrill.store.changes.commit import Commit
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 from quadrill.store.quads.reading import StoreReader
 
 from ..algebra.nodes import Term, Var
@@ -51,7 +51,7 @@ class ChangedRows:
             return False
         try:
             found = rows_with(reader, self._evaluator, self.table.part, keys, self.table.count)
-        except (TooManyRowsError, QuadrillError):
+        except (TooManyRowsError, ReportedError):
             return False  # a whole reading may do without what the keys need
         for key, values in keys.items():
             places = [self._columns.index(name) for name in key]

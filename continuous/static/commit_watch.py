@@ -12,7 +12,7 @@ from typing import Literal as OneOf
 from typing import TypeAlias
 
 from quadrill.store.changes.commit import Commit
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 from quadrill.store.quads.frozen import FrozenReader
 from quadrill.store.quads.quad_store import QuadStore
 
@@ -158,7 +158,7 @@ class CommitWatch:
         """The dataset without the commit that was just made; None when there is no room for it."""
         try:
             return self._store.frozen(undo=commit)
-        except QuadrillError as error:
+        except ReportedError as error:
             log.warning("what is looked up is lost at version %d: %s", commit.version, error.message)
             return None
 

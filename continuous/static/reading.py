@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 
-from quadrill.store.errors import ConflictError, GoneError, LimitError, QuadrillError
+from quadrill.store.errors import ConflictError, GoneError, LimitError, ReportedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.threads import Threads
 
@@ -340,9 +340,9 @@ class Recomputer:
                 self._failed(tables[0], error)
 
     def _failed(self, table: Table, error: Exception) -> None:
-        if not isinstance(error, QuadrillError):
+        if not isinstance(error, ReportedError):
             log.exception("a static part could not be read anew")
-        table.reading.problem = error.message if isinstance(error, QuadrillError) else str(error)
+        table.reading.problem = error.message if isinstance(error, ReportedError) else str(error)
         log.warning("the static part %s keeps its rows: %s", table.name, table.reading.problem)
         failures = self._failures[table] = self._failures.get(table, 0) + 1
         wait_s = min(_RETRY_MOST_S, _RETRY_FIRST_S * 2 ** (failures - 1))

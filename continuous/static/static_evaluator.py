@@ -11,7 +11,7 @@ from typing import Literal as OneOf
 from pyoxigraph import DefaultGraph, NamedNode
 
 from quadrill.store.changes.commit import Commit
-from quadrill.store.errors import GoneError, QuadrillError
+from quadrill.store.errors import GoneError, ReportedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.reading import StoreReader
 from quadrill.store.sparql.query import QueryRequest, QueryResult
@@ -28,7 +28,7 @@ from ..algebra.text import static_text
 from ..expressions.choices import Functions, may_grow
 from ..remote.dataset import Reader, graphs_of, nameable, reads_remote, with_remote
 from ..remote.query import NO_SOURCES, QuerySources
-from ..rows import Budget, Limits, Solution
+from ..rows import Budget, QueryLimits, Solution
 from ..uncertainty import custom_functions
 from ..windows.taken import WindowKey
 
@@ -65,7 +65,7 @@ class EvaluationOptions:
     static_tables: OneOf["table", "lookup", "own"] | None = None
     uncertain_filters: OneOf["early", "late", "auto"] = "early"
     looked_up: Mapping[int, str | None] | None = None
-    limits: Limits = Limits()
+    limits: QueryLimits = QueryLimits()
 
     def asserts_quoted(self, key: WindowKey, windows: Sequence[WindowDeclaration]) -> bool:
         """True when annotated triples of a window's content count as asserted."""
@@ -185,7 +185,7 @@ class StaticEvaluator:
             return None
         try:
             choice = engine.choose(part.pattern, self._options.static_engine)
-        except QuadrillError as error:
+        except ReportedError as error:
             choice = _not_able(error)
         self.choices[part.name] = choice
         if choice.engine == "oxigraph":
@@ -197,7 +197,7 @@ class StaticEvaluator:
         def rows() -> list[Solution] | None:
             try:
                 return engine.rows(store, version, pattern, part.vars, graphs, base)
-            except QuadrillError as error:
+            except ReportedError as error:
                 log.warning("the static part %s is left to the store: %s", part.name, error.message)
                 self.choices[part.name] = _not_able(error)
                 return None
@@ -268,7 +268,7 @@ class StaticEvaluator:
         return scope
 
 
-def _not_able(error: QuadrillError) -> Choice:
+def _not_able(error: ReportedError) -> Choice:
     return Choice("oxigraph", f"spark was not able to: {error.message}")
 
 

@@ -17,7 +17,7 @@ from .lookup import Lookup
 from .reading import active
 from .shared_rows import SharedArrangement
 from .static_evaluator import EvaluationOptions, StaticEvaluator
-from .table import Changes, Frontier, Steps, Table, TableChange, Turn
+from .table import Changes, Frontier, Steps, Table, TableChange, TableFrontier
 from .table_registry import TableRegistry
 
 
@@ -71,7 +71,7 @@ class StaticInputs:
         self.shares = registry is not None
         self.follows = any(form is not None for form in self._forms)
         self.has_own = any(form is None for form in self._forms)
-        self.steps = Steps(self._options.name, Turn(-1) if registry is None else registry.turn)
+        self.steps = Steps(self._options.name, TableFrontier(-1) if registry is None else registry.turn)
         self.tables = self.steps.tables
 
     def open(self) -> None:
@@ -86,7 +86,7 @@ class StaticInputs:
             held_because: why it cannot be looked up by keys beside those that are; None: it can.
 
         Raises:
-            QuadrillError: the part cannot be evaluated.
+            ReportedError: the part cannot be evaluated.
         """
         place = len(self.tables)
         progress = active()

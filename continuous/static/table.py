@@ -243,7 +243,7 @@ class Frontier:
 
 
 @dataclass(slots=True)
-class Turn(Frontier):
+class TableFrontier(Frontier):
     """The newest version whose turn has come, and the names of the queries whose tables it has ``moved``.
 
     ``place`` is the number of the task at work in the one order of everything.
@@ -291,7 +291,7 @@ class Steps:
         unknown: from which version on the rows of a table are not known.
     """
 
-    def __init__(self, name: str, turn: Turn) -> None:
+    def __init__(self, name: str, turn: TableFrontier) -> None:
         self.name = name
         self.tables: list[Table] = []
         self.turn = self.own = turn
@@ -304,7 +304,7 @@ class Steps:
         """The query begins at the present turn."""
         self.frontier = Frontier(self.own.version) if self.held else self.own
 
-    def move(self, turn: Turn) -> None:
+    def move(self, turn: TableFrontier) -> None:
         """The query is at this turn: its own one, which moves on by itself, or the engine's again."""
         quiet, self.own = self.is_quiet, turn
         if quiet:

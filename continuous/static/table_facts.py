@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..algebra.canonical import Lifted
+from ..algebra.canonical import CanonicalPattern
 from ..algebra.columnar import Choice
 from ..algebra.nodes import Term
 
@@ -22,7 +22,7 @@ class PartIdentity:
 
     key: str = ""
     kind: str = ""
-    lifted: Lifted | None = None
+    lifted: CanonicalPattern | None = None
     constants: tuple[Term, ...] = ()
 
 

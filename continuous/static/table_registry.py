@@ -24,7 +24,7 @@ from .kept import KeptTables
 from .lookup import Lookup
 from .reading import Recomputer, StaticBudget, Swap, TableReplay, active
 from .static_evaluator import StaticEvaluator
-from .table import Table, Turn
+from .table import Table, TableFrontier
 from .table_facts import PartIdentity
 
 _READY_S = 600.0
@@ -64,7 +64,7 @@ class TableRegistry:
             self.limits.rows_each,
             self.threads,
         )
-        self.turn = Turn(self.store.reader.version)
+        self.turn = TableFrontier(self.store.reader.version)
 
     # --- what there is --------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class TableRegistry:
 
         Raises:
             LimitError: it does not.
-            QuadrillError: the part cannot be evaluated.
+            ReportedError: the part cannot be evaluated.
             ConflictError: its rows are read for too long.
         """
         self.commits.start()

@@ -16,7 +16,7 @@ from ..algebra import scalar_functions
 from ..algebra.nodes import Term
 from ..algebra.order import XSD
 from ..algebra.scalar_functions import Function, ScalarFunction
-from ..algebra.set_functions import AGGREGATE_NAMESPACE, STATISTICAL, Accumulator, double_text
+from ..algebra.set_functions import AGGREGATE_NAMESPACE, STATISTICAL, CustomAccumulator, double_text
 from . import probability
 from .distributions import NAMESPACE, Distribution, distribution_literal, parse_distribution, parse_operand
 
@@ -30,7 +30,7 @@ def custom_functions() -> Mapping[NamedNode, Function]:
     return scalar_functions.CALLS
 
 
-def custom_aggregates() -> Mapping[NamedNode, Callable[[], Accumulator]]:
+def custom_aggregates() -> Mapping[NamedNode, Callable[[], CustomAccumulator]]:
     """The extension aggregates by IRI, for SPARQL texts that Oxigraph evaluates itself."""
     return _AGGREGATES
 
@@ -82,15 +82,15 @@ for _name, _arity, _function in (
         ScalarFunction(lru_cache(_REMEMBERED)(_function), (_arity,), is_built_in=True),
     )
 
-_AGGREGATES: Mapping[NamedNode, Callable[[], Accumulator]] = MappingProxyType(
+_AGGREGATES: Mapping[NamedNode, Callable[[], CustomAccumulator]] = MappingProxyType(
     {
         **{
-            NamedNode(AGGREGATE_NAMESPACE + name.lower()): partial(Accumulator, name, distinct=False)
+            NamedNode(AGGREGATE_NAMESPACE + name.lower()): partial(CustomAccumulator, name, distinct=False)
             for name in sorted(STATISTICAL - {"PERCENTILE"})
         },
         **{
             NamedNode(f"{AGGREGATE_NAMESPACE}percentile:{percent}"): partial(
-                Accumulator, "PERCENTILE", distinct=False, parameter=float(percent)
+                CustomAccumulator, "PERCENTILE", distinct=False, parameter=float(percent)
             )
             for percent in range(101)
         },

@@ -11,15 +11,15 @@ from .operator import ORDER, WindowOperator, WindowState
 
 
 @dataclass(slots=True)
-class Triples:
+class TripleRange:
     """``number`` triples of consecutive elements, from the one at place ``first`` of the first element on."""
 
     elements: deque[Element] = field(default_factory=deque)
     first: int = 0
     number: int = 0
 
-    def __copy__(self) -> Triples:
-        return Triples(self.elements.copy(), self.first, self.number)
+    def __copy__(self) -> TripleRange:
+        return TripleRange(self.elements.copy(), self.first, self.number)
 
     def add(self, element: Element) -> None:
         """Put the triples of an element behind these."""
@@ -48,7 +48,7 @@ class Triples:
 class TriplesState(WindowState):
     """``newest`` are the triples in the window."""
 
-    newest: Triples = field(default_factory=Triples)
+    newest: TripleRange = field(default_factory=TripleRange)
 
 
 class TriplesWindow(WindowOperator):
@@ -93,8 +93,8 @@ class TriplesWindow(WindowOperator):
 class BatchState(WindowState):
     """``filling`` are the triples behind the last full batch, ``shown`` those of the batch in the window."""
 
-    filling: Triples = field(default_factory=Triples)
-    shown: Triples = field(default_factory=Triples)
+    filling: TripleRange = field(default_factory=TripleRange)
+    shown: TripleRange = field(default_factory=TripleRange)
 
 
 class BatchWindow(WindowOperator):
@@ -114,7 +114,7 @@ class BatchWindow(WindowOperator):
         state = self.state
         if state.filling.number < self._count:
             return False
-        old, state.shown = state.shown, Triples()
+        old, state.shown = state.shown, TripleRange()
         # Enter before leaving, so that a quad of both batches is no change.
         for element in state.filling.take(self._count):
             state.shown.add(element)

@@ -12,7 +12,7 @@ from typing import cast
 
 from quadrill.store.documents.times import show_duration
 
-from ..algebra.query import Sequence, WindowSpec
+from ..algebra.query import SequencePattern, WindowSpec
 from ..expressions.element_keys import keys_of
 from ..language.windows import WindowWord, add_word, remove_word
 from .counting import BatchWindow, ElementsWindow, TriplesWindow
@@ -168,8 +168,8 @@ for _kind in (
     ),
     WindowKind(
         "sequence",
-        lambda spec, t0_ms, open_closed: SequenceWindow(cast(Sequence, spec.sequence)),
-        lambda spec: f"SEQ WITHIN {show_duration(cast(Sequence, spec.sequence).within_ms)}",
+        lambda spec, t0_ms, open_closed: SequenceWindow(cast(SequencePattern, spec.sequence)),
+        lambda spec: f"SEQ WITHIN {show_duration(cast(SequencePattern, spec.sequence).within_ms)}",
         lambda spec: 2.0,
         waits=True,
     ),

@@ -15,8 +15,8 @@ from quadrill.store.terms import Term
 from ..algebra import nodes as n
 from ..algebra.corrections import corrected
 from ..algebra.nodes import Algebra, Var
-from ..algebra.query import Sequence as SequenceOf
-from ..algebra.query import SequenceStep
+from ..algebra.query import SequenceElement
+from ..algebra.query import SequencePattern as SequenceOf
 from ..algebra.text import SparqlText
 from ..errors import BudgetError
 from ..expressions.choices import Functions, instant_literal
@@ -112,7 +112,7 @@ class Matches:
         """The values of the variables that all positive steps share."""
         return tuple(bindings.get(name) for name in self._key)
 
-    def _solutions(self, step: SequenceStep, element: Element) -> list[Bindings]:
+    def _solutions(self, step: SequenceElement, element: Element) -> list[Bindings]:
         names = sorted(step.variables)
         found = self._query(self._text(step.pattern).select(names), len(names))
         rows = [

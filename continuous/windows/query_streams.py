@@ -23,7 +23,7 @@ from ..algebra.query import WindowDeclaration
 from ..algebra.reports import Interval
 from ..inputs import NEVER, Advance, Arrival, Element, Idle, StreamInput, StreamTime
 from ..rows import Delta
-from .counting import BatchState, ElementsState, Triples, TriplesState
+from .counting import BatchState, ElementsState, TripleRange, TriplesState
 from .encoded import EncodedContent
 from .grid import GridState, GridWindow
 from .keyed import KeyedState, SessionState
@@ -40,7 +40,7 @@ StreamsOf = Callable[[str], Sequence[str] | None]
 
 
 @dataclass(slots=True)
-class View:
+class StreamView:
     """A query's view of one of its streams: its time, and the windows on it."""
 
     lateness: int
@@ -54,7 +54,7 @@ class View:
         return self.time.watermark(self.lateness)
 
 
-Transaction: TypeAlias = tuple[int, View, Sequence[Element]]
+Transaction: TypeAlias = tuple[int, StreamView, Sequence[Element]]
 """Elements of one push and stream with one event time; without any, nothing more comes up to that time."""
 
 
@@ -77,7 +77,7 @@ class TimelineSnapshot(NamedTuple):
     numbers of their pushes. ``quiet_until`` is that of AFTER.
     """
 
-    streams: dict[str, View]
+    streams: dict[str, StreamView]
     windows: list[tuple[tuple[str, str], Any]]
     waiting: deque[Element]
     orders: list[int]
@@ -102,14 +102,14 @@ RECORDS = {
     "First": First,
     "GridSnapshot": GridState,
     "Interval": Interval,
-    "OccurrencesSnapshot": Triples,
+    "OccurrencesSnapshot": TripleRange,
     "LatestSnapshot": KeyedState,
     "PastSnapshot": PastState,
     "RangeSnapshot": RangeState,
     "SessionSnapshot": SessionState,
     "SequenceSnapshot": SequenceState,
     "StreamTime": StreamTime,
-    "StreamViewSnapshot": View,
+    "StreamViewSnapshot": StreamView,
     "TimelineSnapshot": TimelineSnapshot,
     "TimesSnapshot": TimesSnapshot,
     "TriplesSnapshot": TriplesState,
@@ -156,7 +156,7 @@ class QueryWindows:
         return any(self.streams_of(window) is None for window in self.declarations)
 
     def add(
-        self, declaration: WindowDeclaration, iri: str, view: View, instant: int | None
+        self, declaration: WindowDeclaration, iri: str, view: StreamView, instant: int | None
     ) -> WindowOperator:
         """The operator of a window on a stream, without elements."""
         kind = kind_of(declaration.spec)
@@ -269,7 +269,7 @@ class QueryWindows:
         """Quads held."""
         return sum(operator.state_size() for operator in self)
 
-    def restore(self, snapshot: TimelineSnapshot, views: Mapping[str, View]) -> None:
+    def restore(self, snapshot: TimelineSnapshot, views: Mapping[str, StreamView]) -> None:
         """Go on from a snapshot; ``views`` have no windows yet."""
         declared = {each.name.value: each for each in self.declarations}
         self.operators, self.contents = {}, []
@@ -299,7 +299,7 @@ class InputOrder:
     one of its elements.
     """
 
-    views: dict[str, View] = field(default_factory=dict)
+    views: dict[str, StreamView] = field(default_factory=dict)
     late: int = 0
     behind: int = 0
     taken: int = 0
@@ -315,7 +315,7 @@ class InputOrder:
     @property
     def is_fresh(self) -> bool:
         """True before the first input."""
-        untouched = all(view == View(view.lateness) for view in self.views.values())
+        untouched = all(view == StreamView(view.lateness) for view in self.views.values())
         return untouched and not self.taken and not self.heap
 
     @property
@@ -345,7 +345,7 @@ class InputOrder:
         """The event time of the next element that waits."""
         return self.heap[0][0] if self.heap else None
 
-    def accept(self, view: View, event: StreamInput, instant: int | None) -> list[Element]:
+    def accept(self, view: StreamView, event: StreamInput, instant: int | None) -> list[Element]:
         """Sort an input's elements, if it has any; those whose time the query has passed, in time order."""
         view.time = event.after
         if not isinstance(event, Arrival):
@@ -371,7 +371,7 @@ class InputOrder:
                 heapq.heappush(self.heap, (at, order, element.seq, push, element))
         return sorted(late, key=ORDER)
 
-    def take(self) -> tuple[View, list[Element]]:
+    def take(self) -> tuple[StreamView, list[Element]]:
         """All elements of the next push with one event time, and their stream."""
         event_time, order, _, push, element = heapq.heappop(self.heap)
         elements = [element]

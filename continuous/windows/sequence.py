@@ -18,7 +18,7 @@ from pyoxigraph import BlankNode, NamedNode, Quad
 from quadrill.store.terms import Term
 
 from ..algebra.query import MATCH
-from ..algebra.query import Sequence as SequenceOf
+from ..algebra.query import SequencePattern as SequenceOf
 from ..inputs import NEVER, Element
 from ..slices import chunks
 from .matches import Bindings, Match, Matches, Order

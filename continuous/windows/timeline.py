@@ -28,9 +28,9 @@ from .query_streams import (
     InputOrder,
     QueryWindows,
     StreamsOf,
+    StreamView,
     TimelineSnapshot,
     Transaction,
-    View,
 )
 from .report_strategies import STRATEGIES
 from .runs import AskSilent, ReportSchedule, always, never
@@ -172,7 +172,7 @@ class QueryTimeline:
     def _read(self, declaration: WindowDeclaration, iri: str) -> None:
         """A window is on this stream, too."""
         if (declaration.name.value, iri) not in self.windows.operators:
-            view = self.inputs.views.setdefault(iri, View(self._lateness_ms))
+            view = self.inputs.views.setdefault(iri, StreamView(self._lateness_ms))
             view.lateness = max(view.lateness, declaration.lateness_ms or 0)
             self.windows.add(declaration, iri, view, self.instant)
 
@@ -214,7 +214,7 @@ class QueryTimeline:
             return [], []
         return self.inputs.gather(events, self.instant)
 
-    def _order(self, view: View, event: StreamInput, silent: AskSilent) -> Iterator[Step]:
+    def _order(self, view: StreamView, event: StreamInput, silent: AskSilent) -> Iterator[Step]:
         """Any input: elements wait for the watermark, those that come too late correct what was told."""
         late = self.inputs.accept(view, event, self.instant)
         watermark = self.inputs.watermark

@@ -2,12 +2,12 @@
 
 from .direct import prepare_direct
 from .load import BulkLoader, LoadOptions, LoadProgress, LoadSummary
-from .purge import Kept
+from .purge import RetentionLimits
 from .work import LoadCancelledError, LoadError
 
 __all__ = [
     "BulkLoader",
-    "Kept",
+    "RetentionLimits",
     "LoadCancelledError",
     "LoadError",
     "LoadOptions",

@@ -29,7 +29,7 @@ from ..formats import RdfType, rdf_format
 from ..quads.quad_store import QuadStore
 from .direct import prepare_direct
 from .parts import PartsStream, may_have_blank_nodes, quads_of
-from .purge import KEPT, Kept, purge
+from .purge import KEPT, RetentionLimits, purge
 from .sources import CHUNK_BYTES, SourceFile, cut, find_sources
 from .work import LoadCancelledError, LoadError, Work, bad_line_error
 
@@ -120,7 +120,7 @@ class LoadSummary:
 class BulkLoader:
     """Runs loads into one store, one after the other."""
 
-    def __init__(self, store: QuadStore, folder: Path | None, kept_for: Kept = KEPT) -> None:
+    def __init__(self, store: QuadStore, folder: Path | None, kept_for: RetentionLimits = KEPT) -> None:
         """Make one.
 
         Args:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RetentionLimits:
     """The limits on what is kept of earlier loads.
 
     Attributes:
@@ -22,10 +22,12 @@ class Kept:
     bytes: int = 4 << 30
 
 
-KEPT = Kept()
+KEPT = RetentionLimits()
 
 
-def purge(folder: Path, kept: Kept, *, spared: Path | None = None, now: float | None = None) -> list[Path]:
+def purge(
+    folder: Path, kept: RetentionLimits, *, spared: Path | None = None, now: float | None = None
+) -> list[Path]:
     """Remove the folders of loads that are too old or too many; returns them.
 
     Args:

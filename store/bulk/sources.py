@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from ..errors import QuadrillError
+from ..errors import ReportedError
 from ..formats import RdfType, guess_rdf_format, rdf_format
 
 CHUNK_BYTES = 64 << 20
@@ -21,7 +21,7 @@ PACKINGS = {".gz": "gz", ".bz2": "bz2", ".zst": "zst", ".zstd": "zst"}
 LINE_FORMATS = ("N-Triples", "N-Quads")
 
 
-class SourceError(QuadrillError):
+class SourceError(ReportedError):
     """A source does not exist, or its format is not known."""
 
     code = "source"

@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..errors import QuadrillError, StoreUnwritableError
+from ..errors import ReportedError, StoreUnwritableError
 from ..folder import write_whole
 from .parsing import Rules
 from .sources import Chunk, SourceFile
@@ -31,7 +31,7 @@ QUARANTINE = "quarantine.ndjson"
 _FORMAT = 1
 
 
-class LoadError(QuadrillError):
+class LoadError(ReportedError):
     """A load ended without a commit; nothing of it is in the store."""
 
     code = "load"

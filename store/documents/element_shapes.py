@@ -30,7 +30,7 @@ _MOST_MISSED = 400
 _IRI = "(<[^<> ]*+>)"
 
 
-class _Shape:
+class _ElementShape:
     """The expression for elements with these predicates; ``iris``: which of their objects are IRIs.
 
     ``missed`` grows with elements that it did not fit, and falls with others.
@@ -57,7 +57,7 @@ class ElementShapes:
         self._is_iri = is_iri
         self._plain = f'("{plain}")'
         self._values = {f"<{each}>": f'("{text}"\\^\\^<{re.escape(each)}>)' for each, text in values.items()}
-        self._known: dict[str, _Shape | None] = {}
+        self._known: dict[str, _ElementShape | None] = {}
 
     def read(self, text: str, subject: str) -> tuple[PredicateList, tuple[str, ...]] | None:
         """Predicates and objects of lines that begin with the subject and a blank; None where none fits."""
@@ -88,7 +88,7 @@ class ElementShapes:
         if len(kinds) == len(objects):
             if len(self._known) >= _MOST:
                 self._known.clear()
-            self._known[first] = _Shape(predicates, kinds)
+            self._known[first] = _ElementShape(predicates, kinds)
 
     def _kind(self, text: str) -> str | None:
         """The pattern of such objects."""

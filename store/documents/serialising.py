@@ -13,7 +13,7 @@ from typing import Protocol
 
 from pyoxigraph import RdfFormat
 
-from ..errors import QuadrillError
+from ..errors import ReportedError
 from .parsing import TAGGED_TYPES
 
 _REFUSED = re.compile(r"(RDF/XML|JSON-LD) (?:reserved|does not support)")
@@ -21,7 +21,7 @@ _KEPT = 512
 """Bytes of a block that wait for the next one: longer than a datatype with what stands around it."""
 
 
-class NotExpressibleError(QuadrillError):
+class NotExpressibleError(ReportedError):
     """A graph has a term that the requested format has no form for: HTTP 406."""
 
     code = "not-acceptable"
@@ -31,7 +31,7 @@ class NotExpressibleError(QuadrillError):
         super().__init__(message, hint="Ask for N-Quads, TriG, N-Triples or Turtle.")
 
 
-class Writer(Protocol):
+class ByteWriter(Protocol):
     """The bytes that a serialiser writes go here."""
 
     def write(self, data: bytes, /) -> object:
@@ -58,7 +58,7 @@ class PlainStringWriter:
     """
 
     def __init__(
-        self, writer: Writer, rdf_format: RdfFormat, prefixes: Mapping[str, str] | None = None
+        self, writer: ByteWriter, rdf_format: RdfFormat, prefixes: Mapping[str, str] | None = None
     ) -> None:
         self._writer = writer
         self._kept = b""

@@ -19,7 +19,7 @@ from typing import Any
 from ..logs.journal import Journal
 from ..logs.result_log import EventRow
 from ..results import one_line
-from .subscription import NUMBERED, EventKind, FeedEvent, Subscriber, Subscription, made_event
+from .subscription import NUMBERED, EventKind, StoredEvent, Subscriber, Subscription, made_event
 
 log = logging.getLogger(__name__)
 
@@ -69,10 +69,10 @@ class Feed:
         self.number = 0
         self._waiting = waiting
         # Events that nobody sees yet, what of them is not written, and the answer behind them.
-        self._held: list[FeedEvent] = _NONE
+        self._held: list[StoredEvent] = _NONE
         self._rows: list[EventRow] = []
         self._next: Callable[[], str | None] | None = None
-        self.written: dict[int, FeedEvent] = {}
+        self.written: dict[int, StoredEvent] = {}
         # The id and the place given last, and where the query began anew.
         self._assigned = self._skipped = epoch
         self._place = 0
@@ -86,7 +86,7 @@ class Feed:
         self._lock = threading.Lock()
         self._limit, self._most_bytes, self._bytes = history, history_bytes, 0
         self._buffer = subscriber_buffer
-        self._history: deque[FeedEvent] = deque()
+        self._history: deque[StoredEvent] = deque()
         self.last_id = self._dropped_to = epoch
         self._current: Callable[[], str | None] | None = None
         self._subscribers: list[Subscriber] = []
@@ -127,7 +127,7 @@ class Feed:
         ``current`` makes the line of the current answer from now on; called when somebody asks for it.
         """
         given = self._assigned
-        made: list[FeedEvent] = []
+        made: list[StoredEvent] = []
         ids: list[int] = []
         for kind, data in events:
             if kind in NUMBERED:
@@ -155,7 +155,7 @@ class Feed:
             self._waiting[self] = None
         return ids
 
-    def _as_written(self, made: Sequence[FeedEvent], place: int) -> list[FeedEvent]:
+    def _as_written(self, made: Sequence[StoredEvent], place: int) -> list[StoredEvent]:
         """Events behind a place, those that were written before a crash as they were then."""
         found = []
         for at, event in enumerate(made, place + 1):
@@ -206,7 +206,7 @@ class Feed:
         for each in slow:
             each.end()
 
-    def _keep(self, events: Sequence[FeedEvent]) -> None:
+    def _keep(self, events: Sequence[StoredEvent]) -> None:
         """Keep events for those who resume; the oldest go, and all before a reset."""
         history, size = self._history, self._bytes
         self.characters -= size
@@ -264,9 +264,9 @@ class Feed:
                 self._subscribers.append(subscriber)
             return True
 
-    def _first(self, after_id: int | None, snapshot: bool, empty: str | None) -> list[FeedEvent]:
+    def _first(self, after_id: int | None, snapshot: bool, empty: str | None) -> list[StoredEvent]:
         """What a new subscriber gets at once; see `subscribe`."""
-        first: list[FeedEvent] = []
+        first: list[StoredEvent] = []
         # The last event before a reset is of another epoch than those behind it.
         out_of_reach = after_id is not None and (
             0 < after_id < self._dropped_to
@@ -282,13 +282,13 @@ class Feed:
             first += self._after(after_id)
         return first
 
-    def _answer(self, empty: str | None) -> list[FeedEvent]:
+    def _answer(self, empty: str | None) -> list[StoredEvent]:
         """The current answer, and behind it the error of a query that has failed."""
         failed = [self._history[-1]] if self._history and self._history[-1].kind == "error" else []
         line = None if self._current is None else self._current()
         if line is None and not failed:
             line = empty
-        answer = [] if line is None else [FeedEvent(self.last_id - len(failed) or None, "answer", line)]
+        answer = [] if line is None else [StoredEvent(self.last_id - len(failed) or None, "answer", line)]
         return answer + failed
 
     def _behind(self, after_id: int) -> int:
@@ -301,7 +301,7 @@ class Feed:
                 number = place
         return number
 
-    def _after(self, after_id: int) -> list[FeedEvent]:
+    def _after(self, after_id: int) -> list[StoredEvent]:
         """Kept events behind ``after_id``: numbered ones by id, others by their place."""
         if not after_id:
             return list(self._history)
@@ -349,10 +349,10 @@ class Feed:
                 expected to be published again.
         """
         self.number, self._assigned, self._place, self._reset_place, self.epoch_id, self._skipped = figures
-        kept: list[FeedEvent] = []
+        kept: list[StoredEvent] = []
         last = None
         for place, number, kind, data in rows:
-            event = FeedEvent(number, kind, data)  # type: ignore[arg-type]  # what was written
+            event = StoredEvent(number, kind, data)  # type: ignore[arg-type]  # what was written
             if place > self._place:
                 self.written[place] = event
             elif place > self._reset_place:
@@ -369,9 +369,9 @@ class Feed:
         self._keep(kept)
 
 
-def reset_event(earliest: int) -> FeedEvent:
+def reset_event(earliest: int) -> StoredEvent:
     """The event that tells subscribers that the feed begins anew."""
-    return FeedEvent(None, "reset", one_line({"earliest": earliest}))
+    return StoredEvent(None, "reset", one_line({"earliest": earliest}))
 
 
 class Outbox:

@@ -13,7 +13,7 @@ EventKind = OneOf["insert", "delete", "answer", "progress", "reset", "error"]
 NUMBERED: frozenset[EventKind] = frozenset({"insert", "delete", "answer", "error"})
 
 
-class FeedEvent(NamedTuple):
+class StoredEvent(NamedTuple):
     """One event: ``data`` is one line of JSON, ``id`` is None for progress and reset."""
 
     id: int | None
@@ -21,7 +21,7 @@ class FeedEvent(NamedTuple):
     data: str
 
 
-made_event = partial(tuple.__new__, FeedEvent)
+made_event = partial(tuple.__new__, StoredEvent)
 
 
 class Subscriber(Protocol):
@@ -29,11 +29,11 @@ class Subscriber(Protocol):
 
     members: int
 
-    def welcome(self, member: Any, first: Sequence[FeedEvent], ended: bool) -> bool:
+    def welcome(self, member: Any, first: Sequence[StoredEvent], ended: bool) -> bool:
         """A new member gets ``first``, then what is offered later; False when this has ended."""
         ...
 
-    def offer(self, events: Sequence[FeedEvent]) -> bool:
+    def offer(self, events: Sequence[StoredEvent]) -> bool:
         """Events for all members; False when they do not fit or this has ended."""
         ...
 
@@ -58,13 +58,13 @@ class Subscription:
         """
         self._leave = leave
         self._limit = limit
-        self._events: deque[FeedEvent] = deque()
+        self._events: deque[StoredEvent] = deque()
         self._lock = threading.Lock()
         self._wake: Callable[[], None] = lambda: None
         self._uncounted = 0
         self.closed = False
 
-    def take(self) -> list[FeedEvent]:
+    def take(self) -> list[StoredEvent]:
         """All waiting events, without waiting."""
         with self._lock:
             events = list(self._events)
@@ -96,7 +96,7 @@ class Subscription:
 
     # --- called by the feed ---------------------------------------------------------------------
 
-    def welcome(self, member: None, first: Sequence[FeedEvent], ended: bool) -> bool:
+    def welcome(self, member: None, first: Sequence[StoredEvent], ended: bool) -> bool:
         """Add what the subscriber asked for at first, whatever its limit."""
         with self._lock:
             self._events.extend(first)
@@ -104,7 +104,7 @@ class Subscription:
             self.closed = ended
         return True
 
-    def offer(self, events: Sequence[FeedEvent]) -> bool:
+    def offer(self, events: Sequence[StoredEvent]) -> bool:
         """Add events; False when so many wait already that the subscriber is too slow."""
         with self._lock:
             if self.closed or len(self._events) - self._uncounted >= self._limit:

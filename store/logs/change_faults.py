@@ -10,7 +10,7 @@ from ..errors import (
     DAMAGED,
     GoneError,
     OlderFormatError,
-    QuadrillError,
+    ReportedError,
     StoreError,
     StoreFormatError,
     StoreUnwritableError,
@@ -111,7 +111,7 @@ def gone(version: int, earliest: int) -> GoneError:
     )
 
 
-def missing(path: Path, version: int, earliest: int, parted: Mapping[int, int]) -> QuadrillError:
+def missing(path: Path, version: int, earliest: int, parted: Mapping[int, int]) -> ReportedError:
     """The error where the commit behind a version cannot be read."""
     # Trimmed while it was read, or a version of a line from which this one has parted?
     if version + 1 < earliest or any(before < version < first for before, first in parted.items()):

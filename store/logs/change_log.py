@@ -45,7 +45,7 @@ from .change_faults import (
 from .change_rows import COLUMNS, check_sum, commit_of, row_of
 from .held import copy_database
 from .history import Retention
-from .marks import Mark
+from .marks import LogMark
 from .reading import reading
 from .room import make_room
 
@@ -86,7 +86,7 @@ class SqliteChangeLog:
         # Counts of graphs that are not written yet.
         self._due: dict[str, int | None] = {}
         with ExitStack() as undo:
-            self._mark = Mark(Mark.beside(path))
+            self._mark = LogMark(LogMark.beside(path))
             undo.callback(self._mark.close)
             new = not path.exists()
             try:

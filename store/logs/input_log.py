@@ -25,7 +25,7 @@ from typing import Literal as OneOf
 
 from ..errors import DAMAGED, StoreFormatError, StoreUnwritableError
 from ..folder import sync_folder
-from .marks import MARK, Mark
+from .marks import MARK, LogMark
 from .segments import HEAD, Damage, damage_of, first_number, records, whole_part
 
 log = logging.getLogger("quadrill.store")
@@ -105,7 +105,7 @@ class SegmentedLog:
             self._remove_unused()
             path = self._path(self._segments[-1])
             self._length, self.last = whole_part(path) if path.exists() else (0, self._segments[-1] - 1)
-            self._mark = Mark(Mark.beside(folder)) if marked else None
+            self._mark = LogMark(LogMark.beside(folder)) if marked else None
             try:
                 self._require_durable(path)
             except StoreFormatError:

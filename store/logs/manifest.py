@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..errors import DAMAGED, StoreFormatError
-from .marks import Mark
+from .marks import LogMark
 
 _MARK = struct.Struct("<QQI")
 _CHUNK = 1 << 20
@@ -32,7 +32,7 @@ def note_manifest(database: Path) -> None:
             size, check = _sum(file.fileno(), os.fstat(file.fileno()).st_size)
             os.fsync(file.fileno())  # the mark is never ahead of it
         data = _MARK.pack(number, size, check)
-        mark = os.open(Mark.beside(database), os.O_WRONLY | os.O_CREAT, 0o600)
+        mark = os.open(LogMark.beside(database), os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             os.pwrite(mark, data + zlib.crc32(data).to_bytes(4, "little"), 0)
         finally:
@@ -49,7 +49,7 @@ def require_manifest(database: Path) -> None:
         StoreFormatError: it lost what was durable, or it is another one.
     """
     try:
-        data = Mark.beside(database).read_bytes()
+        data = LogMark.beside(database).read_bytes()
     except OSError:
         return
     marked, own = data[: _MARK.size], data[_MARK.size :]

@@ -16,7 +16,7 @@ MARK = struct.Struct("<QQQ")
 """First, last, and both by exclusive or: a mark that is damaged says nothing."""
 
 
-class Mark:
+class LogMark:
     """The first and the last number that a log is known to hold, as they were when the mark was opened.
 
     Attributes:

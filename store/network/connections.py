@@ -119,7 +119,7 @@ def _connected(address: Address, until: float, check: Check) -> socket.socket:
     return sock
 
 
-class _Lookup:
+class _HostLookup:
     """One call of the resolver, for all callers that ask for the same host meanwhile."""
 
     def __init__(self, host: str, port: int) -> None:
@@ -150,9 +150,9 @@ class _Lookups:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._running: dict[tuple[str, int], list[_Lookup]] = {}
+        self._running: dict[tuple[str, int], list[_HostLookup]] = {}
 
-    def join(self, host: str, port: int) -> _Lookup | None:
+    def join(self, host: str, port: int) -> _HostLookup | None:
         """Return a look-up of a host, begun unless a recent one runs; None while there is no room."""
         with self._changed:
             running = self._running.get((host, port), [])
@@ -163,7 +163,7 @@ class _Lookups:
                 return running[-1]
             if sum(map(len, self._running.values())) >= _MOST_LOOKUPS or of_host >= _MOST_LOOKUPS_OF_A_HOST:
                 return None
-            lookup = _Lookup(host, port)
+            lookup = _HostLookup(host, port)
             self._running[host, port] = [*running, lookup]
         threading.Thread(target=self._run, args=(lookup,), name="quadrill-resolver", daemon=True).start()
         return lookup
@@ -173,7 +173,7 @@ class _Lookups:
         with self._changed:
             self._changed.wait(seconds)
 
-    def _run(self, lookup: _Lookup) -> None:
+    def _run(self, lookup: _HostLookup) -> None:
         lookup.run()
         with self._changed:
             key = lookup.host, lookup.port

@@ -189,10 +189,10 @@ class _Backend(httpcore.NetworkBackend):
             sock = connect(host, port, self._bounds.until(), self._bounds.until)
             for option in (*(socket_options or ()), (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)):
                 sock.setsockopt(*option)
-        return _Stream(sock, self._bounds)
+        return _BoundedStream(sock, self._bounds)
 
 
-class _Stream(httpcore.NetworkStream):
+class _BoundedStream(httpcore.NetworkStream):
     """A connection whose reads and writes end at the bounds of the exchange."""
 
     def __init__(self, sock: socket.socket, bounds: _Bounds) -> None:
@@ -250,7 +250,7 @@ class _Stream(httpcore.NetworkStream):
             except BaseException:
                 opened.close()
                 raise
-        return _Stream(sock, self._bounds)
+        return _BoundedStream(sock, self._bounds)
 
     def get_extra_info(self, info: str) -> Any:
         match info:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from ..errors import QuadrillError
+from ..errors import ReportedError
 
 _HAS_LEFT: ContextVar[Callable[[], bool] | None] = ContextVar("quadrill_client_has_left", default=None)
 
 
-class ClientLeftError(QuadrillError):
+class ClientLeftError(ReportedError):
     """The client has closed its connection before it was answered."""
 
     code = "cancelled"

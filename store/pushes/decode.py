@@ -32,9 +32,9 @@ from ..documents.statements import LINE_FORMATS, PLAIN_LINE, read_statements, te
 from ..documents.timed_lines import read_timed_lines
 from ..documents.times import GREATEST_MS, INSTANT_HINT, LEAST_MS, instant_ms, parse_instant
 from ..documents.yaml_messages import split_yaml_messages
-from ..errors import InputError, LimitError, MediaTypeError, QuadrillError, RdfSyntaxError
+from ..errors import InputError, LimitError, MediaTypeError, RdfSyntaxError, ReportedError
 from ..formats import RDF_TYPES, split_media_type
-from .records import MEDIA_TYPES, Record
+from .records import MEDIA_TYPES, PushRecord
 
 PROV_GENERATED_AT_TIME = "http://www.w3.org/ns/prov#generatedAtTime"
 
@@ -126,7 +126,7 @@ class Decoded:
     elements: list[DecodedElement] = field(default_factory=list)
     bad: list[BadElement] = field(default_factory=list)
     skipped: int | None = None
-    records: dict[str, Record] = field(default_factory=dict)
+    records: dict[str, PushRecord] = field(default_factory=dict)
 
 
 def decode_lines(
@@ -269,7 +269,7 @@ def _add_line(result: Decoded, number: int, line: str, options: DecodeOptions) -
                 raise InputError(f"data of {place} is not a string of N-Quads")
         content = _parse(data, rdf_format, options, Part(within=number), at)
         _add(result, content, at, place, number, options)
-    except QuadrillError as error:
+    except ReportedError as error:
         refuse(result, error, place, number, options)
 
 
@@ -300,7 +300,7 @@ def _of_messages(messages: Sequence[MessageText], rdf_format: RdfFormat, options
         try:
             content = _parse(message, rdf_format, options, Part(line, lead))
             _add(result, content, options.at, place, line, options)
-        except QuadrillError as error:
+        except ReportedError as error:
             refuse(result, error, place, line, options)
     return result
 
@@ -316,7 +316,7 @@ def _of_graphs(content: Content, options: DecodeOptions) -> Decoded:
         place = f"graph {name}" if name else "the default graph"
         try:
             _add(result, group, options.at, place, None, options, name)
-        except QuadrillError as error:
+        except ReportedError as error:
             refuse(result, error, place, None, options)
     return result
 
@@ -347,11 +347,11 @@ def _add(
 
 def refuse(
     result: Decoded,
-    error: QuadrillError,
+    error: ReportedError,
     place: str,
     line: int | None,
     options: DecodeOptions,
-    record: Record | None = None,
+    record: PushRecord | None = None,
 ) -> None:
     """List what could not be read, if the push is a partial one; raise the error if not."""
     if not options.partial:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from ..documents.contents import guard_nesting
-from ..errors import InputError, LimitError, QuadrillError, RdfSyntaxError
+from ..errors import InputError, LimitError, RdfSyntaxError, ReportedError
 
 _DIGITS_ALIKE = bytes.maketrans(b"123456789", b"000000000")
 _LONG_NUMBER = b"0" * 19
@@ -34,7 +34,7 @@ MEDIA_TYPES = {
 """How a body of a media type has its records."""
 
 
-class Record(NamedTuple):
+class PushRecord(NamedTuple):
     """A record, or why it cannot be read; ``text`` is what stands there, empty where `found` tells it.
 
     Of CSV that cannot be read it has the line of names, too, and ends with a line feed, as no JSON does.
@@ -42,7 +42,7 @@ class Record(NamedTuple):
 
     place: str
     line: int | None
-    found: Mapping[str, Any] | QuadrillError
+    found: Mapping[str, Any] | ReportedError
     text: str
 
     def shown(self, most: int = 10_000) -> str:
@@ -56,12 +56,12 @@ def type_of_record(shown: str) -> str:
     return "text/csv" if shown.endswith("\n") else "application/x-ndjson"
 
 
-_made = partial(tuple.__new__, Record)
+_made = partial(tuple.__new__, PushRecord)
 
 
 def read_records(
     text: str, kind: str, *, header: bool = True, max_nesting: int = 100, max_characters: int = 1_000_000
-) -> Iterable[Record]:
+) -> Iterable[PushRecord]:
     """The records of a body, of a kind that `MEDIA_TYPES` names.
 
     Raises:
@@ -84,7 +84,7 @@ def read_document(text: str, max_nesting: int = 102) -> Any:
     return _json(text, None, _has_long_number(text))
 
 
-def of_values(document: Any) -> Iterator[Record]:
+def of_values(document: Any) -> Iterator[PushRecord]:
     """The records of a JSON value: an object, or an array of them."""
     values = document if isinstance(document, list) else [document]
     for number, value in enumerate(values, start=1):
@@ -93,10 +93,10 @@ def of_values(document: Any) -> Iterator[Record]:
             yield _made((place, None, value, ""))
         else:
             error = InputError(f"{place} is not a JSON object", hint=_PLAIN)
-            yield Record(place, None, error, json.dumps(value, ensure_ascii=False))
+            yield PushRecord(place, None, error, json.dumps(value, ensure_ascii=False))
 
 
-def _of_lines(text: str, max_nesting: int, max_characters: int) -> Iterator[Record]:
+def _of_lines(text: str, max_nesting: int, max_characters: int) -> Iterator[PushRecord]:
     long, lines = _has_long_number(text), text.rstrip().split("\n")
     for begin in range(0, len(lines), _TOGETHER):
         some = lines[begin : begin + _TOGETHER]
@@ -130,8 +130,8 @@ def _objects(lines: Sequence[str]) -> list[dict[str, Any]] | None:
     return found if set(map(type, found)) == {dict} else None
 
 
-def _of_line(number: int, line: str, long: bool, max_nesting: int, max_characters: int) -> Record:
-    found: Mapping[str, Any] | QuadrillError
+def _of_line(number: int, line: str, long: bool, max_nesting: int, max_characters: int) -> PushRecord:
+    found: Mapping[str, Any] | ReportedError
     try:
         if len(line) > max_characters:
             raise _too_long(f"line {number}", max_characters)
@@ -140,9 +140,9 @@ def _of_line(number: int, line: str, long: bool, max_nesting: int, max_character
         found = _json(line, number, long)
         if type(found) is not dict:
             found = InputError(f"line {number} is not a JSON object", hint=_PLAIN)
-    except QuadrillError as error:
+    except ReportedError as error:
         found = error
-    return Record(f"line {number}", number, found, line)
+    return PushRecord(f"line {number}", number, found, line)
 
 
 def _has_long_number(text: str) -> bool:
@@ -168,7 +168,7 @@ def _json(text: str, line: int | None, long: bool) -> Any:
     return json.loads(text) if long else value
 
 
-def _of_csv(text: str, header: bool, max_characters: int) -> Iterator[Record]:
+def _of_csv(text: str, header: bool, max_characters: int) -> Iterator[PushRecord]:
     """Lines of CSV (RFC 4180); a field that is empty is absent. Without a header columns are a, b, c ..."""
     lines = io.StringIO(text, newline="")
     reader = csv.reader(lines, strict=True)
@@ -178,7 +178,7 @@ def _of_csv(text: str, header: bool, max_characters: int) -> Iterator[Record]:
         number = reader.line_num + 1
         place = f"line {number}"
         cells: list[str] = []
-        found: Mapping[str, Any] | QuadrillError
+        found: Mapping[str, Any] | ReportedError
         try:
             cells = next(reader)
             if not cells:
@@ -202,11 +202,11 @@ def _of_csv(text: str, header: bool, max_characters: int) -> Iterator[Record]:
             if names is None:
                 raise found from None  # the names of all others stood there
             shown = pieces.of(0, first) + pieces.of(number - 1, reader.line_num)
-        except QuadrillError as error:
+        except ReportedError as error:
             if names is None:
                 raise
             found, shown = error, pieces.of(0, first) + pieces.of(number - 1, reader.line_num)
-        yield Record(place, number, found, shown)
+        yield PushRecord(place, number, found, shown)
 
 
 class _Pieces:

@@ -30,7 +30,7 @@ class Rate:
 
 
 @dataclass(slots=True)
-class _Count:
+class _CountedMinute:
     since_ms: int
     last_ms: int
     commits: float = 0.0
@@ -45,7 +45,7 @@ class ChangeRates:
     """The rates by graph key (`changes.graph_key`). Thread-safe; the least lively are forgotten first."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, _Count] = {}
+        self._counts: dict[str, _CountedMinute] = {}
         self._lock = threading.Lock()
 
     def take(self, commits: Iterable[Commit]) -> None:
@@ -73,7 +73,7 @@ class ChangeRates:
     def _add(self, key: str, at_ms: int, quads: int) -> None:
         count = self._counts.get(key)
         if count is None:
-            count = self._counts[key] = _Count(at_ms, at_ms)
+            count = self._counts[key] = _CountedMinute(at_ms, at_ms)
         kept = count.at(at_ms)
         count.commits = count.commits * kept + 1
         count.quads = count.quads * kept + quads
@@ -86,7 +86,7 @@ class ChangeRates:
             del self._counts[key]
 
 
-def _rate(count: _Count, now_ms: int) -> Rate:
+def _rate(count: _CountedMinute, now_ms: int) -> Rate:
     # A steady r commits an hour weigh r * H / ln 2 (H: the half-life in hours) after a long time, and after
     # an age a the part 1 - 2^(-a/H) of that.
     age = max(_LEAST_AGE_MS, now_ms - count.since_ms)

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Subscriber:
+class _CommitSubscriber:
     callback: Callable[[Commit], None]
     graphs: frozenset[GraphName] | None
     predicates: frozenset[NamedNode] | None
@@ -36,7 +36,7 @@ class Subscribers:
 
     def __init__(self) -> None:
         self._queue: deque[Commit] = deque()
-        self._subscribers: tuple[_Subscriber, ...] = ()
+        self._subscribers: tuple[_CommitSubscriber, ...] = ()
         # Entered itself, not by its condition, which is a call of Python more each time.
         self._lock = threading.RLock()
         self._state = threading.Condition(self._lock)
@@ -63,7 +63,7 @@ class Subscribers:
         Returns:
             A function that ends the subscription.
         """
-        subscriber = _Subscriber(
+        subscriber = _CommitSubscriber(
             callback,
             None if graphs is None else frozenset(graphs),
             None if predicates is None else frozenset(predicates),
@@ -133,7 +133,7 @@ class Subscribers:
         """Count from ``version``: earlier commits are history, not news."""
         self.delivered = version
 
-    def _call(self, subscriber: _Subscriber, commit: Commit) -> None:
+    def _call(self, subscriber: _CommitSubscriber, commit: Commit) -> None:
         try:
             if commit.touches(subscriber.graphs, subscriber.predicates):
                 subscriber.callback(commit)

@@ -24,7 +24,7 @@ from typing import Any
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
 
 from ..changes.commit import Commit, graph_key
-from ..errors import ConflictError, QuadrillError
+from ..errors import ConflictError, ReportedError
 from ..terms import store_form
 from ..threads import Background
 from .quad_store import QuadStore
@@ -258,7 +258,7 @@ class ViewRegistry:
             try:
                 commit = self._write(view, write)
             except Exception as failed:
-                error = failed.message if isinstance(failed, QuadrillError) else str(failed)
+                error = failed.message if isinstance(failed, ReportedError) else str(failed)
                 log.warning("the view of %s could not be written: %s", name, error)
             finally:
                 with self._lock:

@@ -16,7 +16,7 @@ from pyoxigraph import Store
 
 from ..changes.commit import Commit, GraphName, NetChange, count_graphs, graph_key
 from ..changes.pending import PendingChanges, StoreView
-from ..errors import ConflictError, QuadrillError, StoreError, StoreUnwritableError
+from ..errors import ConflictError, ReportedError, StoreError, StoreUnwritableError
 from .committer import Committer
 from .gate import Gate
 from .subscribers import Subscribers
@@ -216,7 +216,7 @@ class WriteQueue:
 
 def _without_frames(error: Exception) -> Exception:
     """An error that is an answer, without its frames: they would hold the database open after closing."""
-    link: BaseException | None = error if isinstance(error, QuadrillError) else None
+    link: BaseException | None = error if isinstance(error, ReportedError) else None
     while link is not None:
         link.__traceback__ = None
         link = link.__cause__ or link.__context__

@@ -17,13 +17,13 @@ from sqlalchemy import Connection, Table, create_engine, select
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from ..errors import DAMAGED, StoreFormatError
-from ..logs.marks import Mark
+from ..logs.marks import LogMark
 from ..logs.reading import faults_of, read_only, reading
 from .models import METADATA
 from .session import Database, digest_of, with_digest
 
 
-def require_sound(path: Path, mark: Mark) -> None:
+def require_sound(path: Path, mark: LogMark) -> None:
     """Look at the file of a registry before it is used; there need not be one.
 
     Raises:

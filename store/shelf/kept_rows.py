@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 
 from ..dictionary import TermDictionary, inline_term
 from ..documents.packed_rows import PackedRows, pack
-from ..errors import QuadrillError
+from ..errors import ReportedError
 from ..quads.quad_store import QuadStore
 from ..terms import Solution, Term
 from ..threads import Background
@@ -137,7 +137,7 @@ class KeptRows:
             self.shelf.keep_only(keys)
             for key in set(self.on_disk) - keys:
                 del self.on_disk[key]
-        except QuadrillError as error:
+        except ReportedError as error:
             log.warning("tables of static parts are not kept: %s", error.message)
         except Exception:
             log.exception("tables of static parts are not kept")

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from importlib.metadata import entry_points
 
-from ..errors import QuadrillError
+from ..errors import ReportedError
 
 GROUP = "quadrill.extensions"
 """The group of entry points that name extensions."""
@@ -21,7 +21,7 @@ GROUP = "quadrill.extensions"
 _loaded: dict[str, None] = {}
 
 
-class ExtensionError(QuadrillError):
+class ExtensionError(ReportedError):
     """An extension cannot be loaded; the server does not start."""
 
     code = "extension"

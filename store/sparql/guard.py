@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ..errors import LimitError, NetworkRefusedError, QueryTextError, UnsupportedError
 from ..hosts import AllowedHosts
-from .tokens import Kind, Token, excerpt_at, line_and_column
+from .tokens import Token, TokenKind, excerpt_at, line_and_column
 
 _CALL_WORD = re.compile("service|load", re.IGNORECASE)
 _SPACE = r"[ \t\r\n]*+"
@@ -159,12 +159,12 @@ class CallFinder:
         word = token.word
         if self._after_service and word != "SILENT":
             self._after_service = False
-            if token.kind in (Kind.IRI, Kind.PNAME):
+            if token.kind in (TokenKind.IRI, TokenKind.PNAME):
                 nested = self._outside is not None
                 self.services.append(ServiceCall(token.text, token.start, token.end, self._silent, nested))
                 if not nested:
                     self._outside = self._depth
-            elif token.kind is Kind.VAR:
+            elif token.kind is TokenKind.VAR:
                 raise UnsupportedError(
                     "SERVICE with a variable",
                     "SERVICE with a variable is refused: its host could not be checked",
@@ -182,7 +182,7 @@ class CallFinder:
         if self._suspect is not None and token.text == "{":
             raise self._borderless(self._suspect)
         self._suspect = token if self._may_be_service(token) else None
-        if token.kind is Kind.PUNCT:
+        if token.kind is TokenKind.PUNCT:
             self._depth += (token.text == "{") - (token.text == "}")
             if token.text == "}" and self._depth == self._outside:
                 self._outside = None
@@ -206,7 +206,7 @@ class CallFinder:
 
     def _may_be_service(self, token: Token) -> bool:
         # ``service:x {`` is a call unless it names a graph: GRAPH inside braces, FROM and DESCRIBE outside.
-        if token.kind is not Kind.PNAME or self._depth == 0:
+        if token.kind is not TokenKind.PNAME or self._depth == 0:
             return False
         if not _SERVICE_PREFIX.search(token.text.partition(":")[0]):
             return False

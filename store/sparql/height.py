@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from ..errors import LimitError
-from .tokens import Kind, Token, excerpt_at, line_and_column
+from .tokens import Token, TokenKind, excerpt_at, line_and_column
 
 _CHAINS = frozenset({"||", "&&", "+", "-", "*", "/", "|", "^", "!", "=", "!=", "<", ">", "<=", ">="})
 _CHAIN_WORDS = frozenset(
     {"UNION", "OPTIONAL", "MINUS", "BIND", "FILTER", "VALUES", "LATERAL", "EXISTS", "AS"}
 )
-_OPERANDS = frozenset({Kind.IRI, Kind.PNAME, Kind.VAR, Kind.BLANK, Kind.STRING, Kind.NUMBER})
+_OPERANDS = frozenset(
+    {TokenKind.IRI, TokenKind.PNAME, TokenKind.VAR, TokenKind.BLANK, TokenKind.STRING, TokenKind.NUMBER}
+)
 _PAIRS = {"(": ")", "[": "]", "{": "}", "<<": ">>", "{|": "|}"}
 _CLOSERS = frozenset(_PAIRS.values())
 
@@ -36,7 +38,7 @@ class Height:
     def take(self, token: Token) -> None:
         """Read the next token."""
         kind, text = token.kind, token.text
-        if kind is Kind.PUNCT:
+        if kind is TokenKind.PUNCT:
             if text in _PAIRS:
                 self._open(text)
             elif text in _CLOSERS:

@@ -33,7 +33,7 @@ from pyoxigraph import (
 from ..documents.own_lines import own_quads
 from ..documents.serialising import serialising
 from ..documents.wall_clock import require_epoch
-from ..errors import DAMAGED, QuadrillError, QueryTextError, StoreError, StoreFormatError, UnsupportedError
+from ..errors import DAMAGED, QueryTextError, ReportedError, StoreError, StoreFormatError, UnsupportedError
 from ..hosts import AllowedHosts
 from ..terms import Solution, Term
 from ..threads import with_big_stack
@@ -193,7 +193,7 @@ class QueryResult:
         finally:
             self.close()
 
-    def _failure(self, error: Exception) -> QuadrillError:
+    def _failure(self, error: Exception) -> ReportedError:
         """An evaluation error as ours: that of a SERVICE call where one has failed."""
         failed = None if self._calls is None else self._calls.take_failure()
         return failed or evaluation_error(error)

@@ -36,8 +36,8 @@ from ..documents.serialising import NotExpressibleError
 from ..errors import (
     LimitError,
     NetworkRefusedError,
-    QuadrillError,
     QueryTextError,
+    ReportedError,
     StoreError,
     UnsupportedError,
     UpdateError,
@@ -168,7 +168,7 @@ def _answer(connection: socket.socket, copies: _Copies, message: dict[str, Any])
         _evaluate(connection, querier, message)
     except (ConnectionError, BrokenPipeError):
         raise
-    except QuadrillError as error:
+    except ReportedError as error:
         send_frame(connection, b"X", json.dumps(_described(error), default=str).encode())
     except MemoryError:
         raise  # the process ends, as where Oxigraph gets none
@@ -270,7 +270,7 @@ def send_frame(connection: socket.socket, kind: bytes, payload: bytes) -> None:
     connection.sendall(HEADER.pack(kind, len(payload)) + payload)
 
 
-def error_from(described: dict[str, Any]) -> QuadrillError:
+def error_from(described: dict[str, Any]) -> ReportedError:
     """The error that a worker described, as the exception that the store itself would have raised."""
     name, message = str(described["class"]), str(described["message"])
     hint = described.get("hint")
@@ -297,7 +297,7 @@ def error_from(described: dict[str, Any]) -> QuadrillError:
     return StoreError(message, hint=hint)
 
 
-def _described(error: QuadrillError) -> dict[str, Any]:
+def _described(error: ReportedError) -> dict[str, Any]:
     known = {"class": type(error).__name__, "message": error.message, "hint": error.hint}
     for name in ("line", "column", "excerpt", "construct"):
         known[name] = getattr(error, name, None)

@@ -14,7 +14,7 @@ from itertools import islice
 from ..errors import LimitError
 from .guard import CallFinder, TextFacts, TextLimits, check_length, may_call
 from .height import Height, too_high
-from .tokens import TOKENS_BETWEEN_CHECKS, Kind, Token, is_doubtful, tokens
+from .tokens import TOKENS_BETWEEN_CHECKS, Token, TokenKind, is_doubtful, tokens
 
 _STRUCTURE = "{([.;,|&+-*/"
 _SHORT = TextFacts(0, ())
@@ -185,7 +185,7 @@ def occurrences(text: str) -> tuple[Counter[str], bool]:
     counts: Counter[str] = Counter()
     select = everything = False
     for token in tokens(text):
-        if token.kind is Kind.VAR:
+        if token.kind is TokenKind.VAR:
             counts[token.text[1:]] += 1
         everything = everything or (select and token.text == "*")
         select = token.word == "SELECT" or (select and token.word in ("DISTINCT", "REDUCED"))
@@ -199,7 +199,7 @@ def slip_in(text: str, base: bool, prefixes: Iterable[str]) -> tuple[Token, str,
     for token in islice(tokens(text), _MOST_READ):
         before = previous.word if previous is not None else ""
         previous = token
-        if token.kind is Kind.PNAME:
+        if token.kind is TokenKind.PNAME:
             prefix = token.text.partition(":")[0]
             if before == "PREFIX":
                 declared.add(prefix)
@@ -209,8 +209,8 @@ def slip_in(text: str, base: bool, prefixes: Iterable[str]) -> tuple[Token, str,
                     f"the prefix {prefix}: is not declared",
                     f"add PREFIX {prefix}: <...> at the beginning",
                 )
-        elif token.kind is Kind.IRI and before == "BASE":
+        elif token.kind is TokenKind.IRI and before == "BASE":
             base = True
-        elif token.kind is Kind.IRI and not base and not _SCHEME.match(token.text):
+        elif token.kind is TokenKind.IRI and not base and not _SCHEME.match(token.text):
             return token, f"the relative IRI {token.text} has no base", "write the full IRI, or declare BASE"
     return None

@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 
 from pyoxigraph import BlankNode, Triple
 
-from ..errors import QuadrillError
+from ..errors import ReportedError
 from ..hosts import AllowedHosts
 from ..remote import Fetched, FetchEndedError, FetchError, RemoteClient, checked_term, solutions_of
 from ..results import term_json
@@ -56,7 +56,7 @@ class ServiceCalls:
             ended: tells whether the evaluation was stopped; calls end then, SILENT ones by an error too.
                 It is called in threads of the relay.
         """
-        self._failure: QuadrillError | None = None
+        self._failure: ReportedError | None = None
         self._client = RemoteClient(hosts, max_bytes=hosts.max_bytes, ended=ended)
         self._calls = [(resolve(each.token), each.silent) for each in calls if not each.nested]
         self._answers: dict[tuple[int, str], bytes | None] = {}
@@ -75,7 +75,7 @@ class ServiceCalls:
         if failure is not None:
             raise failure
 
-    def take_failure(self) -> QuadrillError | None:
+    def take_failure(self) -> ReportedError | None:
         """Return the error that `require_success` would raise, once.
 
         It is not kept: an error that is raised refers to the evaluation, whose iterators must end in the
@@ -84,7 +84,7 @@ class ServiceCalls:
         failure, self._failure = self._failure, None
         return failure
 
-    def fail(self, error: QuadrillError) -> None:
+    def fail(self, error: ReportedError) -> None:
         """Keep the error of a call, unless there is an earlier one."""
         if self._failure is None:
             self._failure = error.with_traceback(None)
@@ -103,7 +103,7 @@ class ServiceCalls:
         endpoint, silent = self._calls[number]
         try:
             return with_own_blank_nodes(self._client.query(endpoint, query))
-        except QuadrillError as error:
+        except ReportedError as error:
             if not silent or isinstance(error, FetchEndedError):
                 self.fail(error)
             return None
@@ -147,14 +147,14 @@ def _own(term: Term, nodes: dict[str, BlankNode]) -> Term:
     return term
 
 
-class _Relay:
+class _ServiceRelay:
     """A server on the loopback interface that Oxigraph asks; one for the process, from the first call on."""
 
     def __init__(self) -> None:
         self._evaluations: WeakValueDictionary[str, ServiceCalls] = WeakValueDictionary()
         relay = self
 
-        class Handler(_Handler):
+        class Handler(_RelayHandler):
             def calls(self, key: str) -> ServiceCalls | None:
                 return relay._evaluations.get(key)
 
@@ -169,10 +169,10 @@ class _Relay:
         return f"http://127.0.0.1:{self._server.server_port}/{key}"
 
 
-_relay = cache(_Relay)
+_relay = cache(_ServiceRelay)
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
+class _RelayHandler(http.server.BaseHTTPRequestHandler):
     timeout = 30
     """Seconds that a client may be silent."""
 

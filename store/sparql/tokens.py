@@ -16,7 +16,7 @@ from typing import NamedTuple
 TOKENS_BETWEEN_CHECKS = 4096
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """The kinds of tokens."""
 
     IRI = "iri"
@@ -33,7 +33,7 @@ class Kind(Enum):
 class Token(NamedTuple):
     """One token and its place: ``text`` is ``source[start:end]``."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     start: int
     end: int
@@ -41,7 +41,7 @@ class Token(NamedTuple):
     @property
     def word(self) -> str:
         """The keyword in upper case; empty for every other kind."""
-        return self.text.upper() if self.kind is Kind.WORD else ""
+        return self.text.upper() if self.kind is TokenKind.WORD else ""
 
 
 # Characters of names are all but some of ASCII: written so, an expression is made in no time.
@@ -78,8 +78,8 @@ _STRINGS = {
     opening: re.compile(f"{opening}{inside.format(opening[0])}({opening})?+", re.DOTALL)
     for opening, inside in (('"""', _LONG), ("'''", _LONG), ('"', _SHORT), ("'", _SHORT))
 }
-_KINDS = {kind.value: kind for kind in Kind}
-_OPERAND_ENDS = frozenset({Kind.VAR, Kind.NUMBER, Kind.STRING, Kind.LANG})
+_KINDS = {kind.value: kind for kind in TokenKind}
+_OPERAND_ENDS = frozenset({TokenKind.VAR, TokenKind.NUMBER, TokenKind.STRING, TokenKind.LANG})
 _EXPRESSION_STARTS = frozenset("?$(!+-0123456789")
 _OPENERS = frozenset("([{") | {"<<", "{|"}
 _CLOSERS = frozenset(")]}") | {">>", "|}"}
@@ -153,9 +153,9 @@ def is_doubtful(source: str, token: Token, previous: Token | None, signs: str = 
     """
     if token.text[:1] != "<" or previous is None:
         return False
-    if previous.kind is Kind.PUNCT and previous.text not in (")", "}", ">>"):
+    if previous.kind is TokenKind.PUNCT and previous.text not in (")", "}", ">>"):
         return False
-    if previous.kind is Kind.WORD and previous.word not in ("TRUE", "FALSE"):
+    if previous.kind is TokenKind.WORD and previous.word not in ("TRUE", "FALSE"):
         return False
     # ``?a<<x:y>`` compares with an IRI.
     match = _IRI.match(source, token.start + (token.text == "<<"))

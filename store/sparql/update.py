@@ -23,7 +23,7 @@ from ..changes.commit import GraphName
 from ..changes.pending import PendingChanges, quads_in_graph
 from ..documents.parsing import is_untagged
 from ..documents.wall_clock import require_epoch
-from ..errors import QuadrillError, QueryTextError, UnsupportedError, UpdateError
+from ..errors import QueryTextError, ReportedError, UnsupportedError, UpdateError
 from ..remote import FetchEndedError, Fetcher, ending, fetch_rdf, without_secrets
 from ..terms import Solution, Term
 from .query import evaluation_error
@@ -356,7 +356,7 @@ class _Derivation:
         try:
             fetcher = ending(self._fetcher, self._engine.request.is_stopped)
             quads = _triples_for(name, fetch_rdf(fetcher, source), source)
-        except QuadrillError as error:
+        except ReportedError as error:
             if not action.silent or isinstance(error, FetchEndedError):
                 raise
             # SPARQL 1.1 Update 3.1.4: the request succeeds; the operator is told what it did not do.

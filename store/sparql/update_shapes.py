@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
 
 from ..changes.commit import NetChange
-from ..errors import QuadrillError
+from ..errors import ReportedError
 from ..terms import Solution, Term, store_form
 from .cut import Cut, cut
 from .guard import TextLimits
@@ -42,7 +42,7 @@ Pattern: TypeAlias = tuple[tuple[int, int], ...]
 """A triple pattern of the default graph: which terms of a quad are which constants; the others may be any."""
 
 
-class Frame(NamedTuple):
+class UpdateFrame(NamedTuple):
     """What is known of all updates of one operation that differ in constants alone.
 
     Attributes:
@@ -57,7 +57,7 @@ class Frame(NamedTuple):
     namespaces: Sequence[str | None]
 
 
-Frames: TypeAlias = Callable[[str, Cut, str | None], Frame | None]
+Frames: TypeAlias = Callable[[str, Cut, str | None], UpdateFrame | None]
 """Gives what is known of an update, its parts and the base of its IRIs; None where that is not enough."""
 
 
@@ -72,7 +72,7 @@ class Shapes:
         self.frames: Frames = lambda text, parts, base_iri: None
         self._limits = limits
         # True for one that came once, False for one that is planned each time.
-        self._known: dict[tuple[str, str, str | None], _Shape | bool] = {}
+        self._known: dict[tuple[str, str, str | None], _UpdateShape | bool] = {}
 
     def plan(self, request: UpdateRequest, anew: Callable[[], UpdatePlan]) -> UpdatePlan:
         """The checked plan of a request: that of its shape, or what ``anew`` gives."""
@@ -86,7 +86,7 @@ class Shapes:
             return anew()
         key = *parts.skeleton, request.base_iri
         shape = self._known.get(key)
-        if isinstance(shape, _Shape):
+        if isinstance(shape, _UpdateShape):
             return shape.plan(request, parts.constants)
         plan = anew()
         if shape is None:
@@ -97,7 +97,7 @@ class Shapes:
             self._known[key] = self._shape_of(plan, parts) or False
         return plan
 
-    def _shape_of(self, plan: UpdatePlan, parts: Cut) -> _Shape | None:
+    def _shape_of(self, plan: UpdatePlan, parts: Cut) -> _UpdateShape | None:
         """The shape of a request; None where it is not one plain operation."""
         text = plan.request.text
         frame = self.frames(text, parts, plan.request.base_iri)
@@ -105,24 +105,24 @@ class Shapes:
             return None
         try:
             parse_all(plan)
-        except QuadrillError:
+        except ReportedError:
             return None  # what is wrong is told where it is evaluated
         (operation,) = plan.operations
         where = operation.action.where if isinstance(operation.action, Modify) else Piece("", 0)
         before = [end - start for start, end in parts.spans(text) if end <= where.start]
         kept = plan._replace(request=UpdateRequest(""), parts={})
         tail = len(text) - where.start - len(where.text)
-        return _Shape(kept, frame, where.start - sum(before), len(before), tail)
+        return _UpdateShape(kept, frame, where.start - sum(before), len(before), tail)
 
 
-class _Shape(NamedTuple):
+class _UpdateShape(NamedTuple):
     """A planned operation and what is known of it.
 
     The WHERE part begins at ``start``, without the ``constants`` before it; ``tail`` is what follows it.
     """
 
     planned: UpdatePlan
-    frame: Frame
+    frame: UpdateFrame
     start: int
     constants: int
     tail: int

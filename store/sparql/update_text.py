@@ -19,7 +19,7 @@ from ..errors import LimitError, QueryTextError
 from ..terms import Solution
 from .guard import TextLimits
 from .scan import Inspection
-from .tokens import Kind, Token, excerpt_at, line_and_column
+from .tokens import Token, TokenKind, excerpt_at, line_and_column
 
 _ABSOLUTE = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*+:")
 _BETWEEN_QUADS = frozenset({",", ";", ".", "[", "}", "<<", "{|", "|}", "~"})
@@ -203,7 +203,7 @@ class _Splitter:
 
     def _symbol(self, symbol: str) -> bool:
         token = self._next
-        if token is not None and token.kind is Kind.PUNCT and token.text == symbol:
+        if token is not None and token.kind is TokenKind.PUNCT and token.text == symbol:
             self._step()
             return True
         return False
@@ -214,7 +214,7 @@ class _Splitter:
 
     def _iri(self) -> str:
         token = self._next
-        if token is None or token.kind not in (Kind.IRI, Kind.PNAME):
+        if token is None or token.kind not in (TokenKind.IRI, TokenKind.PNAME):
             raise self._error("expected an IRI")
         self._step()
         return token.text
@@ -226,7 +226,7 @@ class _Splitter:
         place; the parser would tell it at the end.
         """
         begin = self._next
-        if begin is None or begin.text != "{" or begin.kind is not Kind.PUNCT:
+        if begin is None or begin.text != "{" or begin.kind is not TokenKind.PUNCT:
             raise self._error("expected '{'")
         depth, lists = 0, 0
         is_data = variables.endswith("DATA")
@@ -241,7 +241,7 @@ class _Splitter:
                 lists += (text == "(") - (text == ")")
                 if lists > 0:
                     self._count(2)
-            if kind is Kind.PUNCT:
+            if kind is TokenKind.PUNCT:
                 if text == "{":
                     depth += 1
                 elif text == "}":
@@ -250,11 +250,11 @@ class _Splitter:
                         self._step()
                         start = begin.start
                         return Piece(self._text[start:end], start, tuple(names), frozenset(labels))
-            elif kind is Kind.VAR:
+            elif kind is TokenKind.VAR:
                 if variables:
                     raise self._error(f"{variables} may not hold the variable {text}", at=token)
                 names[text[1:]] = None
-            elif kind is Kind.BLANK:
+            elif kind is TokenKind.BLANK:
                 if blanks:
                     raise self._error(f"{blanks} may not hold the blank node {text}", at=token)
                 labels.add(text)
@@ -293,7 +293,7 @@ class _Splitter:
                 name = self._iri()
                 iri = self._iri()
             elif self._word("VERSION"):
-                if self._next is None or self._next.kind is not Kind.STRING:
+                if self._next is None or self._next.kind is not TokenKind.STRING:
                     raise self._error("expected a version string")
                 iri = ""
                 self._step()

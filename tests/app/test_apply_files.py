@@ -16,7 +16,7 @@ from quadrill.app.commands.given import OfflineError, UsageError
 from quadrill.app.commands.plan import plan, stream_differences, with_references
 from quadrill.app.commands.toml_text import write_toml
 from quadrill.app.commands.yaml_text import read_yaml, write_yaml
-from quadrill.store.errors import QuadrillError, UnsupportedError
+from quadrill.store.errors import ReportedError, UnsupportedError
 
 VALUES = st.recursive(
     st.text()
@@ -87,7 +87,7 @@ def test_variables_are_replaced_and_secrets_become_variables(tmp_path: Path) -> 
     ],
 )
 def test_faults_tell_their_place(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(QuadrillError) as caught:
+    with pytest.raises(ReportedError) as caught:
         declared(tmp_path, text)
     assert told in caught.value.message
 
@@ -106,7 +106,7 @@ def test_faults_tell_their_place(tmp_path: Path, text: str, told: str) -> None:
     ],
 )
 def test_faults_of_yaml_tell_their_place(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(QuadrillError) as caught:
+    with pytest.raises(ReportedError) as caught:
         declared(tmp_path, text, "a.yaml")
     assert told in caught.value.message
 

@@ -14,7 +14,7 @@ import pytest
 
 from quadrill.app.cli import main
 from quadrill.app.upkeep import backup
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 from quadrill.store.quads.quad_store import QuadStore
 from tests.chaos.damaged_folder import DurableLife, E, ManualClock, make_folder, seen_of
 
@@ -96,7 +96,7 @@ def test_a_damaged_middle_of_the_journal(folder: Path, capsys: pytest.CaptureFix
     expected = seen_of(shutil.copytree(folder, folder.parent / "undamaged"))
     path = sorted((folder / "engine" / "input").glob("*.log"))[-2]
     data = flip(path, path.stat().st_size // 2)
-    with pytest.raises(QuadrillError, match="damaged behind record .* at byte .* records behind") as caught:
+    with pytest.raises(ReportedError, match="damaged behind record .* at byte .* records behind") as caught:
         seen_of(folder)
     assert "quadrill repair --drop-damaged" in str(caught.value.hint)
     code, document = checked(folder, capsys)
@@ -123,7 +123,7 @@ def test_a_journal_that_was_cut_short(folder: Path, capsys: pytest.CaptureFixtur
     cut.write_bytes(cut.read_bytes()[:150])
     for path in later:
         path.unlink()
-    with pytest.raises(QuadrillError, match="damaged behind record|lacks its records"):
+    with pytest.raises(ReportedError, match="damaged behind record|lacks its records"):
         seen_of(folder)
     assert main(["repair", "--drop-damaged", "--data", str(folder)]) == 0
     capsys.readouterr()
@@ -136,7 +136,7 @@ def test_a_journal_that_was_cut_short(folder: Path, capsys: pytest.CaptureFixtur
 def test_what_sqlite_lost(folder: Path, file: str, capsys: pytest.CaptureFixture[str]) -> None:
     expected = seen_of(shutil.copytree(folder, folder.parent / "undamaged"))
     (folder / file).unlink()
-    with pytest.raises(QuadrillError):
+    with pytest.raises(ReportedError):
         seen_of(folder)
     assert checked(folder, capsys)[0] == 1
     assert main(["repair", "--drop-damaged", "--data", str(folder)]) == 0
@@ -169,7 +169,7 @@ def test_missing_quads_are_made_again_from_the_change_log(
 ) -> None:
     expected = seen_of(shutil.copytree(folder, folder.parent / "undamaged"))
     shutil.rmtree(folder / "quads")
-    with pytest.raises(QuadrillError, match="is gone, its change log is at version"):
+    with pytest.raises(ReportedError, match="is gone, its change log is at version"):
         seen_of(folder)
     assert main(["repair", "--drop-damaged", "--data", str(folder)]) == 0
     assert "made again from the change log" in capsys.readouterr().out

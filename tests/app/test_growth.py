@@ -12,7 +12,7 @@ from quadrill.continuous.analysis.corrections import corrected_text
 from quadrill.continuous.analysis.growth import counted, counting
 from quadrill.continuous.analysis.prepared import prepared
 from quadrill.continuous.expressions.choices import LimitedCalls
-from quadrill.continuous.rows import Budget, Limits
+from quadrill.continuous.rows import Budget, QueryLimits
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.cut import cut
 from quadrill.store.sparql.query import QueryRequest
@@ -157,7 +157,7 @@ def test_a_server_refuses_what_makes_too_long_values(start_server: Start, worker
 def test_limited_calls_give_what_the_store_gives() -> None:
     store = QuadStore.open(None)
     store.writer.update("INSERT DATA { <urn:a> <urn:k> 'a', 'b/é'@en, 3, <urn:c>, '', 'aa$1' }")
-    calls = LimitedCalls(Budget(Limits(text=1 << 20)))
+    calls = LimitedCalls(Budget(QueryLimits(text=1 << 20)))
     check = calls.begun()
     for expression in (
         "CONCAT(?v, 'x')",

@@ -16,7 +16,7 @@ import pytest
 from quadrill.app.evaluation.processes import Processes
 from quadrill.app.evaluation.where_parts import Room, ServerWherePart
 from quadrill.app.evaluation.workers import WorkerPool
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.query_worker import WorkerRequest
 from quadrill.store.sparql.update_plan import HeldBackError
@@ -141,14 +141,14 @@ class Update:
 
     def __init__(self, pool: WorkerPool, text: str, seconds: float = 60) -> None:
         self.process = Processes().begin("update", text, "")
-        self.errors: list[QuadrillError] = []
+        self.errors: list[ReportedError] = []
         self.thread = threading.Thread(target=self._make, args=(pool, UpdateTask(text), seconds))
         self.thread.start()
 
     def _make(self, pool: WorkerPool, task: UpdateTask, seconds: float) -> None:
         try:
             pool.work_out(task, self.process, seconds)
-        except QuadrillError as error:
+        except ReportedError as error:
             self.errors.append(error)
 
     def stop(self) -> None:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from quadrill.app.evaluation.answer import AnswerLimits, BodyAnswer, Client, Sink
+from quadrill.app.evaluation.answer import AnswerLimits, AnswerPreferences, BodyAnswer, ByteSink
 from quadrill.app.evaluation.large_answers import SMALL_BYTES, LargeAnswers
 from quadrill.app.evaluation.processes import Processes
 from tests.app.test_server import eventually
@@ -59,12 +59,12 @@ class Sending(threading.Thread):
         self.takes = takes
         processes = Processes()
         self.process = processes.begin("query", "", "")
-        self.answer = BodyAnswer(processes, self.process, AnswerLimits(30), Client(None), large)
+        self.answer = BodyAnswer(processes, self.process, AnswerLimits(30), AnswerPreferences(None), large)
         self.answer.body = lambda sink: self._write(sink, blocks)
         self.error: Exception | None = None
         self.start()
 
-    def _write(self, sink: Sink, blocks: int) -> None:
+    def _write(self, sink: ByteSink, blocks: int) -> None:
         for _ in range(blocks):
             sink.write(BLOCK)
             self.blocks += 1

@@ -24,7 +24,7 @@ from quadrill.continuous.language import parse
 from quadrill.continuous.rows import Solution
 from quadrill.continuous.static.reading import Progress
 from quadrill.continuous.static.static_evaluator import EvaluationOptions, StaticEvaluator
-from quadrill.store.errors import ConflictError, QuadrillError
+from quadrill.store.errors import ConflictError, ReportedError
 from quadrill.store.quads.quad_store import QuadStore
 
 from .conftest import LiveServer, Start
@@ -158,7 +158,7 @@ LONG = f"{{ {{ SELECT (COUNT(*) AS ?n) {{ {ALL} }} }} }}"
 )
 def test_a_part_over_a_limit_is_told_with_the_setting(parts: Parts, limits: PartLimits, said: str) -> None:
     joined = "{ { SELECT (GROUP_CONCAT(STR(?x)) AS ?y) { ?a <urn:p> ?x } } }"
-    with pytest.raises(QuadrillError) as refused:
+    with pytest.raises(ReportedError) as refused:
         parts.rows(LONG if limits.seconds < 1 else joined, limits)
     assert said in str(refused.value)
 
@@ -187,7 +187,7 @@ def test_less_time_may_be_given(parts: Parts) -> None:
     asked = parse(f"SELECT * {LONG}", dialect="sparql")
     evaluator = StaticEvaluator(asked, parts.store, EvaluationOptions(engines=StaticEngines(bounded=bounded)))
     (part,) = split_static(asked.root, in_scope(asked.root))[1]
-    with pytest.raises(QuadrillError, match=r"took longer than 0.3 s"):
+    with pytest.raises(ReportedError, match=r"took longer than 0.3 s"):
         evaluator.evaluate([part])
 
 

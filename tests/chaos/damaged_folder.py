@@ -15,7 +15,7 @@ from pyoxigraph import RdfFormat
 
 from quadrill.app.describing.streams import describe_streams
 from quadrill.continuous.clock import ManualClock
-from quadrill.store.errors import GoneError, QuadrillError
+from quadrill.store.errors import GoneError, ReportedError
 from quadrill.store.registry import PrefixRecord, StoredQueryRecord, TokenRecord
 from tests.continuous.test_recovery import E, Life, P, comparable
 
@@ -70,7 +70,7 @@ def seen_of(folder: Path) -> dict[str, Any]:
     """Everything that clients of a server over this folder could ask for.
 
     Raises:
-        QuadrillError, OSError, RuntimeError: it cannot be opened or read.
+        ReportedError, OSError, RuntimeError: it cannot be opened or read.
     """
     life = DurableLife(folder, ManualClock(START + 1_000_000))
     try:
@@ -187,7 +187,7 @@ def judge(folder: Path, base: Path, case: Case, expected: dict[str, Any]) -> str
         case.damage(copy)
         before = file.read_bytes() if file.exists() else None
         seen = seen_of(copy)
-    except (QuadrillError, OSError, RuntimeError) as error:
+    except (ReportedError, OSError, RuntimeError) as error:
         if before is not None and file.suffix != ".sst" and not file.name.endswith("-shm"):
             if not file.exists() or file.read_bytes() != before:
                 return f"OVERWRITTEN: {error}"

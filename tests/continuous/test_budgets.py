@@ -16,7 +16,7 @@ from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.plan.plan_state import PlanState
 from quadrill.continuous.plan.run_loop import RunLoop
-from quadrill.continuous.rows import Limits
+from quadrill.continuous.rows import QueryLimits
 from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import ConflictError, LimitError
 
@@ -58,7 +58,7 @@ def state(one: Bench, name: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("kind", EXPLOSIONS)
 def test_each_operator_that_makes_rows_keeps_to_the_limit(kind: str) -> None:
-    with bench(limits=Limits(rows=1_000)) as b:
+    with bench(limits=QueryLimits(rows=1_000)) as b:
         assert b.register("bad", EXPLOSIONS[kind])["engine"] == "native"
         b.register("good", GOOD)
         push(b, 60)
@@ -69,7 +69,7 @@ def test_each_operator_that_makes_rows_keeps_to_the_limit(kind: str) -> None:
 
 
 def test_the_reason_names_the_pattern_and_the_figures() -> None:
-    with bench(limits=Limits(rows=1_000)) as b:
+    with bench(limits=QueryLimits(rows=1_000)) as b:
         b.register("bad", BAD)
         push(b, 60)
         kind, document = b.told("bad")[-1]
@@ -81,7 +81,7 @@ def test_the_reason_names_the_pattern_and_the_figures() -> None:
 
 
 def test_its_input_is_dead_letters() -> None:
-    with bench(limits=Limits(rows=1_000)) as b:
+    with bench(limits=QueryLimits(rows=1_000)) as b:
         b.register("bad", BAD)
         push(b, 5)
         push(b, 60, at=2)
@@ -90,7 +90,7 @@ def test_its_input_is_dead_letters() -> None:
 
 
 def test_a_registration_has_its_own_limits_which_can_change() -> None:
-    with bench(limits=Limits(rows=10)) as b:
+    with bench(limits=QueryLimits(rows=10)) as b:
         document = b.register("more", BAD, max_rows=1_000_000, max_time="1m")
         assert document["options"] == {"max_rows": 1_000_000, "max_time": 60_000}
         push(b, 12)
@@ -117,7 +117,7 @@ def test_max_rows_of_a_registration_limits_its_answer_too(output: str) -> None:
 
 def test_of_queries_with_one_plan_who_is_over_its_limit_fails_alone() -> None:
     text = 'SELECT ?b ?c WHERE { STREAM :s [RANGE 1m] { ?b :k "%s" . ?c :k "%s" } }'
-    with bench(limits=Limits(rows=1_000)) as b:
+    with bench(limits=QueryLimits(rows=1_000)) as b:
         for number in range(3):
             b.register(f"q{number}", text % (number, number))
 
@@ -137,13 +137,13 @@ def test_of_queries_with_one_plan_who_is_over_its_limit_fails_alone() -> None:
 
 def test_an_answer_and_what_is_told_of_it_are_limited() -> None:
     pairs = "SELECT ?a ?b WHERE { STREAM :s [RANGE 1m] { ?a :k ?x . ?b :k ?x } }"
-    with bench(limits=Limits(kept=100)) as b:
+    with bench(limits=QueryLimits(kept=100)) as b:
         b.register("pairs", pairs)
         push(b, 9)
         assert state(b, "pairs")[0] == "running"
         push(b, 11, at=2)
         assert "the answer has 121 rows, the limit is 100 (max_answer_rows)" in state(b, "pairs")[1]
-    with bench(limits=Limits(bytes=2_000)) as b:
+    with bench(limits=QueryLimits(bytes=2_000)) as b:
         b.register("pairs", pairs)
         push(b, 2)
         push(b, 50, at=2)
@@ -151,7 +151,7 @@ def test_an_answer_and_what_is_told_of_it_are_limited() -> None:
 
 
 def test_a_long_path_looks_at_its_limits_while_it_searches() -> None:
-    for limits, setting in ((Limits(rows=1_000), "max_rows"), (Limits(ms=100), "max_time")):
+    for limits, setting in ((QueryLimits(rows=1_000), "max_rows"), (QueryLimits(ms=100), "max_time")):
         with bench(limits=limits) as b:
             b.register("path", EXPLOSIONS["path"])
             lines = [f"<{N}n{each}> <{N}next> <{N}n{each + 1}> ." for each in range(4_000)]
@@ -164,7 +164,7 @@ def test_a_long_path_looks_at_its_limits_while_it_searches() -> None:
 def test_a_commit_is_limited_for_queries_with_one_plan() -> None:
     text = """SELECT ?a ?c WHERE { STREAM :s [RANGE 1m] { ?a :k ?x FILTER(?x = "%s") }
         GRAPH <urn:g> { ?c :q ?x } }"""
-    with bench(limits=Limits(rows=1_000)) as b:
+    with bench(limits=QueryLimits(rows=1_000)) as b:
         for number in range(3):
             b.register(f"q{number}", text % "xyz"[number])
         push(b, 2)
@@ -178,7 +178,7 @@ def test_a_commit_is_limited_for_queries_with_one_plan() -> None:
 
 def test_an_evaluation_that_tells_too_much_leaves_the_graph_of_the_query_as_it_was() -> None:
     text = "CONSTRUCT { ?a :got ?x } INTO GRAPH <urn:v> WHERE { STREAM :s [RANGE 1m] { ?a :k ?x } }"
-    with bench(limits=Limits(bytes=2_000)) as b:
+    with bench(limits=QueryLimits(bytes=2_000)) as b:
         b.register("view", text)
         push(b, 2)
         push(b, 80, at=2)
@@ -188,7 +188,7 @@ def test_an_evaluation_that_tells_too_much_leaves_the_graph_of_the_query_as_it_w
 
 @pytest.mark.parametrize("ending", ["crash", "stop"])
 def test_it_has_failed_with_the_same_reason_after_a_restart(tmp_path: Path, ending: str) -> None:
-    limits = Limits(rows=10_000)
+    limits = QueryLimits(rows=10_000)
     life = Life(tmp_path / "data", ManualClock(0), limits=limits)
     life.engine.queries.register(Registration(name="bad", query=PREFIX + BAD))
     life.engine.queries.register(Registration(name="good", query=PREFIX + GOOD))
@@ -214,7 +214,7 @@ def test_it_has_failed_with_the_same_reason_after_a_restart(tmp_path: Path, endi
 
 
 def test_what_failed_by_time_fails_there_again_without_being_evaluated(tmp_path: Path) -> None:
-    life = Life(tmp_path / "data", ManualClock(0), limits=Limits(ms=30))
+    life = Life(tmp_path / "data", ManualClock(0), limits=QueryLimits(ms=30))
     life.engine.queries.register(Registration(name="bad", query=PREFIX + BAD))
     life.engine.queries.register(Registration(name="good", query=PREFIX + GOOD))
     for at, count in ((1, 2), (2, 3), (3, 90)):
@@ -222,7 +222,7 @@ def test_what_failed_by_time_fails_there_again_without_being_evaluated(tmp_path:
     before, letters = describe(life.engine, "bad"), life.engine.streams.dead_letters(S)
     assert "its limit (max_time) is 30 ms, in #" in before["error"]
     told = life.told()
-    life.settings["limits"] = Limits()
+    life.settings["limits"] = QueryLimits()
     life = life.crash()
     after = describe(life.engine, "bad")
     assert (after["state"], after["error"]) == ("failed", before["error"])
@@ -232,7 +232,7 @@ def test_what_failed_by_time_fails_there_again_without_being_evaluated(tmp_path:
 
 def test_one_of_several_with_one_plan_that_failed_by_time_fails_alone_again(tmp_path: Path) -> None:
     text = 'SELECT ?b ?c ?d WHERE { STREAM :s [RANGE 1m] { ?b :k "%s" . ?c :k "%s" . ?d :k "%s" } }'
-    life = Life(tmp_path / "data", ManualClock(0), limits=Limits(ms=30))
+    life = Life(tmp_path / "data", ManualClock(0), limits=QueryLimits(ms=30))
     for number in range(3):
         life.engine.queries.register(
             Registration(name=f"q{number}", query=PREFIX + text % (number, number, number))
@@ -250,7 +250,7 @@ def test_one_of_several_with_one_plan_that_failed_by_time_fails_alone_again(tmp_
     states = [describe(life.engine, f"q{number}")["state"] for number in range(3)]
     assert states == ["running", "failed", "running"]
     told = life.told()
-    life.settings["limits"] = Limits()
+    life.settings["limits"] = QueryLimits()
     life = life.crash()
     assert [describe(life.engine, f"q{number}")["state"] for number in range(3)] == states
     assert life.told() == told
@@ -260,7 +260,7 @@ def test_one_of_several_with_one_plan_that_failed_by_time_fails_alone_again(tmp_
 @contextmanager
 def at_work(folder: Path) -> Iterator[Life]:
     """An engine with a thread of its own that evaluates something endless."""
-    life = Life(folder, ManualClock(0), limits=Limits(), threaded=True)
+    life = Life(folder, ManualClock(0), limits=QueryLimits(), threaded=True)
     life.engine.queries.register(Registration(name="bad", query=PREFIX + BAD))
     life.engine.queries.register(Registration(name="good", query=PREFIX + GOOD))
     life.engine.streams.push(PushCall(S, "application/n-triples", at=1), body(400))
@@ -336,7 +336,7 @@ def test_a_start_pauses_queries_without_evaluating_them(tmp_path: Path, ending: 
 def test_a_query_that_has_failed_is_told_in_the_log_and_has_no_answer(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with bench(limits=Limits(rows=1_000)) as b:
+    with bench(limits=QueryLimits(rows=1_000)) as b:
         b.register("bad", BAD)
         push(b, 3)
         assert b.engine.queries.current_answer("bad")["results"]["bindings"]
@@ -352,7 +352,7 @@ def test_a_query_that_has_failed_is_told_in_the_log_and_has_no_answer(
 
 
 def test_the_stream_of_a_query_that_has_failed_stays(tmp_path: Path) -> None:
-    life = Life(tmp_path / "data", ManualClock(1_000_000), limits=Limits(rows=1_000))
+    life = Life(tmp_path / "data", ManualClock(1_000_000), limits=QueryLimits(rows=1_000))
     life.engine.queries.register(Registration.from_json({"query": PREFIX + BAD}, name="bad"))
     life.engine.streams.push(PushCall(S, "application/n-triples", at=1), body(60))
     assert describe(life.engine, "bad")["state"] == "failed"
@@ -360,7 +360,7 @@ def test_the_stream_of_a_query_that_has_failed_stays(tmp_path: Path) -> None:
         with pytest.raises(ConflictError, match="is read by bad"):
             life.engine.streams.drop(S)
         life.stop()
-        life = Life(tmp_path / "data", ManualClock(1_000_000), limits=Limits(rows=1_000))
+        life = Life(tmp_path / "data", ManualClock(1_000_000), limits=QueryLimits(rows=1_000))
         assert describe(life.engine, "bad")["state"] == "failed"
     life.engine.queries.drop("bad")
     life.engine.streams.drop(S)
@@ -447,7 +447,7 @@ def test_a_value_that_is_put_together_has_a_longest_length(kind: str, engine: st
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_the_expressions_of_one_evaluation_make_is_limited_together(engine: str) -> None:
     text = f"SELECT ?a (CONCAT(STR(?a), '{'x' * 10_000}') AS ?long) (1 AS ?one) WHERE {{ {WINDOW} }}"
-    with bench(limits=Limits(bytes=150_000), make_evaluator=ENGINES[engine]) as b:
+    with bench(limits=QueryLimits(bytes=150_000), make_evaluator=ENGINES[engine]) as b:
         b.register("long", f"SELECT ?a (STRLEN(?long) AS ?n) WHERE {{ {{ {text} }} }}")
         push(b, 10)
         assert state(b, "long") == ("running", "")

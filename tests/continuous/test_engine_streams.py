@@ -22,8 +22,8 @@ from quadrill.store.errors import (
     LateElementError,
     LimitError,
     NotFoundError,
-    QuadrillError,
     RdfSyntaxError,
+    ReportedError,
 )
 
 from .engines import DAY, NOW, RANGE, Bench, E, S, bench, tick
@@ -75,7 +75,7 @@ def test_bodies_that_are_pushed_together_are_pushes_of_their_own(
                     b.engine.streams.push_each(S, bodies, "application/n-triples")
                 for body, at in () if together else bodies:
                     b.engine.streams.push(PushCall(S, "application/n-triples", at=at, wait=True), body)
-            except QuadrillError as wrong:
+            except ReportedError as wrong:
                 error = wrong.message
             b.engine.sync()
             stream = describe_stream(b.engine, S)

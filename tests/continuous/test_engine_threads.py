@@ -22,7 +22,7 @@ from quadrill.continuous.queries.catalogue import Entry, Pending
 from quadrill.continuous.queries.running import RunningQuery
 from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import NotFoundError
-from quadrill.store.feeds.subscription import FeedEvent
+from quadrill.store.feeds.subscription import StoredEvent
 from quadrill.store.quads.quad_store import QuadStore
 
 from .engines import PREFIX, RANGE, Bench, E, S, bench
@@ -201,7 +201,7 @@ def test_the_thread_looks_at_the_clock_by_itself() -> None:
         subscription, woken = engine.queries.feed("q").subscribe(), threading.Event()
         subscription.listen(woken.set)
         engine.streams.push(PushCall(S, "application/n-triples"), f'<{E}a> <{E}seen> "x" .'.encode())
-        told: list[FeedEvent] = []
+        told: list[StoredEvent] = []
         while len(told) < 2 and woken.wait(20):
             woken.clear()
             told += subscription.take()

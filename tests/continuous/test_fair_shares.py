@@ -15,7 +15,7 @@ import pytest
 from quadrill.app.describing.queries import describe
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Registration
-from quadrill.continuous.rows import Limits
+from quadrill.continuous.rows import QueryLimits
 from quadrill.continuous.streams.push_call import PushCall
 from tests.continuous.engines import PREFIX, Bench, S
 from tests.continuous.test_recovery import Life, run
@@ -124,7 +124,7 @@ def latency(life: Life, name: str, stream: str, number: int) -> float:
 @pytest.mark.parametrize(("slow", "stream"), [(SLOW, N + "t"), (SLOW, S), (JOIN, S), (ORDERED, S)])
 def test_a_slow_query_does_not_hold_others(tmp_path: Path, slow: str, stream: str) -> None:
     """Matches that together are many, and one long evaluation; on the same stream, too."""
-    limits = Limits(rows=0, ms=0)
+    limits = QueryLimits(rows=0, ms=0)
     with threaded(tmp_path / "d", limits=limits) as life:
         life.engine.queries.register(Registration(name="slow", query=PREFIX + slow))
         text = OTHER if stream != S else QUICK
@@ -143,7 +143,7 @@ def test_a_slow_query_does_not_hold_others(tmp_path: Path, slow: str, stream: st
 
 
 def test_a_description_tells_how_far_a_query_is_behind(tmp_path: Path) -> None:
-    with threaded(tmp_path / "d", limits=Limits(rows=0, ms=0)) as life:
+    with threaded(tmp_path / "d", limits=QueryLimits(rows=0, ms=0)) as life:
         life.engine.queries.register(Registration(name="slow", query=PREFIX + SLOW))
         for each in range(300):
             life.engine.streams.push(PushCall(S, "text/turtle", at=1_000 + each), lines(1, 1, each))

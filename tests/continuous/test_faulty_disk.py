@@ -12,7 +12,7 @@ import pytest
 
 from quadrill.app.describing.streams import describe_streams
 from quadrill.continuous.clock import ManualClock
-from quadrill.store.errors import ConflictError, NotFoundError, QuadrillError, StoreUnwritableError
+from quadrill.store.errors import ConflictError, NotFoundError, ReportedError, StoreUnwritableError
 from quadrill.store.logs.journal import Journal
 from tests.continuous.faulty_disk import FaultyDisk
 from tests.continuous.test_recovery import E, Life, P, comparable, scenario
@@ -98,7 +98,7 @@ def persist(life: StormyLife, step: tuple[Any, ...], key: str) -> None:
                 tick(life.engine)
         except (NotFoundError, ConflictError):
             return
-        except QuadrillError as error:
+        except ReportedError as error:
             assert error.code in ("future", "late"), error
             return
     raise AssertionError(f"{step} was refused two hundred times")

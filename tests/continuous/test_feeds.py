@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from quadrill.store.feeds.feed import Feed
-from quadrill.store.feeds.subscription import FeedEvent
+from quadrill.store.feeds.subscription import StoredEvent
 
 
 def ids(events: object) -> list[int | None]:
@@ -211,7 +211,7 @@ def test_attaching_does_not_look_at_the_whole_history() -> None:
     for _ in range(20_000):
         feed.publish([("insert", "x")])
 
-    class Events(deque[FeedEvent]):
+    class Events(deque[StoredEvent]):
         def __getitem__(self, place: Any) -> Any:
             seen.append(place)
             return super().__getitem__(place)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.queries.running import RunningQuery
-from quadrill.continuous.rows import Limits
+from quadrill.continuous.rows import QueryLimits
 from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.threads import Threads
 from tests.examples import examples
@@ -141,13 +141,15 @@ def play(b: Bench, rounds: Sequence[Line], *, wait: bool) -> None:
     rounds=st.lists(lines, min_size=1, max_size=4),
     names=st.lists(st.sampled_from(list(ALL)), min_size=1, max_size=6, unique=True),
     lateness=st.sampled_from([0, 0, 2]),
-    limits=st.sampled_from([Limits(), Limits(), Limits(rows=3), Limits(bytes=300), Limits(kept=4)]),
+    limits=st.sampled_from(
+        [QueryLimits(), QueryLimits(), QueryLimits(rows=3), QueryLimits(bytes=300), QueryLimits(kept=4)]
+    ),
 )
 def test_inputs_in_line_are_as_one_by_one(
-    rounds: list[Line], names: list[str], lateness: int, limits: Limits
+    rounds: list[Line], names: list[str], lateness: int, limits: QueryLimits
 ) -> None:
     names = ["made", *(each for each in names if each != "made")] if {"reads"} & {*names} else names
-    if limits != Limits():
+    if limits != QueryLimits():
         # Of a failure at a heartbeat what has come by now is kept.
         rounds = [[each for each in inputs if len(each) == 3] for inputs in rounds]
     both = []
@@ -161,7 +163,7 @@ def test_inputs_in_line_are_as_one_by_one(
 
 def test_members_that_fail_in_one_step_take_no_input_from_other_readers() -> None:
     names = ["all", "values", "one"]
-    with bench(limits=Limits(bytes=300)) as b:
+    with bench(limits=QueryLimits(bytes=300)) as b:
         for name in names[:2]:
             b.register(name, ALL[name])
         b.register("one", "SELECT ?v { STREAM :s [RANGE 4ms] { ?x :noted ?v } }")
@@ -195,9 +197,12 @@ def test_a_line_is_one_run_of_the_loop() -> None:
 
 
 @settings(max_examples=examples(15), deadline=None)
-@given(rounds=st.lists(lines, min_size=2, max_size=4), limits=st.sampled_from([Limits(), Limits(rows=3)]))
+@given(
+    rounds=st.lists(lines, min_size=2, max_size=4),
+    limits=st.sampled_from([QueryLimits(), QueryLimits(rows=3)]),
+)
 def test_a_replay_of_a_line_tells_what_it_told(
-    rounds: list[Line], limits: Limits, tmp_path_factory: pytest.TempPathFactory
+    rounds: list[Line], limits: QueryLimits, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder: Path = tmp_path_factory.mktemp("line")
     names = ["all", "now", "two", "one", "other", "tumbling", "made", "reads", "count"]
@@ -239,7 +244,7 @@ def test_members_fail_at_the_input_at_which_an_instant_came() -> None:
     values = [(0, "c"), *[(1, "a")] * 4, (3, "b"), (5, "b"), (10, "b")]
     both = []
     for wait in (True, False):
-        with bench(limits=Limits(bytes=200)) as b:
+        with bench(limits=QueryLimits(bytes=200)) as b:
             register(b, ["one", "other"], output="changes")
             inputs: Line = [(S, [(at, [(x, "seen", n)], False)], 20) for n, (at, x) in enumerate(values)]
             play(b, [inputs], wait=wait)

@@ -16,7 +16,7 @@ from quadrill.continuous.evaluate.listed_window import ListedAnswer
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.queries.running import RunningQuery
 from quadrill.continuous.queries.snapshot import snapshot_of
-from quadrill.continuous.rows import Limits
+from quadrill.continuous.rows import QueryLimits
 from quadrill.continuous.streams.push_call import PushCall
 from tests.examples import examples
 
@@ -130,8 +130,8 @@ def test_windows_in_place_of_others_are_told_without_operators() -> None:
         same(b)
 
 
-@pytest.mark.parametrize("limits", [Limits(kept=5), Limits(bytes=700)])
-def test_a_listed_window_that_is_too_large_fails_with_the_same_words(limits: Limits) -> None:
+@pytest.mark.parametrize("limits", [QueryLimits(kept=5), QueryLimits(bytes=700)])
+def test_a_listed_window_that_is_too_large_fails_with_the_same_words(limits: QueryLimits) -> None:
     with bench(limits=limits) as b:
         b.register("run", QUERIES["all"], **OPTIONS)
         b.register("twin", QUERIES["all"], memory=1_000_000, **OPTIONS)

@@ -18,7 +18,7 @@ from quadrill.continuous.errors import FeedGoneError
 from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.queries.prepare import EvaluatorChoice
 from quadrill.continuous.static.reading import active
-from quadrill.store.errors import ConflictError, QuadrillError
+from quadrill.store.errors import ConflictError, ReportedError
 
 from .test_recovery import E, Life, P
 
@@ -200,7 +200,7 @@ def test_a_stop_waits_once_for_all_that_cannot_be_called_off(tmp_path: Path, gat
 
 
 def test_what_cannot_be_read_fails_alone_and_says_why(life: Life, gate: Gate) -> None:
-    gate.problem = QuadrillError("the disk is on fire")
+    gate.problem = ReportedError("the disk is on fire")
     life.register("q", NAMED)
     gate.open.set()
     eventually(lambda: state(life) == "failed")

@@ -14,7 +14,7 @@ from quadrill.continuous.engine import Registration
 from quadrill.continuous.evaluate import in_child
 from quadrill.continuous.evaluate.in_child import evaluate_in_child
 from quadrill.continuous.evaluate.places import PLACES, Places
-from quadrill.continuous.rows import Budget, Limits
+from quadrill.continuous.rows import Budget, QueryLimits
 from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.logs.process_copy import COPIES
 from tests.continuous.engines import PREFIX, S
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(not COPIES, reason="processes are copied on Linu
 
 MOST = 2
 MANY = [f"q{number}" for number in range(MOST + 3)]
-ENDLESS = Limits(rows=0, ms=0)
+ENDLESS = QueryLimits(rows=0, ms=0)
 MINUTES = HEAVY["product"]
 """Over 300 elements it takes minutes, over 30 a moment."""
 
@@ -68,7 +68,7 @@ def test_no_more_children_than_places_and_all_queries_go_on(tmp_path: Path, plac
         while not ended.wait(0.005):
             most = max(most, len(children()), places.held)
 
-    with threaded(tmp_path / "d", limits=Limits(rows=0, ms=60_000)) as life:
+    with threaded(tmp_path / "d", limits=QueryLimits(rows=0, ms=60_000)) as life:
         register(life, MANY)
         looks = threading.Thread(target=look)
         looks.start()
@@ -140,7 +140,7 @@ def test_endless_evaluations_do_not_keep_all_places(
 
 def test_the_wait_is_not_time_of_the_evaluation(tmp_path: Path, places: Places) -> None:
     places.most = 1
-    with threaded(tmp_path / "d", limits=Limits(rows=0, ms=600)) as life:
+    with threaded(tmp_path / "d", limits=QueryLimits(rows=0, ms=600)) as life:
         register(life, MANY[:3])
         life.engine.streams.push(PushCall(S, "text/turtle", at=1_000), lines(300))
         until(lambda: all(describe(life.engine, name)["state"] == "failed" for name in MANY[:3]), 30.0)
@@ -167,12 +167,12 @@ def test_places_are_given_in_the_order_of_the_line() -> None:
 def test_a_thread_that_has_all_places_does_not_wait_for_itself(places: Places) -> None:
     with places.one(), places.one():
         assert places.held == MOST
-        assert evaluate_in_child(lambda: True, lambda: None, 0, Budget(Limits(ms=5_000)), "here") is True
+        assert evaluate_in_child(lambda: True, lambda: None, 0, Budget(QueryLimits(ms=5_000)), "here") is True
 
 
 def test_another_thread_waits_until_it_is_called_off_or_gets_one(places: Places) -> None:
     found: list[object] = []
-    budget = Budget(Limits(ms=5_000))
+    budget = Budget(QueryLimits(ms=5_000))
     thread = threading.Thread(
         target=lambda: found.append(evaluate_in_child(lambda: True, lambda: None, 0, budget, "here"))
     )

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal
 
 from quadrill.continuous.algebra.query import Output
-from quadrill.continuous.evaluate.recomputing import Answer
-from quadrill.continuous.output.emission import Moment, SelectEmission, difference
+from quadrill.continuous.evaluate.recomputing import RecomputedAnswer
+from quadrill.continuous.output.emission import EvaluationInfo, SelectEmission, difference
 from quadrill.continuous.rows import Solution
 
 ROWS = st.lists(st.sampled_from("abc"), max_size=8)
@@ -21,10 +21,10 @@ def emit(output: Output, before: list[str], after: list[str]) -> dict[str, list[
     """What an evaluation tells, by kind of event, where the answer was ``before`` and is ``after``."""
     rows: list[list[Solution]] = [[(Literal(each),) for each in side] for side in (before, after)]
     emission = SelectEmission(output, ("x",), ordered=True)
-    answer = Answer(("x",), rows[1], before=rows[0])
+    answer = RecomputedAnswer(("x",), rows[1], before=rows[0])
     return {
         kind: [each["x"]["value"] for each in json.loads(line)["results"]["bindings"]]
-        for kind, line in emission.events(Moment(0, 0), answer)
+        for kind, line in emission.events(EvaluationInfo(0, 0), answer)
     }
 
 

@@ -29,7 +29,7 @@ from quadrill.continuous.errors import BudgetError
 from quadrill.continuous.evaluate import recomputing
 from quadrill.continuous.evaluate.in_child import evaluate_in_child
 from quadrill.continuous.evaluate.recomputing import ReferenceEvaluator
-from quadrill.continuous.rows import Budget, Limits
+from quadrill.continuous.rows import Budget, QueryLimits
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import LimitError, UnsupportedError
@@ -99,7 +99,7 @@ def _error(life: Life, name: str) -> str:
 @pytest.mark.always("sorted")
 @pytest.mark.parametrize("kind", HEAVY)
 def test_an_evaluation_that_takes_minutes_fails_in_time_and_holds_nobody(tmp_path: Path, kind: str) -> None:
-    with threaded(tmp_path / "d", limits=Limits(rows=0, ms=6_000)) as life:
+    with threaded(tmp_path / "d", limits=QueryLimits(rows=0, ms=6_000)) as life:
         begin(life, HEAVY[kind])
         # An engine that waits for the evaluation takes its 6 s; benchmarks.fairness measures the latency.
         assert latency(life, "quick", N + "t", 20) < 4.0
@@ -113,7 +113,7 @@ def test_an_evaluation_that_takes_minutes_fails_in_time_and_holds_nobody(tmp_pat
 
 @pytest.mark.parametrize("how", ["paused", "dropped", "stopped"])
 def test_a_query_that_is_paused_or_dropped_leaves_no_child(tmp_path: Path, how: str) -> None:
-    with threaded(tmp_path / "d", limits=Limits(rows=0, ms=60_000)) as life:
+    with threaded(tmp_path / "d", limits=QueryLimits(rows=0, ms=60_000)) as life:
         begin(life, HEAVY["product"])
         time.sleep(0.3)
         began = time.monotonic()
@@ -133,7 +133,7 @@ def test_a_query_that_is_paused_or_dropped_leaves_no_child(tmp_path: Path, how: 
 
 
 def test_what_waits_for_a_child_uses_little_cpu(tmp_path: Path) -> None:
-    with threaded(tmp_path / "d", limits=Limits(rows=0, ms=60_000)) as life:
+    with threaded(tmp_path / "d", limits=QueryLimits(rows=0, ms=60_000)) as life:
         begin(life, HEAVY["product"])
         spent = time.process_time()
         time.sleep(1.0)
@@ -142,7 +142,7 @@ def test_what_waits_for_a_child_uses_little_cpu(tmp_path: Path) -> None:
 
 
 def test_the_cpu_time_of_a_child_counts_for_the_minute(tmp_path: Path) -> None:
-    with threaded(tmp_path / "d", limits=Limits(rows=0, ms=60_000, minute_ms=500)) as life:
+    with threaded(tmp_path / "d", limits=QueryLimits(rows=0, ms=60_000, minute_ms=500)) as life:
         begin(life, HEAVY["product"])
         until(lambda: describe(life.engine, "slow")["state"] == "failed", 20.0)
         assert "max_cpu_per_minute" in describe(life.engine, "slow")["error"]
@@ -150,7 +150,7 @@ def test_the_cpu_time_of_a_child_counts_for_the_minute(tmp_path: Path) -> None:
 
 
 def test_a_failure_is_repeated_without_an_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    life = Life(tmp_path / "d", ManualClock(1_000), idle_timeout_ms=0, limits=Limits(rows=0, ms=300))
+    life = Life(tmp_path / "d", ManualClock(1_000), idle_timeout_ms=0, limits=QueryLimits(rows=0, ms=300))
     life.engine.queries.register(Registration(name="slow", query=PREFIX + HEAVY["product"]))
     life.engine.streams.push(PushCall(S, "text/turtle", at=1_000), lines(300))
     before = describe(life.engine, "slow")
@@ -208,7 +208,7 @@ def _state(pid: int) -> str:
 
 
 def both(
-    monkeypatch: pytest.MonkeyPatch, evaluate: Callable[[Limits], list[Any] | bool | None]
+    monkeypatch: pytest.MonkeyPatch, evaluate: Callable[[QueryLimits], list[Any] | bool | None]
 ) -> list[tuple[Any, int]]:
     """What an evaluation gives in this process and in a child, with the number of children."""
     found = []
@@ -222,7 +222,7 @@ def both(
         with monkeypatch.context() as patch:
             patch.setattr(ReferenceEvaluator, "most_in_process", most)
             patch.setattr(recomputing, "evaluate_in_child", noted)
-            found.append((evaluate(Limits(ms=60_000)), len(made)))
+            found.append((evaluate(QueryLimits(ms=60_000)), len(made)))
     return found
 
 
@@ -243,7 +243,7 @@ def test_random_queries_have_the_same_answer_in_a_child(
     windows = {W1: dict.fromkeys(first, 0), W2: dict.fromkeys(second, 0)}
     whole: list[bool] = []
 
-    def evaluate(limits: Limits) -> Any:
+    def evaluate(limits: QueryLimits) -> Any:
         with holding(in_graph(named, G)) as store:
             made = ReferenceEvaluator(query, store, EvaluationOptions(limits=limits))
             answer = recomputed(made, 0, windows)
@@ -278,7 +278,7 @@ TEXTS = {
 def test_functions_and_aggregates_of_ours_work_in_a_child(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     times = content(':a :v 1 . :b :v 2 ; :label "b"@en .', 5) | content(":c :v 2.5 .", 7)
 
-    def evaluate(limits: Limits) -> Any:
+    def evaluate(limits: QueryLimits) -> Any:
         with background() as store:
             engine, query = evaluator(TEXTS[kind], store, limits=limits, name="q")
             return list(recomputed(engine, 9_000, {each.name: times for each in query.windows}).rows)
@@ -291,7 +291,7 @@ def test_many_rows_come_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "SELECT ?x ?y ?v WHERE { STREAM :s [NOW] { ?x :v ?v . ?y :v ?w } }"
     values = content("".join(f':a{number} :v "{"x" * 2_000}{number}" . ' for number in range(200)))
 
-    def evaluate(limits: Limits) -> Any:
+    def evaluate(limits: QueryLimits) -> Any:
         with background() as store:
             engine, query = evaluator(text, store, limits=limits)
             return list(recomputed(engine, 0, {query.windows[0].name: values}).rows)
@@ -303,8 +303,8 @@ def test_many_rows_come_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- errors ----------------------------------------------------------------------------------------
 
 
-def run(given: Callable[[], Any], limits: Limits | None = None) -> Any:
-    return evaluate_in_child(given, lambda: None, 0, Budget(limits or Limits(ms=5_000)), "here")
+def run(given: Callable[[], Any], limits: QueryLimits | None = None) -> Any:
+    return evaluate_in_child(given, lambda: None, 0, Budget(limits or QueryLimits(ms=5_000)), "here")
 
 
 def test_an_error_is_the_same_as_in_this_process() -> None:
@@ -339,9 +339,9 @@ def test_an_error_is_the_same_as_in_this_process() -> None:
 def test_a_text_that_is_too_long_fails_in_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "SELECT (CONCAT(?v, ?v) AS ?w) WHERE { STREAM :s [NOW] { ?x :v ?v } }"
 
-    def evaluate(limits: Limits) -> Any:
+    def evaluate(limits: QueryLimits) -> Any:
         with background() as store, pytest.raises(BudgetError) as found:
-            engine, query = evaluator(text, store, limits=Limits(ms=limits.ms, text=5_000))
+            engine, query = evaluator(text, store, limits=QueryLimits(ms=limits.ms, text=5_000))
             recomputed(engine, 0, {query.windows[0].name: content(f':a :v "{"x" * 3_000}" .')})
         return found.value.message
 
@@ -353,7 +353,7 @@ def test_a_limit_of_rows_fails_alike_in_both(monkeypatch: pytest.MonkeyPatch) ->
     errors = []
     for most in (sys.maxsize, -1):
         monkeypatch.setattr(ReferenceEvaluator, "most_in_process", most)
-        with bench(limits=Limits(rows=1_000, ms=60_000)) as b:
+        with bench(limits=QueryLimits(rows=1_000, ms=60_000)) as b:
             b.register("q", LIGHT)
             b.engine.streams.push(PushCall(S, "text/turtle", at=1), lines(30))
             assert describe(b.engine, "q")["state"] == "running"
@@ -371,14 +371,14 @@ def test_a_child_that_is_killed_or_has_no_memory_fails_the_query() -> None:
         run(killed)
     assert not found.value.again
     with pytest.raises(BudgetError, match="worker_memory_bytes, 50000000 bytes"):
-        run(lambda: bool(bytearray(200_000_000)), Limits(ms=60_000, process=50_000_000))
+        run(lambda: bool(bytearray(200_000_000)), QueryLimits(ms=60_000, process=50_000_000))
     assert children() == []
 
 
 def test_a_child_ends_by_itself_when_nobody_looks() -> None:
     began = time.monotonic()
     with pytest.raises(BudgetError, match=r"max_time\) is 200 ms"):
-        run(lambda: time.sleep(60), Limits(ms=200))
+        run(lambda: time.sleep(60), QueryLimits(ms=200))
     assert time.monotonic() - began < 6.0
     assert children() == []
 
@@ -390,7 +390,7 @@ def test_where_no_process_can_be_made_it_is_evaluated_here(monkeypatch: pytest.M
     monkeypatch.setattr(os, "fork", refused)
     monkeypatch.setattr(ReferenceEvaluator, "most_in_process", -1)
     with background() as store:
-        engine, query = evaluator(TEXTS["order"], store, limits=Limits(ms=1_000))
+        engine, query = evaluator(TEXTS["order"], store, limits=QueryLimits(ms=1_000))
         answer = recomputed(engine, 0, {query.windows[0].name: content(":a :v 1 . :b :v 2 .")})
     assert [str(row[0]) for row in answer.rows] == ["<http://x/b>", "<http://x/a>"]
 

@@ -24,7 +24,7 @@ from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import (
     ConflictError,
     IdempotencyError,
-    QuadrillError,
+    ReportedError,
     StoreFormatError,
     StoreUnwritableError,
     UnsupportedError,
@@ -244,7 +244,7 @@ def take(life: Life, step: tuple[Any, ...]) -> None:
                 life.engine.queries.replay(name, start)
             case ("checkpoint",):
                 life.checkpoint()
-    except QuadrillError:
+    except ReportedError:
         pass
 
 

@@ -19,7 +19,7 @@ from quadrill.continuous.inputs import StreamInput
 from quadrill.continuous.lifecycle.lifecycle import QueryLifecycle
 from quadrill.continuous.queries.running import RunningQuery
 from quadrill.continuous.streams.registry import StreamRegistry
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 from tests.continuous.test_recovery import QUERIES, E, Life, comparable, ordered
 
 
@@ -135,11 +135,11 @@ def test_a_replay_that_breaks_off_repeats_the_past_no_more(
 
     def broken(*arguments: Any) -> Iterator[StreamInput]:
         yield next(retained(*arguments))
-        raise QuadrillError("it cannot be read")
+        raise ReportedError("it cannot be read")
 
     with monkeypatch.context() as patch:
         patch.setattr(StreamRegistry, "retained", broken)
-        with pytest.raises(QuadrillError):
+        with pytest.raises(ReportedError):
             life.engine.queries.replay("made")
     life.push(4_000, "b")
     assert len(life.told()["reads"]) > len(told), "what is new is told, at an instant that was told, too"

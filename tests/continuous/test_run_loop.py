@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quadrill.continuous.evaluate.native import NativeEvaluator
-from quadrill.continuous.rows import Limits
+from quadrill.continuous.rows import QueryLimits
 from quadrill.continuous.streams.push_call import PushCall
 from quadrill.continuous.windows.encoded import EncodedContent
 from tests.examples import examples
@@ -330,8 +330,8 @@ def at_step(stream: str) -> int:
     return 0 if stream == S else 2
 
 
-@pytest.mark.parametrize("limits", [Limits(kept=30), Limits(bytes=500), Limits(rows=9)])
-def test_a_query_fails_at_the_same_instant_with_the_same_words(limits: Limits) -> None:
+@pytest.mark.parametrize("limits", [QueryLimits(kept=30), QueryLimits(bytes=500), QueryLimits(rows=9)])
+def test_a_query_fails_at_the_same_instant_with_the_same_words(limits: QueryLimits) -> None:
     with bench(limits=limits) as b:
         text = "SELECT ?x ?y { STREAM :s [RANGE 9ms] { ?x :seen ?v } STREAM :s [RANGE 5ms] { ?y :seen ?v } }"
         b.register("run", text)

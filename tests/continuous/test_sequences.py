@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
-from quadrill.continuous.algebra.query import Sequence
+from quadrill.continuous.algebra.query import SequencePattern
 from quadrill.continuous.errors import BudgetError
 from quadrill.continuous.inputs import Element
 from quadrill.continuous.language.parser import parse
@@ -305,7 +305,7 @@ def test_a_search_has_a_limit() -> None:
         found.of([last])
 
 
-def prepared_sequence(text: str) -> Sequence:
+def prepared_sequence(text: str) -> SequencePattern:
     sequence = parse(f"PREFIX : <{E}> {text}").windows[0].spec.sequence
     assert sequence is not None
     return sequence

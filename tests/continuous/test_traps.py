@@ -20,7 +20,7 @@ from benchmarks.policies import (
     route,
 )
 from quadrill.app.describing.queries import describe
-from quadrill.continuous.operators.join import Join
+from quadrill.continuous.operators.join import DeltaJoin
 from quadrill.continuous.rows import Delta, Schema, merge
 from quadrill.continuous.streams.push_call import PushCall
 
@@ -33,10 +33,10 @@ SCHEMAS = [Schema(names, frozenset(names)) for names in (("p1", "l1"), ("p2", "l
 NOW, RANGE, CONN = range(3)
 
 
-def localisation(order: Sequence[int] | None = None) -> tuple[Join, list[Delta]]:
+def localisation(order: Sequence[int] | None = None) -> tuple[DeltaJoin, list[Delta]]:
     """The join of Example 1 and its changes: the connections, then m0@r1, m1@r2, m2@r1, m3@r2 at 0 to 3."""
     seen = {0: (1, R1), 1: (2, R2), 2: (3, R1), 3: (4, R2)}
-    join = Join(SCHEMAS) if order is None else route(Join(SCHEMAS), order)
+    join = DeltaJoin(SCHEMAS) if order is None else route(DeltaJoin(SCHEMAS), order)
     answers = [join.step({}, {}, dict(PLAN))]
     for at in range(4):
         now: Delta = {seen[at]: 1}
@@ -49,7 +49,7 @@ def localisation(order: Sequence[int] | None = None) -> tuple[Join, list[Delta]]
     return join, answers
 
 
-def routed(join: Join, start: int) -> list[int]:
+def routed(join: DeltaJoin, start: int) -> list[int]:
     return [probe.input for probe in join.routes[start]]
 
 
@@ -77,7 +77,7 @@ def test_example_1_is_routed_by_the_connections_and_never_by_a_product() -> None
 
 def _example_1_by(policy: Policy) -> list[list[int]]:
     """The routes of the latest detection at t = 0 and t = 1."""
-    join = route(Join(SCHEMAS), policy)
+    join = route(DeltaJoin(SCHEMAS), policy)
     join.step({}, {}, dict(PLAN))
     routes = []
     for at, seen in enumerate([(1, R1), (2, R2)]):
@@ -108,7 +108,7 @@ def test_the_cost_of_the_report_takes_a_small_nested_loop_before_a_look_up() -> 
 @pytest.mark.parametrize("policy", [right_cardinality, fewest_intermediate, physical_cost])
 def test_every_policy_leaves_a_route_whose_cost_rises(policy: Policy) -> None:
     names = (("a", "b"), ("b", "c"), ("b", "d"))
-    join = route(Join([Schema(each, frozenset(each)) for each in names]), policy)
+    join = route(DeltaJoin([Schema(each, frozenset(each)) for each in names]), policy)
     few: Delta = {(b, b): 1 for b in range(1, 11)}
     many: Delta = {(b, d): 1 for b in range(1, 11) for d in range(1, 6)}
     more: Delta = {(b, c): 1 for b in range(1, 11) for c in range(20, 40)}
@@ -126,7 +126,7 @@ def test_every_policy_leaves_a_route_whose_cost_rises(policy: Policy) -> None:
 def test_a_route_is_left_when_its_cost_rises() -> None:
     # Figure 4 of the report, as printed, keeps the least cost ever seen. Here costs are read anew.
     names = (("a", "b"), ("b", "c"), ("b", "d"))
-    join = Join([Schema(each, frozenset(each)) for each in names])
+    join = DeltaJoin([Schema(each, frozenset(each)) for each in names])
     state: list[Delta] = [{}, {}, {}]
 
     def grow(place: int, change: Delta) -> Delta:

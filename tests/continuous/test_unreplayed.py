@@ -17,7 +17,7 @@ from quadrill.continuous.errors import StartingError
 from quadrill.continuous.queries.running import RunningQuery
 from quadrill.continuous.recovery import replay as replaying
 from quadrill.continuous.recovery import unreplayed
-from quadrill.continuous.rows import Limits
+from quadrill.continuous.rows import QueryLimits
 from quadrill.store.errors import NotFoundError
 from quadrill.store.logs.journal import JournalRecord
 
@@ -173,7 +173,7 @@ def test_a_failed_query_stays_failed(
 def test_a_query_that_fails_in_the_replay_keeps_its_events(tmp_path: Path) -> None:
     life = begun(tmp_path, "seen", "last")
     before = life.told()
-    life.settings["limits"] = Limits(kept=1)
+    life.settings["limits"] = QueryLimits(kept=1)
     life = life.crash()
     after = life.told()
     assert describe(life.engine, "last")["state"] == "failed"

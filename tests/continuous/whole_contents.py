@@ -11,7 +11,7 @@ from pyoxigraph import NamedNode
 from quadrill.continuous.algebra.nodes import Var
 from quadrill.continuous.evaluate.evaluator import Evaluator
 from quadrill.continuous.evaluate.native import AnswerChange, NativeEvaluator
-from quadrill.continuous.evaluate.recomputing import Answer, ReferenceEvaluator
+from quadrill.continuous.evaluate.recomputing import RecomputedAnswer, ReferenceEvaluator
 from quadrill.continuous.inputs import Element, WindowContent
 from quadrill.continuous.windows.encoded import EncodedContent
 from quadrill.continuous.windows.taken import WindowKey
@@ -61,7 +61,7 @@ def answer_of(evaluator: NativeEvaluator, at: int, contents: Contents) -> Answer
     return move_to(evaluator, at, contents)
 
 
-def recomputed(evaluator: ReferenceEvaluator, at: int, contents: Contents) -> Answer:
+def recomputed(evaluator: ReferenceEvaluator, at: int, contents: Contents) -> RecomputedAnswer:
     """The answer by definition."""
     return evaluator.answer(at, _by_stream(evaluator, contents))
 

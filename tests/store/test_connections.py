@@ -18,7 +18,7 @@ from quadrill.store.errors import LimitError
 from quadrill.store.hosts import AllowedHosts
 from quadrill.store.network import connections
 from quadrill.store.network.connections import addresses, connect
-from quadrill.store.network.exchange import EndedError, Exchanges, _Backend, _Bounds, _Stream
+from quadrill.store.network.exchange import EndedError, Exchanges, _Backend, _BoundedStream, _Bounds
 from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.remote import FetchError, FetchTimeoutError, RemoteClient, http_fetcher
@@ -219,7 +219,7 @@ def test_tls_that_is_not_answered_ends_in_time() -> None:
 def test_a_connection_is_closed_when_the_caller_stops_before_tls() -> None:
     ours, theirs = socket.socketpair()
     with theirs, pytest.raises(EndedError):
-        _Stream(ours, _Bounds(lambda: True)).start_tls(ssl.create_default_context())
+        _BoundedStream(ours, _Bounds(lambda: True)).start_tls(ssl.create_default_context())
     assert ours.fileno() == -1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quadrill.store.errors import QuadrillError, RdfSyntaxError
+from quadrill.store.errors import RdfSyntaxError, ReportedError
 from quadrill.store.formats import RDF_TYPES, RdfType, parse_rdf
 from quadrill.store.hosts import AllowedHosts
 from quadrill.store.quads.options import StoreOptions
@@ -178,7 +178,7 @@ def test_load_prefers_the_ending_to_a_media_type_of_any_xml(name: str) -> None:
     [(INTO, " <http://e/gx>"), (INTO, " _:b"), (f"BASE <http://e/> {LOAD} INTO GRAPH <g>", " <http://e/G>")],
 )
 def test_load_into_a_graph_refuses_quads_of_others(text: str, graph: str) -> None:
-    with pytest.raises(QuadrillError, match="has quads of the graph") as caught:
+    with pytest.raises(ReportedError, match="has quads of the graph") as caught:
         loaded(text, f"{QUAD} .\n{QUAD}{graph} .".encode(), "application/n-quads")
     assert caught.value.code == "wrong-graph"
     silent = text.replace("LOAD", "LOAD SILENT")

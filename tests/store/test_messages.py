@@ -15,7 +15,7 @@ from quadrill.store.documents import messages as cutting
 from quadrill.store.documents.messages import split_messages
 from quadrill.store.documents.statements import quads_of
 from quadrill.store.documents.yaml_messages import split_yaml_messages
-from quadrill.store.errors import LimitError, QuadrillError, RdfSyntaxError
+from quadrill.store.errors import LimitError, RdfSyntaxError, ReportedError
 from quadrill.store.pushes.decode import DecodeOptions, decode
 from tests.examples import examples
 
@@ -157,7 +157,7 @@ def test_a_document_is_cut_in_a_few_times_its_size(kind: str) -> None:
         if text.startswith("V"):
             split_messages(text)
         else:
-            with contextlib.suppress(QuadrillError):
+            with contextlib.suppress(ReportedError):
                 decode(text.encode(), "text/turtle", DecodeOptions())
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -269,7 +269,7 @@ def test_a_wrong_yaml_ld_message_is_told_with_its_line(text: str, line: int) -> 
     ids=["directives", "nesting", "length", "control character"],
 )
 def test_yaml_that_would_be_read_for_long_is_refused(text: str) -> None:
-    with pytest.raises(QuadrillError):
+    with pytest.raises(ReportedError):
         messages(text, YAML)
 
 

@@ -234,7 +234,7 @@ def test_wide_texts_are_not_high() -> None:
 @pytest.mark.process
 def test_a_bomb_in_a_process_of_its_own_does_not_end_it() -> None:
     code = """
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 from quadrill.store.quads.quad_store import QuadStore
 store = QuadStore.open(None)
 for opening, closing in (("{", "}"), ("{OPTIONAL{", "}}"), ("{FILTER EXISTS{", "}}"), ("{{SELECT*{", "}}}")):
@@ -242,7 +242,7 @@ for opening, closing in (("{", "}"), ("{OPTIONAL{", "}}"), ("{FILTER EXISTS{", "
         try:
             with store.reader.query("SELECT * {" + opening * depth + closing * depth + "}"):
                 pass
-        except QuadrillError:
+        except ReportedError:
             pass
 print("alive")
 """

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyoxigraph import Dataset, DefaultGraph, Literal, NamedNode
 
 from quadrill.continuous.analysis.update import frame_of
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 from quadrill.store.quads import writing
 from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
@@ -139,7 +139,7 @@ IN_LINE = [
 def is_made(store: QuadStore, text: str) -> bool:
     try:
         store.writer.update(text)
-    except QuadrillError:
+    except ReportedError:
         return False
     return True
 
@@ -224,9 +224,9 @@ def test_what_is_wrong_is_told_each_time_with_its_place(template: str) -> None:
     store = known(QuadStore.open(None))
     for number in range(4):
         text = filled(template, iter([f"<http://e/{number * 'x'}>"] * 3), iter(["1"] * 2))
-        with pytest.raises(QuadrillError) as alike:
+        with pytest.raises(ReportedError) as alike:
             store.writer.update(text)
-        with pytest.raises(QuadrillError) as alone:
+        with pytest.raises(ReportedError) as alone:
             QuadStore.open(None).writer.update(text)
         assert (alike.value.message, alike.value.details) == (alone.value.message, alone.value.details)
 

@@ -100,7 +100,7 @@ def digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
-class Mark(NamedTuple):
+class FileMark(NamedTuple):
     """The place in one file: its inode, what was read of it, and fingerprints of the bytes read.
 
     ``head`` is of the first bytes, ``tail`` of those before ``offset``, both empty for a place of an earlier

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import UnsupportedError
-from quadrill.store.feeds.subscription import FeedEvent
+from quadrill.store.feeds.subscription import StoredEvent
 from quadrill.store.folder import sync_folder
 from quadrill.store.hosts import AllowedHosts
 
@@ -100,7 +100,7 @@ class FileSink(Sink):
             with suppress(OSError):
                 self._file.close()
 
-    def deliver(self, events: Sequence[FeedEvent]) -> None:
+    def deliver(self, events: Sequence[StoredEvent]) -> None:
         """Write them, and finish the part when it is full or old."""
         position = self.context.position
         fresh = [each for each in events if each.id is None or position is None or each.id > position]

@@ -17,7 +17,7 @@ from ...http.errors import HttpError
 from ..declaration import Member, flag, number, one_of, text
 from ..errors import ConnectorError, ConnectorFailedError
 from ..source import N_QUADS, Source, SourceContext
-from .file_marks import Mark, require_below, shown, without_generations
+from .file_marks import FileMark, require_below, shown, without_generations
 from .file_tail import FileTail
 from .open_files import IN_ORDER_S, TOGETHER_S, FileInTurn, OpenFiles, state_of
 
@@ -244,8 +244,8 @@ class FileSource(Source):
             known = further[0] if further else {}
             tail = self._open.open(name).tail
             if inode:
-                tail.mark = Mark(inode, offset, *known.get("mark", ()))
-            tail.earlier = [Mark(*each) for each in known.get("earlier", ())]
+                tail.mark = FileMark(inode, offset, *known.get("mark", ()))
+            tail.earlier = [FileMark(*each) for each in known.get("earlier", ())]
 
     def _position(self, file: FileInTurn | None = None, number: int = 0) -> str:
         """The position, once so many of the waiting lines of a file have entered."""

@@ -22,8 +22,8 @@ from ..errors import ConnectorFailedError
 from .file_marks import (
     HEAD,
     TAIL,
+    FileMark,
     Generation,
-    Mark,
     OpenFile,
     digest,
     generation_of,
@@ -49,7 +49,7 @@ class ReplacedError(Exception):
 class Block(NamedTuple):
     """Lines of a file: ``start`` is the offset of ``seen``, ``first`` the one of the lines, in the file."""
 
-    reader: Reader
+    reader: TailReader
     lines: list[bytes]
     header: bytes
     seen: bytes
@@ -57,22 +57,22 @@ class Block(NamedTuple):
     first: int
     changed_ns: int
 
-    def mark(self, number: int) -> Mark:
+    def mark(self, number: int) -> FileMark:
         """The mark behind the first so many lines."""
         before = self.reader.mark
         end = self.first + sum(map(len, self.lines[:number]))
         place = end - self.start
         head = digest(self.seen[: min(end, HEAD)]) if self.start == 0 else before.head
         tail = digest(self.seen[max(0, place - TAIL) : place])
-        return Mark(before.inode, end, head, tail, self.changed_ns)
+        return FileMark(before.inode, end, head, tail, self.changed_ns)
 
 
 @dataclass(eq=False)
-class Reader:
+class TailReader:
     """An open file and the mark of what was read of it; ``until``: a rotated one is read on until then."""
 
     file: OpenFile
-    mark: Mark
+    mark: FileMark
     header: bool
     longest: int
     until: float = float("inf")
@@ -100,7 +100,7 @@ class Reader:
             if not header:
                 return None
         if not mark.head and mark.offset:
-            self.mark = mark = Mark.in_file(self.file, mark.offset)
+            self.mark = mark = FileMark.in_file(self.file, mark.offset)
         start = max(0, mark.offset - TAIL)
         first = max(mark.offset, len(header))
         while True:
@@ -150,13 +150,13 @@ class FileTail:
     longest: int
     from_end: bool
     lost: Callable[[str, str], None]
-    mark: Mark | None = None
-    earlier: list[Mark] = field(default_factory=list)
+    mark: FileMark | None = None
+    earlier: list[FileMark] = field(default_factory=list)
     listed: Collection[str] = ()
     first: Collection[str] = ()
     since_ns: int = 1 << 63
-    _reader: Reader | None = None
-    _leaving: list[Reader] = field(default_factory=list)
+    _reader: TailReader | None = None
+    _leaving: list[TailReader] = field(default_factory=list)
     _restored: bool = False
     # Where the file that is read stands among the rotated ones, if it is one, and those behind it.
     _place: Generation | None = None
@@ -208,7 +208,7 @@ class FileTail:
         except ReplacedError:
             return None
 
-    def passed(self, reader: Reader, mark: Mark) -> None:
+    def passed(self, reader: TailReader, mark: FileMark) -> None:
         """Lines were taken: their file is read up to a mark."""
         self.earlier = [mark if each == reader.mark else each for each in self.earlier]
         if reader is self._reader:
@@ -216,7 +216,7 @@ class FileTail:
         reader.mark = mark
         reader._idle = None
 
-    def marks(self, reader: Reader, mark: Mark) -> tuple[Mark | None, list[Mark]]:
+    def marks(self, reader: TailReader, mark: FileMark) -> tuple[FileMark | None, list[FileMark]]:
         """The marks of this name once the file of a reader is read up to a mark."""
         earlier = [mark if each == reader.mark else each for each in self.earlier]
         return (mark if reader is self._reader else self.mark), earlier
@@ -230,7 +230,7 @@ class FileTail:
 
     # --- which file -----------------------------------------------------------------------------
 
-    def _locate(self) -> Reader | None:
+    def _locate(self) -> TailReader | None:
         """Open the file where the mark is, or the one that follows where its content is gone."""
         live, mark = self._open_live(), self.mark
         if mark is None:
@@ -256,7 +256,7 @@ class FileTail:
         self.earlier = [*self.earlier, mark][-_MOST_EARLIER:]
         return self._after(behind, live)
 
-    def _find(self, mark: Mark) -> tuple[OpenFile | None, Generation | None]:
+    def _find(self, mark: FileMark) -> tuple[OpenFile | None, Generation | None]:
         """A rotated file with the content of a mark; else a copy that has nothing behind it."""
         covered = None
         siblings = generations(self.name)
@@ -275,11 +275,11 @@ class FileTail:
             file.close()
         return None, covered
 
-    def _begin(self, live: OpenFile | None) -> Reader | None:
+    def _begin(self, live: OpenFile | None) -> TailReader | None:
         """The first file: the oldest that counts, or the end of the present one."""
         if self.from_end and live is not None:
             end = live.last_line_end(self.longest)
-            return self._reader_of(live, Mark.in_file(live, end))
+            return self._reader_of(live, FileMark.in_file(live, end))
         rotated = [
             each
             for each in generations(self.name)
@@ -294,10 +294,10 @@ class FileTail:
             if (file := self._open(each.path)) is not None:
                 if live is not None:
                     live.close()
-                return self._reader_of(file, Mark(file.inode))
-        return None if live is None else self._reader_of(live, Mark(live.inode))
+                return self._reader_of(file, FileMark(file.inode))
+        return None if live is None else self._reader_of(live, FileMark(live.inode))
 
-    def _after(self, behind: Generation, live: OpenFile) -> Reader:
+    def _after(self, behind: Generation, live: OpenFile) -> TailReader:
         """The file that was rotated first after another, else the present one, from its start."""
         fresh, looks = False, 0
         while self._rotated or not fresh:
@@ -309,13 +309,13 @@ class FileTail:
             if file is not None and file.inode == each.inode and not self._is_known(file):
                 live.close()
                 self._place = each
-                return self._reader_of(file, Mark(file.inode))
+                return self._reader_of(file, FileMark(file.inode))
             if (file is None or file.inode != each.inode) and looks < _MOST_LOOKS:
                 fresh, self._rotated = False, []  # renamed again since
             if file is not None:
                 file.close()
         self._place = None
-        return self._reader_of(live, Mark(live.inode))
+        return self._reader_of(live, FileMark(live.inode))
 
     def _rotated_after(self, behind: Generation) -> list[Generation]:
         found = generations(self.name, self.listed)
@@ -333,7 +333,7 @@ class FileTail:
         except OSError:
             return False
 
-    def _leave(self, reader: Reader) -> None:
+    def _leave(self, reader: TailReader) -> None:
         """Read a rotated file on for a moment, and begin with the one that follows."""
         live = self._open_live()
         if live is None:
@@ -354,13 +354,13 @@ class FileTail:
                 continue
             if mark.fits(file):
                 until = time.monotonic() + _GRACE_S
-                self._leaving.append(Reader(file, mark, self.header, self.longest, until))
+                self._leaving.append(TailReader(file, mark, self.header, self.longest, until))
             else:
                 file.close()
 
-    def _reader_of(self, file: OpenFile, mark: Mark) -> Reader:
+    def _reader_of(self, file: OpenFile, mark: FileMark) -> TailReader:
         self.mark = mark
-        return Reader(file, mark, self.header, self.longest)
+        return TailReader(file, mark, self.header, self.longest)
 
     def _open(self, path: str) -> OpenFile | None:
         """A file beside the name; None where it is gone or must not be read."""

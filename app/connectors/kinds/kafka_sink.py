@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from quadrill.store.feeds.subscription import FeedEvent
+from quadrill.store.feeds.subscription import StoredEvent
 from quadrill.store.hosts import AllowedHosts
 
 from ..declaration import Member, shown_message
@@ -73,7 +73,7 @@ class KafkaSink(Sink):
             self._producer.poll(0)
             self._producer = None
 
-    def deliver(self, events: Sequence[FeedEvent]) -> None:
+    def deliver(self, events: Sequence[StoredEvent]) -> None:
         """Produce them, and wait until the brokers have acknowledged all.
 
         Raises:
@@ -100,7 +100,7 @@ class KafkaSink(Sink):
                 raise self._troubles.error(given["url"], error)
             self.context.refuse(events[place], error.str())
 
-    def _produce(self, producer: Producer, place: int, event: FeedEvent) -> None:
+    def _produce(self, producer: Producer, place: int, event: StoredEvent) -> None:
         """Hand one event over, as soon as there is room."""
 
         def delivered(error: KafkaError | None, _message: Any) -> None:

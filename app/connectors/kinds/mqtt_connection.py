@@ -100,7 +100,7 @@ def check_broker(given: Mapping[str, Any], hosts: AllowedHosts) -> None:
         raise InputError("ca is for mqtts:// only", code="member")
 
 
-class _Client(Client):
+class _PahoClient(Client):
     """paho's client, whose look-up of a name and connection end in time and when its owner stops."""
 
     sleep: Sleep = staticmethod(time.sleep)
@@ -137,7 +137,7 @@ class MqttConnection:
         self._refused: ReasonCode | None = None
         self._lost: ReasonCode | None = None
         self.session_present = False
-        self.client = client = _Client(
+        self.client = client = _PahoClient(
             CallbackAPIVersion.VERSION2,
             self._client_id,
             clean_session=None if self.is_v5 else not session_s,

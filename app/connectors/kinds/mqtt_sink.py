@@ -11,7 +11,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from quadrill.store.feeds.subscription import FeedEvent
+from quadrill.store.feeds.subscription import StoredEvent
 from quadrill.store.hosts import AllowedHosts
 
 from ..declaration import Member, flag
@@ -65,7 +65,7 @@ class MqttSink(Sink):
             self._connection.close()
             self._connection = None
 
-    def deliver(self, events: Sequence[FeedEvent]) -> None:
+    def deliver(self, events: Sequence[StoredEvent]) -> None:
         """Publish them, and wait until the broker has acknowledged all."""
         connection = self._connection
         assert connection is not None
@@ -87,7 +87,7 @@ class MqttSink(Sink):
             if info.mid in self._refused:
                 raise connection.refusal(f"refuses the topic {self.given['topic']}", self._refused[info.mid])
 
-    def _publish(self, connection: MqttConnection, event: FeedEvent) -> Any:
+    def _publish(self, connection: MqttConnection, event: StoredEvent) -> Any:
         given, properties = self.given, None
         if connection.is_v5:
             properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]

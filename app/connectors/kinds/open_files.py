@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ..errors import ConnectorFailedError
-from .file_marks import READ_ERRORS, Mark, shown
+from .file_marks import READ_ERRORS, FileMark, shown
 from .file_tail import Block, FileTail
 
 IN_ORDER_S, TOGETHER_S = 2.0, 60.0
@@ -92,7 +92,7 @@ class FileInTurn:
         """Return the next lines, at most so many."""
         return [] if self._block is None else self._block.lines[self._taken : self._taken + most]
 
-    def marks(self, number: int) -> tuple[Mark | None, list[Mark]]:
+    def marks(self, number: int) -> tuple[FileMark | None, list[FileMark]]:
         """The marks of the file and of those rotated before it, once so many waiting lines have entered."""
         if self._block is None or not number:
             return self.tail.mark, self.tail.earlier

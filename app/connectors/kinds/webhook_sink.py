@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from quadrill.store.feeds.subscription import FeedEvent
+from quadrill.store.feeds.subscription import StoredEvent
 from quadrill.store.hosts import AllowedHosts
 from quadrill.store.network.exchange import EndedError, Exchanges, drain
 
@@ -62,7 +62,7 @@ class WebhookSink(Sink):
         if self._exchanges is not None:
             self._exchanges.close()
 
-    def deliver(self, events: Sequence[FeedEvent]) -> None:
+    def deliver(self, events: Sequence[StoredEvent]) -> None:
         """Post them, one after the other or together."""
         if self.given["array"]:
             self._post(events)
@@ -72,7 +72,7 @@ class WebhookSink(Sink):
             if event.id is not None:
                 self.context.position = event.id
 
-    def _post(self, events: Sequence[FeedEvent]) -> None:
+    def _post(self, events: Sequence[StoredEvent]) -> None:
         """One request; events that the other side will never take become dead letters.
 
         Raises:
@@ -115,11 +115,11 @@ class WebhookSink(Sink):
             self.context.sleep(wait)
         raise ConnectorError(told)
 
-    def _give_up(self, events: Sequence[FeedEvent], why: str) -> None:
+    def _give_up(self, events: Sequence[StoredEvent], why: str) -> None:
         for event in events:
             self.context.refuse(event, shown_message(why))
 
-    def _request(self, events: Sequence[FeedEvent]) -> tuple[bytes, dict[str, str]]:
+    def _request(self, events: Sequence[StoredEvent]) -> tuple[bytes, dict[str, str]]:
         """Body and headers of the request that carries some events."""
         given, array = self.given, self.given["array"]
         if given["style"] == "cloudevents":

@@ -10,7 +10,7 @@ from ...algebra.nodes import Algebra
 from ...algebra.query import Dialect, TemplateQuad
 from .. import diagnostics
 from .. import syntax as s
-from ..context import Context, Limits, check_size
+from ..context import Context, LanguageLimits, check_size
 from ..parser import parse, parse_syntax
 
 _DIALECT: Dialect = "cqels"
@@ -45,7 +45,7 @@ def read_construct(text: str, base_iri: str) -> Construct:
         QueryTextError: the text is wrong, or holds what a mapping has no use for; with line, column and hint.
         UnsupportedError: the text is right and uses a construct that is missing here.
     """
-    context = Context(text, _DIALECT, base_iri, {}, Limits())
+    context = Context(text, _DIALECT, base_iri, {}, LanguageLimits())
     check_size(context)
     bound: set[str] = set()
     if not context.faults:
@@ -81,7 +81,7 @@ def _check(unit: s.Unit, context: Context, bound: set[str]) -> None:
         _check_group(query.where, context, bound)
 
 
-def _check_group(group: s.Group, context: Context, bound: set[str]) -> None:
+def _check_group(group: s.GroupPattern, context: Context, bound: set[str]) -> None:
     for element in group.elements:
         refused = _REFUSED.get(type(element))
         match element:

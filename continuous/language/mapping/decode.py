@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from quadrill.store.documents.one_subject import gathered
 from quadrill.store.documents.own_terms import with_own_blank_nodes
 from quadrill.store.documents.statements import lines_of
-from quadrill.store.errors import InputError, LimitError, MediaTypeError, QuadrillError
+from quadrill.store.errors import InputError, LimitError, MediaTypeError, ReportedError
 from quadrill.store.formats import split_media_type
 from quadrill.store.pushes.client import ClientLeftError
 from quadrill.store.pushes.decode import (
@@ -20,7 +20,7 @@ from quadrill.store.pushes.decode import (
     made_element,
     refuse,
 )
-from quadrill.store.pushes.records import MEDIA_TYPES, Record, read_records
+from quadrill.store.pushes.records import MEDIA_TYPES, PushRecord, read_records
 
 from .mapping import RecordMapping
 from .times import record_ms
@@ -48,7 +48,7 @@ def decode_mapped(body: bytes, media_type: str, mapping: RecordMapping, options:
     return of_records(records, mapping, options)
 
 
-def of_records(records: Iterable[Record], mapping: RecordMapping, options: DecodeOptions) -> Decoded:
+def of_records(records: Iterable[PushRecord], mapping: RecordMapping, options: DecodeOptions) -> Decoded:
     """The elements of records; raises as `decode_mapped`."""
     result = Decoded()
     skipped = size = 0
@@ -56,7 +56,7 @@ def of_records(records: Iterable[Record], mapping: RecordMapping, options: Decod
     for record in records:
         place, line, found, _ = record
         try:
-            if isinstance(found, QuadrillError):
+            if isinstance(found, ReportedError):
                 raise found
             statements, time, blank = apply(found)
             if not statements:
@@ -67,7 +67,7 @@ def of_records(records: Iterable[Record], mapping: RecordMapping, options: Decod
                 at = record_ms(None, None, timed)
         except ClientLeftError:
             raise
-        except QuadrillError as error:
+        except ReportedError as error:
             if isinstance(error, InputError | LimitError) and isinstance(found, dict):
                 error = type(error)(f"{place}: {error.message}", hint=error.hint, code=error.code)
             refuse(result, error, place, line, options, record)

@@ -48,7 +48,7 @@ def variable_name(field: str) -> str:
     return _OTHER.sub("_", field)
 
 
-class _Step:
+class _FieldStep:
     """What a key means at its place: the column that it gives, and what may stand below it."""
 
     __slots__ = ("below", "column", "name")
@@ -56,7 +56,7 @@ class _Step:
     def __init__(self, name: str, column: int | None) -> None:
         self.name = name
         self.column = column
-        self.below: dict[str, _Step | None] = {}
+        self.below: dict[str, _FieldStep | None] = {}
 
 
 class FieldReader:
@@ -72,7 +72,7 @@ class FieldReader:
         # Each row of a record has a place for every variable.
         self._most_rows = max(1, most_bytes // (ROW_BYTES + CELL_BYTES * len(names)))
         self._most_bytes = most_bytes
-        self._root = _Step("", None)
+        self._root = _FieldStep("", None)
         self._known = 0
         self._readers: dict[tuple[str, ...], _Reader | None] = {}
         self._most = most_solutions
@@ -93,7 +93,7 @@ class FieldReader:
 
     def _reader(self, record: Mapping[str, Any]) -> _Reader | None:
         """A function for records with the keys of this one; None when they are read field by field."""
-        parts: list[tuple[_Step, Mapping[str, Any], str]] = [(self._root, record, "record")]
+        parts: list[tuple[_FieldStep, Mapping[str, Any], str]] = [(self._root, record, "record")]
         out = Emitter({"is_one": _is_one})
         out.depth = 1
         locals_: dict[int, str] = {}
@@ -119,7 +119,7 @@ class FieldReader:
         made: _Reader = out.build("def row(record):", "row")
         return made
 
-    def _solutions(self, fields: Mapping[str, Any], step: _Step) -> list[Row]:
+    def _solutions(self, fields: Mapping[str, Any], step: _FieldStep) -> list[Row]:
         row = self._empty.copy()
         arrays: list[list[Row]] = []
         self._object(fields, step, row, arrays)
@@ -138,7 +138,7 @@ class FieldReader:
         return rows
 
     def _object(
-        self, fields: Mapping[str, Any], step: _Step, row: list[Maybe], arrays: list[list[Row]]
+        self, fields: Mapping[str, Any], step: _FieldStep, row: list[Maybe], arrays: list[list[Row]]
     ) -> None:
         below = step.below
         for key, value in fields.items():
@@ -161,7 +161,7 @@ class FieldReader:
                 small = kind is not int or -INTEGER_LIMIT <= value < INTEGER_LIMIT
                 row[column] = value if small else _value(value)
 
-    def _members(self, values: list[Any], step: _Step) -> list[Row]:
+    def _members(self, values: list[Any], step: _FieldStep) -> list[Row]:
         """A solution for each member of an array, or several."""
         found: list[Row] = []
         for value in values:
@@ -202,12 +202,12 @@ class FieldReader:
             hint="Nested names are joined by _, as are other characters than letters and digits: rename one.",
         )
 
-    def _step(self, parent: _Step, key: str) -> _Step | None:
+    def _step(self, parent: _FieldStep, key: str) -> _FieldStep | None:
         name = f"{parent.name}_{variable_name(key)}" if parent.name else variable_name(key)
         column = self._columns.get(name)
         found = None
         if column is not None or name in self._beginnings:
-            found = _Step(name, column)
+            found = _FieldStep(name, column)
         if self._known < _MOST_KEYS and len(key) < _LONG:  # others are understood anew each time
             self._known += 1
             parent.below[key] = found

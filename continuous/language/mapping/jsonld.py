@@ -74,10 +74,10 @@ def statements_by(context: JsonLdContext, work: RecordWork) -> Callable[[Mapping
         "in_language": _in_language,
         "node_of": node_of,
     }
-    return lambda record: _Writing(context, term_of, references, node_of, work).of(record)
+    return lambda record: _RecordStatements(context, term_of, references, node_of, work).of(record)
 
 
-class _Writing:
+class _RecordStatements:
     """The statements of one record."""
 
     __slots__ = (

@@ -24,7 +24,7 @@ from .limits import LONG
 from .texts import INTEGER
 
 
-class Writing(Protocol):
+class StatementWriter(Protocol):
     """What writes the statements of one record."""
 
     found: list[Statement]
@@ -44,7 +44,7 @@ class Writing(Protocol):
         """The text of an IRI of a record."""
 
 
-Node: TypeAlias = Callable[[Writing, Mapping[str, Any]], str | None]
+Node: TypeAlias = Callable[[StatementWriter, Mapping[str, Any]], str | None]
 _MOST_KEYS = 64
 _SMALL = 10**18
 """Whole numbers below it are integers for all readers of JSON."""

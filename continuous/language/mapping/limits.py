@@ -13,7 +13,7 @@ from typing import NamedTuple
 from quadrill.store.errors import LimitError
 from quadrill.store.pushes.client import require_client
 
-from ...rows import Limits
+from ...rows import QueryLimits
 
 LONG = 128
 """Characters from which the text of a term counts; shorter ones count with the row that holds them."""
@@ -51,7 +51,7 @@ class RecordWork(threading.local):
     def __init__(self, limits: RecordLimits) -> None:
         """Begin without a record."""
         self.most = limits
-        self.limits = Limits(bytes=limits.bytes, text=min(1 << 20, limits.bytes))
+        self.limits = QueryLimits(bytes=limits.bytes, text=min(1 << 20, limits.bytes))
         self.since = 1.0
         self._text = (0, 0.0)
         self.used = False

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from quadrill.app.commands.connection import ServerConnection, ServerError, UnreachableError
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 
 
 class Came(list[bytes]):
@@ -128,7 +128,7 @@ def test_a_proxy_of_another_kind_is_refused(proxy: str, monkeypatch: pytest.Monk
         monkeypatch.delenv(name, raising=False)
     with ServerConnection("http://graph.example/", None) as server:
         with pytest.raises(
-            QuadrillError, match="proxy whose address begins with (socks5|https)://"
+            ReportedError, match="proxy whose address begins with (socks5|https)://"
         ) as caught:
             server.call("GET", "queries")
     assert "pw" not in caught.value.message

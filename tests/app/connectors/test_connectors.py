@@ -14,7 +14,7 @@ from quadrill.app.connectors.errors import ConnectorError
 from quadrill.app.connectors.runner import Runner, run_sink
 from quadrill.app.connectors.sink import Sink, SinkContext
 from quadrill.store.feeds.feed import Feed
-from quadrill.store.feeds.subscription import FeedEvent, Subscription
+from quadrill.store.feeds.subscription import StoredEvent, Subscription
 from quadrill.store.hosts import AllowedHosts
 from tests.app.conftest import LiveServer, Start, problem_of
 from tests.app.test_feed_streams import until
@@ -119,7 +119,7 @@ class _Collecting(Sink):
 
     def open(self) -> None: ...
 
-    def deliver(self, events: Sequence[FeedEvent]) -> None:
+    def deliver(self, events: Sequence[StoredEvent]) -> None:
         if len(self.ids) >= 3 and self.faults:
             self.faults -= 1
             raise ConnectorError("the other side is away")

@@ -6,7 +6,7 @@ import pytest
 from pyoxigraph import Literal, NamedNode
 
 from quadrill.continuous.algebra import nodes as n
-from quadrill.continuous.algebra.canonical import Lifted, canonical, lifted
+from quadrill.continuous.algebra.canonical import CanonicalPattern, canonical, lifted
 from quadrill.continuous.algebra.nodes import Algebra, TermPattern, Var
 
 P, Q, A, B = (NamedNode("http://e/" + name) for name in "pqab")
@@ -17,7 +17,7 @@ def bgp(subject: TermPattern, predicate: NamedNode, object_: TermPattern) -> n.B
     return n.Bgp((n.TriplePattern(subject, predicate, object_),))
 
 
-def lift(pattern: Algebra) -> Lifted | None:
+def lift(pattern: Algebra) -> CanonicalPattern | None:
     return lifted(canonical(pattern, [X]))
 
 

@@ -179,6 +179,6 @@ def connected(pieces: list[Algebra]) -> bool:
 
 def test_table_columns_are_sorted_and_certain_ones_marked() -> None:
     rest, _ = split("{ ?p :a ?x } UNION { ?p :b ?y }")
-    (table,) = [each for each in all_nodes(rest) if isinstance(each, n.Table)]
+    (table,) = [each for each in all_nodes(rest) if isinstance(each, n.TableNode)]
     assert table.vars == (Var("p"), Var("x"), Var("y"))
     assert table.certain == {"p"}

@@ -10,7 +10,7 @@ from functools import cache
 from pyoxigraph import NamedNode, Quad, RdfFormat, parse
 
 from quadrill.continuous.algebra.query import ContinuousQuery
-from quadrill.continuous.evaluate.recomputing import Answer, ReferenceEvaluator
+from quadrill.continuous.evaluate.recomputing import RecomputedAnswer, ReferenceEvaluator
 from quadrill.continuous.language import parse as parse_query
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from quadrill.store.quads.quad_store import QuadStore
@@ -63,7 +63,7 @@ def evaluator(text: str, store: QuadStore, **options: object) -> tuple[Reference
     return ReferenceEvaluator(query, store, EvaluationOptions(**options)), query  # type: ignore[arg-type]
 
 
-def answer(text: str, *contents: str, data: str = "", at: int = 0, **options: object) -> Answer:
+def answer(text: str, *contents: str, data: str = "", at: int = 0, **options: object) -> RecomputedAnswer:
     """The answer over the windows' contents in the order of their declarations."""
     with background(data) as store:
         engine, query = evaluator(text, store, **options)
@@ -73,12 +73,12 @@ def answer(text: str, *contents: str, data: str = "", at: int = 0, **options: ob
         return recomputed(engine, at, windows)
 
 
-def table(found: Answer) -> Counter[str]:
+def table(found: RecomputedAnswer) -> Counter[str]:
     """The rows as words: local names of IRIs, values of literals, a dash for unbound."""
     return Counter(" ".join(map(word, row)) for row in found.rows)
 
 
-def lines(found: Answer) -> list[str]:
+def lines(found: RecomputedAnswer) -> list[str]:
     """The rows as words, in order."""
     return [" ".join(map(word, row)) for row in found.rows]
 

@@ -14,7 +14,7 @@ from pyoxigraph import Quad, QueryBoolean, QuerySolutions, Store
 
 from quadrill.continuous.algebra.nodes import NamedNode, Window
 from quadrill.continuous.algebra.query import ContinuousQuery, WindowDeclaration, WindowSpec
-from quadrill.continuous.evaluate.recomputing import Answer, ReferenceEvaluator
+from quadrill.continuous.evaluate.recomputing import RecomputedAnswer, ReferenceEvaluator
 from quadrill.continuous.language import parse
 from quadrill.continuous.static.static_evaluator import EvaluationOptions
 from tests.continuous.algebra.test_w3c_roundtrip import (
@@ -69,7 +69,7 @@ def the_query(case: Case) -> ContinuousQuery:
 
 
 def agree(
-    case: Case, query: ContinuousQuery, store: Store, evaluator: ReferenceEvaluator, answer: Answer
+    case: Case, query: ContinuousQuery, store: Store, evaluator: ReferenceEvaluator, answer: RecomputedAnswer
 ) -> None:
     assert case.query is not None
     original = store.query(case.query.read_text(), base_iri=iri_of(case.query))
@@ -97,7 +97,7 @@ def agree(
         assert canonical(evaluator.construct(answer.rows, 0)) == canonical(expected_quads)
 
 
-def rows_of_answer(answer: Answer) -> Counter[frozenset[tuple[str, str]]]:
+def rows_of_answer(answer: RecomputedAnswer) -> Counter[frozenset[tuple[str, str]]]:
     return Counter(
         frozenset((name, str(term)) for name, term in zip(answer.vars, row, strict=True) if term is not None)
         for row in answer.rows

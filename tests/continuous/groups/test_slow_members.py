@@ -7,7 +7,7 @@ from pathlib import Path
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.groups.common_plan import Seat
-from quadrill.continuous.rows import Limits
+from quadrill.continuous.rows import QueryLimits
 from quadrill.continuous.streams.push_call import PushCall
 from tests.continuous.test_recovery import E, Life
 
@@ -23,7 +23,7 @@ def push(life: Life, at: int, *things: str) -> None:
 
 
 def test_slow_member_of_a_common_plan_goes_on_by_itself(tmp_path: Path) -> None:
-    limits = Limits(ms=60_000)
+    limits = QueryLimits(ms=60_000)
     life = Life(tmp_path / "data", ManualClock(0), threaded=True, limits=limits, stop_wait_ms=50)
     names = ["much", "few", "none"]
     for name in names:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from quadrill.app.describing.queries import describe
-from quadrill.continuous.rows import Limits
+from quadrill.continuous.rows import QueryLimits
 from quadrill.continuous.streams.push_call import PushCall
 
 from ..engines import E, bench
@@ -31,7 +31,7 @@ def lines(first: int, number: int, crowded: int = -1) -> bytes:
     return "\n".join(found).encode()
 
 
-def run(text: str, output: str, limits: Limits, **settings: Any) -> tuple[Any, list[int]]:
+def run(text: str, output: str, limits: QueryLimits, **settings: Any) -> tuple[Any, list[int]]:
     """What four queries were told, show and were refused, and how many were together after each push."""
     together = []
     with bench(limits=limits, **settings) as b:
@@ -55,11 +55,11 @@ def run(text: str, output: str, limits: Limits, **settings: Any) -> tuple[Any, l
 @pytest.mark.parametrize("text", [TEXT, PAIRS])
 @pytest.mark.parametrize(
     "limits",
-    [Limits(), Limits(bytes=1000), Limits(kept=15), Limits(rows=15)],
+    [QueryLimits(), QueryLimits(bytes=1000), QueryLimits(kept=15), QueryLimits(rows=15)],
     ids=["", "bytes", "kept", "rows"],
 )
 def test_who_is_over_a_limit_fails_at_the_instant_at_which_it_would_alone(
-    text: str, output: str, limits: Limits
+    text: str, output: str, limits: QueryLimits
 ) -> None:
     found, together = run(text, output, limits, templates=True)
     with ungrouped():

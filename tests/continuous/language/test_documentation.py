@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from quadrill.continuous.language import detect_dialect, parse
-from quadrill.continuous.language.context import Limits
+from quadrill.continuous.language.context import LanguageLimits
 
 PAGE = (Path(__file__).parents[3] / "docs" / "language.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(
@@ -35,6 +35,6 @@ def test_the_page_has_an_example_of_every_construct() -> None:
 
 
 def test_the_page_states_the_limits_in_force() -> None:
-    limits = Limits()
+    limits = LanguageLimits()
     for number in (limits.characters, limits.nesting, limits.patterns, limits.operators):
         assert f"{number:,}" in PAGE

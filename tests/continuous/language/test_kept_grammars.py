@@ -12,7 +12,7 @@ from lark.exceptions import UnexpectedInput
 from quadrill.continuous.algebra.query import Dialect
 from quadrill.continuous.language import diagnostics, kept_grammars
 from quadrill.continuous.language.build_queries import SyntaxBuilder
-from quadrill.continuous.language.context import Context, Limits
+from quadrill.continuous.language.context import Context, LanguageLimits
 from quadrill.continuous.language.kept_grammars import KeptGrammars
 from quadrill.continuous.language.parser import DIALECTS, grammar_of
 from quadrill.store.logs.keyed_file import KeyedFile
@@ -47,7 +47,7 @@ def outcome(grammar: Lark, dialect: Dialect, text: str) -> str:
     try:
         return repr(grammar.parse(text))
     except UnexpectedInput:
-        context = Context(text, dialect, "http://localhost/", {}, Limits())
+        context = Context(text, dialect, "http://localhost/", {}, LanguageLimits())
         diagnostics.explain(context, grammar)
         return repr(diagnostics.error_of(context).faults)
 

@@ -11,7 +11,7 @@ import pytest
 
 from quadrill.continuous.language import parse
 from quadrill.continuous.language.parser import DIALECTS
-from quadrill.store.errors import QuadrillError, QueryTextError
+from quadrill.store.errors import QueryTextError, ReportedError
 from tests.examples import ALL
 
 DATA = Path(__file__).parents[2] / "data"
@@ -39,7 +39,7 @@ def test_a_mutilated_text_never_crashes_the_parser() -> None:
         start = time.perf_counter()
         try:
             parse(text, dialect=draw.choice([None, *DIALECTS]), parameters={"Name": "x", "Author Name": "y"})
-        except QuadrillError as error:
+        except ReportedError as error:
             refused += 1
             told = [error.message, *(fault["message"] for fault in getattr(error, "faults", ()))]
             assert not [each for each in told if "__" in each or "Token(" in each or "ANON" in each]
@@ -76,6 +76,6 @@ LONG = {
 def test_a_long_text_is_judged_soon_and_in_words(kind: str) -> None:
     start = time.process_time()
     for dialect in (None, "cqels"):
-        with contextlib.suppress(QuadrillError):
+        with contextlib.suppress(ReportedError):
             parse(LONG[kind], dialect=dialect)
     assert time.process_time() - start < 20  # seconds; what is read twice for each character takes minutes

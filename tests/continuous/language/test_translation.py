@@ -11,7 +11,7 @@ from pyoxigraph import Literal, NamedNode, Triple
 
 from quadrill.continuous.algebra import nodes as a
 from quadrill.continuous.algebra.nodes import Var
-from quadrill.continuous.language import Limits, parse
+from quadrill.continuous.language import LanguageLimits, parse
 from quadrill.continuous.language.terms import resolve
 from quadrill.store.errors import QueryTextError, UnsupportedError
 
@@ -291,7 +291,7 @@ def test_long_texts_within_the_limits_leave_room_on_the_stack(text: str) -> None
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(frames + 700)
     try:
-        parse(text, dialect="sparql", limits=Limits())
+        parse(text, dialect="sparql", limits=LanguageLimits())
     finally:
         sys.setrecursionlimit(limit)
 

@@ -22,17 +22,17 @@ from quadrill.continuous.algebra.set_functions import set_function
 from quadrill.continuous.expressions.aggregates import Tools, accumulator_factory
 from quadrill.continuous.expressions.values import OrderKeys, ValueTable
 from quadrill.continuous.operators.closure import Closure
-from quadrill.continuous.operators.grouping import Aggregate, Aggregation
-from quadrill.continuous.operators.join import Join
+from quadrill.continuous.operators.grouping import Aggregation, GroupAggregate
+from quadrill.continuous.operators.join import DeltaJoin
 from quadrill.continuous.operators.linear import (
-    Constant,
-    Distinct,
-    Extend,
-    Filter,
-    Project,
+    AddColumn,
+    ConstantRows,
+    Deduplicate,
+    Projection,
+    RowFilter,
     Scan,
     Select,
-    Union,
+    UnionAll,
 )
 from quadrill.continuous.operators.matching import Match, Mode
 from quadrill.continuous.operators.ordering import TopK
@@ -58,7 +58,7 @@ def test_filter(states: list[tuple[Delta, ...]]) -> None:
     def whole(relation: Delta) -> Delta:
         return {row: weight for row, weight in relation.items() if row[0] > row[1]}
 
-    obeys_its_law(lambda: Filter(AB, lambda row: row[0] > row[1]), whole, states)
+    obeys_its_law(lambda: RowFilter(AB, lambda row: row[0] > row[1]), whole, states)
 
 
 @settings(deadline=None)
@@ -67,7 +67,7 @@ def test_extend(states: list[tuple[Delta, ...]]) -> None:
     def whole(relation: Delta) -> Delta:
         return {(*row, row[0] + row[1]): weight for row, weight in relation.items()}
 
-    obeys_its_law(lambda: Extend(ABC, lambda row: row[0] + row[1]), whole, states)
+    obeys_its_law(lambda: AddColumn(ABC, lambda row: row[0] + row[1]), whole, states)
 
 
 @settings(deadline=None)
@@ -79,7 +79,7 @@ def test_project(states: list[tuple[Delta, ...]]) -> None:
             add(out, (row[1], 0), weight)
         return out
 
-    obeys_its_law(lambda: Project(Schema(("b", "x")), (1, -1)), whole, states)
+    obeys_its_law(lambda: Projection(Schema(("b", "x")), (1, -1)), whole, states)
 
 
 @settings(deadline=None)
@@ -93,11 +93,11 @@ def test_union(states: list[tuple[Delta, ...]]) -> None:
             add(out, (0, *row), weight)
         return out
 
-    obeys_its_law(lambda: Union(ABC, (0, 1, -1), (-1, 0, 1)), whole, states)
+    obeys_its_law(lambda: UnionAll(ABC, (0, 1, -1), (-1, 0, 1)), whole, states)
 
 
 def test_constant_rows_are_given_once() -> None:
-    operator = Constant(AB, {(1, 2): 2})
+    operator = ConstantRows(AB, {(1, 2): 2})
     assert operator.step() == {(1, 2): 2}
     assert operator.step() == {}
     assert operator.size() == 1
@@ -107,7 +107,7 @@ def test_constant_rows_are_given_once() -> None:
 @settings(deadline=None)
 @given(histories(bags([True, False])))
 def test_distinct(states: list[tuple[Delta, ...]]) -> None:
-    obeys_its_law(lambda: Distinct(AB), lambda relation: dict.fromkeys(relation, 1), states)
+    obeys_its_law(lambda: Deduplicate(AB), lambda relation: dict.fromkeys(relation, 1), states)
 
 
 def solutions(schema: Schema, relation: Delta) -> list[tuple[dict[str, int], int]]:
@@ -125,9 +125,9 @@ def row_of(schema: Schema, solution: dict[str, int]) -> IdRow:
     return tuple(solution.get(name, 0) for name in schema.vars)
 
 
-def ordered_join(inputs: list[Schema], order: list[int] | None) -> Join:
+def ordered_join(inputs: list[Schema], order: list[int] | None) -> DeltaJoin:
     """A join that looks its inputs up in an order, by default in the one that it chooses."""
-    join = Join(inputs)
+    join = DeltaJoin(inputs)
     return join if order is None else route(join, order)
 
 
@@ -159,7 +159,7 @@ def test_join_of_two(left: Schema, right: Schema, order: list[int] | None) -> No
         )
     )
     def law(states: list[tuple[Delta, ...]]) -> None:
-        join = Join([left, right])
+        join = DeltaJoin([left, right])
         obeys_its_law(
             lambda: ordered_join([left, right], order),
             lambda *relations: naive_join(join.schema, list(zip([left, right], relations, strict=True))),
@@ -176,7 +176,7 @@ def test_join_of_three_in_any_order_of_look_ups(order: list[int] | None) -> None
     @settings(deadline=None, max_examples=examples(40))
     @given(histories(z_sets([True, False]), z_sets([True, True]), z_sets([True, True])))
     def law(states: list[tuple[Delta, ...]]) -> None:
-        join = Join(inputs)
+        join = DeltaJoin(inputs)
         obeys_its_law(
             lambda: ordered_join(inputs, order),
             lambda *relations: naive_join(join.schema, list(zip(inputs, relations, strict=True))),
@@ -187,7 +187,7 @@ def test_join_of_three_in_any_order_of_look_ups(order: list[int] | None) -> None
 
 
 def test_an_event_that_enters_both_inputs_joins_itself_once() -> None:
-    join = Join([CERTAIN_AB, CERTAIN_AB])
+    join = DeltaJoin([CERTAIN_AB, CERTAIN_AB])
     assert join.step({(1, 2): 1}, {(1, 2): 1}) == {(1, 2): 1}
     assert join.step({(1, 2): -1}, {(1, 2): -1}) == {(1, 2): -1}
     assert join.size() == 0
@@ -498,7 +498,7 @@ def test_merge(states: list[tuple[Delta, ...]]) -> None:
     def whole(first: Delta, second: Delta, background: Delta) -> Delta:
         return dict.fromkeys([*first, *second, *(row[::-1] for row in background)], 1)
 
-    obeys_its_law(lambda: Distinct(ABC, None, None, (2, 1, 0)), whole, states)
+    obeys_its_law(lambda: Deduplicate(ABC, None, None, (2, 1, 0)), whole, states)
 
 
 TERMS: list[Literal | NamedNode | BlankNode] = [
@@ -573,10 +573,10 @@ def test_aggregate(function: AggregateNode, grouped: bool) -> None:
             groups.setdefault((row[0],) if grouped else (), []).extend([row[1]] * weight)
         return {(*key, value_of_group(cells)): 1 for key, cells in groups.items()}
 
-    def make() -> Aggregate:
+    def make() -> GroupAggregate:
         schema = Schema(("k", "r") if grouped else ("r",))
         new = accumulator_factory(function, Tools(values, keys, terms.terms))
-        return Aggregate(schema, (0,) if grouped else (), [Aggregation(new, column=1)], values)
+        return GroupAggregate(schema, (0,) if grouped else (), [Aggregation(new, column=1)], values)
 
     @settings(deadline=None, max_examples=examples(40))
     @given(st.one_of([histories(weighted(list(product((1, 2), each)), (1, 2))) for each in cells]))
@@ -598,12 +598,14 @@ def test_counting_rows_and_distinct_rows(states: list[tuple[Delta, ...]]) -> Non
     def whole(relation: Delta) -> Delta:
         return {(values.id_of(sum(relation.values())), values.id_of(len(relation))): 1}
 
-    def make() -> Aggregate:
+    def make() -> GroupAggregate:
         news = [
             accumulator_factory(AggregateNode("COUNT", None, distinct), Tools(values, keys, terms.terms))
             for distinct in (False, True)
         ]
-        return Aggregate(Schema(("n", "d")), (), [Aggregation(new, columns=(0, 1)) for new in news], values)
+        return GroupAggregate(
+            Schema(("n", "d")), (), [Aggregation(new, columns=(0, 1)) for new in news], values
+        )
 
     obeys_its_law(make, whole, states)
 
@@ -613,8 +615,8 @@ def test_counting_rows_and_distinct_rows(states: list[tuple[Delta, ...]]) -> Non
 def test_held_rows_and_sizes_follow_the_state(given_rows: list[IdRow]) -> None:
     change = dict.fromkeys(given_rows, 1)
     for operator in (
-        Distinct(CERTAIN_AB),
-        Join([CERTAIN_AB]),
+        Deduplicate(CERTAIN_AB),
+        DeltaJoin([CERTAIN_AB]),
         TopK(CERTAIN_AB, tuple, lambda row, _: row, 0, 1),
     ):
         operator.step(change)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from quadrill.continuous.algebra.reports import Interval
-from quadrill.continuous.evaluate.recomputing import Answer
-from quadrill.continuous.output.emission import Moment, SelectEmission
+from quadrill.continuous.evaluate.recomputing import RecomputedAnswer
+from quadrill.continuous.output.emission import EvaluationInfo, SelectEmission
 from quadrill.store.results import one_line, solutions
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -49,8 +49,11 @@ def test_a_line_of_solutions_is_the_document_on_one_line(
         document["revises"] = revises
     if sources is not None:
         document["sources"] = sources
-    emission, answer = SelectEmission("rstream", tuple(names), ordered=True), Answer(tuple(names), rows)
-    line = emission.current(Moment(*head), answer)
+    emission, answer = (
+        SelectEmission("rstream", tuple(names), ordered=True),
+        RecomputedAnswer(tuple(names), rows),
+    )
+    line = emission.current(EvaluationInfo(*head), answer)
     assert line == one_line(document | solutions(names, rows))
     assert json.loads(line)["head"] == {"vars": names}
     assert "\n" not in line

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quadrill.app.describing.queries import describe
-from quadrill.store.errors import InputError, QuadrillError
+from quadrill.store.errors import InputError, ReportedError
 from quadrill.store.remote import FetchError
 
 from ..engines import E
@@ -159,7 +159,7 @@ def test_a_graph_over_the_limit_of_triples_is_refused(far: Endpoint) -> None:
     bench = Remote(far, max_rows=3)
     bench.engine.start()
     far.handle = far.turtle(" ".join(f":a :label {number} ." for number in range(5)))
-    with pytest.raises(QuadrillError, match="has 5 triples, the limit is 3"):
+    with pytest.raises(ReportedError, match="has 5 triples, the limit is 3"):
         bench.register("q", f"SELECT ?l FROM <{far.url}g> {{ ?x :label ?l }}", **EVERY)
     bench.engine.stop()
     bench.store.close()

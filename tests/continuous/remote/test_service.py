@@ -9,7 +9,7 @@ import pytest
 from quadrill.app.describing.queries import describe, describe_all
 from quadrill.continuous.engine import EngineSettings
 from quadrill.continuous.remote.settings import RemoteSettings
-from quadrill.store.errors import InputError, QuadrillError, UnsupportedError
+from quadrill.store.errors import InputError, ReportedError, UnsupportedError
 from quadrill.store.remote import FetchError
 
 from ..engines import E
@@ -180,7 +180,7 @@ def test_a_host_that_is_not_allowed_is_refused_at_registration(bench: Remote) ->
 
 def test_a_redirect_to_a_host_that_is_not_allowed_is_not_followed(bench: Remote, far: Endpoint) -> None:
     far.handle = far.always(307, Location="http://other.invalid/sparql")
-    with pytest.raises(QuadrillError) as refused:
+    with pytest.raises(ReportedError) as refused:
         bench.register("q", f"SELECT ?x {{ {call(far)} }}")
     assert refused.value.code == "host-not-allowed" and "other.invalid" in refused.value.message
 

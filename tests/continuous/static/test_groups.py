@@ -27,7 +27,7 @@ from quadrill.continuous.static.static_inputs import StaticInputs
 from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.static.trigger_index import TableGroup
 from quadrill.continuous.windows.encoded import EngineTerms
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.threads import Threads
 from tests.examples import examples
@@ -180,7 +180,7 @@ def test_the_rows_of_members_are_those_of_a_fresh_evaluation_after_every_commit(
                 _, (fresh,) = background(store).evaluate(rows.parts)
                 assert Counter(rows.rows(0)) == Counter(fresh)
                 assert +held == Counter(fresh)
-    except QuadrillError:
+    except ReportedError:
         assume(False)
     event(f"groups of {sorted(len(each.tables) for each in groups(members.catalogue))}")
     members.close()

@@ -7,14 +7,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quadrill.continuous.static.table import Steps, TableChange, Turn
+from quadrill.continuous.static.table import Steps, TableChange, TableFrontier
 
 
 class Told:
     """Some tables of numbers, which stand for their rows, as a query is told of them."""
 
     def __init__(self, tables: int) -> None:
-        self.turn = Turn(0)
+        self.turn = TableFrontier(0)
         self.steps = Steps("q", self.turn)
         self.steps.tables += [object() for _ in range(tables)]  # type: ignore[misc]
         self.steps.begin()

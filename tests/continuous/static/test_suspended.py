@@ -14,7 +14,7 @@ from quadrill.app.describing.queries import describe
 from quadrill.continuous import rows as counting
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.engine import Registration
-from quadrill.continuous.rows import Delta, Limits, merge
+from quadrill.continuous.rows import Delta, QueryLimits, merge
 from quadrill.continuous.static.shared_rows import SharedArrangement, SharedRows
 from quadrill.continuous.streams.push_call import PushCall
 from quadrill.continuous.windows.encoded import EngineTerms
@@ -154,7 +154,11 @@ def test_a_commit_does_not_wait_for_a_suspended_evaluation(tmp_path: Path) -> No
     text = """SELECT (COUNT(*) AS ?n) WHERE {
       STREAM :s [RANGE 10m] { ?a :k ?x . ?b :k ?x . ?c :k ?x } GRAPH :g { ?x :label ?l } }"""
     life = Life(
-        tmp_path / "d", ManualClock(0), threaded=True, checkpoint_ms=3_600_000, limits=Limits(rows=0, ms=0)
+        tmp_path / "d",
+        ManualClock(0),
+        threaded=True,
+        checkpoint_ms=3_600_000,
+        limits=QueryLimits(rows=0, ms=0),
     )
     life.store.writer.update(PREFIX + "INSERT DATA { GRAPH :g { :v1 :label 'a' } }")
     life.engine.queries.register(Registration(name="slow", query=PREFIX + text))

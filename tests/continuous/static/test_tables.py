@@ -25,7 +25,7 @@ from quadrill.continuous.static.table import Table
 from quadrill.continuous.static.table_facts import PartIdentity
 from quadrill.continuous.static.table_registry import TableRegistry
 from quadrill.continuous.windows.encoded import EngineTerms
-from quadrill.store.errors import LimitError, QuadrillError
+from quadrill.store.errors import LimitError, ReportedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.threads import Threads
 from tests.examples import examples
@@ -128,7 +128,7 @@ def test_rows_are_those_of_a_fresh_evaluation_after_every_commit(
     store = QuadStore.open(None)
     try:
         catalogue, rows = follow(store, part)
-    except QuadrillError:
+    except ReportedError:
         assume(False)
     held = [Counter(rows.rows(0))]
     state: set[Quad] = set()
@@ -150,7 +150,7 @@ def loaded(pattern: Algebra, columns: tuple[Var, ...], history: list[tuple[set[Q
     store = QuadStore.open(None)
     try:
         catalogue, rows = follow(store, StaticPattern("0", pattern, columns))
-    except QuadrillError:
+    except ReportedError:
         assume(False)
     held = [Counter(rows.rows(0))]
     state: set[Quad] = set()

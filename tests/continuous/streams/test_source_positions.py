@@ -8,7 +8,7 @@ import pytest
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.streams.push_call import PushCall
-from quadrill.store.errors import QuadrillError
+from quadrill.store.errors import ReportedError
 from tests.continuous.test_recovery import E, Life
 
 S = E + "s"
@@ -46,11 +46,11 @@ def test_positions_survive_a_crash_with_their_elements(tmp_path: Path, checkpoin
 def test_a_refused_push_moves_nothing(tmp_path: Path) -> None:
     life = Life(tmp_path / "d", ManualClock(1_000_000))
     life.push(1_000, "a", position=("one", "1"))
-    with pytest.raises(QuadrillError):
+    with pytest.raises(ReportedError):
         life.engine.streams.push(
             PushCall(S, "application/n-triples", at=2_000, position=("one", "2")), b"<broken"
         )
-    with pytest.raises(QuadrillError):
+    with pytest.raises(ReportedError):
         life.push(10**14, "b", position=("one", "2"))
     assert life.engine.streams.source_position(S, "one") == "1"
     assert life.engine.streams.source_position(S, "one") == "1"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from quadrill.store.bulk import BulkLoader, Kept, LoadOptions
+from quadrill.store.bulk import BulkLoader, LoadOptions, RetentionLimits
 from quadrill.store.bulk.purge import purge
 from quadrill.store.quads.quad_store import QuadStore
 
@@ -27,27 +27,27 @@ def load_folder(below: Path, name: str, age: float, size: int) -> Path:
 
 def test_folders_older_than_the_limit_go(tmp_path: Path) -> None:
     old, young = load_folder(tmp_path, "old", 101, 1), load_folder(tmp_path, "young", 99, 1)
-    assert purge(tmp_path, Kept(seconds=100), now=NOW) == [old]
+    assert purge(tmp_path, RetentionLimits(seconds=100), now=NOW) == [old]
     assert list(tmp_path.iterdir()) == [young]
 
 
 def test_above_the_size_the_oldest_go_and_the_running_load_stays(tmp_path: Path) -> None:
     running = load_folder(tmp_path, "running", 9, 100)
     oldest, _, youngest = (load_folder(tmp_path, f"n{age}", age, 10) for age in (3, 2, 1))
-    assert purge(tmp_path, Kept(bytes=20), spared=running, now=NOW) == [oldest]
-    assert purge(tmp_path, Kept(bytes=19), spared=running, now=NOW) == [tmp_path / "n2"]
+    assert purge(tmp_path, RetentionLimits(bytes=20), spared=running, now=NOW) == [oldest]
+    assert purge(tmp_path, RetentionLimits(bytes=19), spared=running, now=NOW) == [tmp_path / "n2"]
     assert sorted(tmp_path.iterdir()) == [youngest, running]
 
 
 def test_no_folder_is_nothing_to_purge(tmp_path: Path) -> None:
-    assert purge(tmp_path / "none", Kept()) == []
+    assert purge(tmp_path / "none", RetentionLimits()) == []
 
 
 def test_a_load_lets_the_quarantine_of_an_older_one_go(tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_text('<urn:s> <urn:p> "1" .\nbad\n')
     (tmp_path / "b.nt").write_text('<urn:s> <urn:p> "2" .\nbad\n')
     store = QuadStore.open(None)
-    loader = BulkLoader(store, tmp_path / "loads", Kept(bytes=0))
+    loader = BulkLoader(store, tmp_path / "loads", RetentionLimits(bytes=0))
     first = loader.run(LoadOptions((str(tmp_path / "a.nt"),)))
     second = loader.run(LoadOptions((str(tmp_path / "b.nt"),)))
     assert first.quarantine and not Path(first.quarantine).exists()

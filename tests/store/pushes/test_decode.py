@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quadrill.store.errors import InputError, LimitError, MediaTypeError, QuadrillError, RdfSyntaxError
+from quadrill.store.errors import InputError, LimitError, MediaTypeError, RdfSyntaxError, ReportedError
 from quadrill.store.pushes.decode import Decoded, DecodeOptions, decode
 
 E = "http://e.org/"
@@ -245,7 +245,7 @@ def told(lines: list[str], options: DecodeOptions) -> object:
     """The elements and what is bad of them; of a push that is refused its error."""
     try:
         decoded = decode("\n".join(lines).encode(), "application/x-ndjson", options)
-    except QuadrillError as error:
+    except ReportedError as error:
         return (
             type(error),
             error.message,
