@@ -122,9 +122,9 @@ def with_clock(node: Algebra, row: Names = NO_NAMES) -> Algebra:
     after ``Project(Filter(?t > ?_:now, Join(P, clock)), variables of P)``. An incremental join with the clock
     evaluates the expression anew for the rows of P when the instant moves, and only then.
 
-    ``row`` are the variables of the rows for which an EXISTS around the pattern is tested. An expression
-    that reads one of them gets no Project, which would hide it: its rows are only looked for, and the
-    instant is the same in all of them.
+    ``row`` are the variables of the rows for which an EXISTS around the pattern is tested. A pattern with an
+    expression that reads one of them, here or below, gets no Project, which would hide it: its rows are only
+    looked for, and the instant is the same in all of them.
     """
     below = children(node)
     inside = operands(node)[: -len(below) or None]
@@ -136,7 +136,7 @@ def with_clock(node: Algebra, row: Names = NO_NAMES) -> Algebra:
     if not any(map(_asks, expressions(node))):
         return node
     visible = in_scope(node)
-    names = NO_NAMES.union(*map(expression_variables, expressions(node)))
+    correlated = _read_by_expressions(node, row) - visible
     node = with_expressions(node, [map_expression(each, _read) for each in expressions(node)])
     match node:
         case Filter() | Extend():
@@ -147,7 +147,15 @@ def with_clock(node: Algebra, row: Names = NO_NAMES) -> Algebra:
             return replace(node, input=join(node.input, CLOCK))
         case _:
             return node
-    return timed if names & row - visible else Project(timed, tuple(map(Var, sorted(visible))))
+    return timed if correlated else Project(timed, tuple(map(Var, sorted(visible))))
+
+
+def _read_by_expressions(node: Algebra, row: Names) -> Names:
+    """The variables of the row that expressions of a pattern read; a sub-query has those that it selects."""
+    if isinstance(node, Project):
+        row &= {var.name for var in node.vars}
+    read = row.intersection(NO_NAMES.union(*map(expression_variables, expressions(node))))
+    return read.union(*(_read_by_expressions(each, row) for each in children(node)))
 
 
 def _asks(expr: Expr) -> bool:

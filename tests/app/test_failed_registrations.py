@@ -47,7 +47,7 @@ def test_an_unused_window_is_registered_with_its_warning(tmp_path: Path) -> None
             assert [(each["name"], each["state"]) for each in listed] == [("q", "running")]
 
 
-@pytest.mark.parametrize("owner, name", [(RunningQuery, "__post_init__"), (Router, "_enter")])
+@pytest.mark.parametrize("owner, name", [(RunningQuery, "__init__"), (Router, "_enter")])
 def test_a_failed_registration_is_gone_after_a_restart(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, owner: Any, name: str
 ) -> None:

@@ -33,7 +33,7 @@ from quadrill.app.evaluation.where_parts import Room, ServerWherePart
 from quadrill.continuous.analysis.corrections import corrected_text
 from quadrill.continuous.analysis.growth import counted, counting
 from quadrill.continuous.expressions.choices import LimitedCalls
-from quadrill.continuous.rows import Budget, Limits
+from quadrill.continuous.rows import Budget, QueryLimits
 from quadrill.store.errors import LimitError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.query import QueryRequest
@@ -43,7 +43,7 @@ store.writer.update(%r)
 now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 most = now + (600 << 20)
 resource.setrlimit(resource.RLIMIT_AS, (most, most))
-calls = LimitedCalls(Budget(Limits(text=1 << 20, bytes=256 << 20)))
+calls = LimitedCalls(Budget(QueryLimits(text=1 << 20, bytes=256 << 20)))
 check = calls.begun()
 text = %r
 try:

@@ -32,7 +32,7 @@ SENTENCES = {
         "The client, for programs that wait; `make client` writes this module from `asynchronous`."
     ),
     "used from one event loop.": "every method may be called from any thread.",
-    "Callable[[Call], Awaitable[dict[str, Any]]]": "Callable[[Call], dict[str, Any]]",
+    "Callable[[HttpCall], Awaitable[dict[str, Any]]]": "Callable[[HttpCall], dict[str, Any]]",
     "AsyncIterator, Awaitable, Callable": "Callable, Iterator",
 }
 

@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import product
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
@@ -178,6 +179,29 @@ versions = st.one_of(quads(["of"], NODES, GRAPHS[1:3]), quads(["from", "from", "
 @given(existing, histories(versions, versions, 6))
 def test_now_and_variables_of_the_tested_row_in_exists(text: str, history: History) -> None:
     assert_agree(text, history)
+
+
+OUTSIDE = "STREAM :u [RANGE 10s] { ?y :of ?i ; :from ?g }"
+OWN_AND_OUTER = [
+    f"{OUTSIDE} FILTER(?g <= ?f) FILTER(?g <= NOW())",
+    f"{OUTSIDE} FILTER(?g <= NOW() && ?g <= ?f) FILTER(?g <= NOW())",
+    f"{{ {OUTSIDE} FILTER(?g <= ?f) }} FILTER(?g <= NOW())",
+    f"{{ {{ {OUTSIDE} FILTER(?g <= ?f) }} FILTER(?g <= NOW()) }} FILTER(?g <= ?f)",
+    f"{{ {OUTSIDE} FILTER(?g <= ?f) FILTER(?g <= NOW()) }} MINUS {{ {OUTSIDE} FILTER(?g > NOW()) }}",
+    f"{{ {OUTSIDE} FILTER(?g <= NOW()) }} MINUS {{ ?z :to ?h FILTER(?h <= NOW()) }} FILTER(?g <= ?f)",
+    f"{{ {OUTSIDE} FILTER(?g <= ?f) }} UNION {{ {OUTSIDE} FILTER(?g < NOW()) }} FILTER(?g <= NOW())",
+    f"{{ SELECT ?i ?g {{ {OUTSIDE} FILTER(!BOUND(?f) && ?g <= NOW()) }} }} FILTER(?g <= NOW())",
+    f"{OUTSIDE} FILTER(?g <= ?f) BIND(NOW() AS ?n) FILTER(?g <= ?n)",
+]
+
+
+@pytest.mark.parametrize("inner", OWN_AND_OUTER)
+@pytest.mark.parametrize("word", ["EXISTS", "NOT EXISTS"])
+def test_filter_with_now_over_one_that_reads_the_tested_row(word: str, inner: str) -> None:
+    node, five = NODES[0], Literal("1970-01-01T00:00:05Z", datatype=NamedNode(XSD + "dateTime"))
+    content = {Quad(node, NamedNode(E + "of"), node): 1000, Quad(node, NamedNode(E + "from"), five): 1000}
+    text = f"SELECT ?x ?i ?f {{ STREAM :s [NOW] {{ ?x :of ?i ; :from ?f }} FILTER {word} {{ {inner} }} }}"
+    assert_agree(text, [(frozenset(), {"s": content, "u": held}) for held in (content, {}, content)])
 
 
 # --- language tags, and moments with durations ------------------------------------------------------

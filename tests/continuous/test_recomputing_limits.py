@@ -174,11 +174,11 @@ SERVER = """
     import sys, time
     from pathlib import Path
     from quadrill.continuous.engine import Registration
-    from quadrill.continuous.rows import Limits
+    from quadrill.continuous.rows import QueryLimits
     from tests.continuous.test_fair_shares import threaded, lines
     from tests.continuous.test_recomputing_limits import HEAVY, PREFIX, S, begin, children
 
-    with threaded(Path(sys.argv[1]), limits=Limits(rows=0, ms=0)) as life:
+    with threaded(Path(sys.argv[1]), limits=QueryLimits(rows=0, ms=0)) as life:
         begin(life, HEAVY["product"])
         print(*children(), flush=True)
         time.sleep(60)

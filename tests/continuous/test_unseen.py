@@ -14,13 +14,13 @@ KNOWN = "SELECT ?x { STREAM :s [RANGE 10s] { ?x :seen [] } GRAPH :rooms { ?x :in
 def warnings(b: Bench, text: str) -> list[str]:
     registration = Registration(PREFIX + text)
     told = list(validate(b.engine, registration)["warnings"])
-    return told + advice(b.engine.lifecycle.prepare(registration), b.store, b.engine)
+    return told + advice(b.engine.lifecycle.prepare(registration), b.store.reader, b.engine)
 
 
 def of(b: Bench, name: str) -> list[str]:
     prepared = b.engine.queries.prepared(name)
     assert prepared is not None
-    return advice(prepared, b.store, b.engine)
+    return advice(prepared, b.store.reader, b.engine)
 
 
 def test_what_the_store_and_the_streams_have_is_no_news() -> None:
