@@ -63,26 +63,38 @@ class Prepared(NamedTuple):
     shape: Shape = NOT_JUDGED
     growth: Growth = Growth()
 
+    @property
+    def names_constants(self) -> bool:
+        """True when it names constants of the text by their numbers."""
+        graphs = (graph for graph in self.shape.graphs if graph is not None)
+        return bool(self.growth.replacements) or any(NUMBERED.fullmatch(graph.value) for graph in graphs)
+
 
 def prepared(text: str, parts: Cut) -> Prepared:
     """What is known of a text, which was cut into ``parts``, and of all others with its skeleton."""
     plain = bool(parts.constants)
-    key = parts.prologue, _with_one_row(parts.body) if plain else parts.body
-    if len(key[1]) > MOST_PARSED or len(text) > MOST_CHARACTERS:
+    body = _with_one_row(parts.body) if plain else parts.body
+    if len(body) > MOST_PARSED or len(text) > MOST_CHARACTERS:
         return Prepared()
-    known = _kept.texts.get(key)
+    whole, shared = (*parts.skeleton, False), (parts.prologue, body, True)
+    known = (
+        _kept.texts.get(whole) if body == parts.body else _kept.texts.get(shared) or _kept.texts.get(whole)
+    )
     if known is None:
         known = _worked_out(_with_one_row(numbered(text, parts)) if plain else text, numbered=plain)
-        _kept.keep(key, known)
+        # Constants of rows are numbered, too: with another number of rows those behind have other numbers.
+        _kept.keep(whole if body == parts.body or known.names_constants else shared, known)
     return known
 
 
 @dataclass(slots=True)
 class _Kept:
-    texts: dict[tuple[str, str], Prepared] = field(default_factory=dict)
+    """What is known, by prologue and body; True: by a body with one row in each block of data."""
+
+    texts: dict[tuple[str, str, bool], Prepared] = field(default_factory=dict)
     characters: int = 0
 
-    def keep(self, key: tuple[str, str], known: Prepared) -> None:
+    def keep(self, key: tuple[str, str, bool], known: Prepared) -> None:
         self.characters += len(key[1])
         if self.characters > _MOST_KEPT or len(self.texts) >= _MOST_TEXTS:
             self.texts.clear()

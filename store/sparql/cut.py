@@ -69,15 +69,19 @@ class Cut(NamedTuple):
         return found
 
 
-# A request asks several questions about one text, and clients repeat texts.
-@lru_cache(maxsize=64)
 def cut(text: str) -> Cut:
     """Cut a text.
 
     >>> cut('BASE <http://e/> ASK { <http://e/a> ex:p "c"@en }')
     Cut(prologue='BASE <http://e/> ', body='ASK { <> ex: ""@en }', constants=('<http://e/a>', ':p', '"c"'))
     """
-    if "\\" in text or len(text) > MOST_CHARACTERS:
+    return Cut("", text, ()) if len(text) > MOST_CHARACTERS else _cut(text)
+
+
+# A request asks several questions about one text, and clients repeat texts.
+@lru_cache(maxsize=64)
+def _cut(text: str) -> Cut:
+    if "\\" in text:
         return Cut("", text, ())
     # The pattern takes any text; most have no prologue.
     prologue = _PROLOGUE.match(text)[0] if text[:1] in _MAY_BEGIN else ""  # type: ignore[index]

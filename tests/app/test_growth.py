@@ -101,6 +101,16 @@ def test_the_length_of_a_replacement_is_that_of_each_text() -> None:
         assert grows(text) is much
 
 
+@pytest.mark.parametrize("counts", [(12, 1), (1, 12), (3, 1, 12, 2)])
+def test_rows_before_a_replacement_do_not_take_its_place(counts: tuple[int, ...]) -> None:
+    name = f"n{''.join(map(str, counts))}"
+    for count in counts:
+        for length, much in ((99, True), (3, False)):
+            rows = " ".join(f'"{"r" * (102 - length)}{number}"' for number in range(count))
+            replaced = f'BIND(REPLACE(?{name}, ".", "{"x" * length}") AS ?b)'
+            assert grows(f"SELECT * {{ VALUES ?{name} {{ {rows} }} {replaced} }}") is much
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -50,6 +50,15 @@ def test_the_sizes_of_graphs_are_those_of_each_text() -> None:
             assert is_light(prepared(text, parts).shape, parts.constants, 100_000, sizes.get) is light
 
 
+@pytest.mark.parametrize("counts", [(3, 1), (1, 3)])
+def test_rows_before_a_graph_do_not_take_its_name(counts: tuple[int, int]) -> None:
+    for count in counts:
+        rows = " ".join(f'"{number}"' for number in range(count))
+        text = f"SELECT * {{ VALUES ?first{counts[0]} {{ {rows} }} GRAPH <urn:g{count}> {{ ?s ?p ?o }} }}"
+        graphs = {graph for graph in known_of(text).shape.graphs if graph is not None}
+        assert [module.constant_named(graph, cut(text).constants) for graph in graphs] == [f"urn:g{count}"]
+
+
 def test_equal_constants_are_not_taken_for_one() -> None:
     known_of("SELECT * { GRAPH <urn:a> { ?s ?p ?o } GRAPH <urn:a> { ?a ?b ?c } }")
     text = "SELECT * { GRAPH <urn:a> { ?s ?p ?o } GRAPH <urn:b> { ?a ?b ?c } }"

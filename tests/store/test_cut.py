@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import time
 
 import pytest
@@ -113,3 +114,12 @@ def test_hostile_texts_take_linear_time(piece: str) -> None:
     cut(text)
     cut(f"SELECT {text}"[:MOST_CHARACTERS])
     assert time.process_time() - started < 0.5
+
+
+def test_long_texts_are_not_kept() -> None:
+    text = "ASK {" + " " * MOST_CHARACTERS + "}"
+    references = sys.getrefcount(text)
+    found = [cut(text), cut(text)]
+    assert found[0].body is text
+    found.clear()
+    assert sys.getrefcount(text) == references
