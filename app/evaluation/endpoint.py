@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, NoReturn
 from pyoxigraph import NamedNode
 
 from quadrill.continuous.analysis.prepared import prepared
-from quadrill.continuous.analysis.update import frame_of
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import QueryTextError
 from quadrill.store.quads.quad_store import QuadStore
@@ -115,7 +114,6 @@ class SparqlEndpoint:
             workers: where heavy queries are evaluated.
             slow_texts: where queries are remembered that took long within the server.
         """
-        store.writer.shapes.frames = frame_of
         self.processes = Processes()
         self.slow_texts = SlowTexts() if slow_texts is None else slow_texts
         # Serialising holds the interpreter for most of the time: more at once would not be done earlier.

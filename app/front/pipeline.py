@@ -59,7 +59,7 @@ class Front:
         if request.stream is not None or not request.fields.plain:
             return False
         route = self._table.find(request).route
-        return route is not None and route.short and self._security.knows(request)
+        return route is not None and route.short
 
     def answer(self, connection: Connection, request: Request, reply: Reply, home: Home) -> None:
         """Answer a request.
@@ -89,7 +89,7 @@ class Front:
         Raises: as `answer`.
         """
         started = time.perf_counter()
-        if not self.may_be_short(request):
+        if not (self.may_be_short(request) and self._security.knows(request)):
             return False
         found = self._table.find(request)
         request.lane = lane

@@ -161,11 +161,8 @@ class LinePush(LivePush):
         if not self.ended or self._answered or self.lost:
             return
         self._answered = True
-        document, status, headers = (
-            self.totals.document(durable=self._call.durable),
-            HTTPStatus.OK,
-            {"Content-Type": "application/json"},
-        )
+        document = self.totals.document(durable=self._call.durable)
+        status, headers = HTTPStatus.OK, {"Content-Type": "application/json"}
         if self._failure is not None:
             refusal = problem_answer(self._failure)
             told = json.loads(refusal.body or b"{}")

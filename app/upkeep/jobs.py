@@ -232,7 +232,7 @@ class JobQueue:
     def _optimize(self, record: JobRecord) -> None:
         started = time.monotonic()
         self._update(record.id, state="running", progress=progress_of("optimize", 0, 0, started))
-        self._store.committer.store.optimize()
+        self._store.optimize()
         self._update(record.id, state="done", progress=progress_of("done", 0, 0, started))
 
     def _make_mirror(self, record: JobRecord) -> None:

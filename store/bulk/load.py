@@ -213,7 +213,7 @@ class BulkLoader:
         if rows >= _OPTIMIZE_ROWS and self._store.folder is not None:
             stage = "optimize"
             report(LoadProgress(stage, rows, latest[1], total, bad, time.monotonic() - started, total))
-            self._store.committer.store.optimize()
+            self._store.optimize()
         if options.mirror:
             stage = "mirror"
             _make_mirror(self._store, folder.parent / MIRROR, options, advance)

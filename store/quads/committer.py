@@ -303,18 +303,21 @@ class Committer:
         if self._log.checkpoint < self.version:
             try:
                 self._flush()
-            except (OSError, RuntimeError) as error:
+            except StoreUnwritableError:
                 self._doubted = True
-                told = f"the quads could not be flushed: {error}"
-                raise StoreUnwritableError(told, hint=SPACE) from error
+                raise
             self._options.reached("after-flush")
             self._log.mark_checkpoint(self.version)
         self._since_checkpoint = [0, 0]
 
     def _flush(self) -> None:
-        self.store.flush()
-        if self._database is not None:
-            note_manifest(self._database)
+        try:
+            self.store.flush()
+            if self._database is not None:
+                note_manifest(self._database)
+        except (OSError, RuntimeError) as error:
+            told = f"the quads could not be flushed: {error}"
+            raise StoreUnwritableError(told, hint=SPACE) from error
 
     def _see_to_writing(self, database: Path) -> None:
         """Open the database once more where it refuses: RocksDB does behind a write that failed, for good.
@@ -327,7 +330,7 @@ class Committer:
         """
         try:
             self._flush()
-        except (OSError, RuntimeError):
+        except StoreUnwritableError:
             with self._gate.writing():
                 try:
                     for opened in (Store.read_only, Store):

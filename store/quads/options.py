@@ -10,6 +10,7 @@ from ..hosts import NO_HOSTS, AllowedHosts
 from ..logs.history import Retention
 from ..remote import Fetcher
 from ..sparql.guard import TextLimits
+from ..sparql.update_shapes import Frames, no_frames
 
 
 def system_clock_ms() -> int:
@@ -32,6 +33,7 @@ class StoreOptions:
         limits: on the size and nesting of texts.
         retention: how much history of changes is kept.
         allowed_hosts: hosts that SERVICE and LOAD may reach, with their limits; none by default.
+        frames: gives what is known of updates that differ in constants alone, so that they are planned once.
         fetcher: fetches documents for LOAD; by default over HTTP from the allowed hosts.
         reached: called with the name of each step of a commit; for tests of crashes.
         checkpoint_commits: the quads are flushed to disk after this number of commits,
@@ -44,6 +46,7 @@ class StoreOptions:
     limits: TextLimits = TextLimits()
     retention: Retention = Retention()
     allowed_hosts: AllowedHosts = NO_HOSTS
+    frames: Frames = no_frames
     fetcher: Fetcher | None = None
     reached: Callable[[str], None] = _no_crash_point
     checkpoint_commits: int = 5_000

@@ -62,7 +62,7 @@ class StoreReader:
         gate = self._gate
         for _ in range(3):
             sequence, version = gate.sequence, self._committer.version
-            found = read(self._database())
+            found = read(self.database())
             if sequence == gate.sequence and sequence % 2 == 0:
                 return found, version
         return None
@@ -105,11 +105,11 @@ class StoreReader:
 
     def graph_exists(self, name: GraphName) -> bool:
         """True when the graph is listed; the default graph always is."""
-        return isinstance(name, DefaultGraph) or self._database().contains_named_graph(name)
+        return isinstance(name, DefaultGraph) or self.database().contains_named_graph(name)
 
     def has_predicate(self, name: NamedNode) -> bool:
         """True when a quad of any graph has this predicate."""
-        return next(iter(self._database().quads_for_pattern(None, name, None, None)), None) is not None
+        return next(iter(self.database().quads_for_pattern(None, name, None, None)), None) is not None
 
     def quads_for_pattern(
         self,
@@ -119,7 +119,7 @@ class StoreReader:
         graph: GraphName | None = None,
     ) -> list[Quad]:
         """The quads that match; None is a wildcard, also for the graph."""
-        return list(self._database().quads_for_pattern(subject, predicate, object, graph))
+        return list(self.database().quads_for_pattern(subject, predicate, object, graph))
 
     def dump(
         self,
@@ -143,7 +143,7 @@ class StoreReader:
             The version written.
         """
         gated = _GatedWriter(writer, self._gate, lambda: self.version, started)
-        store = self._database()
+        store = self.database()
         with gated, serialising():
             store.dump(gated, format, from_graph=graph, prefixes=dict(prefixes) if prefixes else None)  # type: ignore[arg-type]
         return gated.version
@@ -154,7 +154,8 @@ class StoreReader:
             raise StoreError("the store is closed")
         return querier
 
-    def _database(self) -> Store:
+    def database(self) -> Store:
+        """The database itself. Raises: StoreError when the store is closed."""
         self._open_querier()
         return self._committer.store
 

@@ -25,11 +25,7 @@ from .write_queue import WriteQueue, WriteRequest
 
 
 class StoreWriter:
-    """Writes to the store. Each call is one atomic commit; writers wait for one another.
-
-    Attributes:
-        shapes: plans of updates that came more than once.
-    """
+    """Writes to the store. Each call is one atomic commit; writers wait for one another."""
 
     def __init__(self, queue: WriteQueue, committer: Committer, options: StoreOptions) -> None:
         self._queue = queue
@@ -37,7 +33,7 @@ class StoreWriter:
         self._limits = options.limits
         self._hosts = options.allowed_hosts
         self._fetcher = options.fetcher or http_fetcher(options.allowed_hosts)
-        self.shapes = Shapes(options.limits)
+        self._shapes = Shapes(options.limits, options.frames)
 
     def update(
         self, request: UpdateRequest | str, *, cause: str | None = "update", expected: int | None = None
@@ -76,7 +72,7 @@ class StoreWriter:
                 check_syntax(made)
             return made
 
-        plan = self.shapes.plan(asked, anew)
+        plan = self._shapes.plan(asked, anew)
         deep = plan.height > self._limits.inline_height
 
         def derive(pending: PendingChanges) -> None:

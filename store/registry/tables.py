@@ -57,10 +57,8 @@ class RecordTable(Generic[Kept]):
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        columns, named = (
-            self.table.c,
-            and_(*(self.table.c[each] == bindparam(f"of_{each}") for each in self.keys)),
-        )
+        columns = self.table.c
+        named = and_(*(columns[each] == bindparam(f"of_{each}") for each in self.keys))
         every = select(*(columns[each.name] for each in fields(self.record)))
         self._all = every.order_by(*(columns[each] for each in self.order))
         self._one = every.where(named)

@@ -61,16 +61,16 @@ Frames: TypeAlias = Callable[[str, Cut, str | None], UpdateFrame | None]
 """Gives what is known of an update, its parts and the base of its IRIs; None where that is not enough."""
 
 
+def no_frames(_text: str, _parts: Cut, _base_iri: str | None) -> None:
+    """Know nothing of any update."""
+
+
 class Shapes:
-    """The shapes of updates that came more than once. Safe to use from any thread: only a dict is shared.
+    """The shapes of updates that came more than once. Safe to use from any thread: only a dict is shared."""
 
-    Attributes:
-        frames: tells what is known of an update.
-    """
-
-    def __init__(self, limits: TextLimits) -> None:
-        self.frames: Frames = lambda text, parts, base_iri: None
+    def __init__(self, limits: TextLimits, frames: Frames) -> None:
         self._limits = limits
+        self._frames = frames
         # True for one that came once, False for one that is planned each time.
         self._known: dict[tuple[str, str, str | None], _UpdateShape | bool] = {}
 
@@ -100,7 +100,7 @@ class Shapes:
     def _shape_of(self, plan: UpdatePlan, parts: Cut) -> _UpdateShape | None:
         """The shape of a request; None where it is not one plain operation."""
         text = plan.request.text
-        frame = self.frames(text, parts, plan.request.base_iri)
+        frame = self._frames(text, parts, plan.request.base_iri)
         if frame is None:
             return None
         try:

@@ -13,6 +13,7 @@ from quadrill.app.evaluation.where_parts import Room, ServerWherePart
 from quadrill.continuous.analysis import prepared as module
 from quadrill.continuous.analysis.prepared import MOST_PARSED, Prepared, prepared
 from quadrill.continuous.analysis.update import frame_of
+from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.cut import Cut, cut
 from quadrill.store.sparql.update_plan import UpdateRequest
@@ -130,8 +131,7 @@ def test_a_hostile_text_is_known_in_a_moment(text: str) -> None:
 def test_a_where_part_is_cut_once(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     known: list[str] = []
     monkeypatch.setattr(where_parts, "cut", lambda text: known.append(text) or cut(text))
-    with QuadStore.open(None) as store:
-        store.writer.shapes.frames = frame_of
+    with QuadStore.open(None, StoreOptions(frames=frame_of)) as store:
         for number in range(4):  # with and without a shape
             text = f"INSERT {{ <urn:{number}> <urn:m> ?o }} WHERE {where}"
             store.writer.update(

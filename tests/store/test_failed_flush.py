@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from pyoxigraph import NamedNode, Quad
 
-from quadrill.store.errors import StoreUnwritableError
+from quadrill.store.errors import StoreError, StoreUnwritableError
+from quadrill.store.quads import committer
 from quadrill.store.quads.committer import Committer
 from quadrill.store.quads.quad_store import QuadStore
 
@@ -101,3 +102,26 @@ def test_a_bulk_load_that_cannot_be_flushed_says_so(tmp_path: Path, monkeypatch:
             with pytest.raises(StoreUnwritableError, match="the bulk load failed"):
                 store.writer.bulk_extend([Quad(NamedNode("urn:a"), NamedNode("urn:p"), NamedNode("urn:b"))])
         assert store.writer.update("INSERT DATA { <urn:c> <urn:p> 1 }").version == 2
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("IO error")])
+def test_a_bulk_load_names_a_flush_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def refuse(_: Path) -> None:
+        raise error
+
+    with QuadStore.open(tmp_path) as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(committer, "note_manifest", refuse)
+            with pytest.raises(StoreUnwritableError, match="could not be flushed"):
+                store.writer.bulk_extend([Quad(NamedNode("urn:a"), NamedNode("urn:p"), NamedNode("urn:b"))])
+        assert store.writer.update("INSERT DATA { <urn:c> <urn:p> 1 }").version == 2
+
+
+def test_a_closed_store_cannot_be_optimized() -> None:
+    store = QuadStore.open(None)
+    store.optimize()
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        store.optimize()

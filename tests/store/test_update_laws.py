@@ -17,6 +17,7 @@ from quadrill.store.changes.commit import GraphChange, graph_key
 from quadrill.store.errors import QueryTextError, UpdateError
 from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.sparql.update_shapes import Frames, no_frames
 from tests.examples import examples
 
 from .updates import PROLOGUE, requests
@@ -105,9 +106,10 @@ def check_request(quads: QuadStore, text: str) -> None:
 
 
 @contextmanager
-def open_store(on_disk: bool) -> Iterator[QuadStore]:
+def open_store(on_disk: bool, frames: Frames = no_frames) -> Iterator[QuadStore]:
     with tempfile.TemporaryDirectory() as folder:
-        store = QuadStore.open(Path(folder) / "data" if on_disk else None, StoreOptions(durable=False))
+        options = StoreOptions(durable=False, frames=frames)
+        store = QuadStore.open(Path(folder) / "data" if on_disk else None, options)
         try:
             store.writer.update(START)
             yield store

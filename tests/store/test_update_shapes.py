@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 
@@ -75,15 +75,8 @@ TEMPLATES = [
 ]  # fmt: skip
 
 
-def known(store: QuadStore) -> QuadStore:
-    store.writer.shapes.frames = frame_of
-    return store
-
-
-@contextmanager
-def open_store(on_disk: bool) -> Iterator[QuadStore]:
-    with open_plain(on_disk) as store:
-        yield known(store)
+OPTIONS = StoreOptions(durable=False, frames=frame_of)
+open_store = partial(open_plain, frames=frame_of)
 
 
 def filled(template: str, iris: Iterator[str], others: Iterator[str]) -> str:
@@ -185,7 +178,7 @@ def test_in_a_group_only_updates_that_read_what_changes_wait_for_it(
         lambda self, action, variables: recorded.append(action.where.text) or whole(self, action, variables),
     )
     count = "DELETE {{ <{0}> :n ?o }} INSERT {{ <{0}> :n ?n }} WHERE {{ <{0}> :n ?o BIND(?o + 1 AS ?n) }}"
-    with known(QuadStore.open(tmp_path / "data", StoreOptions(durable=False))) as store:
+    with QuadStore.open(tmp_path / "data", OPTIONS) as store:
         for name in "abc":
             store.writer.update(PROLOGUE + f"INSERT DATA {{ <http://e/{name}> :n 0 }}")
         for _ in range(3):
@@ -207,7 +200,7 @@ def test_a_shape_is_planned_twice(template: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(
         writing, "plan_update", lambda request, *rest: planned.append("") or whole(request, *rest)
     )
-    store = known(QuadStore.open(None))
+    store = QuadStore.open(None, OPTIONS)
     for number in range(5):
         iris, terms = (
             iter([f"<http://e/{number}/{n}>" for n in range(12)]),
@@ -221,7 +214,7 @@ def test_a_shape_is_planned_twice(template: str, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("template", TEMPLATES[-6:-3])
 def test_what_is_wrong_is_told_each_time_with_its_place(template: str) -> None:
-    store = known(QuadStore.open(None))
+    store = QuadStore.open(None, OPTIONS)
     for number in range(4):
         text = filled(template, iter([f"<http://e/{number * 'x'}>"] * 3), iter(["1"] * 2))
         with pytest.raises(ReportedError) as alike:
