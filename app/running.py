@@ -19,11 +19,11 @@ from .http.observer import RequestObserver
 from .page.application import create_page
 from .page.handler import Page
 from .routes import all_routes
-from .server.connection import Patience
-from .server.intake import Crowd
+from .server.connection import Timeouts
+from .server.intake import ConnectionLimits
 from .server.proxies import TrustedProxies
 from .server.server import Server, ServerLimits
-from .upkeep.garbage import YoungCollections
+from .upkeep.garbage import CollectionSchedule
 from .wiring import Services, open_services
 
 log = logging.getLogger("quadrill.server")
@@ -67,7 +67,7 @@ def serve(
         # Almost all that is made until then stays: looking for cycles among it would double the time.
         gc.disable()
         stack.callback(gc.enable)
-        garbage = YoungCollections()
+        garbage = CollectionSchedule()
         stack.callback(garbage.stop)
         services = open_services(settings)
         found = RunningServer("", services)
@@ -99,8 +99,8 @@ def serve(
 def _limits(settings: Settings) -> ServerLimits:
     return ServerLimits(
         settings.threads,
-        Patience(settings.header_timeout, settings.request_timeout, settings.max_header_bytes),
-        Crowd(
+        Timeouts(settings.header_timeout, settings.request_timeout, settings.max_header_bytes),
+        ConnectionLimits(
             settings.max_connections,
             settings.max_connections_per_address,
             settings.max_unfinished_requests,

@@ -29,7 +29,7 @@ from quadrill.store.registry import TokenRecords
 
 from .config import Settings
 from .http import websocket
-from .http.attempts import PerMinute, network_of, too_many
+from .http.attempts import MinuteCounter, network_of, too_many
 from .http.callers import LOCAL, NOBODY, PUBLIC, ROLES, Caller
 from .http.errors import HttpError
 from .http.grants import Grant
@@ -90,8 +90,8 @@ class Security:
         self._missed: set[str] = set()
         self._any_tokens = bool(self._own_hash)
         self._lock = threading.Lock()
-        self._wrong = PerMinute(settings.max_wrong_tokens)
-        self._requests = PerMinute(settings.max_requests_per_token)
+        self._wrong = MinuteCounter(settings.max_wrong_tokens)
+        self._requests = MinuteCounter(settings.max_requests_per_token)
         if settings.token and len(settings.token) < MIN_TOKEN_LENGTH:
             raise TokenRequiredError(
                 f"the token has {len(settings.token)} characters, at least {MIN_TOKEN_LENGTH} are needed",

@@ -21,7 +21,7 @@ from pyoxigraph import Quad, RdfFormat, serialize
 
 from quadrill.app.commands import challenge
 from quadrill.app.config import MEMORY, Settings
-from quadrill.app.upkeep.garbage import YoungCollections
+from quadrill.app.upkeep.garbage import CollectionSchedule
 from quadrill.app.wiring import open_services
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.language.registration import Registration
@@ -86,7 +86,7 @@ def run(load: Workload, size: int, *, query: bool) -> list[tuple[float, int]]:
         clock=ManualClock(time.time_ns() // 1_000_000),
         threaded=False,
     )
-    garbage = YoungCollections()  # as in a server
+    garbage = CollectionSchedule()  # as in a server
     garbage.start()
     try:
         engine = services.engine

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from quadrill.app.commands import challenge
 from quadrill.app.config import MEMORY, Settings
-from quadrill.app.upkeep.garbage import YoungCollections
+from quadrill.app.upkeep.garbage import CollectionSchedule
 from quadrill.app.wiring import open_services
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.language.registration import Registration
@@ -51,7 +51,7 @@ def run(
     """
     clock = ManualClock(time.time_ns() // 1_000_000)
     services = open_services(Settings(data=MEMORY, feed_history=100), clock=clock, threaded=False)
-    collections = YoungCollections()
+    collections = CollectionSchedule()
     collections.start()
     try:
         engine = services.engine
@@ -60,7 +60,7 @@ def run(
         for name in MODES[mode]:
             members = {"query": text_of(name, minutes), "name": name} | challenge.OPTIONS
             engine.queries.register(Registration.from_json(members))
-            listeners.append(challenge.Listener(engine.queries.feed(name), io.StringIO()))
+            listeners.append(challenge.DelayRecorder(engine.queries.feed(name), io.StringIO()))
         challenge.follow(engine, taxi.STREAM, reports[:filling], listeners, line)
         for listener in listeners:
             listener.delays.clear()

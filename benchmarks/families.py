@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quadrill.app.config import MEMORY, Settings
-from quadrill.app.upkeep.garbage import YoungCollections
+from quadrill.app.upkeep.garbage import CollectionSchedule
 from quadrill.app.wiring import open_services
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.language.registration import Registration
@@ -78,7 +78,7 @@ def measure(family: Family, number: int, events: int, push: int, *, constant: bo
     """Microseconds an event, feed events an event, ms a registration, ms of the first push."""
     settings = Settings(data=MEMORY, feed_history=100)
     services = open_services(settings, clock=ManualClock(0), threaded=False)
-    garbage = YoungCollections()  # as in a server
+    garbage = CollectionSchedule()  # as in a server
     garbage.start()
     try:
         engine = services.engine

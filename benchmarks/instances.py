@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, serialize
 
 from quadrill.app.config import MEMORY, Settings
-from quadrill.app.upkeep.garbage import YoungCollections
+from quadrill.app.upkeep.garbage import CollectionSchedule
 from quadrill.app.wiring import open_services
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.language.registration import Registration
@@ -70,7 +70,7 @@ def measure(
     """Microseconds an event, feed events an event, and milliseconds a registration."""
     settings = Settings(data=MEMORY, feed_history=100, templates=not alone)
     services = open_services(settings, clock=ManualClock(0), threaded=False)
-    garbage = YoungCollections()  # as in a server
+    garbage = CollectionSchedule()  # as in a server
     garbage.start()
     try:
         engine = services.engine

@@ -18,7 +18,7 @@ import time
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from quadrill.app.config import MEMORY, Settings
-from quadrill.app.upkeep.garbage import YoungCollections
+from quadrill.app.upkeep.garbage import CollectionSchedule
 from quadrill.app.wiring import open_services
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.language.registration import Registration
@@ -114,7 +114,7 @@ def main() -> None:
     lines = []
     for rows in (1000, options.rows):
         for young in (False, True):
-            collections = YoungCollections()
+            collections = CollectionSchedule()
             if young:
                 collections.start()
             pushes, *times, longest, number, forgotten = run(rows, options.seconds)

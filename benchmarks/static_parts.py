@@ -33,7 +33,7 @@ from typing import Any
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
-from quadrill.app.upkeep.garbage import YoungCollections
+from quadrill.app.upkeep.garbage import CollectionSchedule
 from quadrill.app.upkeep.huge_pages import HugePages, available
 from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
@@ -271,7 +271,7 @@ def restart(people: int) -> None:
 
 def measured(triples: int, quads: Sequence[int], folder: Path | None) -> dict[str, Any]:
     """The figures of one size; called in a process of its own."""
-    collections = YoungCollections()
+    collections = CollectionSchedule()
     collections.start()
     run = Run(triples, folder)
     gc.collect()
@@ -328,7 +328,7 @@ _STANDING: list[Run] = []
 
 def _stand(triples: int) -> None:
     """In a process of its own: have a run that `_probed` is about."""
-    YoungCollections().start()
+    CollectionSchedule().start()
     run = Run(triples)
     run.register()
     settle(run)

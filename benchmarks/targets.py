@@ -24,7 +24,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from quadrill.app.commands.challenge import LINE
-from quadrill.app.upkeep.garbage import YoungCollections
+from quadrill.app.upkeep.garbage import CollectionSchedule
 
 from . import debs, http, memory, pauses, report, speed, static_parts
 from .peers import drivers, ours, over_http, tools
@@ -220,7 +220,7 @@ def passing(extent: Extent) -> Iterator[Line]:
 
 def longest(extent: Extent) -> Iterator[Line]:
     """`benchmarks.pauses`."""
-    collections = YoungCollections()
+    collections = CollectionSchedule()
     collections.start()
     _, middle, _, most, *_ = pauses.run(extent.pause_rows, extent.pause_s)
     collections.stop()

@@ -19,7 +19,7 @@ from contextlib import suppress
 
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import GoneError
-from quadrill.store.logs.held import HeldFiles
+from quadrill.store.logs.held import PinnedFiles
 from quadrill.store.logs.journal import Journal
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry
@@ -33,7 +33,7 @@ from .lifecycle.parts import EngineParts, MakeEvaluator
 from .lifecycle.query_service import QueryService
 from .lifecycle.stream_service import StreamService
 from .recovery.recovery import Recovery
-from .scheduler.turn_kinds import CommitTurn
+from .scheduler.turn_kinds import CommitTask
 from .settings import EngineSettings
 
 log = logging.getLogger("quadrill.continuous")
@@ -131,7 +131,7 @@ class Engine:
         """Called by the store in a writer's thread: the commit takes its turn as an input."""
         self.parts.rates.take([commit])
         with suppress(EngineStoppedError):
-            turn = CommitTurn(commit)
+            turn = CommitTask(commit)
             turn.patient = self.parts.threads.beside and not self.parts.sequencer.is_moved_by(commit)
             self.parts.turns.submit(turn, "commit", version=commit.version, at=commit.at_ms)
             self.parts.sequencer.drain()
@@ -205,7 +205,7 @@ class Engine:
         """Raise BackPressureError while so much waits that commits, which are inputs, should not come."""
         self.parts.turns.require_room(1, self.settings.queue_elements)
 
-    def hold_files(self) -> HeldFiles | None:
+    def hold_files(self) -> PinnedFiles | None:
         """The engine's files of a moment, for a backup; None in memory. It goes on while they are copied.
 
         Raises:
@@ -215,7 +215,7 @@ class Engine:
         if recovery is None:
             return None
         self.parts.turns.require_writable()
-        held: HeldFiles = self.parts.sequencer.call(recovery.checkpoints.hold)
+        held: PinnedFiles = self.parts.sequencer.call(recovery.checkpoints.hold)
         return held
 
     def sync(self, timeout: float | None = 30.0) -> None:

@@ -205,7 +205,7 @@ UNLIMITED = Budget(QueryLimits())
 """The budget of operators that nobody has given one."""
 
 
-class Pins:
+class PinnedIds:
     """Ids that one owner pins, to be let go together."""
 
     def __init__(self, terms: TermDictionary) -> None:

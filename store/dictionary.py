@@ -21,7 +21,7 @@ from typing import Any
 from pyoxigraph import Literal, NamedNode, Triple
 
 from .documents.statements import term_of
-from .settled import SettledTexts, in_front_of
+from .settled import CompactTexts, in_front_of
 from .sweep import Holder, Sweep, SweepPace, marking
 from .terms import Term, term_text
 
@@ -91,7 +91,7 @@ class TermDictionary:
     def __init__(self, pace: SweepPace | None = None, most: int = 262_144) -> None:
         """Make an empty one; ``most`` terms are remembered as such."""
         self.pace = pace or SweepPace()
-        self.settled = SettledTexts(_Entering(self))
+        self.settled = CompactTexts(_Entering(self))
         self._by_id = _TermsById(self, most)
         self.terms: dict[int, Term] = self._by_id
         self.text_of: dict[int, str] = self._by_id.texts

@@ -156,7 +156,7 @@ class RemoteClient:
         # Imported here: the HTTP library takes half of the start of a process that evaluates queries.
         import httpx
 
-        from .network.exchange import BodyTooLongError, EndedError, Exchanges, blocks
+        from .network.exchange import BodyTooLongError, Exchanges, ExchangeStoppedError, blocks
 
         target, until = iri, time.monotonic() + self._timeout_s
         try:
@@ -193,7 +193,7 @@ class RemoteClient:
             ) from error
         except BodyTooLongError as error:
             raise LimitError(f"<{target}> is longer than the limit of {self._max_bytes:,} bytes") from error
-        except EndedError as error:
+        except ExchangeStoppedError as error:
             raise FetchEndedError(f"<{target}> is not waited for any more") from error
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise FetchError(f"<{target}> could not be fetched: {error or type(error).__name__}") from error

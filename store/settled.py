@@ -19,7 +19,7 @@ def in_front_of(settled: dict[K, V]) -> dict[K, V]:
     return kind()
 
 
-class SettledTexts:
+class CompactTexts:
     """Texts and ids that were moved here from two mappings, and back; those are in front of these.
 
     Who reads meanwhile, in another thread, finds them here or there: what moves is in both first. What is in

@@ -47,7 +47,7 @@ class SweepPace:
     per_term: int = 64
 
 
-class Entries(Protocol):
+class DictionaryEntries(Protocol):
     """The dictionary as a sweep uses it."""
 
     def holders(self) -> list[Holder]:
@@ -78,7 +78,7 @@ class Sweep:
         marked: ids that stay.
     """
 
-    def __init__(self, terms: Entries, marked: set[int]) -> None:
+    def __init__(self, terms: DictionaryEntries, marked: set[int]) -> None:
         """Begin one; ``marked`` is empty, or has ids of the sweep before that stay once more."""
         self.marked = marked
         self._terms = terms

@@ -116,7 +116,7 @@ def in_line(described: dict[str, Any]) -> int:
     return LINE if every and slide and described["report"] == "on-content-change" else 1
 
 
-class Listener:
+class DelayRecorder:
     """Writes the output lines of one query and keeps their delays, in milliseconds.
 
     It takes all events of its feed, however many come between two looks, as after a silence.
@@ -196,7 +196,11 @@ def _cells(rows: list[dict[str, Any]], names: list[str]) -> list[str]:
 
 
 def follow(
-    engine: Engine, stream: str, found: Iterable[ChallengeReport], listeners: Sequence[Listener], line: int
+    engine: Engine,
+    stream: str,
+    found: Iterable[ChallengeReport],
+    listeners: Sequence[DelayRecorder],
+    line: int,
 ) -> int:
     """Push every report, up to ``line`` of them before their answers are looked at; the number of reports.
 
@@ -223,7 +227,7 @@ def follow(
 
 
 def _push(
-    engine: Engine, stream: str, waiting: list[tuple[bytes, int]], listeners: Iterable[Listener]
+    engine: Engine, stream: str, waiting: list[tuple[bytes, int]], listeners: Iterable[DelayRecorder]
 ) -> None:
     """Push what waits, and write what it has changed."""
     given = waiting.copy()

@@ -65,7 +65,7 @@ class Overview:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ServerSample:
     """What a server said at a monotonic time."""
 
     at: float
@@ -74,7 +74,7 @@ class Look:
     figures: Mapping[str, int]
 
 
-def look(server: ServerConnection) -> Look:
+def look(server: ServerConnection) -> ServerSample:
     """Ask the server."""
     queries = server.call("GET", "queries").json()["queries"]
     at = time.monotonic()
@@ -84,10 +84,10 @@ def look(server: ServerConnection) -> Look:
         found = _SAMPLE.match(line)
         if found is not None and found[1] in _FIGURES:
             figures[_FIGURES[found[1]]] = int(float(found[2]))
-    return Look(at, queries, streams, figures)
+    return ServerSample(at, queries, streams, figures)
 
 
-def overview(server: str, before: Look, now: Look) -> Overview:
+def overview(server: str, before: ServerSample, now: ServerSample) -> Overview:
     """The overview between two looks; what is new among the second has no rates yet."""
     seconds = max(now.at - before.at, 1e-3)
     queries = {each["name"]: each for each in before.queries}

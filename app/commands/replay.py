@@ -28,7 +28,7 @@ from quadrill.store.quads.quad_store import QuadStore
 
 from ..config import MEMORY, Settings, load_settings
 from ..describing.queries import describe
-from ..upkeep.garbage import YoungCollections
+from ..upkeep.garbage import CollectionSchedule
 from ..wiring import open_services
 from . import challenge, tables
 
@@ -122,7 +122,7 @@ def _registered(members: dict[str, Any], static: list[str]) -> Iterator[Engine]:
         feed_history=1 << 30,
     )
     services = open_services(settings, clock=ManualClock(time.time_ns() // 1_000_000), threaded=False)
-    collections = YoungCollections()
+    collections = CollectionSchedule()
     try:
         services.engine.start()
         for each in static:
@@ -187,7 +187,7 @@ def _play(engine: Engine, streams: dict[str, Path], printer: _EventPrinter) -> N
 
 def _challenge(engine: Engine, streams: dict[str, Path]) -> None:
     ((stream, file),) = streams.items()
-    listener = challenge.Listener(engine.queries.feed(NAME), sys.stdout)
+    listener = challenge.DelayRecorder(engine.queries.feed(NAME), sys.stdout)
     line = challenge.in_line(describe(engine, NAME))
     begin = time.perf_counter()
     with file.open(encoding="utf-8") as lines:

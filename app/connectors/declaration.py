@@ -26,7 +26,7 @@ _PLACE = ("kind", "url", "ca")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ValueReader:
     """A way to read a value whose form is told to who fills in a declaration; a bare `Read` reads texts."""
 
     read: Read
@@ -39,7 +39,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class DeclarationMember:
     """One member of a declaration.
 
     Attributes:
@@ -52,7 +52,7 @@ class Member:
     """
 
     name: str
-    read: Read | Reading
+    read: Read | ValueReader
     help: str
     default: Any = None
     required: bool = False
@@ -60,7 +60,7 @@ class Member:
 
     def to_json(self) -> dict[str, Any]:
         """What somebody has to know who gives it."""
-        reading = self.read if isinstance(self.read, Reading) else Reading(self.read, "text")
+        reading = self.read if isinstance(self.read, ValueReader) else ValueReader(self.read, "text")
         return {
             "name": self.name,
             "form": reading.form,
@@ -72,7 +72,7 @@ class Member:
         }
 
 
-def read_members(kind: str, members: Iterable[Member], given: Mapping[str, Any]) -> dict[str, Any]:
+def read_members(kind: str, members: Iterable[DeclarationMember], given: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a declaration, defaults filled in; null is as good as nothing.
 
     Raises:
@@ -96,7 +96,7 @@ def read_members(kind: str, members: Iterable[Member], given: Mapping[str, Any])
     return found
 
 
-def _read(member: Member, value: Any) -> Any:
+def _read(member: DeclarationMember, value: Any) -> Any:
     """The value of a member; the error of a secret one does not show what was given."""
     try:
         return member.read(value, member.name)
@@ -109,7 +109,7 @@ def _read(member: Member, value: Any) -> Any:
         raise InputError(message, code=error.code, hint=error.hint) from None
 
 
-def shown_members(members: Iterable[Member], given: Mapping[str, Any]) -> dict[str, Any]:
+def shown_members(members: Iterable[DeclarationMember], given: Mapping[str, Any]) -> dict[str, Any]:
     """A declaration as it was given, without its secrets."""
     secrets = {each.name for each in members if each.secret}
     shown = {name: HIDDEN if name in secrets else value for name, value in given.items() if value is not None}
@@ -127,7 +127,7 @@ def shown_message(message: str) -> str:
 
 
 def with_secrets(
-    members: Iterable[Member], given: Mapping[str, Any], kept: Mapping[str, Any]
+    members: Iterable[DeclarationMember], given: Mapping[str, Any], kept: Mapping[str, Any]
 ) -> dict[str, Any]:
     """A declaration in which secrets that are given as they are shown stay what they were.
 
@@ -169,11 +169,11 @@ def _flag(value: Any, name: str) -> bool:
     return value
 
 
-flag = Reading(_flag, "flag")
+flag = ValueReader(_flag, "flag")
 """True or false."""
 
 
-def number(least: int, most: int) -> Reading:
+def number(least: int, most: int) -> ValueReader:
     """A whole number within bounds."""
 
     def read(value: Any, name: str) -> int:
@@ -183,10 +183,10 @@ def number(least: int, most: int) -> Reading:
             )
         return value
 
-    return Reading(read, "number")
+    return ValueReader(read, "number")
 
 
-def one_of(*words: str) -> Reading:
+def one_of(*words: str) -> ValueReader:
     """One of some words."""
 
     def read(value: Any, name: str) -> str:
@@ -194,10 +194,10 @@ def one_of(*words: str) -> Reading:
             raise InputError(f"{name} is {value!r}, it must be {' or '.join(words)}", code="member")
         return str(value)
 
-    return Reading(read, "choice", words)
+    return ValueReader(read, "choice", words)
 
 
-def mapping_of(read: Read) -> Reading:
+def mapping_of(read: Read) -> ValueReader:
     """An object whose values are read alike."""
 
     def read_all(value: Any, name: str) -> dict[str, Any]:
@@ -205,13 +205,13 @@ def mapping_of(read: Read) -> Reading:
             raise InputError(f"{name} is {value!r}, it must be an object", code="member")
         return {key: read(each, f"{name}.{key}") for key, each in value.items()}
 
-    return Reading(read_all, "object")
+    return ValueReader(read_all, "object")
 
 
-def list_of(read: Read | Reading) -> Reading:
+def list_of(read: Read | ValueReader) -> ValueReader:
     """A list whose members are read alike; one alone stands for a list of it."""
 
     def read_all(value: Any, name: str) -> list[Any]:
         return [read(each, name) for each in (value if isinstance(value, list) else [value])]
 
-    return Reading(read_all, "list", read.choices if isinstance(read, Reading) else ())
+    return ValueReader(read_all, "list", read.choices if isinstance(read, ValueReader) else ())

@@ -9,12 +9,12 @@ from typing import Any
 from quadrill.store.feeds.subscription import StoredEvent
 
 from ..feeds.sources import line
-from .declaration import Member, one_of
+from .declaration import DeclarationMember, one_of
 
 CLOUD_EVENT = "application/cloudevents+json"
 CLOUD_EVENTS = "application/cloudevents-batch+json"
 
-STYLE = Member(
+STYLE = DeclarationMember(
     "style",
     one_of("json", "data", "cloudevents"),
     "the form of an event, data: without its id",

@@ -12,27 +12,27 @@ from quadrill.store.feeds.subscription import StoredEvent
 from quadrill.store.hosts import AllowedHosts
 
 from .dead_letters import DeadLetterFile
-from .declaration import Member, list_of, number, one_of, text
+from .declaration import DeclarationMember, list_of, number, one_of, text
 from .errors import StoppedError
 from .figures import Figures
 
 KINDS_OF_EVENTS = ("insert", "delete", "answer", "error", "reset")
 
 SINK_MEMBERS = (
-    Member("kind", text, "what kind of sink it is", required=True),
-    Member("query", text, "the name of the query whose feed it takes", required=True),
-    Member(
+    DeclarationMember("kind", text, "what kind of sink it is", required=True),
+    DeclarationMember("query", text, "the name of the query whose feed it takes", required=True),
+    DeclarationMember(
         "from",
         number(0, 2**63 - 1),
         "the id behind which it begins, 0 for the oldest event; left out: with the next one",
     ),
-    Member(
+    DeclarationMember(
         "events",
         list_of(one_of(*KINDS_OF_EVENTS)),
         "the kinds of events that it takes",
         default=list(KINDS_OF_EVENTS),
     ),
-    Member("batch", number(1, 100_000), "most events that are delivered together", default=1_000),
+    DeclarationMember("batch", number(1, 100_000), "most events that are delivered together", default=1_000),
 )
 """Members that every sink has."""
 
@@ -98,7 +98,7 @@ class Sink(ABC):
     left alone, and let StoppedError through.
     """
 
-    members: ClassVar[tuple[Member, ...]] = ()
+    members: ClassVar[tuple[DeclarationMember, ...]] = ()
     guarantee: ClassVar[str]
     counts_itself: ClassVar[bool] = False
     """Whether the kind adds to ``figures.taken`` itself, because a part of a batch may be delivered."""

@@ -28,7 +28,7 @@ from quadrill.store.errors import (
 from quadrill.store.hosts import AllowedHosts
 
 from .dead_letters import DeadLetterFile
-from .declaration import Member, number, text
+from .declaration import DeclarationMember, number, text
 from .errors import ConnectorFailedError, StoppedError
 from .figures import Figures
 
@@ -40,10 +40,12 @@ N_QUADS = "application/n-quads"
 _UNREADABLE = (InputError, RdfSyntaxError, LimitError)
 
 SOURCE_MEMBERS = (
-    Member("kind", text, "what kind of source it is", required=True),
-    Member("stream", lambda value, _: check_iri(value), "the IRI of the stream that it feeds", required=True),
-    Member("format", text, "the media type of what comes, of the other side where it tells one"),
-    Member("batch", number(1, 100_000), "most records of one push", default=1_000),
+    DeclarationMember("kind", text, "what kind of source it is", required=True),
+    DeclarationMember(
+        "stream", lambda value, _: check_iri(value), "the IRI of the stream that it feeds", required=True
+    ),
+    DeclarationMember("format", text, "the media type of what comes, of the other side where it tells one"),
+    DeclarationMember("batch", number(1, 100_000), "most records of one push", default=1_000),
 )
 """Members that every source has."""
 
@@ -359,7 +361,7 @@ class Source(ABC):
     StoppedError through.
     """
 
-    members: ClassVar[tuple[Member, ...]] = ()
+    members: ClassVar[tuple[DeclarationMember, ...]] = ()
     guarantee: ClassVar[str]
 
     def __init__(self, given: Mapping[str, Any], context: SourceContext) -> None:

@@ -13,7 +13,7 @@ from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import InputError
 from quadrill.store.hosts import WEB, AllowedHosts
 
-from .declaration import Member, mapping_of, text
+from .declaration import DeclarationMember, mapping_of, text
 
 _FORBIDDEN = frozenset("host content-length transfer-encoding connection".split())
 
@@ -27,18 +27,20 @@ def header_text(value: Any, name: str) -> str:
     return found
 
 
-def url_member(what: str) -> Member:
+def url_member(what: str) -> DeclarationMember:
     """The member ``url``."""
-    return Member("url", text, what, required=True)
+    return DeclarationMember("url", text, what, required=True)
 
 
-HEADERS = Member("headers", mapping_of(header_text), "headers of its requests", default={}, secret=True)
+HEADERS = DeclarationMember(
+    "headers", mapping_of(header_text), "headers of its requests", default={}, secret=True
+)
 FINAL = frozenset((400, 401, 403, 404, 405, 406, 410))
 """Statuses of refusals that stay until somebody changes something; all others may be over soon."""
 SIGNATURE = "X-Hub-Signature-256"
 """The header with a signature of the body."""
-TOKEN = Member("token", header_text, "a bearer token that its requests carry", secret=True)
-TIMEOUT = Member(
+TOKEN = DeclarationMember("token", header_text, "a bearer token that its requests carry", secret=True)
+TIMEOUT = DeclarationMember(
     "timeout",
     lambda value, name: duration_ms(value, name, positive=True),
     "how long the other side may be silent",

@@ -30,7 +30,7 @@ class NothingToReplayError(ReportedError):
     code = "nothing-to-replay"
 
 
-class Api(Protocol):
+class DemoApi(Protocol):
     """The server as the replay uses it."""
 
     def push(self, stream: str, lines: Sequence[str]) -> None:
@@ -131,7 +131,7 @@ def rounds(start_ms: int, span_ms: int | None = None, *, once: bool = False) -> 
             return
 
 
-def begin_again(plan: ReplayPlan, api: Api) -> None:
+def begin_again(plan: ReplayPlan, api: DemoApi) -> None:
     """Close the windows of the last round by the next one's first instant, and undo the change."""
     _heartbeats(api, plan.start_ms)
     api.update(text_of("undo-watch.ru"))
@@ -139,7 +139,7 @@ def begin_again(plan: ReplayPlan, api: Api) -> None:
 
 def replay(
     plan: ReplayPlan,
-    api: Api,
+    api: DemoApi,
     *,
     speed: float,
     clock: Callable[[], float] = time.monotonic,
@@ -179,7 +179,7 @@ def replay(
             pause(TICK_SECONDS)
 
 
-def _push_between(plan: ReplayPlan, api: Api, start_ms: int, end_ms: int) -> None:
+def _push_between(plan: ReplayPlan, api: DemoApi, start_ms: int, end_ms: int) -> None:
     """Push what happened from ``start_ms`` on and before ``end_ms``, the weather first."""
     reports = _slice(plan.weather, lambda report: report.at_ms, start_ms, end_ms)
     flights = _slice(plan.departures, lambda flight: flight.departed_ms, start_ms, end_ms)
@@ -189,7 +189,7 @@ def _push_between(plan: ReplayPlan, api: Api, start_ms: int, end_ms: int) -> Non
         api.push(rdf.DEPARTURES, [rdf.departure_line(flight) for flight in group])
 
 
-def _heartbeats(api: Api, at_ms: int) -> None:
+def _heartbeats(api: DemoApi, at_ms: int) -> None:
     for stream in (rdf.DEPARTURES, rdf.WEATHER):
         api.heartbeat(stream, at_ms)
 

@@ -18,8 +18,8 @@ from ..config import load_settings
 from .client import DemoClient, DemoError
 from .data import QUERY_FILES
 from .data.rdf import instant
-from .replay import Api, ReplayPlan, begin_again, replay, rounds
-from .summary import FeedFollower, FeedTally, Screen
+from .replay import DemoApi, ReplayPlan, begin_again, replay, rounds
+from .summary import FeedFollower, FeedTally, TallyPrinter
 
 if TYPE_CHECKING:
     from quadrill.continuous.engine import Engine
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
         from .. import running
 
         with running.serve(settings, demo=True) as server, contextlib.suppress(_DemoStoppedError):
-            screen = Screen()
+            screen = TallyPrinter()
             with DemoClient(server.url, settings.token or None) as client:
                 client.set_up()
                 with _feeder(client, options) as api:
@@ -72,12 +72,12 @@ def run(options: argparse.Namespace) -> int:
 
 def play(
     plans: Iterable[ReplayPlan],
-    api: Api,
+    api: DemoApi,
     url: str,
     headers: Mapping[str, str],
     *,
     speed: float,
-    screen: Screen,
+    screen: TallyPrinter,
     stop: threading.Event,
     last_ids: Callable[[], Mapping[str, int] | None],
 ) -> dict[str, FeedTally]:
@@ -151,7 +151,7 @@ def _await(tallies: Mapping[str, FeedTally], wanted: Mapping[str, int], stop: th
 
 
 @contextlib.contextmanager
-def _feeder(client: DemoClient, options: argparse.Namespace) -> Iterator[Api]:
+def _feeder(client: DemoClient, options: argparse.Namespace) -> Iterator[DemoApi]:
     """What takes the elements to the server: itself, or an MQTT broker."""
     if options.source == "http":
         yield client

@@ -106,7 +106,7 @@ def events(lines: Iterable[str]) -> Iterator[tuple[str, int | None, str]]:
             data.append(value)
 
 
-class Screen:
+class TallyPrinter:
     """Prints the tallies: over and over in place on a terminal, now and then below each other elsewhere."""
 
     def __init__(self, output: TextIO = sys.stdout, *, every_s: float = 5.0) -> None:

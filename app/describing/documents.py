@@ -15,7 +15,7 @@ from quadrill.continuous.algebra.reports import Report
 from quadrill.continuous.inputs import NEVER
 from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.plan.fan_out import uncertain_filters
-from quadrill.continuous.queries.catalogue import Entry, Pending
+from quadrill.continuous.queries.catalogue import PendingQuery, QueryEntry
 from quadrill.continuous.queries.prepare import PreparedQuery
 from quadrill.continuous.queries.running import RunningQuery
 from quadrill.continuous.static.reading import Progress
@@ -83,7 +83,7 @@ def _given(registration: Registration) -> dict[str, Any]:
     return dialect | registration.options()
 
 
-def describe_failed(entry: Entry, *, starting: bool = False) -> dict[str, Any]:
+def describe_failed(entry: QueryEntry, *, starting: bool = False) -> dict[str, Any]:
     """A query that does not run; one that should has failed, unless the server is still starting."""
     registration, state, error = entry.registration, entry.state, entry.error
     if state == "running" and not starting:
@@ -106,7 +106,7 @@ def describe_failed(entry: Entry, *, starting: bool = False) -> dict[str, Any]:
     }
 
 
-def describe_pending(pending: Pending, created_ms: int) -> dict[str, Any]:
+def describe_pending(pending: PendingQuery, created_ms: int) -> dict[str, Any]:
     """A query that waits for its static parts, and how far these are."""
     made = Progress() if pending.making is None else pending.making.progress
     document = _NOT_RUNNING | describe_prepared(pending.prepared)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from quadrill.continuous.engine import Engine
-from quadrill.continuous.queries.catalogue import Entry
+from quadrill.continuous.queries.catalogue import QueryEntry
 from quadrill.continuous.streams.accept import StreamState
 from quadrill.store.quads.meters import Stages
 from quadrill.store.quads.rates import Rate
@@ -92,7 +92,7 @@ def query_figures(engine: Engine) -> list[QueryFigures]:
     return list(engine.queries.inspect_all(lambda entries: list(map(_figures_of, entries))))
 
 
-def _figures_of(entry: Entry) -> QueryFigures:
+def _figures_of(entry: QueryEntry) -> QueryFigures:
     running, feed = entry.running, entry.feed
     told = (feed.events, feed.subscribers, feed.kept, feed.kept_characters)
     if running is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quadrill.continuous.engine import Engine
-from quadrill.continuous.queries.catalogue import Entry
+from quadrill.continuous.queries.catalogue import QueryEntry
 from quadrill.store.errors import NotFoundError
 
 from .queries import describe_listed
@@ -51,11 +51,11 @@ def list_part(engine: Engine, part: QuerySelection) -> dict[str, Any]:
     }
 
 
-def _names_and_states(entries: list[Entry]) -> list[tuple[str, str]]:
+def _names_and_states(entries: list[QueryEntry]) -> list[tuple[str, str]]:
     return [(entry.name, _state(entry)) for entry in entries]
 
 
-def _state(entry: Entry) -> str:
+def _state(entry: QueryEntry) -> str:
     running = entry.running
     if running is not None:
         return running.state

@@ -11,7 +11,7 @@ from quadrill.continuous.algebra.show import show
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.language.write import write
-from quadrill.continuous.queries.catalogue import Entry, Pending
+from quadrill.continuous.queries.catalogue import PendingQuery, QueryEntry
 from quadrill.continuous.queries.prepare import PreparedQuery
 from quadrill.continuous.queries.running import RunningQuery
 from quadrill.store.errors import NotFoundError
@@ -33,9 +33,9 @@ def describe(engine: Engine, name: str) -> dict[str, Any]:
     now_ms = engine.clock.now_ms()
 
     def look(
-        entry: Entry, query: Pending | RunningQuery | None
+        entry: QueryEntry, query: PendingQuery | RunningQuery | None
     ) -> tuple[dict[str, Any], PreparedQuery | None]:
-        if isinstance(query, Pending):
+        if isinstance(query, PendingQuery):
             return describe_pending(query, entry.created_ms), None
         if query is None:
             return describe_failed(entry, starting=engine.parts.starting.active), None
@@ -69,7 +69,7 @@ def describe_listed(engine: Engine, name: str) -> dict[str, Any]:
         raise NotFoundError(f"no query named {name} is registered", code="unknown-query") from None
 
 
-def _entries_of(name: str, entries: list[Entry]) -> list[Entry]:
+def _entries_of(name: str, entries: list[QueryEntry]) -> list[QueryEntry]:
     return [entry for entry in entries if entry.name == name]
 
 
@@ -95,7 +95,7 @@ def explain(engine: Engine, name: str, *, analyze: bool = False) -> dict[str, An
 
 
 def _plan_of(
-    analyze: bool, _: Entry, query: Pending | RunningQuery | None
+    analyze: bool, _: QueryEntry, query: PendingQuery | RunningQuery | None
 ) -> tuple[PreparedQuery | None, dict[str, Any]]:
     if not isinstance(query, RunningQuery):
         return None, {}

@@ -28,7 +28,7 @@ Word = OneOf[
 ]
 
 
-class Reason(NamedTuple):
+class WaitingReason(NamedTuple):
     """One reason; ``number`` is of elements, or of rows of a static part; None where nothing is counted."""
 
     word: Word
@@ -41,26 +41,28 @@ class Reason(NamedTuple):
         return {"reason": self.word, "stream": self.stream, "count": self.number, "text": self.text}
 
 
-def waiting_for(document: dict[str, Any]) -> list[Reason]:
+def waiting_for(document: dict[str, Any]) -> list[WaitingReason]:
     """The reasons of a description, or of a plan with live figures; none for a query that gives results."""
     if "starting" in document:
         replay = document["starting"]
         text = f"the server is starting: {replay['replayed']} of {replay['records']} records are replayed"
-        return [Reason("starting", None, replay["records"] - replay["replayed"], text)]
+        return [WaitingReason("starting", None, replay["records"] - replay["replayed"], text)]
     match document["state"]:
         case "paused":
             return [
-                Reason("paused", None, None, 'the query is paused; PATCH {"state": "running"} resumes it')
+                WaitingReason(
+                    "paused", None, None, 'the query is paused; PATCH {"state": "running"} resumes it'
+                )
             ]
         case "failed":
-            return [Reason("failed", None, None, f"the query has failed: {document['error']}")]
+            return [WaitingReason("failed", None, None, f"the query has failed: {document['error']}")]
         case "materialising":
             made = document["progress"]
             text = (
                 f"its static parts are being read: {made['ready']} of {made['parts']} are ready, "
                 f"{made['rows']} rows read so far"
             )
-            return [Reason("static-empty", None, made["rows"], text)]
+            return [WaitingReason("static-empty", None, made["rows"], text)]
     told = document["last_result"] is not None
     found = [
         *_of_clocks(document),
@@ -77,7 +79,7 @@ def waiting_for(document: dict[str, Any]) -> list[Reason]:
             f"{_elements(own)} behind the watermark of this query, which waits less long than others of the "
             "stream, and dropped"
         )
-        found.append(Reason("late", None, own, text))
+        found.append(WaitingReason("late", None, own, text))
     ahead = [] if any(each.word == "watermark" for each in found) else [*_of_windows_to_come(document)]
     found += [*ahead, *_of_windows(document), *_of_static_parts(document)]
     lacks = bool(ahead) or any(reason.word in ("no-element", "static-empty") for reason in found)
@@ -87,7 +89,7 @@ def waiting_for(document: dict[str, Any]) -> list[Reason]:
             f"{_elements(taken)} taken, but {times} evaluation{'s' * (times != 1)} gave no rows to tell: "
             f"{_where_rows_end(document) or 'none passed the patterns and filters'}"
         )
-        found.append(Reason("filtered", None, taken, text))
+        found.append(WaitingReason("filtered", None, taken, text))
     return found
 
 
@@ -101,16 +103,16 @@ def _where_rows_end(document: dict[str, Any]) -> str | None:
     return None
 
 
-def _of_stream(stream: dict[str, Any], *, told: bool) -> Iterator[Reason]:
+def _of_stream(stream: dict[str, Any], *, told: bool) -> Iterator[WaitingReason]:
     """Of a query that gave results only what is so now."""
     iri, late = stream["iri"], stream["late"]
     if late and (stream["last_was_late"] or not told):
-        yield Reason("late", iri, late, _late(stream))
+        yield WaitingReason("late", iri, late, _late(stream))
     elif not told and (not stream["active"] or stream["newest"] is None):
         text = f"no element of <{iri}> has come since registration"
         if stream["newest"] is not None:
             text += f"; the newest before is of {format_instant(stream['newest'])}"
-        yield Reason("no-element", iri, 0, text)
+        yield WaitingReason("no-element", iri, 0, text)
     if stream["reached"] is None or stream["name"] is None:
         return
     silent = stream["silent_ms"]
@@ -123,7 +125,7 @@ def _of_stream(stream: dict[str, Any], *, told: bool) -> Iterator[Reason]:
             f"stream <{iri}> is idle: nothing has come{since}, event time stands at "
             f"{format_instant(stream['reached'])}; push an element or {_heartbeat(stream)}"
         )
-        yield Reason("idle", iri, None, text)
+        yield WaitingReason("idle", iri, None, text)
 
 
 def _late(stream: dict[str, Any]) -> str:
@@ -137,7 +139,7 @@ def _late(stream: dict[str, Any]) -> str:
     return f"{text}; a lateness of the stream, or late: admit, lets such elements in"
 
 
-def _of_clocks(document: dict[str, Any]) -> Iterator[Reason]:
+def _of_clocks(document: dict[str, Any]) -> Iterator[WaitingReason]:
     """Streams whose time stands still because the clock was ahead for a while."""
     for stream in document["streams"]:
         ahead = stream.get("ahead_ms") or 0
@@ -147,10 +149,10 @@ def _of_clocks(document: dict[str, Any]) -> Iterator[Reason]:
                 f"it stands at {format_instant(stream['watermark'])} until then; "
                 f"POST /streams/{stream['name']}:reset-time lets it begin anew"
             )
-            yield Reason("watermark", stream["iri"], None, text)
+            yield WaitingReason("watermark", stream["iri"], None, text)
 
 
-def _of_partitions(document: dict[str, Any]) -> Iterator[Reason]:
+def _of_partitions(document: dict[str, Any]) -> Iterator[WaitingReason]:
     """Elements that wait for one partition of a source."""
     waiting = document["counters"]["waiting"]
     for stream in document["streams"] if waiting else ():
@@ -161,10 +163,10 @@ def _of_partitions(document: dict[str, Any]) -> Iterator[Reason]:
                 f"the partition {name or 'of direct pushes'} of <{stream['iri']}> {stands}, "
                 f"{_elements(waiting, 'waiting')} for it, or for it to be idle"
             )
-            yield Reason("watermark", stream["iri"], waiting, text)
+            yield WaitingReason("watermark", stream["iri"], waiting, text)
 
 
-def _of_watermark(document: dict[str, Any], *, told: bool) -> Iterator[Reason]:
+def _of_watermark(document: dict[str, Any], *, told: bool) -> Iterator[WaitingReason]:
     """Elements that wait for a stream, or the first report that does."""
     streams = [
         each
@@ -181,14 +183,14 @@ def _of_watermark(document: dict[str, Any], *, told: bool) -> Iterator[Reason]:
     if waiting and (not told or behind or (silent is not None and silent >= _SILENT_MS)):
         needed = format_instant(document["next_element"])
         text = f"{stands}, {_elements(waiting, 'waiting')} for it to reach {needed}: {_advice(slowest)}"
-        yield Reason("watermark", iri, waiting, text)
+        yield WaitingReason("watermark", iri, waiting, text)
     elif not (told or waiting or document["counters"]["evaluations"]) and document["next_report"] is not None:
         report = format_instant(document["next_report"])
         text = f"the next report is at {report}; {stands}: {_advice(slowest)}"
-        yield Reason("watermark", iri, 0, text)
+        yield WaitingReason("watermark", iri, 0, text)
 
 
-def _of_windows_to_come(document: dict[str, Any]) -> Iterator[Reason]:
+def _of_windows_to_come(document: dict[str, Any]) -> Iterator[WaitingReason]:
     """Windows that hold elements and show none before a later instant: grids, the past, steps with NOT."""
     taken = document["counters"]["elements"]
     for window in document["windows"] if taken and not document["counters"]["waiting"] else ():
@@ -200,10 +202,10 @@ def _of_windows_to_come(document: dict[str, Any]) -> Iterator[Reason]:
                         f"what came is in the window {window['window']} on <{stream['iri']}>, which shows it "
                         f"at {at} at the earliest: push to it or {_heartbeat(stream)}"
                     )
-                    yield Reason("watermark", stream["iri"], taken, text)
+                    yield WaitingReason("watermark", stream["iri"], taken, text)
 
 
-def _of_windows(document: dict[str, Any]) -> Iterator[Reason]:
+def _of_windows(document: dict[str, Any]) -> Iterator[WaitingReason]:
     """Windows that all elements have left, or that close by a number of elements."""
     counters = document["counters"]
     taken = counters["elements"]
@@ -211,35 +213,35 @@ def _of_windows(document: dict[str, Any]) -> Iterator[Reason]:
         for iri in window["left"]:
             at = format_instant(document["instant"])
             text = f"the window {window['window']} on <{iri}> is empty at {at}: what came has left it"
-            yield Reason("window-empty", iri, taken, text)
+            yield WaitingReason("window-empty", iri, taken, text)
         if window["closes"] and window["next_change"] is None and not counters["evaluations"]:
             for iri in window["streams"]:
                 text = (
                     f"the window {window['window']} on <{iri}> has not closed yet: {_elements(taken)} taken"
                 )
-                yield Reason("window-empty", iri, taken, text)
+                yield WaitingReason("window-empty", iri, taken, text)
 
 
-def _of_static_parts(document: dict[str, Any]) -> Iterator[Reason]:
+def _of_static_parts(document: dict[str, Any]) -> Iterator[WaitingReason]:
     """Parts without rows that every row of the answer needs, or whose newest rows are not there yet."""
     if document["windows"] and not document["streams"]:
         text = "static data binds the window's stream variable to no stream yet"
-        yield Reason("static-empty", None, 0, text)
+        yield WaitingReason("static-empty", None, 0, text)
     for part in document["static_parts"]:
         name, rows = f"the static part {part['name']}", part["rows"]
         if part["behind_since"] is not None:
             text = f"{name} is read anew since version {part['behind_since']}, old rows serve"
-            yield Reason(
+            yield WaitingReason(
                 "static-empty", None, rows, f"{text}: {part['problem']}" if part["problem"] else text
             )
         elif rows == 0 and part["lookup"] is None and part["needed"]:
             names = " ".join(f"?{variable}" for variable in part["variables"])
             pattern = " ".join(part["pattern"].split())
-            yield Reason("static-empty", None, 0, f"{name} ({names}) has no rows: {pattern}")
+            yield WaitingReason("static-empty", None, 0, f"{name} ({names}) has no rows: {pattern}")
     for source in document["sources"]:
         if source["stale"]:
             text = f"what <{source['source']}> tells is stale: {source['stale_reason']}"
-            yield Reason("static-empty", None, None, text)
+            yield WaitingReason("static-empty", None, None, text)
 
 
 def _elements(number: int, verb: str = "") -> str:

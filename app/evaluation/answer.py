@@ -24,7 +24,7 @@ from ..http.problems import problem_answer
 from ..server.reply import AnswerBrokenError
 from .large_answers import SMALL_BYTES, LargeAnswers
 from .processes import Process, Processes
-from .short_answers import Hold
+from .short_answers import LockLease
 
 HEAD_BYTES = 64 << 10
 BLOCK_BYTES = 256 << 10
@@ -96,7 +96,7 @@ class EvaluatedAnswer(StreamedAnswer):
         self.large_answers = large_answers
         self.headers = dict(VARY)
         self.version: int | None = None
-        self.hold: Hold | None = None
+        self.hold: LockLease | None = None
 
     @abstractmethod
     def produce(self, sink: AnswerSink) -> None:
@@ -189,7 +189,7 @@ class AnswerSink:
         self._placed = self._paused = False
         self.process = answer.process
 
-    def begin(self, chosen: negotiation.Offer) -> None:
+    def begin(self, chosen: negotiation.OfferedFormat) -> None:
         """The format is known: its rows are counted, its characters are checked."""
         self._row_mark = ROW_MARKS.get(chosen.name, b"")
         self._xml = chosen.name in xml_text.NAMES

@@ -20,14 +20,14 @@ from quadrill.store.sparql.codepoints import without_escapes
 from quadrill.store.sparql.cut import cut
 from quadrill.store.sparql.query import QueryResult
 from quadrill.store.sparql.query_worker import WorkerRequest
-from quadrill.store.sparql.update_plan import HeldBackError, UpdateRequest
+from quadrill.store.sparql.update_plan import BufferedRowsError, UpdateRequest
 from quadrill.store.sparql.update_worker import UpdateTask
 
 from ..config import Settings
 from ..http import negotiation
 from ..http.answers import Output, WholeAnswer
 from ..http.protocol import WHOLE, DatasetScope, SparqlCall, query_text, scope_of, update_seconds, update_text
-from ..http.request import FastLane
+from ..http.request import FastLaneThread
 from ..prefixes import PrefixTable
 from . import admission
 from .admission import SlowTexts
@@ -46,7 +46,7 @@ from .columns import with_ordered_columns
 from .extensions import (
     FOR_UPDATES,
     Extended,
-    Sent,
+    WorkerQuery,
     aggregates_of,
     extended_for,
     functions_of,
@@ -61,11 +61,11 @@ from .query_faults import refusal_of, refuse_unchecked, tell_better
 from .requests import limited_calls, request_of
 from .short_answers import ShortAnswerLock
 from .transcoder import Transcoder, transcoded
-from .where_parts import IN_UPDATES, Room, ServerWherePart
+from .where_parts import IN_UPDATES, BufferLimits, ServerWherePart
 from .workers import WorkerPool
 
 
-class Asked(NamedTuple):
+class AdmittedQuery(NamedTuple):
     """A query that was looked at.
 
     Attributes:
@@ -81,7 +81,7 @@ class Asked(NamedTuple):
     text: str
     scope: DatasetScope
     extension: Extended | None
-    sent: Sent
+    sent: WorkerQuery
     heavy: bool
     counts: bool
     elsewhere: bool
@@ -138,7 +138,7 @@ class SparqlEndpoint:
             self._counted = (version, self.store.reader.quad_count)
         return self._counted[1]
 
-    def asked(self, call: SparqlCall, text: str | None = None) -> Asked:
+    def asked(self, call: SparqlCall, text: str | None = None) -> AdmittedQuery:
         """The query that a call asks, within the dataset and the time that its parameters name.
 
         Args:
@@ -172,7 +172,7 @@ class SparqlEndpoint:
             is_node=partial(is_node, self.store.reader) if scope[1:] == WHOLE else None,
             counts=counts,
         )
-        return Asked(text, scope, extension, sent, heavy, counts, elsewhere)
+        return AdmittedQuery(text, scope, extension, sent, heavy, counts, elsewhere)
 
     def looked_up(self, call: SparqlCall, accept: str | None) -> WholeAnswer | None:
         """The whole answer to a query that is a look-up, as JSON; None for what is to be asked and answered.
@@ -194,7 +194,7 @@ class SparqlEndpoint:
         return WholeAnswer(200, {"Content-Type": negotiation.JSON_RESULTS.header, **VARY}, body, version)
 
     def answer(
-        self, asked: Asked, client: AnswerPreferences, user: str, lane: FastLane | None = None
+        self, asked: AdmittedQuery, client: AnswerPreferences, user: str, lane: FastLaneThread | None = None
     ) -> EvaluatedAnswer:
         """The answer to a query; whatever is wrong from here on becomes the answer.
 
@@ -235,7 +235,9 @@ class SparqlEndpoint:
         text = call.direct
         return text is not None and not call.fields and admission.is_short_update(text)
 
-    def update_in_line(self, call: SparqlCall, user: str, lane: FastLane | None) -> Callable[[], Commit]:
+    def update_in_line(
+        self, call: SparqlCall, user: str, lane: FastLaneThread | None
+    ) -> Callable[[], Commit]:
         """Put an update in line; the result makes it, one commit, all or nothing, and is to be called once.
 
         It can be stopped between the solutions of its WHERE parts, until it is logged: then nothing is
@@ -275,7 +277,9 @@ class SparqlEndpoint:
                     using_named_graphs=using_named,
                     custom_functions=None if functions is None else calls.results(functions),
                     check=check,
-                    where_parts=partial(ServerWherePart, room=Room(self.quads), calls=calls, costly=costly),
+                    where_parts=partial(
+                        ServerWherePart, room=BufferLimits(self.quads), calls=calls, costly=costly
+                    ),
                     custom_aggregates=aggregates_of(text),
                 )
             )
@@ -286,7 +290,7 @@ class SparqlEndpoint:
 
         def make() -> Commit:
             try:
-                with suppress(HeldBackError):
+                with suppress(BufferedRowsError):
                     return commit()
                 if lane is not None:
                     lane.step_aside()
@@ -308,7 +312,7 @@ class SparqlEndpoint:
 
         return make
 
-    def _from_worker(self, asked: Asked, user: str, client: AnswerPreferences) -> EvaluatedAnswer:
+    def _from_worker(self, asked: AdmittedQuery, user: str, client: AnswerPreferences) -> EvaluatedAnswer:
         """The answer of a query that may be heavy: a worker process evaluates it and can be killed."""
         settings, text, scope, sent = self.settings, asked.text, asked.scope, asked.sent
         wanted = WorkerRequest(
@@ -348,8 +352,8 @@ class _InlineAnswer(EvaluatedAnswer):
     __slots__ = ("asked", "endpoint", "lane")
 
     endpoint: SparqlEndpoint
-    asked: Asked
-    lane: FastLane | None
+    asked: AdmittedQuery
+    lane: FastLaneThread | None
 
     def send(self, output: Output) -> WholeAnswer | None:
         """Produce and send the answer; a short one while no other is."""
@@ -397,14 +401,14 @@ class _InlineAnswer(EvaluatedAnswer):
             transcoder.finish()
 
 
-def told_by_store(refused: QueryTextError, asked: Asked, base_iri: str) -> NoReturn:
+def told_by_store(refused: QueryTextError, asked: AdmittedQuery, base_iri: str) -> NoReturn:
     """Raise the error of a refused query, with its place in the text that the client sent."""
     if asked.extension is not None and asked.extension.text != asked.text:
         refused = refusal_of(asked.text, base_iri) or refused
     tell_better(refused, asked.text, base_iri)
 
 
-def _begin(answer: EvaluatedAnswer, graph: bool, version: int) -> negotiation.Offer:
+def _begin(answer: EvaluatedAnswer, graph: bool, version: int) -> negotiation.OfferedFormat:
     """The kind of the result is known, and with it the format: what the headers say of it."""
     offers = negotiation.graph_offers() if graph else negotiation.result_offers()
     chosen = negotiation.choose(answer.client.accept, offers)
@@ -416,7 +420,7 @@ def _begin(answer: EvaluatedAnswer, graph: bool, version: int) -> negotiation.Of
 _limits = lru_cache(maxsize=64)(AnswerLimits)
 
 
-def _format_name(accept: str | None, offers: Sequence[negotiation.Offer]) -> str | None:
+def _format_name(accept: str | None, offers: Sequence[negotiation.OfferedFormat]) -> str | None:
     found = negotiation.best_offer(accept, offers)
     if found is None:
         return None

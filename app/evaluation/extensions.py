@@ -54,7 +54,7 @@ class Extended(NamedTuple):
     check: Callable[[], None] | None = None
 
 
-class Sent(NamedTuple):
+class WorkerQuery(NamedTuple):
     """A query as a worker process gets it: a text, and the function that says what it calls there."""
 
     text: str
@@ -161,7 +161,7 @@ def extended_over_merged(text: str, base_iri: str) -> Extended:
 
 def extended_for(
     text: str, base_iri: str, body: str, *, merged: bool, is_node: IsNode | None, counts: bool
-) -> tuple[Extended | None, Sent]:
+) -> tuple[Extended | None, WorkerQuery]:
     """A query as the store takes it, and as a worker gets it; None for a text that is right as it stands.
 
     Args:
@@ -177,18 +177,18 @@ def extended_for(
     """
     if calls_aggregate(text):
         found = extended(text, base_iri, merged=merged, counts=counts)
-        return found, Sent(text, FOR_MERGED if merged else FOR_WORKERS)
+        return found, WorkerQuery(text, FOR_MERGED if merged else FOR_WORKERS)
     change = counted if counts else None
     corrected = corrected_text(text, base_iri, body=body, merged=merged, is_node=is_node, change=change)
     if corrected is not None:
         written = corrected.with_base
         functions = {**(functions_of(text) or {}), **corrected.functions}
-        return Extended(written, functions, {}), Sent(written, FOR_CORRECTED)
+        return Extended(written, functions, {}), WorkerQuery(written, FOR_CORRECTED)
     if counts:
         raise _too_long(text, "make long values of short ones")
     if calls_function(text):
-        return extended(text, base_iri), Sent(text, FOR_WORKERS)
-    return None, Sent(text, None)
+        return extended(text, base_iri), WorkerQuery(text, FOR_WORKERS)
+    return None, WorkerQuery(text, None)
 
 
 def called_by_iri(node: Algebra, known: dict[NamedNode, Callable[[], Any]]) -> Algebra:

@@ -12,7 +12,7 @@ from typing import Any
 
 from quadrill.store.errors import NotFoundError, ReportedError
 
-from ..server.recipient import Recipient, current_recipient, departed
+from ..server.recipient import RequestClient, current_recipient, departed
 
 FIRST_CHECK_SECONDS = 0.2
 """Age from which an evaluation is stopped when its client leaves: most end sooner, and checks cost time."""
@@ -41,7 +41,7 @@ class Process:
     lane: str = "inline"
     error: CancelledError | None = None
     stop: Callable[[], None] | None = None
-    recipient: Recipient | None = None
+    recipient: RequestClient | None = None
 
     def check(self) -> None:
         """Raise CancelledError once somebody has stopped the process."""

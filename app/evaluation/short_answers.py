@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from ..http.request import FastLane
+from ..http.request import FastLaneThread
 
 WAIT_SECONDS = 0.02
 """Seconds that an answer waits for the ones before it; what takes longer is not short."""
@@ -26,30 +26,30 @@ class ShortAnswerLock:
         self._apart = apart
         self._apart_until = 0.0
 
-    def hold(self, lane: FastLane | None = None) -> Hold:
+    def hold(self, lane: FastLaneThread | None = None) -> LockLease:
         """The lock when it is free soon, or a hold of nothing; in either case one may answer.
 
         ``lane`` is the thread of short answers when it asks.
         """
         if self._lock.acquire(blocking=False):
-            return Hold(self._lock, lane)
+            return LockLease(self._lock, lane)
         if time.monotonic() >= self._apart_until:
             if self._lock.acquire(timeout=self._wait):
-                return Hold(self._lock, lane)
+                return LockLease(self._lock, lane)
             self._apart_until = time.monotonic() + self._apart
-        return Hold(None, lane)
+        return LockLease(None, lane)
 
 
-class Hold:
+class LockLease:
     """The lock until it is released, at the latest at the end of the context."""
 
     __slots__ = ("_lane", "_lock")
 
-    def __init__(self, lock: threading.Lock | None, lane: FastLane | None = None) -> None:
+    def __init__(self, lock: threading.Lock | None, lane: FastLaneThread | None = None) -> None:
         self._lock = lock
         self._lane = lane
 
-    def __enter__(self) -> Hold:
+    def __enter__(self) -> LockLease:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -36,7 +36,7 @@ from .admission import MAX_SCANNED_QUADS
 from .answer import QueryTimeoutError, timeout_error
 from .extensions import Extended
 from .processes import Process
-from .where_parts import MOST_ROWS, Room
+from .where_parts import MOST_ROWS, BufferLimits
 from .workers import LimitedSink, StoreCopy, TooLargeError, WorkerLostError, WorkerPool, taken
 
 IN_WORKERS = f"{__name__}:as_evaluated"
@@ -82,7 +82,7 @@ class StaticParts:
         self._store = store
         self._workers = workers
         self._limits = limits
-        self._room = Room(lambda: store.reader.quad_count, limits.rows, limits.scanned)
+        self._room = BufferLimits(lambda: store.reader.quad_count, limits.rows, limits.scanned)
         self._one = one or threading.Lock()
 
     def is_heavy(self, held: int) -> bool:
@@ -104,7 +104,7 @@ class StaticParts:
         """The rows of a pattern; see `BoundedEngine`."""
         limits = self._limits
         merged = dataset.default is not None and len(dataset.default) > 1
-        task = _Task(pattern, tuple(columns), base_iri, limits.text, limits.texts, merged)
+        task = _PartTask(pattern, tuple(columns), base_iri, limits.text, limits.texts, merged)
         request = WorkerRequest(
             copy="",
             version=0,
@@ -120,7 +120,7 @@ class StaticParts:
         return found
 
     def _begun(
-        self, copy: StoreCopy, task: _Task, request: WorkerRequest, check: Callable[[], None]
+        self, copy: StoreCopy, task: _PartTask, request: WorkerRequest, check: Callable[[], None]
     ) -> Generator[Row]:
         """Gives one row before the first, and lets the copy go however it ends."""
         released = False
@@ -142,7 +142,7 @@ class StaticParts:
     def _evaluate(
         self,
         copy: StoreCopy,
-        task: _Task,
+        task: _PartTask,
         request: WorkerRequest,
         sink: LimitedSink,
         check: Callable[[], None],
@@ -176,7 +176,7 @@ class StaticParts:
             ) from error
 
 
-class _Task(NamedTuple):
+class _PartTask(NamedTuple):
     """A part on its way to a worker; ``text`` and ``texts`` are those of `PartLimits`.
 
     ``merged`` is that of `static_text`.
@@ -198,7 +198,7 @@ class _Task(NamedTuple):
 
 def as_evaluated(text: str, base_iri: str) -> Extended:
     """In a worker: the text that the store takes of a part, with what it calls."""
-    task: _Task = pickle.loads(base64.b64decode(text))
+    task: _PartTask = pickle.loads(base64.b64decode(text))
     limits = QueryLimits(text=task.text, bytes=task.texts)
     functions = Functions("", custom_functions(), Budget(limits))
     written = static_text(task.pattern, task.columns, functions, task.base_iri, merged=task.merged)

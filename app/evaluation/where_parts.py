@@ -21,7 +21,7 @@ from quadrill.continuous.analysis.prepared import Prepared, prepared, scope_erro
 from quadrill.continuous.analysis.query import UNKNOWN
 from quadrill.continuous.expressions.choices import LimitedCalls
 from quadrill.store.sparql.cut import cut
-from quadrill.store.sparql.update_plan import HeldBackError, WherePart
+from quadrill.store.sparql.update_plan import BufferedRowsError, WherePart
 from quadrill.store.terms import Solution
 
 from .admission import MAX_SCANNED_QUADS
@@ -38,7 +38,7 @@ _SELECT = "SELECT * "
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class BufferLimits:
     """What may be held back within the server; ``quads`` counts those of the store.
 
     ``rows`` of several patterns, or ``scanned`` rows of one.
@@ -61,7 +61,7 @@ class ServerWherePart(WherePart):
         self,
         prologue: str,
         where: str,
-        room: Room | None = None,
+        room: BufferLimits | None = None,
         *,
         calls: LimitedCalls | None = None,
         costly: bool = False,
@@ -101,14 +101,14 @@ class ServerWherePart(WherePart):
     def admit(self, pending: int) -> None:
         """Raise HeldBackError when it may hold back too much, with so many changes made before it."""
         if self._costly:
-            raise HeldBackError("a WHERE part of the update calls a function that may take long")
+            raise BufferedRowsError("a WHERE part of the update calls a function that may take long")
         if self._room is not None and not self._room.has(self._known.shape.held, pending):
-            raise HeldBackError("a WHERE part of the update may hold back too many rows")
+            raise BufferedRowsError("a WHERE part of the update may hold back too many rows")
 
     def take(self, rows: int) -> None:
         """Raise HeldBackError when it gives too many rows."""
         if self._room is not None and rows > self._room.rows:
-            raise HeldBackError("a WHERE part of the update has too many solutions")
+            raise BufferedRowsError("a WHERE part of the update has too many solutions")
 
     def corrected(
         self, select: str, base_iri: str | None, merged: bool, store: Store | None

@@ -9,11 +9,11 @@ from http import HTTPStatus
 
 from ..http.answers import WholeAnswer
 from ..http.errors import HttpError
-from ..http.negotiation import Offer, accepts
+from ..http.negotiation import OfferedFormat, accepts
 from ..http.problems import problem_answer
 from ..http.request import Request
 from ..server.connection import Connection
-from ..server.home import Home
+from ..server.home import ConnectionOwner
 from ..server.reply import head_of
 from ..server.takeover import Takeover
 from .broadcast import HEARTBEAT_FRAME, PING_FRAME, Greeting
@@ -25,10 +25,10 @@ EVENT_STREAM = "text/event-stream"
 LINES = "application/x-ndjson"
 
 
-def event_form(accept: str | None, rivals: Sequence[Offer]) -> str | None:
+def event_form(accept: str | None, rivals: Sequence[OfferedFormat]) -> str | None:
     """`EVENT_STREAM` or `LINES`, where a client names one before what else there is; None otherwise."""
     for form, other in ((EVENT_STREAM, LINES), (LINES, EVENT_STREAM)):
-        if accepts(accept, form, (*rivals, Offer("other", other))):
+        if accepts(accept, form, (*rivals, OfferedFormat("other", other))):
             return form
     return None
 
@@ -78,7 +78,9 @@ class EventStream(Takeover):
         self._permitted = permitted
         self._first = first if self._lines else f"retry: {retry_ms}\n".encode()
 
-    def take_over(self, request: Request, connection: Connection, home: Home) -> WholeAnswer | None:
+    def take_over(
+        self, request: Request, connection: Connection, home: ConnectionOwner
+    ) -> WholeAnswer | None:
         """Hand the socket over; HEAD gets the head alone."""
         if request.head_only or self._fanout.full:
             if not isinstance(self._source, FeedSource):
@@ -115,7 +117,9 @@ class MessageStream(Takeover):
         self._handshake = handshake
         self._permitted = permitted
 
-    def take_over(self, request: Request, connection: Connection, home: Home) -> WholeAnswer | None:
+    def take_over(
+        self, request: Request, connection: Connection, home: ConnectionOwner
+    ) -> WholeAnswer | None:
         """Hand the socket over."""
         if self._fanout.full:
             return _too_many(self._fanout)

@@ -27,13 +27,13 @@ def packed_well(body: bytes) -> bytes:
     return gzip.compress(body, mtime=0)
 
 
-class Finish:
+class AnswerFinisher:
     """Completes answers and sends them."""
 
     def __init__(self, settings: Settings, version: Callable[[], int]) -> None:
         """Make one; ``version`` returns the version of the store."""
         self._gzip = settings.gzip
-        self._cors = cors.Policy(settings) if settings.cors_origins else None
+        self._cors = cors.CorsPolicy(settings) if settings.cors_origins else None
         self._version = version
 
     def send(self, request: Request, reply: Reply, answer: WholeAnswer) -> None:
@@ -95,7 +95,7 @@ class Finish:
 class StreamOutput:
     """The blocks of a stream, compressed where the client accepts that."""
 
-    def __init__(self, finish: Finish, request: Request, reply: Reply) -> None:
+    def __init__(self, finish: AnswerFinisher, request: Request, reply: Reply) -> None:
         self._finish = finish
         self._request = request
         self._reply = reply

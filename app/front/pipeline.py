@@ -14,18 +14,18 @@ import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from ..http.answers import Later, NotShort, StreamedAnswer, WholeAnswer
+from ..http.answers import Later, NeedsWorker, StreamedAnswer, WholeAnswer
 from ..http.bodies import too_large
 from ..http.callers import PUBLIC
 from ..http.observer import RequestObserver
 from ..http.problems import problem_answer
-from ..http.request import FastLane, Request
+from ..http.request import FastLaneThread, Request
 from ..server.connection import Connection
-from ..server.home import Home
+from ..server.home import ConnectionOwner
 from ..server.reply import Reply
 from ..server.takeover import Takeover
 from ..wiring import Services
-from .finish import Finish
+from .finish import AnswerFinisher
 from .route import Result, Route, RouteMatch, RouteTable
 
 log = logging.getLogger("quadrill.server")
@@ -44,7 +44,7 @@ class Front:
         self._services = services
         self._security = services.security
         self._starting = services.engine.parts.starting
-        self._finish = Finish(services.settings, lambda: services.store.reader.version)
+        self._finish = AnswerFinisher(services.settings, lambda: services.store.reader.version)
         self._observer = RequestObserver(services.metrics)
 
     # --- for the server -------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ class Front:
         route = self._table.find(request).route
         return route is not None and route.short
 
-    def answer(self, connection: Connection, request: Request, reply: Reply, home: Home) -> None:
+    def answer(self, connection: Connection, request: Request, reply: Reply, home: ConnectionOwner) -> None:
         """Answer a request.
 
         Raises:
@@ -72,14 +72,19 @@ class Front:
         found = self._table.find(request)
         try:
             result = self._result(found, request)
-            assert not isinstance(result, NotShort), "only the thread of short answers may get this"
+            assert not isinstance(result, NeedsWorker), "only the thread of short answers may get this"
             complete = _completed(result) if isinstance(result, Later) else result
             self._send(complete, connection, request, reply, home)
         finally:
             self._ended(found, request, reply, started)
 
     def answer_short(
-        self, connection: Connection, request: Request, reply: Reply, home: Home, lane: FastLane
+        self,
+        connection: Connection,
+        request: Request,
+        reply: Reply,
+        home: ConnectionOwner,
+        lane: FastLaneThread,
     ) -> bool | Callable[[], None]:
         """Answer a request if it is short.
 
@@ -95,7 +100,7 @@ class Front:
         request.lane = lane
         result = self._result(found, request)
         request.lane = None
-        if isinstance(result, NotShort):
+        if isinstance(result, NeedsWorker):
             return False
 
         def send(complete: WholeAnswer | StreamedAnswer | Takeover) -> None:
@@ -152,7 +157,7 @@ class Front:
         connection: Connection,
         request: Request,
         reply: Reply,
-        home: Home,
+        home: ConnectionOwner,
     ) -> None:
         # Whole answers come first: asking for an abstract class costs a microsecond each time.
         if not isinstance(result, WholeAnswer) and isinstance(result, Takeover):

@@ -9,14 +9,14 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from ..http import websocket
-from ..http.answers import Later, NotShort, StreamedAnswer, WholeAnswer
+from ..http.answers import Later, NeedsWorker, StreamedAnswer, WholeAnswer
 from ..http.callers import PUBLIC_BODY_BYTES
 from ..http.errors import HttpError
 from ..http.request import Request, decoded
 from ..server.takeover import Takeover
 from ..wiring import Services
 
-Result: TypeAlias = "WholeAnswer | StreamedAnswer | Later | Takeover | NotShort"
+Result: TypeAlias = "WholeAnswer | StreamedAnswer | Later | Takeover | NeedsWorker"
 Handler: TypeAlias = Callable[[Services, Request], Result]
 """A resource: returns its answer or raises an error, which becomes a problem document."""
 _READING = frozenset({"GET", "HEAD", "OPTIONS", "QUERY"})

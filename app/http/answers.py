@@ -72,11 +72,11 @@ class Later:
     complete: Callable[[], WholeAnswer]
 
 
-class NotShort:
+class NeedsWorker:
     """The request is not short: a worker has to process it."""
 
 
-NOT_SHORT = NotShort()
+NOT_SHORT = NeedsWorker()
 
 
 def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> WholeAnswer:

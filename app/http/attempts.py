@@ -14,7 +14,7 @@ _SPAN_S = 60.0
 _MOST_SENDERS = 10_000
 
 
-class PerMinute:
+class MinuteCounter:
     """Counts by sender over a minute that begins with its first; the oldest of many senders are forgotten."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:

@@ -18,7 +18,7 @@ _EXPOSED = "ETag, Location, Retry-After, Content-Encoding, Preference-Applied"
 _MAX_AGE = "3600"
 
 
-class Policy:
+class CorsPolicy:
     """The origins that may call."""
 
     def __init__(self, settings: Settings) -> None:

@@ -18,7 +18,7 @@ Line: TypeAlias = tuple[str, str, bytes, str]
 SERVER_NAME = "Quadrill"
 
 
-class FastLane(Protocol):
+class FastLaneThread(Protocol):
     """The thread that answers short requests one after the other."""
 
     def step_aside(self) -> None:
@@ -78,7 +78,7 @@ class Request:
         self.found: Any = None
         self.names: Mapping[str, str] = {}
         self.most_body_bytes = 0
-        self.lane: FastLane | None = None
+        self.lane: FastLaneThread | None = None
 
     # --- address --------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from quadrill.store.errors import ReportedError
 from ..http.errors import HttpError
 from ..http.grants import CHECK_SECONDS, Grant
 from ..server.connection import Connection
-from ..server.home import Home
+from ..server.home import ConnectionOwner
 
 NDJSON = "application/x-ndjson"
 PAUSE_SECONDS = 0.02
@@ -106,7 +106,12 @@ class LivePush:
     """
 
     def __init__(
-        self, connection: Connection, home: Home, streams: StreamService, call: PushCall, limits: PushLimits
+        self,
+        connection: Connection,
+        home: ConnectionOwner,
+        streams: StreamService,
+        call: PushCall,
+        limits: PushLimits,
     ) -> None:
         self.connection = connection
         self.number = 0

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 
-from quadrill.continuous.durable.turns import TurnQueue
+from quadrill.continuous.durable.turns import TaskQueue
 
 from .live_push import EndingError, LivePush
 
@@ -26,7 +26,7 @@ class PushLoop:
         pushes: those that are open.
     """
 
-    def __init__(self, turns: TurnQueue) -> None:
+    def __init__(self, turns: TaskQueue) -> None:
         self._turns = turns
         self.pushes: set[LivePush] = set()
         self._new: deque[LivePush] = deque()

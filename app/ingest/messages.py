@@ -18,7 +18,7 @@ from quadrill.store.errors import StoreUnwritableError
 
 from ..http.problems import problem
 from ..server.connection import Connection
-from ..server.home import Home
+from ..server.home import ConnectionOwner
 from .live_push import (
     NDJSON,
     EndingError,
@@ -41,7 +41,7 @@ class MessagePush(LivePush):
     def __init__(
         self,
         connection: Connection,
-        home: Home,
+        home: ConnectionOwner,
         streams: StreamService,
         call: PushCall,
         limits: PushLimits,

@@ -8,12 +8,12 @@ from ..http.answers import WholeAnswer
 from ..http.problems import problem_answer
 from ..http.request import Request
 from ..server.connection import Connection
-from ..server.home import Home
+from ..server.home import ConnectionOwner
 from ..server.takeover import Takeover
 from .live_push import EndingError, LivePush
 from .loop import PushLoop
 
-MakePush = Callable[[Connection, Home, dict[str, str]], LivePush]
+MakePush = Callable[[Connection, ConnectionOwner, dict[str, str]], LivePush]
 """Makes the push of a connection; gets the headers that every answer has, too."""
 
 
@@ -25,7 +25,9 @@ class LongPush(Takeover):
         self._loop = loop
         self._make = make
 
-    def take_over(self, request: Request, connection: Connection, home: Home) -> WholeAnswer | None:
+    def take_over(
+        self, request: Request, connection: Connection, home: ConnectionOwner
+    ) -> WholeAnswer | None:
         """Hand the connection to the thread of pushes."""
         push = self._make(connection, home, self.headers)
         request.lent = True

@@ -12,7 +12,7 @@ from ..ingest.messages import MessagePush
 from ..ingest.takeover import LongPush
 from ..server.body_stream import BodyStream
 from ..server.connection import Connection
-from ..server.home import Home
+from ..server.home import ConnectionOwner
 from ..wiring import Services
 from .pushes import messages_call, push_call
 
@@ -31,7 +31,7 @@ def lines(services: Services, request: Request, body: BodyStream) -> LongPush:
     batch = PushCall(call.stream, NDJSON, call.at, call.each, call.partial, durable=durable)
     limits = _limits(services, request)
 
-    def make(connection: Connection, home: Home, headers: dict[str, str]) -> LinePush:
+    def make(connection: Connection, home: ConnectionOwner, headers: dict[str, str]) -> LinePush:
         reply = LineReply(headers, acknowledges, not request.fields.close)
         return LinePush(connection, home, services.engine.streams, batch, limits, chunks, reply)
 
@@ -47,7 +47,7 @@ def messages(services: Services, request: Request) -> LongPush:
     head = websocket.handshake(request.headers, method=request.method, body_length=request.fields.body_length)
     limits = _limits(services, request)
 
-    def make(connection: Connection, home: Home, _headers: dict[str, str]) -> MessagePush:
+    def make(connection: Connection, home: ConnectionOwner, _headers: dict[str, str]) -> MessagePush:
         return MessagePush(connection, home, services.engine.streams, call, limits, head)
 
     return LongPush(services.pushes, make, 101)

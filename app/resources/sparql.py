@@ -8,7 +8,15 @@ from .. import description
 from ..evaluation.answer import AnswerPreferences
 from ..evaluation.text_check import faults_of_query, faults_of_update
 from ..http import negotiation, protocol
-from ..http.answers import NOT_SHORT, Later, NotShort, StreamedAnswer, WholeAnswer, commit_answer, json_answer
+from ..http.answers import (
+    NOT_SHORT,
+    Later,
+    NeedsWorker,
+    StreamedAnswer,
+    WholeAnswer,
+    commit_answer,
+    json_answer,
+)
 from ..http.bodies import too_large
 from ..http.errors import HttpError
 from ..http.forms import fields_of
@@ -18,7 +26,7 @@ from ..wiring import Services
 from .links import base_url
 
 
-def get_query(services: Services, request: Request) -> WholeAnswer | StreamedAnswer | NotShort:
+def get_query(services: Services, request: Request) -> WholeAnswer | StreamedAnswer | NeedsWorker:
     """A query by GET; without a query the service description."""
     call = SparqlCall(fields_of(request.query_string))
     if call.one("query") is None:
@@ -31,17 +39,17 @@ def get_query(services: Services, request: Request) -> WholeAnswer | StreamedAns
     return _query(services, request, call)
 
 
-def post_query(services: Services, request: Request) -> WholeAnswer | StreamedAnswer | NotShort:
+def post_query(services: Services, request: Request) -> WholeAnswer | StreamedAnswer | NeedsWorker:
     """A query by POST, form or direct, or by the method QUERY."""
     return _query(services, request, _posted(services, request, QUERY))
 
 
-def post_update(services: Services, request: Request) -> Later | NotShort:
+def post_update(services: Services, request: Request) -> Later | NeedsWorker:
     """An update by POST, form or direct."""
     return _update(services, request, _posted(services, request, UPDATE))
 
 
-def post_sparql(services: Services, request: Request) -> WholeAnswer | StreamedAnswer | Later | NotShort:
+def post_sparql(services: Services, request: Request) -> WholeAnswer | StreamedAnswer | Later | NeedsWorker:
     """A query or an update, by content type or by parameter."""
     call = _posted(services, request, QUERY, UPDATE)
     if not call.is_update:
@@ -83,7 +91,9 @@ def service_description(services: Services, request: Request) -> WholeAnswer:
     return WholeAnswer(200, {"Content-Type": chosen.header, "Vary": "Accept"}, body)
 
 
-def _query(services: Services, request: Request, call: SparqlCall) -> WholeAnswer | StreamedAnswer | NotShort:
+def _query(
+    services: Services, request: Request, call: SparqlCall
+) -> WholeAnswer | StreamedAnswer | NeedsWorker:
     endpoint = services.endpoint
     found = endpoint.looked_up(call, request.accept)
     if found is not None:
@@ -95,7 +105,7 @@ def _query(services: Services, request: Request, call: SparqlCall) -> WholeAnswe
     return endpoint.answer(asked, client, request.user, request.lane)
 
 
-def _update(services: Services, request: Request, call: SparqlCall) -> Later | NotShort:
+def _update(services: Services, request: Request, call: SparqlCall) -> Later | NeedsWorker:
     endpoint = services.endpoint
     if request.lane is not None and not endpoint.is_short_update(call):
         return NOT_SHORT

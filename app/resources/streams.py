@@ -17,7 +17,7 @@ from quadrill.store.pushes.decode import DecodeOptions
 from quadrill.store.pushes.records import of_values, read_document
 
 from ..describing.streams import describe_stream, describe_streams
-from ..http.answers import NOT_SHORT, Later, NotShort, WholeAnswer, json_answer, no_content, text_answer
+from ..http.answers import NOT_SHORT, Later, NeedsWorker, WholeAnswer, json_answer, no_content, text_answer
 from ..http.callers import NOBODY
 from ..http.errors import HttpError
 from ..http.parameters import check_name, json_object, whole_number
@@ -86,7 +86,7 @@ def get_elements(services: Services, request: Request) -> WholeAnswer:
     return json_answer({"elements": listed})
 
 
-def push(services: Services, request: Request) -> WholeAnswer | Later | Takeover | NotShort:
+def push(services: Services, request: Request) -> WholeAnswer | Later | Takeover | NeedsWorker:
     """Push elements to a stream, named by the path or by ``?iri=``."""
     stream = request.stream
     if isinstance(stream, BodyStream) and stream.lines:

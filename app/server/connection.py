@@ -29,7 +29,7 @@ _LINGER, _NO_LINGER = struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Timeouts:
     """How long a client may take, in seconds, and how much it may say.
 
     Attributes:
@@ -72,7 +72,7 @@ class Connection:
     )
 
     def __init__(
-        self, sock: socket.socket, address: str, port: int, patience: Patience, *, trusted: bool = False
+        self, sock: socket.socket, address: str, port: int, patience: Timeouts, *, trusted: bool = False
     ) -> None:
         sock.setblocking(False)
         self.socket = sock

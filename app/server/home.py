@@ -8,7 +8,7 @@ from .connection import Connection
 from .refused import RefusedError
 
 
-class Home(Protocol):
+class ConnectionOwner(Protocol):
     """Accepts connections whose request is answered; see `Intake`."""
 
     def put(self, connection: Connection, since: float = 0.0) -> None: ...  # noqa: D102

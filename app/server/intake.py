@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from ..http.observer import RequestObserver
-from .connection import Connection, Patience
+from .connection import Connection, Timeouts
 from .connection_counts import ConnectionCounts
 from .proxies import TrustedProxies
 from .refused import RefusedError
@@ -47,7 +47,7 @@ _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class ConnectionLimits:
     """How many may be there at a time.
 
     Attributes:
@@ -63,7 +63,7 @@ class Crowd:
     unfinished_of_address: int = 128
 
 
-def within_open_files(crowd: Crowd) -> Crowd:
+def within_open_files(crowd: ConnectionLimits) -> ConnectionLimits:
     """The crowd that the process has descriptors for: half of them, or all but some, are left to the rest."""
     if resource is None:
         return crowd
@@ -73,7 +73,7 @@ def within_open_files(crowd: Crowd) -> Crowd:
     return replace(crowd, connections=min(crowd.connections, most - min(most // 2, _OTHER_FILES)))
 
 
-class Intake:
+class ConnectionLoop:
     """Accepts connections and reads requests, in the thread that calls `run`.
 
     Attributes:
@@ -83,8 +83,8 @@ class Intake:
     def __init__(
         self,
         listener: socket.socket,
-        patience: Patience,
-        crowd: Crowd,
+        patience: Timeouts,
+        crowd: ConnectionLimits,
         dispatch: Callable[[Connection], None],
         look_after_workers: Callable[[float], bool],
         observer: RequestObserver | None = None,

@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 from ..http.request import Request
 from .connection import Connection
-from .home import Home
+from .home import ConnectionOwner
 from .refused import RefusedError
 
 log = logging.getLogger("quadrill.server")
@@ -45,7 +45,7 @@ Answer: TypeAlias = Callable[[Connection, Request], "bool | Later | None"]
 the answer later; None for a request that is not short."""
 
 
-class QuickLane:
+class FastLane:
     """The thread and the connections that it waits for.
 
     A connection is waited for, or it is being answered; who answers too long loses those that are waited for.
@@ -55,7 +55,7 @@ class QuickLane:
         self,
         answer: Answer,
         dispatch: Callable[[Connection], None],
-        home: Home,
+        home: ConnectionOwner,
         *,
         stack_bytes: int = 0,
         idle: float = IDLE_SECONDS,

@@ -30,7 +30,7 @@ class HasSocket(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Recipient:
+class RequestClient:
     """The client of one request.
 
     Attributes:
@@ -55,10 +55,10 @@ CURRENT = _Current()
 """The connection that this thread answers; the server sets it for each request."""
 
 
-def current_recipient() -> Recipient | None:
+def current_recipient() -> RequestClient | None:
     """The client whose request this thread answers; None in a thread that answers none."""
     connection = CURRENT.connection
-    return None if connection is None else Recipient(connection, CURRENT.minor_version)
+    return None if connection is None else RequestClient(connection, CURRENT.minor_version)
 
 
 def departure_check() -> Callable[[], bool]:
@@ -70,7 +70,7 @@ def departure_check() -> Callable[[], bool]:
     return lambda: recipient is not None and bool(departed([recipient]))
 
 
-def departed(recipients: Sequence[Recipient]) -> list[Recipient]:
+def departed(recipients: Sequence[RequestClient]) -> list[RequestClient]:
     """The recipients that have left, as far as the system knows now.
 
     No thread may begin to answer one of them meanwhile: the interim answer would get into its answer.
@@ -78,7 +78,7 @@ def departed(recipients: Sequence[Recipient]) -> list[Recipient]:
     if not _POLLS:
         return []
     poll = select.poll()
-    of_file: dict[int, Recipient] = {}
+    of_file: dict[int, RequestClient] = {}
     for each in recipients:
         file = each.connection.socket.fileno()
         if file >= 0:
@@ -87,7 +87,7 @@ def departed(recipients: Sequence[Recipient]) -> list[Recipient]:
     return [of_file[file] for file, events in poll.poll(0) if _has_left(of_file[file], events)]
 
 
-def _has_left(recipient: Recipient, events: int) -> bool:
+def _has_left(recipient: RequestClient, events: int) -> bool:
     if events & _GONE or not recipient.minor_version:
         return True
     recipient.checks += 1

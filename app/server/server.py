@@ -24,12 +24,12 @@ from typing import Protocol
 from quadrill.store.errors import ReportedError
 
 from ..http.observer import RequestObserver
-from ..http.request import FastLane, Request
-from .connection import Connection, Patience
-from .home import Home
-from .intake import Crowd, Intake, within_open_files
+from ..http.request import FastLaneThread, Request
+from .connection import Connection, Timeouts
+from .home import ConnectionOwner
+from .intake import ConnectionLimits, ConnectionLoop, within_open_files
 from .proxies import TrustedProxies
-from .quick import Later, QuickLane
+from .quick import FastLane, Later
 from .recipient import CURRENT
 from .refused import RefusedError
 from .reply import AnswerBrokenError, Reply, refusal
@@ -71,8 +71,8 @@ class ServerLimits:
     """
 
     threads: int
-    patience: Patience
-    crowd: Crowd
+    patience: Timeouts
+    crowd: ConnectionLimits
     shutdown_timeout: float
 
 
@@ -90,11 +90,16 @@ class RequestHandler(Protocol):
     def may_be_short(self, request: Request) -> bool: ...  # noqa: D102
 
     def answer(  # noqa: D102
-        self, connection: Connection, request: Request, reply: Reply, home: Home
+        self, connection: Connection, request: Request, reply: Reply, home: ConnectionOwner
     ) -> None: ...
 
     def answer_short(  # noqa: D102
-        self, connection: Connection, request: Request, reply: Reply, home: Home, lane: FastLane
+        self,
+        connection: Connection,
+        request: Request,
+        reply: Reply,
+        home: ConnectionOwner,
+        lane: FastLaneThread,
     ) -> bool | Callable[[], None]: ...
 
 
@@ -140,7 +145,7 @@ class Server:
         self._uploads = self._make_workers("quadrill-upload", _LANE_THREADS, threads * _MOST_WAITING)
         self._named = {name: self._make_workers(f"quadrill-{name}", _LANE_THREADS) for name in handler.pools}
         self._pools = (self._workers, self._uploads, *self._named.values())
-        self._intake = Intake(
+        self._intake = ConnectionLoop(
             listener,
             limits.patience,
             within_open_files(limits.crowd),
@@ -149,7 +154,7 @@ class Server:
             observer,
             proxies,
         )
-        self._quick = QuickLane(
+        self._quick = FastLane(
             self._answer_quickly, self._dispatch, self._intake, stack_bytes=EVALUATION_STACK_BYTES
         )
         self._thread = threading.Thread(target=self._intake.run, name="quadrill-intake", daemon=True)

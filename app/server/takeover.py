@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from ..http.answers import WholeAnswer
 from ..http.request import Request
 from .connection import Connection
-from .home import Home
+from .home import ConnectionOwner
 
 
 class Takeover(ABC):
@@ -23,7 +23,9 @@ class Takeover(ABC):
         self.headers = headers
 
     @abstractmethod
-    def take_over(self, request: Request, connection: Connection, home: Home) -> WholeAnswer | None:
+    def take_over(
+        self, request: Request, connection: Connection, home: ConnectionOwner
+    ) -> WholeAnswer | None:
         """Take the connection over; ``home`` accepts it when the takeover has ended.
 
         Returns: the answer to send instead when that is not possible.

@@ -17,7 +17,7 @@ from pyoxigraph import BlankNode, NamedNode, Quad, Store
 
 from quadrill.store.errors import FolderInUseError, ReportedError, StoreUnwritableError, UnsupportedError
 from quadrill.store.folder import mark_as_copy
-from quadrill.store.logs.held import HeldFiles, copy_database
+from quadrill.store.logs.held import PinnedFiles, copy_database
 from quadrill.store.logs.input_log import SPACE
 from quadrill.store.logs.journal import held_files
 from quadrill.store.logs.reading import reading
@@ -37,7 +37,7 @@ _CLAIMING = threading.Lock()
 _CLAIMED: set[Path] = set()
 """Where this process writes a backup now."""
 
-Hold = Callable[[], AbstractContextManager[HeldFiles] | None]
+Hold = Callable[[], AbstractContextManager[PinnedFiles] | None]
 """Takes hold of the files of the engine, between two of its turns where it runs; None when it has none."""
 
 
@@ -144,7 +144,7 @@ def remove_outgoing(folder: Path) -> None:
     shutil.rmtree(folder / OUTGOING, ignore_errors=True)
 
 
-def held_offline(folder: Path) -> HeldFiles | None:
+def held_offline(folder: Path) -> PinnedFiles | None:
     """The files of the engine of a data folder that nobody serves."""
     return held_files(folder / ENGINE) if (folder / ENGINE).is_dir() else None
 

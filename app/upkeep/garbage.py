@@ -31,7 +31,7 @@ SAMPLED = 4
 _THRESHOLDS = (700, 2, 10)
 
 
-class YoungCollections:
+class CollectionSchedule:
     """While started, collections of this process look at young objects, and at all of them now and then."""
 
     def __init__(self, interval_s: float = LOOK_THROUGH_SECONDS, young_s: float = YOUNG_SECONDS) -> None:

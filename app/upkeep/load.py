@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from quadrill.continuous.plan.plan_state import PlanState
-from quadrill.continuous.queries.catalogue import Entry
+from quadrill.continuous.queries.catalogue import QueryEntry
 from quadrill.continuous.streams.accept import StreamState
 from quadrill.continuous.windows.timeline import QueryTimeline
 
@@ -34,7 +34,7 @@ _made = partial(tuple.__new__, QueryLoad)
 
 
 def loads_of(
-    find: Callable[[str], StreamState | None], entries: Iterable[Entry]
+    find: Callable[[str], StreamState | None], entries: Iterable[QueryEntry]
 ) -> list[tuple[str, QueryLoad]]:
     """The loads of those that run, by name; what several have in common is looked at once."""
     found = []

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from pyoxigraph import RdfFormat, parse
 
 from quadrill.app.config import MEMORY, Settings
-from quadrill.app.upkeep.garbage import YoungCollections
+from quadrill.app.upkeep.garbage import CollectionSchedule
 from quadrill.app.wiring import Services, open_services
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.language.registration import Registration
@@ -84,7 +84,7 @@ def engine(work: Workload, *, threaded: bool) -> Iterator[Services]:
     """A started engine with the workload's data and queries; ``threaded`` as in a server."""
     settings = Settings(data=MEMORY, feed_history=HISTORY)
     services = open_services(settings, clock=ManualClock(time.time_ns() // 1_000_000), threaded=threaded)
-    garbage = YoungCollections()  # as in a server
+    garbage = CollectionSchedule()  # as in a server
     garbage.start()
     try:
         services.engine.start()

@@ -25,7 +25,7 @@ ENGINES = ("oxigraph", "spark")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class EngineChoice:
     """``engine`` is one of `ENGINES`; ``reason`` is for EXPLAIN."""
 
     engine: str
@@ -61,7 +61,7 @@ class Graphs:
 class ColumnarEngine(Protocol):
     """Evaluates static parts beside the store."""
 
-    def choose(self, pattern: Algebra, wish: str | None) -> Choice:
+    def choose(self, pattern: Algebra, wish: str | None) -> EngineChoice:
         """Who is to evaluate a pattern, and why; ``wish`` is what the query asks for."""
         ...
 

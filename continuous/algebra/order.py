@@ -161,7 +161,7 @@ def _duration_key(found: re.Match[str]) -> tuple[Decimal, int]:
     return (months * Decimal("2629746") + seconds, months)
 
 
-class Tie:
+class LazySortKey:
     """Stands for a key that few comparisons ask for; it is made by the first that does."""
 
     __slots__ = ("_given", "_key", "_make")
@@ -177,11 +177,11 @@ class Tie:
             self._key = self._make(self._given)
         return self._key
 
-    def __lt__(self, other: Tie) -> bool:
+    def __lt__(self, other: LazySortKey) -> bool:
         return bool(self.key < other.key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tie) and bool(self.key == other.key)
+        return isinstance(other, LazySortKey) and bool(self.key == other.key)
 
     __hash__ = None  # type: ignore[assignment]  # it is compared only
 

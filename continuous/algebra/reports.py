@@ -41,7 +41,7 @@ class Evaluation(NamedTuple):
 
     ``window`` holds the bounds of the (first, in text order) window that closed here. ``revises`` says
     that late elements corrected what the last evaluation saw, ``skipped`` that the report belongs to a run
-    of empty ones whose `Skipped` follows: only what leaves the answer here is news.
+    of empty ones whose `EmptyReportRun` follows: only what leaves the answer here is news.
     """
 
     at: int
@@ -57,7 +57,7 @@ class Evaluation(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class EmptyReportRun:
     """A run of ``skipped`` reports over empty windows, the first at ``start``, the last at ``end``."""
 
     start: int
@@ -66,7 +66,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Silent:
+class UnchangedRun:
     """A run of evaluations over unchanged contents, which are skipped because they would emit nothing.
 
     ``number`` is how many they are; the last is at or before ``end``.
@@ -76,4 +76,4 @@ class Silent:
     number: int
 
 
-Step: TypeAlias = Evaluation | Skipped | Silent
+Step: TypeAlias = Evaluation | EmptyReportRun | UnchangedRun

@@ -78,7 +78,7 @@ class Skeleton:
 
 
 @dataclass(frozen=True, slots=True)
-class Lifted:
+class MemberPattern:
     """The pattern of all members; ``parameters`` are the columns behind `MEMBER` in the table of members."""
 
     root: Algebra
@@ -100,7 +100,7 @@ def skeleton(root: Algebra) -> Skeleton:
     return Skeleton(digest, tuple(constants), tables)
 
 
-def lift(root: Algebra, varying: Collection[int], labelled: Collection[str]) -> Lifted:
+def lift(root: Algebra, varying: Collection[int], labelled: Collection[str]) -> MemberPattern:
     """The pattern of all members of a template.
 
     Args:
@@ -117,7 +117,7 @@ def lift(root: Algebra, varying: Collection[int], labelled: Collection[str]) -> 
 
     holed = _Holes(change).visit(root)
     parameters = tuple(map(_parameter, sorted(varying)))
-    return Lifted(_Labels(parameters, frozenset(labelled)).label(holed), parameters)
+    return MemberPattern(_Labels(parameters, frozenset(labelled)).label(holed), parameters)
 
 
 def _parameter(place: int) -> Var:

@@ -4,7 +4,7 @@ It is rewritten to what SPARQL can say there, then printed: rows of static parts
 whose right side is a Filter gets a condition of its own, each grouping is a sub-select. Blank nodes of
 patterns are written as variables.
 
-With `Choices` the text also fixes what SPARQL leaves open (docs/semantics.md, section 1): set functions
+With `FunctionNames` the text also fixes what SPARQL leaves open (docs/semantics.md, section 1): set functions
 become custom aggregates, ORDER BY sorts by keys of the total order with all columns as tie-breaks.
 """
 
@@ -45,7 +45,7 @@ from .variables import in_scope
 _TRUE = n.Constant(Literal("true", datatype=NamedNode(XSD + "boolean")))
 
 
-class Choices(Protocol):
+class FunctionNames(Protocol):
     """Names for what the text calls by custom functions; the evaluation registers them with Oxigraph."""
 
     def aggregate(self, aggregate: n.Aggregate) -> NamedNode | None:
@@ -87,7 +87,7 @@ class SparqlText:
         self,
         root: Algebra,
         *,
-        choices: Choices | None = None,
+        choices: FunctionNames | None = None,
         tables: TableText | None = None,
         base_iri: str | None = None,
     ) -> None:
@@ -275,7 +275,7 @@ def _visible(node: Algebra) -> tuple[Var, ...]:
 def static_text(
     pattern: Algebra,
     columns: Sequence[Var],
-    choices: Choices | None,
+    choices: FunctionNames | None,
     base_iri: str | None = None,
     *,
     merged: bool = False,

@@ -51,7 +51,7 @@ def weight_of(elements: Sequence[Element]) -> int:
     return kibibytes if kibibytes > number else number
 
 
-class Unfinished(Protocol):
+class RemainingWork(Protocol):
     """Work that readers have yet to do."""
 
     @property
@@ -60,7 +60,7 @@ class Unfinished(Protocol):
         ...
 
 
-class Turn:
+class Task:
     """Something that moves queries, at its place in the order; this one only has a place."""
 
     number: int = 0  # its record in the journal; 0 without a journal
@@ -70,22 +70,22 @@ class Turn:
     since: float = 0.0  # when it came, by the performance counter
     done: bool = False  # it was worked off, and what it caused is durable and shown
     waiter: threading.Event | None = None  # set then, for the one who waits for it
-    place: Unfinished | None = None  # where some of its work is left to do
+    place: RemainingWork | None = None  # where some of its work is left to do
     result: Any = None  # what working it off gave
     error: BaseException | None = None  # what it raised
 
 
 @dataclass(eq=False)
-class InputTurn(Turn):
+class InputTask(Task):
     """An input of a stream is given to its readers."""
 
     event: StreamInput
 
 
-AnyTurn = TypeVar("AnyTurn", bound=Turn)
+AnyTurn = TypeVar("AnyTurn", bound=Task)
 
 
-class TurnQueue:
+class TaskQueue:
     """Turns in their order, and what is known of the one at work.
 
     Attributes:
@@ -124,8 +124,8 @@ class TurnQueue:
         self.lag: Callable[[str], int] | None = None
         # In a replay: the versions that refreshes of static parts read in the inputs in line, by query.
         self.seen: Mapping[str, int] | None = None
-        self.waiting: SimpleQueue[Turn] = SimpleQueue()
-        self.kept_back: list[Turn] = []
+        self.waiting: SimpleQueue[Task] = SimpleQueue()
+        self.kept_back: list[Task] = []
         # Weights of all turns that came and of those that were taken.
         self._came = 0
         self._taken = 0
@@ -146,7 +146,7 @@ class TurnQueue:
         self.order = self.journal.note(kind, members)
         return self.order
 
-    def put(self, turn: Turn) -> None:
+    def put(self, turn: Task) -> None:
         """Queue a turn that has its number, if it is to have one.
 
         Raises:
@@ -245,7 +245,7 @@ class TurnQueue:
 
     # --- for the sequencer ----------------------------------------------------------------------
 
-    def take(self, seconds: float = 0.0) -> Turn | None:
+    def take(self, seconds: float = 0.0) -> Task | None:
         """The next turn; None when none comes within so many seconds, or what is in line is left."""
         if self.closed and time.monotonic() > self.until:
             self.leave()
@@ -260,7 +260,7 @@ class TurnQueue:
         """Accept nothing more, wait for the disk no longer, and from ``until`` on take no more turns."""
         with self.lock:
             if not self.closed:
-                self.put(Turn())  # wakes the engine's thread
+                self.put(Task())  # wakes the engine's thread
                 # Read without the lock: the time is there when it is closed.
                 self.until, self.closed = until, True
 
@@ -272,7 +272,7 @@ class TurnQueue:
                 if turn.waiter is not None:
                     turn.waiter.set()
 
-    def is_done_within(self, turn: Turn, seconds: float) -> bool:
+    def is_done_within(self, turn: Task, seconds: float) -> bool:
         """Wait for a turn that many seconds at most; False if it is not done by then.
 
         Raises:
@@ -284,14 +284,14 @@ class TurnQueue:
             raise turn.error
         return True
 
-    def _wait_until_done(self, turn: Turn, timeout: float | None) -> bool:
+    def _wait_until_done(self, turn: Task, timeout: float | None) -> bool:
         if turn.done:
             return True
         with self.lock:  # two may wait for one turn
             waiter = turn.waiter = turn.waiter or threading.Event()
         return turn.done or waiter.wait(timeout)
 
-    def wait(self, turn: Turn, timeout: float | None = None) -> Any:
+    def wait(self, turn: Task, timeout: float | None = None) -> Any:
         """Return when a turn is done; its result.
 
         Raises:

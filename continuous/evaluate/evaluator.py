@@ -30,7 +30,7 @@ from ..output.current import Emission
 from ..output.emission import ChangedAnswer
 from ..output.quad_counts import QuadCounts
 from ..plan.plan_state import PlanState
-from ..plan.run_loop import Ran
+from ..plan.run_loop import RunResult
 from ..rows import Budget, IdRow, Solution
 from ..static.static_evaluator import EvaluationOptions, StaticEvaluator
 from ..static.static_inputs import StaticInputs
@@ -135,7 +135,7 @@ class Evaluator(ABC):
 
     def run(
         self, given: Sequence[Transaction], timeline: QueryTimeline, emission: Emission, version: int
-    ) -> tuple[Ran, ChangedAnswer] | None:
+    ) -> tuple[RunResult, ChangedAnswer] | None:
         """Work off the first of some transactions at once, as if by `advance`; None where none can be."""
         return None
 
@@ -207,7 +207,7 @@ class Evaluator(ABC):
         yield from ()
 
 
-class CommonSeat(Protocol):
+class PlanSlot(Protocol):
     """The place of a query in a plan of several, which evaluates it (`groups`)."""
 
     seen: int

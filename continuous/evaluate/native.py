@@ -27,7 +27,7 @@ from ..errors import BudgetError
 from ..language.analysis import Analysis
 from ..output.current import Emission
 from ..plan.plan_state import Encoded, PlanState
-from ..plan.run_loop import Ran, RunLoop, run_loop
+from ..plan.run_loop import RunLoop, RunResult, run_loop
 from ..rows import Budget, Delta, IdRow, Solution, merge
 from ..slices import pausing
 from ..static.static_evaluator import EvaluationOptions
@@ -366,7 +366,7 @@ class NativeEvaluator(Evaluator):
 
     def run(
         self, given: Sequence[Transaction], timeline: QueryTimeline, emission: Emission, version: int
-    ) -> tuple[Ran, AnswerChange] | None:
+    ) -> tuple[RunResult, AnswerChange] | None:
         """Work off the first of some transactions at once, as if by `advance`; None where none can be."""
         state, answer, made = self.state, self.answer, self._loop
         assert state is not None

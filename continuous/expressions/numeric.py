@@ -13,10 +13,10 @@ from .values import (
     DECIMAL_ONE,
     INTEGER_LIMIT,
     XSD,
+    ComparableTime,
     Decimal18,
     Float32,
     Maybe,
-    Moment,
     Value,
     double_of_decimal,
     single_of_integer,
@@ -210,7 +210,7 @@ _NEVER = (str, bool)
 
 
 def _is_moment(value: Maybe) -> bool:
-    return type(value) is Moment
+    return type(value) is ComparableTime
 
 
 def _as_decimal(value: int | float) -> Decimal18:
@@ -271,7 +271,7 @@ def equals(a: Maybe, b: Maybe) -> bool | None:
     if is_numeric(a) and is_numeric(b):
         left, right = common(a, b)  # type: ignore[arg-type]
         return left == right
-    if kind is Moment and other is Moment and _aligned(a, b):
+    if kind is ComparableTime and other is ComparableTime and _aligned(a, b):
         return a.instant == b.instant  # type: ignore[union-attr]
     if kind in _NODES or other in _NODES:
         return kind is other and a == b
@@ -322,7 +322,7 @@ _PLAIN = (int, str, Decimal18, float, bool, Float32, NamedNode, BlankNode)
 _ORDERED = (int, float, str, Decimal18, Float32)
 _NODES = (NamedNode, BlankNode)
 _UNORDERED = (NamedNode, BlankNode)
-_OPAQUE = (Literal, Moment)
+_OPAQUE = (Literal, ComparableTime)
 
 
 def _not_a_number(a: Any, b: Any, same: bool) -> bool | None:
@@ -340,7 +340,12 @@ def _same_triple(a: Value, b: Value) -> bool | None:
 
 
 def _aligned(a: Value, b: Value) -> bool:
-    return isinstance(a, Moment) and isinstance(b, Moment) and a.kind == b.kind and a.zoned == b.zoned
+    return (
+        isinstance(a, ComparableTime)
+        and isinstance(b, ComparableTime)
+        and a.kind == b.kind
+        and a.zoned == b.zoned
+    )
 
 
 def _ordered(operator: str, a: Maybe, b: Maybe) -> bool | None:
@@ -351,7 +356,7 @@ def _ordered(operator: str, a: Maybe, b: Maybe) -> bool | None:
         if left != left or right != right:
             return None
         return left < right if operator == "<" else left <= right
-    if isinstance(a, Moment) and isinstance(b, Moment) and _aligned(a, b):
+    if isinstance(a, ComparableTime) and isinstance(b, ComparableTime) and _aligned(a, b):
         return a.instant < b.instant if operator == "<" else a.instant <= b.instant
     if type(a) in _UNORDERED or type(b) in _UNORDERED:
         return operator == "<=" if type(a) is type(b) and a == b else None

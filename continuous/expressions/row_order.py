@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..algebra.nodes import Extend, OrderCondition, Var
-from ..algebra.order import Key, Tie, falling_number_key, number_key
+from ..algebra.order import Key, LazySortKey, falling_number_key, number_key
 from ..algebra.sliced import asked_by
 from ..algebra.variables import NO_NAMES, expression_variables
 from .compile import ExpressionContext, ExpressionEmitter, compile_id
@@ -58,7 +58,7 @@ def _sort_key(
     """The key of a row by the conditions, then what ``tie`` gives; a number needs no id to have a key."""
     out = ExpressionEmitter(context)
     out.depth = 1
-    out.names.update(NAMES, Tie=Tie, tie=tie, id_of=context.values.id_of)
+    out.names.update(NAMES, Tie=LazySortKey, tie=tie, id_of=context.values.id_of)
     slots = {name: f"row[{place}]" for place, name in enumerate(given)}
     asked, parts = asked_by(conditions), []
     for column in reversed(late):

@@ -30,7 +30,7 @@ from quadrill.store.dictionary import (
 from quadrill.store.results import inline_written
 from quadrill.store.terms import Term
 
-from ..algebra.order import Key, Tie, falling, falling_number_key, number_key, value_key
+from ..algebra.order import Key, LazySortKey, falling, falling_number_key, number_key, value_key
 from ..algebra.set_functions import double_text, single_text
 
 XSD: Final = "http://www.w3.org/2001/XMLSchema#"
@@ -63,7 +63,7 @@ class Float32(float):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ComparableTime:
     """An xsd:dateTime, xsd:date or xsd:time that can be compared without asking Oxigraph.
 
     ``instant`` is seconds · 10^18 from an arbitrary origin, in UTC when ``zoned``. ``kind`` is the local
@@ -76,7 +76,7 @@ class Moment:
     term: Literal
 
 
-Value: TypeAlias = int | float | str | bool | Moment | NamedNode | BlankNode | Literal | Triple
+Value: TypeAlias = int | float | str | bool | ComparableTime | NamedNode | BlankNode | Literal | Triple
 Maybe: TypeAlias = Value | None
 
 
@@ -123,7 +123,7 @@ def term_of(value: Value) -> Term:
         return _TRUE if value else _FALSE
     if kind is Float32:
         return Literal(single_text(value), datatype=_FLOAT)  # type: ignore[arg-type]
-    if kind is Moment:
+    if kind is ComparableTime:
         return value.term  # type: ignore[union-attr]
     return value  # type: ignore[return-value]
 
@@ -250,7 +250,7 @@ class OrderKeys:
         """The key of the total order: only the same term ties."""
         key = self._total.get(term_id)
         if key is None:
-            key = self._total[term_id] = self.value(term_id), Tie(self._text, term_id)
+            key = self._total[term_id] = self.value(term_id), LazySortKey(self._text, term_id)
         return key
 
     def _text(self, term_id: int) -> str:
@@ -358,7 +358,7 @@ def _moment(kind: str, text: str, term: Literal) -> Value:
         if offset > 840 or zone[4] > "5":
             return term
         whole -= (offset if zone[0] == "+" else -offset) * 60
-    return Moment(
+    return ComparableTime(
         kind, whole * DECIMAL_ONE + int(fraction[:18].ljust(18, "0") or "0"), zone is not None, term
     )
 

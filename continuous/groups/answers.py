@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ..algebra.reports import Evaluation
 from ..evaluate.native import AnswerChange, IncrementalAnswer
-from ..plan.run_loop import MemberTold, Ran
+from ..plan.run_loop import MemberOutput, RunResult
 from ..queries.running import RunningQuery
 from ..rows import EMPTY, Delta, IdRow, merge, negate
 from .members import EvaluationRecord, Failures, native_of
@@ -60,7 +60,7 @@ class MemberAnswers(dict[int, IncrementalAnswer]):
             yield from answer.held()
 
 
-class GroupMember(MemberTold):
+class GroupMember(MemberOutput):
     """A query in a common plan: what a run tells it, and what follows for its figures."""
 
     def __init__(self, running: RunningQuery, number: int) -> None:
@@ -100,7 +100,7 @@ class GroupMember(MemberTold):
         self.events.clear()  # the feed has them; the next run begins with none
 
 
-class Recipients(dict[int, GroupMember]):
+class MembersByLabel(dict[int, GroupMember]):
     """Whom a run tells something, by label."""
 
     def __init__(self, seats: Mapping[int, GroupMember], head: str) -> None:
@@ -114,7 +114,12 @@ class Recipients(dict[int, GroupMember]):
         return mine
 
     def tell(
-        self, answers: MemberAnswers, ran: Ran, record: EvaluationRecord, now_ms: int, failures: Failures
+        self,
+        answers: MemberAnswers,
+        ran: RunResult,
+        record: EvaluationRecord,
+        now_ms: int,
+        failures: Failures,
     ) -> None:
         """Tell members of a run behind a plan's newest evaluation; those that cannot be told fail."""
         last = Evaluation(ran.at, "elements" if ran.entered else "time")

@@ -20,19 +20,19 @@ from ..evaluate.evaluator import let_go, weakly
 from ..evaluate.native import AnswerChange, IncrementalAnswer
 from ..expressions.oxigraph import canonical
 from ..plan.plan_state import Encoded, PlanState
-from ..plan.run_loop import Ran, RunLoop, run_loop
+from ..plan.run_loop import RunLoop, RunResult, run_loop
 from ..queries.running import RunningQuery
 from ..rows import Budget, Delta, IdRow, negate
 from ..static.table import Changes, StaticStep
 from ..windows.query_streams import Transaction
 from ..windows.timeline import QueryTimeline
-from .answers import GroupMember, MemberAnswers, Recipients
-from .members import CommonBudget, EvaluationRecord, Failures, MemberParts, differing, native_of, tables_of
+from .answers import GroupMember, MemberAnswers, MembersByLabel
+from .members import EvaluationRecord, Failures, MemberParts, SharedBudget, differing, native_of, tables_of
 
 log = logging.getLogger("quadrill.continuous")
 
 
-class Seat(GroupMember):
+class MemberSlot(GroupMember):
     """A query in a common plan. Nothing is done for it at an evaluation that gives it no rows.
 
     Whatever the evaluation would have left behind is worked out by `settle`, when somebody asks or before
@@ -42,7 +42,7 @@ class Seat(GroupMember):
         unseen: the steps of static parts that the plan takes with the next evaluation.
     """
 
-    def __init__(self, plan: CommonPlan, label: int, running: RunningQuery) -> None:
+    def __init__(self, plan: SharedPlan, label: int, running: RunningQuery) -> None:
         super().__init__(running, plan.record.number)
         self.plan = plan
         self.unseen: list[StaticStep] = []
@@ -93,7 +93,7 @@ class Seat(GroupMember):
 
 
 @dataclass(slots=True)
-class UnseenChanges:
+class UnappliedChanges:
     """Changes of static parts that a common plan takes with its next evaluation.
 
     Attributes:
@@ -102,9 +102,9 @@ class UnseenChanges:
     """
 
     common: list[Changes] = field(default_factory=list)
-    behind: dict[Seat, None] = field(default_factory=dict)
+    behind: dict[MemberSlot, None] = field(default_factory=dict)
 
-    def add(self, common: Changes, steps: Mapping[Seat, StaticStep]) -> None:
+    def add(self, common: Changes, steps: Mapping[MemberSlot, StaticStep]) -> None:
         """Keep what one commit changes in the common parts, and a step of each member that it changes."""
         self.common.append(common)
         for seat, step in steps.items():
@@ -120,7 +120,7 @@ class UnseenChanges:
         self.behind.clear()
 
 
-class CommonPlan:
+class SharedPlan:
     """Evaluates its members and tells those whose answers change.
 
     Its answer is the union of the members' answers, each row with the label of its member. A constant that
@@ -154,16 +154,16 @@ class CommonPlan:
         self.template = template
         self._sample = sample = native_of(members[0])
         self.record = self.shown = EvaluationRecord(0, members[0].last.step, sample.statics.steps.own.version)
-        self.seats: dict[int, Seat] = {}
+        self.seats: dict[int, MemberSlot] = {}
         self._count = count(1)
         self._prepared = members[0].prepared
-        self._unseen = UnseenChanges()
+        self._unseen = UnappliedChanges()
         self._outbox = outbox
         self._failures = failures
         self._announced = False
         self._terms = sample.terms
         self._loop: tuple[PlanState, QueryTimeline, RunLoop | None] | None = None
-        self.budget = CommonBudget(sample.budget.limits)
+        self.budget = SharedBudget(sample.budget.limits)
         # By label: the constants.
         self._constants: dict[int, IdRow] = {}
         self._parts = MemberParts.of([native_of(running) for running in members])
@@ -200,21 +200,21 @@ class CommonPlan:
         """True when a query of the template was evaluated when these were and has the same common tables."""
         running.settle()
         mine, theirs = tables_of(self._sample), tables_of(native_of(running))
-        seats = [running.group.seat] if isinstance(running.group.seat, Seat) else []
+        seats = [running.group.seat] if isinstance(running.group.seat, MemberSlot) else []
         return (
             running.evaluated_at == (None if self.record.step is None else self.record.step.at)
             and all(mine[place] == theirs[place] for place in self._parts.common)
             and not any(plan.has_unseen for plan in (self, *(each.plan for each in seats)))
         )
 
-    def add(self, joining: Sequence[RunningQuery], contents: Encoded) -> Sequence[Seat]:
+    def add(self, joining: Sequence[RunningQuery], contents: Encoded) -> Sequence[MemberSlot]:
         """Queries that fit join; nobody does when their answers would not be those that they had alone."""
         varying = differing(self._sample, joining)
         if not varying <= set(self.varying):
             self._widen(varying, contents)
         answers = [_answer_of(running) for running in joining]
         # The id that stands for a member in rows: a number is held inside its id.
-        seats = [Seat(self, integer_id(next(self._count)), running) for running in joining]
+        seats = [MemberSlot(self, integer_id(next(self._count)), running) for running in joining]
         self._enter(seats)
         pairs = zip(seats, answers, strict=True) if self.record.step is not None else ()
         if not all(self._answers[seat.label].equals(answer) for seat, answer in pairs):
@@ -223,7 +223,7 @@ class CommonPlan:
             return ()
         for seat, answer in zip(seats, answers, strict=True):
             before = seat.running.group.seat
-            if isinstance(before, Seat):
+            if isinstance(before, MemberSlot):
                 before.end()
                 answer.settle()
                 del before.plan.seats[before.label]
@@ -234,7 +234,7 @@ class CommonPlan:
             seat.running.answered_by(self._answers.change(seat.label))
         return seats
 
-    def remove(self, seat: Seat) -> None:
+    def remove(self, seat: MemberSlot) -> None:
         """A member leaves; when this fails the plan is of no use any more."""
         del self.seats[seat.label]
         self._unseen.behind.pop(seat, None)
@@ -264,7 +264,7 @@ class CommonPlan:
         for label, seat in self.seats.items():
             seat.running.answered_by(self._answers.change(label))
 
-    def _enter(self, seats: Collection[Seat]) -> None:
+    def _enter(self, seats: Collection[MemberSlot]) -> None:
         """Queries join; nobody is told the rows that they have."""
         for seat in seats:
             native = seat.native
@@ -278,13 +278,13 @@ class CommonPlan:
             )
         self._take_members(seats, 1)
 
-    def _leave(self, seats: Collection[Seat]) -> None:
+    def _leave(self, seats: Collection[MemberSlot]) -> None:
         self._take_members(seats, -1)
         for seat in seats:
             self._answers.pop(seat.label).settle()
             del self._constants[seat.label]
 
-    def _take_members(self, seats: Collection[Seat], weight: int) -> None:
+    def _take_members(self, seats: Collection[MemberSlot], weight: int) -> None:
         """A step in which the rows of members come or go."""
         taken: dict[int, Delta] = {place: {} for place in self._parts.labelled}
         for seat in seats:
@@ -323,7 +323,7 @@ class CommonPlan:
         self._tell(told, step, now_ms, self.record.number + 1)
         self._note(self.record.number + 1, step)
 
-    def run(self, given: Sequence[Transaction], timeline: QueryTimeline, now_ms: int) -> Ran | None:
+    def run(self, given: Sequence[Transaction], timeline: QueryTimeline, now_ms: int) -> RunResult | None:
         """Work off the first of some transactions as if by `evaluate`; None where none can be at once."""
         if self._unseen.common or self.record.step is None:
             return None
@@ -335,7 +335,7 @@ class CommonPlan:
         if (loop := made[2]) is None:
             return None
         self.budget.share(self._sample.budget.limits, len(self._answers) or 1)
-        told = Recipients(self.seats, loop.emission.head)
+        told = MembersByLabel(self.seats, loop.emission.head)
         try:
             ran = loop.run(given, told, self._answers.most)
         finally:
@@ -360,7 +360,7 @@ class CommonPlan:
             self._announced = True
             self._outbox.when_shown(self._show)
 
-    def take_steps(self, steps: Mapping[Seat, StaticStep], at: int | None, now_ms: int) -> None:
+    def take_steps(self, steps: Mapping[MemberSlot, StaticStep], at: int | None, now_ms: int) -> None:
         """Static parts of some members move to one version; no use any more when this fails."""
         read = [self.state.reads(name) for name in self._parts.names]
         changed = [
@@ -440,4 +440,4 @@ class CommonPlan:
 def _answer_of(running: RunningQuery) -> IncrementalAnswer:
     """What answers a query now."""
     seat = running.group.seat
-    return seat.plan._answers[seat.label] if isinstance(seat, Seat) else native_of(running).answer
+    return seat.plan._answers[seat.label] if isinstance(seat, MemberSlot) else native_of(running).answer

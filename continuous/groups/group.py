@@ -10,17 +10,17 @@ from typing import TypeAlias
 from quadrill.store.errors import ReportedError
 from quadrill.store.feeds.feed import Outbox
 
-from ..algebra.reports import Evaluation, Silent, Skipped, Step
+from ..algebra.reports import EmptyReportRun, Evaluation, Step, UnchangedRun
 from ..inputs import StreamInput
 from ..queries.running import RunningQuery, is_silent
 from ..rows import IdRow
 from ..slices import RUN, pause
 from ..windows.encoded import EncodedContent
 from ..windows.query_streams import Transaction
-from ..windows.taken import NOTHING, Taken, WindowKey
-from .common_plan import CommonPlan, Seat
+from ..windows.taken import NOTHING, WindowDelta, WindowKey
+from .common_plan import MemberSlot, SharedPlan
 from .members import Failures, in_common, native_of, template_of
-from .steps import MemberWork, Shares, SlowStep, count_silent, tell_skipped, windows_once
+from .steps import DeferredStep, MemberWork, Shares, count_silent, tell_skipped, windows_once
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -68,13 +68,13 @@ class QueryGroup:
         self._input: StreamInput | None = None
         self._windows: list[tuple[WindowKey, EncodedContent]] = self.timeline.windows.contents
         # What is being evaluated: the changes of the windows, taken once for all plans.
-        self._taken: Sequence[Taken] = [NOTHING] * len(self._windows)
-        self.members: dict[RunningQuery, Seat | None] = {}
+        self._taken: Sequence[WindowDelta] = [NOTHING] * len(self._windows)
+        self.members: dict[RunningQuery, MemberSlot | None] = {}
         # Those without a seat, and their templates.
         self._alone: dict[RunningQuery, Hashable | None] = {}
         # Those that may emit something at an evaluation that changes nothing.
         self._repeating: dict[RunningQuery, None] = {}
-        self._plans: list[CommonPlan] = []
+        self._plans: list[SharedPlan] = []
         # Templates whose common plan failed, or would answer otherwise.
         self._banned: set[Hashable] = set()
         native_of(lead).terms.coder.keep(self)
@@ -116,7 +116,7 @@ class QueryGroup:
         if self._leave_plan(running):
             self._wake(running)
 
-    def _enter(self, running: RunningQuery, seat: Seat | None = None) -> None:
+    def _enter(self, running: RunningQuery, seat: MemberSlot | None = None) -> None:
         self.members[running] = seat
         if running.prepared.repeats:
             self._repeating[running] = None
@@ -126,7 +126,7 @@ class QueryGroup:
 
     def _unite(self) -> None:
         """Members of a template get into common plans, those that can just now."""
-        plans: dict[Hashable, list[CommonPlan]] = {}
+        plans: dict[Hashable, list[SharedPlan]] = {}
         for plan in self._plans:
             plans.setdefault(plan.template, []).append(plan)
         for template, found in plans.items():
@@ -141,7 +141,7 @@ class QueryGroup:
         for template, members in alike.items():
             self._seat(template, members, plans.get(template, ()))
 
-    def _seat(self, template: Hashable, members: Iterable[RunningQuery], plans: Iterable[CommonPlan]) -> None:
+    def _seat(self, template: Hashable, members: Iterable[RunningQuery], plans: Iterable[SharedPlan]) -> None:
         """Those of a template that have plans of their own get into common ones, of which there are some."""
         # Whose end is known already comes to it by itself.
         ready = [
@@ -161,7 +161,7 @@ class QueryGroup:
             if len(members) == 1 or template in self._banned:
                 continue
             try:
-                plan = CommonPlan(
+                plan = SharedPlan(
                     template, members, windows_once(self._windows, self._taken), self._outbox, self._failures
                 )
             except Exception as error:
@@ -172,7 +172,7 @@ class QueryGroup:
             self._plans.append(plan)
             self._join(plan, members)
 
-    def _join(self, plan: CommonPlan, joining: Sequence[RunningQuery]) -> None:
+    def _join(self, plan: SharedPlan, joining: Sequence[RunningQuery]) -> None:
         try:
             seats = plan.add(joining, windows_once(self._windows, self._taken))
         except Exception:
@@ -208,14 +208,14 @@ class QueryGroup:
                 seat.plan.close()
         return True
 
-    def _fails(self, plan: CommonPlan, error: Exception) -> None:
+    def _fails(self, plan: SharedPlan, error: Exception) -> None:
         if isinstance(error, ReportedError):  # what it may cost is no fault of the program
             log.info("%d queries of a common plan go on by themselves: %s", len(plan.seats), error)
         else:
             log.error("the common plan of %d queries failed: %s", len(plan.seats), error, exc_info=error)
         self._break_up(plan)
 
-    def _break_up(self, plan: CommonPlan) -> None:
+    def _break_up(self, plan: SharedPlan) -> None:
         """A plan is of no use any more: its members get plans of their own that stand where it stood."""
         seats = list(plan.seats.values())
         plan.seats.clear()
@@ -238,7 +238,7 @@ class QueryGroup:
         native.wake()
         if last is not None:
             running.answered_by(native.go_on(last.at, windows_once(self._windows, self._taken)))
-        if isinstance(seat, Seat) and seat.unseen:
+        if isinstance(seat, MemberSlot) and seat.unseen:
             seat.unseen.clear()
             running.static.catch_up(held=False)
 
@@ -314,10 +314,10 @@ class QueryGroup:
 
     def _evaluate(self, step: Step, now_ms: int) -> None:
         self._stand()
-        if isinstance(step, Skipped):
+        if isinstance(step, EmptyReportRun):
             self._work.each(self.members, tell_skipped, step)
             return
-        if isinstance(step, Silent):
+        if isinstance(step, UnchangedRun):
             for plan in self._plans:
                 plan.count_silent(step.number)
             self._work.each(self._alone, count_silent, step)
@@ -331,7 +331,7 @@ class QueryGroup:
                 self._fails(plan, error)
             else:
                 self._remove_since(before)
-        given = SlowStep(step, self._windows, self._taken, self._input)
+        given = DeferredStep(step, self._windows, self._taken, self._input)
         self._work.evaluate(list(self._alone), given, now_ms, others=len(self._plans))
         self._taken = [NOTHING] * len(self._windows)
         self.evaluated_at = step.at
@@ -377,7 +377,7 @@ class QueryGroup:
             if running in self._alone:
                 self._alone_does(running, lambda each: each.take_steps(now_ms))
 
-    def _take_steps(self, plan: CommonPlan, seats: Sequence[Seat], now_ms: int) -> None:
+    def _take_steps(self, plan: SharedPlan, seats: Sequence[MemberSlot], now_ms: int) -> None:
         left = {seat: seat.native.statics.steps.ready() for seat in seats}
         heads = {seat: step for seat, steps in left.items() if (step := next(steps, None)) is not None}
         while heads:

@@ -113,7 +113,7 @@ class MemberParts:
         return {(*[row[each] for each in order], label): weight for row, weight in delta.items()}
 
 
-class CommonBudget(Budget):
+class SharedBudget(Budget):
     """What one evaluation of all members of a common plan may cost."""
 
     __slots__ = ("_many", "_one")

@@ -23,7 +23,7 @@ from .members import Failures
 from .steps import Shares
 
 
-class Joined(NamedTuple):
+class GroupJoin(NamedTuple):
     """A group takes inputs in the place of those who took them by themselves, or for others, so far."""
 
     group: QueryGroup
@@ -55,7 +55,7 @@ class GroupRegistry:
         self.waiting: dict[str, list[tuple[int, int, Hashable, Cohort]]] = {}
         self._count = count()
 
-    def enter(self, entering: Sequence[RunningQuery]) -> list[Joined]:
+    def enter(self, entering: Sequence[RunningQuery]) -> list[GroupJoin]:
         """Queries take inputs by themselves, and join those at once that stand where they do."""
         joining: dict[tuple[Hashable, Cohort], list[Cohort]] = {}
         for running in entering:
@@ -115,7 +115,7 @@ class GroupRegistry:
             (alone if group is None else members.setdefault(group, [])).append(running)
         return members, alone
 
-    def join(self, stream: str, mark: int) -> list[Joined]:
+    def join(self, stream: str, mark: int) -> list[GroupJoin]:
         """Behind an input that moved a stream's watermark: the groups that others have joined."""
         waiting = self.waiting[stream]
         later: list[tuple[int, Hashable, Cohort]] = []
@@ -147,7 +147,7 @@ class GroupRegistry:
         stream = cohort.timeline.inputs.streams[0]
         heappush(self.waiting.setdefault(stream, []), (at, next(self._count), shape, cohort))
 
-    def _gather(self, shape: Hashable, into: Cohort, joining: Sequence[Cohort]) -> Joined:
+    def _gather(self, shape: Hashable, into: Cohort, joining: Sequence[Cohort]) -> GroupJoin:
         cohorts, instead_of = self._cohorts[shape], list(joining)
         if isinstance(into, RunningQuery):
             group = QueryGroup(
@@ -166,7 +166,7 @@ class GroupRegistry:
             for running in each.members if isinstance(each, QueryGroup) else (each,):
                 self._places[running] = shape, group
         group.add(joining)
-        return Joined(group, instead_of)
+        return GroupJoin(group, instead_of)
 
 
 def _joins_at(cohort: Cohort, first: Cohort, mark: int) -> int | None:

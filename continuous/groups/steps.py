@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ..algebra.reports import Evaluation, Silent, Skipped, Step
+from ..algebra.reports import EmptyReportRun, Evaluation, Step, UnchangedRun
 from ..errors import BudgetError
 from ..inputs import StreamInput
 from ..queries.costs import check_costs
@@ -13,7 +13,7 @@ from ..queries.running import RunningQuery
 from ..rows import Delta, IdRow
 from ..slices import pause
 from ..windows.encoded import EncodedContent
-from ..windows.taken import NOTHING, Taken, WindowKey
+from ..windows.taken import NOTHING, WindowDelta, WindowKey
 from .members import native_of
 
 
@@ -32,7 +32,7 @@ class Shares(Protocol):
         ...
 
 
-class SlowStep:
+class DeferredStep:
     """A step with the changes of the windows, for members that may take it later.
 
     Until then the terms of keys that have left a window are kept (`Keeper`).
@@ -44,7 +44,7 @@ class SlowStep:
         self,
         step: Evaluation,
         windows: Sequence[tuple[WindowKey, EncodedContent]],
-        taken: Sequence[Taken],
+        taken: Sequence[WindowDelta],
         event: StreamInput | None,
     ) -> None:
         self.step = step
@@ -62,7 +62,7 @@ class SlowStep:
 
 
 def windows_once(
-    windows: Sequence[tuple[WindowKey, EncodedContent]], taken: Sequence[Taken]
+    windows: Sequence[tuple[WindowKey, EncodedContent]], taken: Sequence[WindowDelta]
 ) -> list[tuple[WindowKey, WindowOnce]]:
     """The windows with the changes that were taken from them, for one plan."""
     return [(key, WindowOnce(content, each)) for (key, content), each in zip(windows, taken, strict=True)]
@@ -99,7 +99,9 @@ class MemberWork:
             if running not in behind:
                 work(running, step, 0)
 
-    def evaluate(self, alone: Sequence[RunningQuery], given: SlowStep, now_ms: int, *, others: int) -> None:
+    def evaluate(
+        self, alone: Sequence[RunningQuery], given: DeferredStep, now_ms: int, *, others: int
+    ) -> None:
         """Evaluate the members with plans of their own, next to so many other plans of the group."""
         shares = self._shares
         if shares is None or len(alone) + others < 2 or native_of(alone[0]).terms.coder.met_reifier:
@@ -113,7 +115,7 @@ class MemberWork:
         if shares.behind and alone:
             native_of(alone[0]).terms.coder.keep(given)
 
-    def _evaluate_one(self, running: RunningQuery, given: SlowStep, now_ms: int) -> None:
+    def _evaluate_one(self, running: RunningQuery, given: DeferredStep, now_ms: int) -> None:
         """One member takes a step, of this group or, when it was slow, of the group that it was in."""
         if running.state == "failed":
             return
@@ -137,12 +139,12 @@ class MemberWork:
                 self._fail(running, error)
 
 
-def tell_skipped(running: RunningQuery, step: Skipped, _: int) -> None:
+def tell_skipped(running: RunningQuery, step: EmptyReportRun, _: int) -> None:
     """A member tells of a run of empty reports."""
     running.tell_skipped(step)
 
 
-def count_silent(running: RunningQuery, step: Silent, _: int) -> None:
+def count_silent(running: RunningQuery, step: UnchangedRun, _: int) -> None:
     """A member counts evaluations that would have emitted nothing."""
     running.last.evaluations += step.number
 
@@ -150,11 +152,11 @@ def count_silent(running: RunningQuery, step: Silent, _: int) -> None:
 class WindowOnce:
     """A window whose change has been taken from it, for one plan."""
 
-    def __init__(self, content: EncodedContent, taken: Taken) -> None:
+    def __init__(self, content: EncodedContent, taken: WindowDelta) -> None:
         self._content = content
         self._taken = taken
 
-    def take(self) -> Taken:
+    def take(self) -> WindowDelta:
         """See `HeldWindow.take`."""
         taken, self._taken = self._taken, NOTHING
         return taken

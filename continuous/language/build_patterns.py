@@ -164,8 +164,8 @@ class PatternRules(Transformer[Token, s.Unit]):
     def optional(self, word: Token, group: s.GroupPattern) -> s.Optional:
         return s.Optional(group, at(word))
 
-    def minus(self, word: Token, group: s.GroupPattern) -> s.Without:
-        return s.Without(group, at(word))
+    def minus(self, word: Token, group: s.GroupPattern) -> s.MinusGroup:
+        return s.MinusGroup(group, at(word))
 
     def graph(self, word: Token, name: Any, group: s.GroupPattern) -> s.GraphBlock:
         return s.GraphBlock(name, group, at(word))

@@ -71,7 +71,7 @@ _MOST_FAULTS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class TextFault:
     """One thing that is wrong with the text, at an offset; ``of_scope``: with names, not with its form."""
 
     message: str
@@ -90,9 +90,9 @@ class Context:
     base_iri: str
     parameters: Mapping[str, Any]
     limits: LanguageLimits
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[TextFault] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    unsupported: list[Fault] = field(default_factory=list)
+    unsupported: list[TextFault] = field(default_factory=list)
     found_parameters: dict[str, None] = field(default_factory=dict)
     named_aliases: dict[str, None] = field(default_factory=dict)
     window_variables: dict[str, NamedNode] = field(default_factory=dict)
@@ -122,11 +122,11 @@ class Context:
         if len(self.faults) < _MOST_FAULTS and not any(
             known.at == at and known.message == message for known in self.faults
         ):
-            self.faults.append(Fault(message, at, hint, code, of_scope))
+            self.faults.append(TextFault(message, at, hint, code, of_scope))
 
     def missing(self, construct: str, at: int, hint: str | None = None) -> None:
         """Note a construct that is right but not supported; it is raised when there is no fault."""
-        self.unsupported.append(Fault(construct, at, hint))
+        self.unsupported.append(TextFault(construct, at, hint))
 
     def warn(self, sentence: str) -> None:
         """Note a sentence for the user, once."""

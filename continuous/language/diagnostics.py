@@ -10,9 +10,9 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 
 from quadrill.store.errors import QueryTextError
 
-from .context import NOISE, Context, Fault
+from .context import NOISE, Context, TextFault
 from .recovery import SyntaxRecovery, expected, found, plain
-from .slips import Slip, slips_of
+from .slips import KnownMistake, slips_of
 from .terms import WELL_KNOWN
 from .window_slips import iri_without_brackets, window_slip
 
@@ -95,7 +95,7 @@ def error_of(context: Context) -> QueryTextError:
     )
 
 
-def _describe(text: str, fault: Fault) -> dict[str, Any]:
+def _describe(text: str, fault: TextFault) -> dict[str, Any]:
     return {"message": fault.message, **place_of(text, fault.at), "hint": fault.hint}
 
 
@@ -125,7 +125,7 @@ class _Explanation:
         self.choices = recovery.expected()
         self.wanted = expected(self.choices, _patterns(grammar))
 
-    def of(self, error: UnexpectedInput) -> Fault:
+    def of(self, error: UnexpectedInput) -> TextFault:
         """The fault in words."""
         special = self._special()
         if special is not None:
@@ -134,7 +134,7 @@ class _Explanation:
         if window is not None:
             seen = _SEEN.match(self.context.text, self.at)
             plain_message = f"unexpected {found(seen.group() if seen else '')}, expected {self.wanted}"
-            return Fault(window.message or plain_message, self.at, window.hint)
+            return TextFault(window.message or plain_message, self.at, window.hint)
         if isinstance(error, UnexpectedCharacters):
             return self._character()
         assert isinstance(error, UnexpectedToken)
@@ -142,42 +142,44 @@ class _Explanation:
         slip = self._slip(token)
         message = f"unexpected {found(str(token))}, expected {self.wanted}"
         if slip is not None:
-            return Fault(slip.message or message, self.at, slip.hint)
+            return TextFault(slip.message or message, self.at, slip.hint)
         if token.type == "$END":
             return self._end()
-        return Fault(message, self.at, _word_hint(self.context, str(token)) or self._token_hint(str(token)))
+        return TextFault(
+            message, self.at, _word_hint(self.context, str(token)) or self._token_hint(str(token))
+        )
 
-    def _special(self) -> Fault | None:
+    def _special(self) -> TextFault | None:
         """Faults that the characters themselves show."""
         text, at = self.context.text, self.at
         char = text[at : at + 1]
         if char and char in _TYPOGRAPHIC:
             message = f"the typographic quote {char} is not a quotation mark"
-            return Fault(message, at, "Use straight quotes: \" or '.")
+            return TextFault(message, at, "Use straight quotes: \" or '.")
         if char == "\ufeff" or (char.isspace() and char not in " \t\r\n"):
             hint = "Editors and web pages leave it in texts: remove it, or write a plain space."
-            return Fault(f"the character U+{ord(char):04X} is no white space of SPARQL", at, hint)
+            return TextFault(f"the character U+{ord(char):04X} is no white space of SPARQL", at, hint)
         if char and char in "\"'":
             closing = f"Close it with {char}, or use {char * 3} for several lines."
             if not _WHOLE_STRING.match(text, at):
-                return Fault("this string is not closed on its line", at, closing)
+                return TextFault("this string is not closed on its line", at, closing)
         if char == "<" and _SPACED_IRI.match(text, at):
             hint = "Percent-encode them: %20 for a space."
-            return Fault("an IRI cannot contain spaces or any of { } | ^ `", at, hint)
+            return TextFault("an IRI cannot contain spaces or any of { } | ^ `", at, hint)
         if char == "@" and _TURTLE.match(text, at):
             hint = "In a query write PREFIX p: <…> or BASE <…>, without @ and dot."
-            return Fault("this is the form of Turtle", at, hint)
+            return TextFault("this is the form of Turtle", at, hint)
         return None
 
-    def _character(self) -> Fault:
+    def _character(self) -> TextFault:
         text, at = self.context.text, self.at
         word = _BARE_WORD.match(text, at)
         if word is not None:
             return self._bare_word(word.group())
         message = f"unexpected {found(text[at])}, expected {self.wanted}"
-        return Fault(message, at, _char_hint(text, at))
+        return TextFault(message, at, _char_hint(text, at))
 
-    def _bare_word(self, word: str) -> Fault:
+    def _bare_word(self, word: str) -> TextFault:
         message = f'unexpected "{word}", expected {self.wanted}'
         hint = _word_hint(self.context, word)
         if hint is None and self.choices == {"PNAME_NS"}:
@@ -189,12 +191,12 @@ class _Explanation:
             hint = f"A variable begins with a question mark: ?{word}. A name has a colon: prefix:{word}."
         elif hint is None and "IRIREF" in self.choices:
             hint = f"A name has a colon (prefix:{word} or :{word}), an IRI stands in <…>."
-        return Fault(message, self.at, hint)
+        return TextFault(message, self.at, hint)
 
-    def _end(self) -> Fault:
+    def _end(self) -> TextFault:
         if not self.recovery.tokens:
-            return Fault("the query is empty", self.at, "Write SELECT, CONSTRUCT, ASK or DESCRIBE.")
-        return Fault(
+            return TextFault("the query is empty", self.at, "Write SELECT, CONSTRUCT, ASK or DESCRIBE.")
+        return TextFault(
             f"the query ends too early, expected {self.wanted}", self.at, _unclosed(self.context.text)
         )
 
@@ -205,7 +207,7 @@ class _Explanation:
             return "A window in square brackets stands before the brace."
         return None
 
-    def _slip(self, token: Token) -> Slip | None:
+    def _slip(self, token: Token) -> KnownMistake | None:
         """The slip whose sample fails at the same token in the same parser state."""
         state = (self.recovery.position, token.type)
         error = UnexpectedToken(token, set(), state=state)  # type: ignore[no-untyped-call]
@@ -218,7 +220,9 @@ class _Explanation:
                 failed.state = (position, failed.token.type)
                 raise
 
-        found: Slip | None = error.match_examples(parse, slips_of(self.context.dialect), use_accepts=False)
+        found: KnownMistake | None = error.match_examples(
+            parse, slips_of(self.context.dialect), use_accepts=False
+        )
         return found
 
 

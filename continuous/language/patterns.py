@@ -89,7 +89,7 @@ class PatternTranslator:
             joined.extend(_blocks(run))
             run = []
             self.triples.new_block()
-            if isinstance(element, (s.Optional, s.Without, s.BindClause)):
+            if isinstance(element, (s.Optional, s.MinusGroup, s.BindClause)):
                 stacked += 1
                 if stacked > self.context.limits.operators:
                     self._refuse_stack(element.at)
@@ -111,7 +111,7 @@ class PatternTranslator:
                 inner, conditions = self._parts(group)
                 condition = None if not conditions else _and(conditions)
                 return [a.LeftJoin(_join(joined), inner, condition)]
-            case s.Without(group):
+            case s.MinusGroup(group):
                 return [a.Minus(_join(joined), self.group(group))]
             case s.BindClause():
                 return [self._bind(element, _join(joined))]

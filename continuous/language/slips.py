@@ -15,7 +15,7 @@ _STRICT: tuple[Dialect, ...] = ("rspql", "csparql", "sparql")
 
 
 @dataclass(frozen=True, slots=True)
-class Slip:
+class KnownMistake:
     """A known slip and what to say of it: ``message`` replaces the plain "unexpected …" unless it is None."""
 
     message: str | None
@@ -24,8 +24,8 @@ class Slip:
     dialects: tuple[Dialect, ...] = _ALL
 
 
-SLIPS: tuple[Slip, ...] = (
-    Slip(
+SLIPS: tuple[KnownMistake, ...] = (
+    KnownMistake(
         "an aggregate in SELECT needs parentheses and a name",
         "Write (COUNT(?x) AS ?n).",
         (
@@ -41,13 +41,13 @@ SLIPS: tuple[Slip, ...] = (
         ),
         _STRICT,
     ),
-    Slip(
+    KnownMistake(
         "an aggregate in SELECT needs parentheses and a name",
         "Write (MEDIAN(?x) AS ?n).",
         ("SELECT MEDIAN(?x) AS ?n WHERE {}", "SELECT ?a MEDIAN(?x) AS ?n WHERE {}"),
         ("rspql", "csparql"),
     ),
-    Slip(
+    KnownMistake(
         "an aggregate in SELECT needs a name",
         "Write COUNT(?x) AS ?n.",
         (
@@ -59,7 +59,7 @@ SLIPS: tuple[Slip, ...] = (
         ),
         ("cqels",),
     ),
-    Slip(
+    KnownMistake(
         "an expression in SELECT needs a name",
         "Write (expression AS ?name).",
         (
@@ -70,12 +70,12 @@ SLIPS: tuple[Slip, ...] = (
             "SELECT (1) {}",
         ),
     ),
-    Slip(
+    KnownMistake(
         None,
         "Separate the variables of SELECT by spaces, without commas.",
         ("SELECT ?x, ?y WHERE {}", "SELECT (1 AS ?x), ?y {}"),
     ),
-    Slip(
+    KnownMistake(
         "the expression of a FILTER needs parentheses",
         "Write FILTER(?x > 1).",
         (
@@ -85,7 +85,7 @@ SLIPS: tuple[Slip, ...] = (
             "SELECT * { FILTER 1 < ?x }",
         ),
     ),
-    Slip(
+    KnownMistake(
         "two triples need a dot between them",
         "Put a dot after the first triple, or ; before a further property of the same subject.",
         (
@@ -104,7 +104,7 @@ SLIPS: tuple[Slip, ...] = (
             "SELECT * { ?a <p> ?b [] <p> ?d }",
         ),
     ),
-    Slip(
+    KnownMistake(
         "this triple has no object",
         "A triple is: subject predicate object .",
         (
@@ -116,17 +116,17 @@ SLIPS: tuple[Slip, ...] = (
             "SELECT * { ?a a . }",
         ),
     ),
-    Slip(
+    KnownMistake(
         "this triple has no predicate and no object",
         "A triple is: subject predicate object .",
         ("SELECT * { ?a . }", "SELECT * { <a> . }", "SELECT * { p:a . }", "SELECT * { ?a }"),
     ),
-    Slip(
+    KnownMistake(
         None,
         "The prefix ends in a colon: PREFIX foaf: <http://xmlns.com/foaf/0.1/>",
         ("PREFIX <http://xmlns.com/foaf/0.1/> ASK {}",),
     ),
-    Slip(
+    KnownMistake(
         None,
         "GROUP BY, HAVING, ORDER BY and LIMIT stand after the closing brace of WHERE.",
         (
@@ -139,7 +139,7 @@ SLIPS: tuple[Slip, ...] = (
             "SELECT ?a { FILTER(?a) GROUP BY ?a }",
         ),
     ),
-    Slip(
+    KnownMistake(
         None,
         "The order is GROUP BY, HAVING, ORDER BY, LIMIT or OFFSET, VALUES.",
         (
@@ -150,7 +150,7 @@ SLIPS: tuple[Slip, ...] = (
             "SELECT ?a {} ORDER BY ?a HAVING (?a)",
         ),
     ),
-    Slip(
+    KnownMistake(
         None,
         "Write BIND(expression AS ?name).",
         (
@@ -161,19 +161,19 @@ SLIPS: tuple[Slip, ...] = (
             "SELECT * { BIND ?x }",
         ),
     ),
-    Slip(
+    KnownMistake(
         "FROM STREAM is C-SPARQL",
         "In RSP-QL* write FROM NAMED WINDOW <w> ON <stream> [RANGE PT10S STEP PT5S] and WINDOW <w> {…}.",
         ("SELECT * FROM STREAM <s> [RANGE 1s] {}",),
         ("rspql",),
     ),
-    Slip(
+    KnownMistake(
         "FROM STREAM is C-SPARQL",
         "In CQELS-QL write STREAM <stream> [RANGE 10s] {…} inside WHERE.",
         ("SELECT * FROM STREAM <s> [RANGE 1s] {}",),
         ("cqels",),
     ),
-    Slip(
+    KnownMistake(
         "STREAM blocks are CQELS-QL",
         "In RSP-QL* declare FROM NAMED WINDOW <w> ON <stream> […] and write WINDOW <w> {…} here.",
         (
@@ -184,7 +184,7 @@ SLIPS: tuple[Slip, ...] = (
         ),
         ("rspql",),
     ),
-    Slip(
+    KnownMistake(
         "STREAM blocks are CQELS-QL",
         "In C-SPARQL declare FROM STREAM <stream> […] and write the patterns directly in WHERE.",
         (
@@ -195,13 +195,13 @@ SLIPS: tuple[Slip, ...] = (
         ),
         ("csparql",),
     ),
-    Slip(
+    KnownMistake(
         "the window of a STREAM block is missing",
         "Write STREAM <stream> [RANGE 10s] {…}, [NOW], [TRIPLES n] or [ALL].",
         ("SELECT * { STREAM <s> { } }", "SELECT * { STREAM ?s { } }", "SELECT * { STREAM p:s { } }"),
         ("cqels",),
     ),
-    Slip(
+    KnownMistake(
         "a window needs the word for what it measures",
         "Write [RANGE 10s], [TRIPLES 10], [NOW] or [ALL].",
         (
@@ -211,7 +211,7 @@ SLIPS: tuple[Slip, ...] = (
         ),
         ("cqels",),
     ),
-    Slip(
+    KnownMistake(
         "a window needs the word for what it measures",
         "Write [RANGE PT10S STEP PT5S] or [ELEMENTS 10].",
         (
@@ -221,7 +221,7 @@ SLIPS: tuple[Slip, ...] = (
         ),
         ("rspql",),
     ),
-    Slip(
+    KnownMistake(
         "a window needs the word for what it measures",
         "Write [RANGE 10s STEP 5s] or [RANGE TRIPLES 10].",
         (
@@ -231,7 +231,7 @@ SLIPS: tuple[Slip, ...] = (
         ),
         ("csparql",),
     ),
-    Slip(
+    KnownMistake(
         "a STREAM block can stand only where a graph pattern can",
         "Put STREAM <stream> [window] {…} inside the braces of WHERE.",
         (
@@ -252,19 +252,19 @@ SLIPS: tuple[Slip, ...] = (
         ),
         ("cqels",),
     ),
-    Slip(
+    KnownMistake(
         None,
         "The output operator belongs to REGISTER: REGISTER ISTREAM <name> AS CONSTRUCT {…}",
         ("CONSTRUCT ISTREAM {} WHERE {}", "SELECT ISTREAM ?x {}", "SELECT RSTREAM ?x {}"),
         ("rspql",),
     ),
-    Slip(
+    KnownMistake(
         "the window of FROM NAMED WINDOW is missing",
         "Write FROM NAMED WINDOW <w> ON <stream> [RANGE PT10S STEP PT5S].",
         ("SELECT * FROM NAMED WINDOW <w> ON <s> {}", "SELECT * FROM NAMED WINDOW <w> ON <s> WHERE {}"),
         ("rspql",),
     ),
-    Slip(
+    KnownMistake(
         "the window of FROM STREAM is missing",
         "Write FROM STREAM <stream> [RANGE 10s STEP 5s].",
         ("SELECT * FROM STREAM <s> {}", "SELECT * FROM STREAM <s> WHERE {}"),
@@ -273,6 +273,6 @@ SLIPS: tuple[Slip, ...] = (
 )
 
 
-def slips_of(dialect: Dialect) -> list[tuple[Slip, tuple[str, ...]]]:
+def slips_of(dialect: Dialect) -> list[tuple[KnownMistake, tuple[str, ...]]]:
     """The slips of a dialect with their samples, as ``match_examples`` takes them."""
     return [(slip, slip.samples) for slip in SLIPS if dialect in slip.dialects]

@@ -59,7 +59,7 @@ __all__ = [  # the terms too: the package reads all nodes as `syntax.X`
     "SelectClause", "SelectItem", "SequenceBlock", "SequenceStep", "ServiceBlock", "AggregateCall",
     "StreamBlock", "StringToken",
     "SubSelect", "Subject", "TemplateGraph", "TripleTermText", "Triples", "Undef", "Unit",
-    "ValuesBlock", "ValuesRow", "Variable", "WindowBlock", "WindowClause", "WindowText", "Without",
+    "ValuesBlock", "ValuesRow", "Variable", "WindowBlock", "WindowClause", "WindowText", "MinusGroup",
 ]  # fmt: skip
 
 # --- graph patterns -----------------------------------------------------------------------------
@@ -90,7 +90,7 @@ class Optional:
 
 
 @dataclass(frozen=True, slots=True)
-class Without:
+class MinusGroup:
     """``MINUS {}``."""
 
     group: GroupPattern
@@ -206,7 +206,7 @@ Element: TypeAlias = (
     Triples
     | Alternatives
     | Optional
-    | Without
+    | MinusGroup
     | GraphBlock
     | ServiceBlock
     | FilterClause

@@ -45,42 +45,42 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
-class WindowSlip:
+class WindowMistake:
     """A message, None for the plain one ("unexpected …, expected …"), and what to write instead."""
 
     message: str | None
     hint: str
 
 
-def window_slip(dialect: Dialect, text: str, at: int, choices: set[str]) -> WindowSlip | None:
+def window_slip(dialect: Dialect, text: str, at: int, choices: set[str]) -> WindowMistake | None:
     """The slip at an offset of a text; ``choices`` are the terminals that the grammar would take there."""
     before, char = text[:at][-400:], text[at : at + 1]
     found = _WORD.match(text, at)
     word = found.group().lower() if found else ""
     if word == "every":
-        return WindowSlip(None, _EVERY[dialect])
+        return WindowMistake(None, _EVERY[dialect])
     if word == "emit":
-        return WindowSlip(None, _EMIT)
+        return WindowMistake(None, _EMIT)
     if _NAME_OF_STREAM.search(before) and "IRIREF" in choices:
         return _stream_name(text, at)
     if choices == {"LSQUARE"} or ("LSQUARE" in choices and _STREAM_NAMED.search(before)):
         if char == "(":
-            return WindowSlip(
+            return WindowMistake(
                 "a window stands in square brackets, not in round ones", f"Write {_EXAMPLE[dialect]}."
             )
         if word in ("range", "now", "triples", "elements", "all", "tumbling", "sliding", "latest", "session"):
-            return WindowSlip(
+            return WindowMistake(
                 f"the square brackets around the window, before {word.upper()}, are missing",
                 f"Write {_EXAMPLE[dialect]}.",
             )
     if "RANGE" in choices and "VAR" not in choices:
         return _kind(dialect, word)
     if "COMPACT_DURATION" in choices and char in ("-", "+"):
-        return WindowSlip("a duration has no sign", "Write how long, for example 10s or PT10S.")
+        return WindowMistake("a duration has no sign", "Write how long, for example 10s or PT10S.")
     if "UNIT" in choices or "STEP" in choices:
         return _in_window(text, at, before, word, char)
     if choices == {"LBRACE"} and re.search(r"\]\s*\Z", before):
-        return WindowSlip("the pattern behind a window stands in braces", "Write … [window] { ?s ?p ?o }.")
+        return WindowMistake("the pattern behind a window stands in braces", "Write … [window] { ?s ?p ?o }.")
     return None
 
 
@@ -93,53 +93,53 @@ def iri_without_brackets(prefix: str, text: str, at: int) -> str | None:
     return f"An IRI stands in angle brackets: <{shown[:60]}>"
 
 
-def _stream_name(text: str, at: int) -> WindowSlip | None:
+def _stream_name(text: str, at: int) -> WindowMistake | None:
     if text[at : at + 1] in ("'", '"'):
         quoted = re.match(r"(['\"])([^'\"\s<>]*)\1", text[at:])
         name = quoted.group(2) if quoted else "…"
-        return WindowSlip("a stream is named by an IRI, not by a string", f"Write <{name}>.")
+        return WindowMistake("a stream is named by an IRI, not by a string", f"Write <{name}>.")
     bare = _BARE.match(text, at)
     if bare is None:
         return None
     name = bare.group()
-    return WindowSlip(
+    return WindowMistake(
         f'"{name}" is not the name of a stream: the colon of a prefix or the brackets of an IRI are missing',
         f"Write <{name}> for the server's stream of that name, or :{name} with PREFIX : <…> before it.",
     )
 
 
-def _kind(dialect: Dialect, word: str) -> WindowSlip | None:
+def _kind(dialect: Dialect, word: str) -> WindowMistake | None:
     """What stands first in a window."""
     if word in _WINDOW_WORDS:
-        return WindowSlip(None, f"Write {_WINDOW_WORDS[word]}.")
+        return WindowMistake(None, f"Write {_WINDOW_WORDS[word]}.")
     if word in ("slide", "step"):
-        return WindowSlip("the width stands before the step", f"Write {_EXAMPLE[dialect]}.")
+        return WindowMistake("the width stands before the step", f"Write {_EXAMPLE[dialect]}.")
     return None
 
 
-def _in_window(text: str, at: int, before: str, word: str, char: str) -> WindowSlip | None:
+def _in_window(text: str, at: int, before: str, word: str, char: str) -> WindowMistake | None:
     """What stands behind the number of a window."""
     number = _DURATION.search(before)
     if char == "," and number is not None and text[at + 1 : at + 2].isdigit():
-        return WindowSlip(
+        return WindowMistake(
             "a number has a point, not a comma", f"Write {number.group('number')}.5 for a half."
         )
     if char == "{":
-        return WindowSlip("the window is not closed", "Write ] before the brace.")
+        return WindowMistake("the window is not closed", "Write ] before the brace.")
     if char == ")":
-        return WindowSlip("the window began with a square bracket", "Write ] instead of ).")
+        return WindowMistake("the window began with a square bracket", "Write ] instead of ).")
     if number is None or not word:
         return None
     days = _DAYS.get(word.removesuffix("s"))
     if days is not None:
         amount = float(number.group("number")) * days
-        return WindowSlip(
+        return WindowMistake(
             f'unexpected "{word}", which is no unit of time',
             f"Write {amount:g}d: units are ns, ms, s, m, h, d, or seconds, minutes, hours, days.",
         )
     if word in ("lateness", "report", "slide", "step", "starting", "tick", "tumbling"):
         return None
-    return WindowSlip(
+    return WindowMistake(
         f'unexpected "{word}", which is no unit of time',
         "Units are ns, ms, s, m, h, d, or milliseconds, seconds, minutes, hours, days.",
     )

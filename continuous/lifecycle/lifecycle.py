@@ -19,13 +19,13 @@ from quadrill.store.registry.records import QueryRecord
 from ..errors import EngineStoppedError, reason_of
 from ..evaluate.evaluator import Evaluator
 from ..language.registration import Registration, check_constants
-from ..queries.catalogue import Entry, Making, Pending
+from ..queries.catalogue import EvaluatorBuild, PendingQuery, QueryEntry
 from ..queries.prepare import PreparedQuery, prepare
 from ..queries.running import RunningQuery
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec, specs_of
 from ..scheduler.sequencer import PATIENCE_S
-from ..scheduler.turn_kinds import AttachTurn, BetweenTurns
+from ..scheduler.turn_kinds import AttachTask, BetweenTasks
 from ..streams.accept import StreamState
 from .parts import EngineParts
 
@@ -111,14 +111,14 @@ class QueryLifecycle:
 
     def run(
         self,
-        entry: Entry,
+        entry: QueryEntry,
         prepared: PreparedQuery,
         evaluator: Evaluator,
         *,
         paused: bool = False,
         reset: bool = False,
         replay_from: int | None = None,
-    ) -> AttachTurn:
+    ) -> AttachTask:
         """Attach a query in its turn, which is waited for a moment: it sees what is accepted from now on.
 
         Args:
@@ -147,14 +147,14 @@ class QueryLifecycle:
         with parts.turns.lock:
             kept = {} if start is None else parts.streams.kept_now()
             entry.noted = True
-            turn = parts.turns.submit(AttachTurn(running, reset, replay_from, kept), "attach", **members)
+            turn = parts.turns.submit(AttachTask(running, reset, replay_from, kept), "attach", **members)
         # A restart comes between two turns: its own comes after those that wait.
         with suppress(TimeoutError):
             parts.sequencer.finish(turn, PATIENCE_S)
         return turn
 
     def make_running(
-        self, entry: Entry, prepared: PreparedQuery, evaluator: Evaluator, *, paused: bool
+        self, entry: QueryEntry, prepared: PreparedQuery, evaluator: Evaluator, *, paused: bool
     ) -> RunningQuery:
         """A query that is not attached yet, as its entry's."""
         self.parts.catalogue.note_result(prepared)
@@ -185,25 +185,29 @@ class QueryLifecycle:
 
     # --- while static parts are read ------------------------------------------------------------
 
-    def reserve(self, entry: Entry, prepared: PreparedQuery, making: Making, *, reset: bool) -> None:
+    def reserve(
+        self, entry: QueryEntry, prepared: PreparedQuery, making: EvaluatorBuild, *, reset: bool
+    ) -> None:
         """In a turn of its own: from now on what arrives for the query is kept until it can begin."""
         for iri in prepared.streams:
             self.open_stream(iri)
         entry.pending = pending = self.parts.attachments.pending(entry.name, prepared)
         pending.making = making
         members = {**members_of(entry, prepared), "paused": False, "reset": reset}
-        turn = BetweenTurns(partial(self.parts.attachments.begin_waiting, entry, pending))
+        turn = BetweenTasks(partial(self.parts.attachments.begin_waiting, entry, pending))
         entry.noted = True
         self.parts.sequencer.perform(turn, "reserve", **members)
         making.add_done_callback(lambda made: self._made(entry, pending, made, reset=reset))
 
-    def make(self, entry: Entry, pending: Pending) -> None:
+    def make(self, entry: QueryEntry, pending: PendingQuery) -> None:
         """A replay has found a query that still waits: its static parts are read again."""
         maker, reset = self.evaluator_maker(pending.prepared), entry.feed.events > 0
-        pending.making = making = Making(maker, self.parts.threads)
+        pending.making = making = EvaluatorBuild(maker, self.parts.threads)
         making.add_done_callback(lambda made: self._made(entry, pending, made, reset=reset))
 
-    def _made(self, entry: Entry, pending: Pending, made: Future[Evaluator], *, reset: bool) -> None:
+    def _made(
+        self, entry: QueryEntry, pending: PendingQuery, made: Future[Evaluator], *, reset: bool
+    ) -> None:
         """In the thread that made it, or failed to: the query begins, or has failed."""
         with self.parts.admin:
             if self.parts.catalogue.find(entry.name) is not entry or entry.pending is not pending:
@@ -219,11 +223,11 @@ class QueryLifecycle:
             except EngineStoppedError:
                 log.info("the static parts of %s are read again at the next start", entry.name)
 
-    def _unready(self, entry: Entry, pending: Pending, error: Exception) -> None:
+    def _unready(self, entry: QueryEntry, pending: PendingQuery, error: Exception) -> None:
         reason = error if pending.problem is None else pending.problem
         log.warning("the query %s cannot begin: %s", entry.name, reason)
         message, code = reason_of(reason)
-        turn = BetweenTurns(partial(self.parts.attachments.give_up, entry, message, code))
+        turn = BetweenTasks(partial(self.parts.attachments.give_up, entry, message, code))
         self.parts.sequencer.perform(turn, "unready", name=entry.name, error=message, code=code)
 
     def open_stream(self, name_or_iri: str) -> StreamState:
@@ -237,13 +241,13 @@ class QueryLifecycle:
     def tell_new_stream(self, state: StreamState) -> None:
         """Queries whose windows read every stream get a new one in its turn."""
         created = state.record.created_ms
-        turn = BetweenTurns(self.parts.router.new_stream)
+        turn = BetweenTasks(self.parts.router.new_stream)
         self.parts.turns.submit(turn, "stream", stream=state.iri, created=created)
         self.parts.sequencer.drain()
 
     # --- the end --------------------------------------------------------------------------------
 
-    def detach(self, entry: Entry, *, dropped: bool = False) -> None:
+    def detach(self, entry: QueryEntry, *, dropped: bool = False) -> None:
         """End a query in its turn; ``dropped`` ends its feed, too."""
         running, pending = entry.running, entry.pending
         if running is None and pending is None and not dropped:
@@ -251,16 +255,16 @@ class QueryLifecycle:
         entry.running = entry.pending = None
         if pending is not None:
             pending.call_off()
-        turn = BetweenTurns(partial(self.parts.attachments.detach, entry, running, dropped))
+        turn = BetweenTasks(partial(self.parts.attachments.detach, entry, running, dropped))
         self.parts.sequencer.perform(turn, "detach", name=entry.name, dropped=dropped)
 
-    def end_failed(self, entry: Entry, *, dropped: bool) -> None:
+    def end_failed(self, entry: QueryEntry, *, dropped: bool) -> None:
         """End a query whose registration failed; the journal notes it only if it has the beginning, too."""
         running, pending = entry.running, entry.pending
         entry.running = entry.pending = None
         if pending is not None:
             pending.call_off()
-        turn = BetweenTurns(partial(self.parts.attachments.detach, entry, running, dropped))
+        turn = BetweenTasks(partial(self.parts.attachments.detach, entry, running, dropped))
         if entry.noted:
             self.parts.sequencer.perform(turn, "detach", name=entry.name, dropped=dropped)
         else:
@@ -294,7 +298,7 @@ class QueryLifecycle:
             log.warning("the query %s cannot be restored: %s", record.name, error)
             self.parts.catalogue.set_state(entry, "failed", reason_of(error)[0])
 
-    def made_anew(self, entry: Entry) -> tuple[PreparedQuery, Evaluator]:
+    def made_anew(self, entry: QueryEntry) -> tuple[PreparedQuery, Evaluator]:
         """Prepare a query once more, with the sources that it has.
 
         Raises:
@@ -307,7 +311,7 @@ class QueryLifecycle:
         self.check_streams(prepared)
         return prepared, self.evaluator_maker(prepared)()
 
-    def begin_anew(self, entry: Entry, replay_from: int | None = None) -> AttachTurn:
+    def begin_anew(self, entry: QueryEntry, replay_from: int | None = None) -> AttachTask:
         """New windows and a new epoch of the feed; with ``replay_from`` retained elements come first.
 
         Raises:
@@ -340,7 +344,7 @@ class QueryLifecycle:
                 self.parts.catalogue.set_state(entry, "failed", reason_of(error)[0])
 
 
-def members_of(entry: Entry, prepared: PreparedQuery | None) -> dict[str, Any]:
+def members_of(entry: QueryEntry, prepared: PreparedQuery | None) -> dict[str, Any]:
     """What the journal and checkpoints need to make the query again; None where it could not be prepared."""
     registration = entry.registration if prepared is None else prepared.registration
     return {

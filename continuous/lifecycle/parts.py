@@ -16,11 +16,11 @@ from quadrill.store.quads.views import ViewRegistry
 from quadrill.store.registry import Registry
 from quadrill.store.remote import RemoteClient
 from quadrill.store.shelf.kept_rows import KeptRows
-from quadrill.store.shelf.shelf import Shelf
+from quadrill.store.shelf.shelf import BlobStore
 from quadrill.store.threads import Threads
 
 from ..clock import Clock
-from ..durable.turns import TurnQueue
+from ..durable.turns import TaskQueue
 from ..evaluate.evaluator import Evaluator
 from ..language.analysis import KeptAnalyses
 from ..queries.catalogue import QueryCatalogue
@@ -71,14 +71,14 @@ class EngineParts:
         self.settings = settings
         self.admin = threading.RLock()
         self.starting = Starting(registry)
-        self.turns = TurnQueue(clock, journal, store.subscribers)
+        self.turns = TaskQueue(clock, journal, store.subscribers)
         self.rates = ChangeRates()
         terms = EngineTerms()
         path = None if journal is None else journal.folder / "analyses"
         self.texts = KeptAnalyses(path, threads.background("quadrill-analyses"))
         kept: KeptTables | None = None
         if journal is not None and store.folder is not None:
-            shelf = Shelf(journal.folder / "tables.sqlite", journal.reached)
+            shelf = BlobStore(journal.folder / "tables.sqlite", journal.reached)
             limits, background = settings.static_limits, threads.background("quadrill-kept")
             rows = KeptRows(shelf, store, terms.dictionary, background, limits.kept_pauses)
             kept = KeptTables(rows, store, limits)

@@ -15,16 +15,16 @@ from quadrill.store.errors import ConflictError
 from quadrill.store.feeds.feed import Feed
 from quadrill.store.results import one_line
 
-from ..durable.turns import Turn
+from ..durable.turns import Task
 from ..errors import EngineStoppedError, FeedGoneError, reason_of
 from ..evaluate.evaluator import Evaluator
 from ..inputs import NEVER
 from ..language.registration import Registration
-from ..queries.catalogue import Entry, Making, Pending
+from ..queries.catalogue import EvaluatorBuild, PendingQuery, QueryEntry
 from ..queries.prepare import PreparedQuery
 from ..queries.running import RunningQuery
 from ..scheduler.sequencer import PATIENCE_S
-from ..scheduler.turn_kinds import ChangeTurn, RefreshTurn, StateTurn
+from ..scheduler.turn_kinds import PauseTask, RefreshTask, SettingsTask
 from ..static.reading import Progress, entered
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
@@ -100,7 +100,7 @@ class QueryService:
                 # The graph of a view is claimed until its query begins, so that it is waited for.
                 claims.enter_context(parts.views.claimed(prepared.into_graph, name))
                 wait_s = None
-            making = Making(self.lifecycle.evaluator_maker(prepared), parts.threads)
+            making = EvaluatorBuild(self.lifecycle.evaluator_maker(prepared), parts.threads)
             wait([making], wait_s)
             used = False
             try:
@@ -124,7 +124,7 @@ class QueryService:
         self.lifecycle.check_streams(prepared)
         return False
 
-    def _begin(self, prepared: PreparedQuery, name: str, making: Making) -> None:
+    def _begin(self, prepared: PreparedQuery, name: str, making: EvaluatorBuild) -> None:
         """Register a query and begin it; if any step fails, nothing of it is left."""
         parts, lifecycle = self.parts, self.lifecycle
         evaluator = making.result() if making.done() else None
@@ -140,7 +140,7 @@ class QueryService:
                 rollback.replace(existing)
                 lifecycle.detach(existing)
             feed = existing.feed if existing is not None else lifecycle.new_feed(name)
-            entry = Entry(name, prepared.registration, feed, record.created_ms)
+            entry = QueryEntry(name, prepared.registration, feed, record.created_ms)
             rollback.begin(entry, prepared, replacing=replacing)
             parts.catalogue.add(entry)
             if evaluator is not None:
@@ -148,7 +148,7 @@ class QueryService:
             else:
                 lifecycle.reserve(entry, prepared, making, reset=replacing)
 
-    def _begun(self, name: str) -> Entry:
+    def _begun(self, name: str) -> QueryEntry:
         entry = self.parts.catalogue.get(name)
         if entry.pending is not None:
             raise ConflictError(
@@ -187,7 +187,7 @@ class QueryService:
         """The names of all queries in the order of their registration."""
         return [entry.name for entry in self.parts.starting.entries_of(self.parts.catalogue)]
 
-    def inspect(self, name: str, look: Callable[[Entry, Pending | RunningQuery | None], T]) -> T:
+    def inspect(self, name: str, look: Callable[[QueryEntry, PendingQuery | RunningQuery | None], T]) -> T:
         """What ``look`` finds of a query, which stands still meanwhile: it waits or runs, or neither (None).
 
         One that is being registered or dropped, or whose place another takes just now, is waited for.
@@ -209,7 +209,7 @@ class QueryService:
                         return found
         return look(self.parts.catalogue.get(name), None)
 
-    def inspect_all(self, look: Callable[[list[Entry]], list[T]]) -> Iterator[T]:
+    def inspect_all(self, look: Callable[[list[QueryEntry]], list[T]]) -> Iterator[T]:
         """What ``look`` finds of all queries, so many at a time, between which the engine works."""
         entries = self.parts.starting.entries_of(self.parts.catalogue)
         for begin in range(0, len(entries), _PORTION):
@@ -239,7 +239,7 @@ class QueryService:
                 self.parts.catalogue.update(entry)
                 running = entry.running
                 if running is not None:
-                    turn, options = ChangeTurn(running, registration), registration.options()
+                    turn, options = SettingsTask(running, registration), registration.options()
                     self.parts.sequencer.perform(turn, "registration", name=name, options=options)
             running = entry.running
             if running is None or running.state == "failed":
@@ -247,13 +247,13 @@ class QueryService:
                     self.lifecycle.begin_anew(entry)
             elif state is not None and state != running.state:
                 self.parts.catalogue.set_state(entry, state, None)
-                self.parts.sequencer.perform(StateTurn(running, state), "state", name=name, state=state)
+                self.parts.sequencer.perform(PauseTask(running, state), "state", name=name, state=state)
 
-    def _lay_aside(self, entry: Entry, running: RunningQuery) -> None:
+    def _lay_aside(self, entry: QueryEntry, running: RunningQuery) -> None:
         """A query whose evaluation was called off is paused without its windows: it begins anew later."""
         with suppress(TimeoutError):
             self.parts.sequencer.call(int, PATIENCE_S)
-        self.parts.sequencer.perform(StateTurn(running, "paused"), "state", name=entry.name, state="paused")
+        self.parts.sequencer.perform(PauseTask(running, "paused"), "state", name=entry.name, state="paused")
         if running.state == "failed":
             entry.running = None
         self.parts.catalogue.set_state(entry, "paused", running.error)
@@ -269,7 +269,7 @@ class QueryService:
             raise ConflictError(f"the query {name} has failed", code="query-failed")
         self.parts.sources.refresh(running.prepared.source_specs)
         self.parts.turns.require_writable()
-        self.parts.sequencer.perform(RefreshTurn(name, "request"), "refresh", name=name, cause="request")
+        self.parts.sequencer.perform(RefreshTask(name, "request"), "refresh", name=name, cause="request")
 
     def replay(self, name: str, from_ms: int | None = None) -> dict[str, Any]:
         """Evaluate a query once more over what its streams retain, into a new epoch of its feed.
@@ -385,11 +385,11 @@ class Rollback:
         undo = self._parts.catalogue.keeping(name, replacing=replacing)
         self._add(name, undo)
 
-    def replace(self, entry: Entry) -> None:
+    def replace(self, entry: QueryEntry) -> None:
         """Before a running query is replaced: have it begin again, in a new epoch of its feed."""
         self._add(entry.name, self._begin_again, entry, entry.pending is not None)
 
-    def begin(self, entry: Entry, prepared: PreparedQuery, *, replacing: bool) -> None:
+    def begin(self, entry: QueryEntry, prepared: PreparedQuery, *, replacing: bool) -> None:
         """Before a query begins: end it, and remove the streams that only its registration declared."""
         made = () if prepared.made_stream is None else (prepared.made_stream,)
         missing = [iri for iri in (*prepared.streams, *made) if self._parts.streams.find(iri) is None]
@@ -398,14 +398,14 @@ class Rollback:
 
     # --- steps ----------------------------------------------------------------------------------
 
-    def _end(self, entry: Entry, replacing: bool) -> None:
+    def _end(self, entry: QueryEntry, replacing: bool) -> None:
         parts = self._parts
         parts.catalogue.discard(entry)
         self._lifecycle.end_failed(entry, dropped=not replacing)
         if not replacing:
             entry.feed.close()
 
-    def _begin_again(self, entry: Entry, was_pending: bool) -> None:
+    def _begin_again(self, entry: QueryEntry, was_pending: bool) -> None:
         self._parts.catalogue.add(entry)
         if entry.state != "running" and not was_pending:
             return
@@ -430,7 +430,7 @@ class Rollback:
                 if unused and not state.record.declared:
                     parts.streams.remove(state)
                     created = state.record.created_ms
-                    parts.turns.submit(Turn(), "unstream", stream=state.iri, created=created)
+                    parts.turns.submit(Task(), "unstream", stream=state.iri, created=created)
         parts.sequencer.drain()
 
 

@@ -17,7 +17,7 @@ from quadrill.store.registry.records import QueryState
 
 from ..errors import EngineStoppedError, StartingError
 from ..language.registration import Registration
-from ..queries.catalogue import Entry, QueryCatalogue, unknown_query
+from ..queries.catalogue import QueryCatalogue, QueryEntry, unknown_query
 from ..queries.running import RunningQuery
 
 
@@ -65,23 +65,23 @@ class Starting:
         """How long the start has taken so far."""
         return time.monotonic() - self.began
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[QueryEntry]:
         """Entries of queries as the registry has them, none of which runs, in the order of registration."""
         found = []
         for record in [] if self.registry is None else self.registry.queries.all():
             registration = Registration(record.text, record.name)
             with suppress(ReportedError):
                 registration = Registration.restored(record.name, record.text, record.dialect, record.options)
-            entry = Entry(record.name, registration, Feed(record.name), record.created_ms)
+            entry = QueryEntry(record.name, registration, Feed(record.name), record.created_ms)
             entry.state, entry.error = record.state, record.error
             found.append(entry)
         return found
 
-    def entries_of(self, catalogue: QueryCatalogue) -> list[Entry]:
+    def entries_of(self, catalogue: QueryCatalogue) -> list[QueryEntry]:
         """All queries; during the replay those of the registry."""
         return self.entries() if self.active else catalogue.entries()
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> QueryEntry:
         """The one of a name; raises NotFoundError when there is none."""
         for each in self.entries():
             if each.name == name:
@@ -130,7 +130,7 @@ class Starting:
 
 
 def call_off(
-    entry: Entry | None, after_s: float, is_behind: Callable[[RunningQuery], bool] = lambda _: False
+    entry: QueryEntry | None, after_s: float, is_behind: Callable[[RunningQuery], bool] = lambda _: False
 ) -> bool:
     """End the evaluation of a query that has been at work for so long; True where it was, or is behind."""
     running = None if entry is None else entry.running

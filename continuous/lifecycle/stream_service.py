@@ -13,11 +13,11 @@ from quadrill.store.pushes.decode import DecodeOptions, decode, decode_lines
 from quadrill.store.pushes.receipts import PushReceipt, fingerprint_of
 from quadrill.store.pushes.records import type_of_record
 
-from ..durable.turns import InputTurn, Turn
+from ..durable.turns import InputTask, Task
 from ..inputs import StreamInput
 from ..language.mapping.decode import decode_mapped
 from ..language.mapping.mapping import compiled
-from ..queries.catalogue import Entry
+from ..queries.catalogue import QueryEntry
 from ..streams.accept import StreamState
 from ..streams.dead_letters import DeadLetter
 from ..streams.movements import declare_partitions, heartbeat
@@ -90,11 +90,11 @@ class StreamService:
             self.parts.streams.remove(state)
             with self.parts.turns.lock:
                 self.parts.acceptor.receipts.forget(state.iri)
-            turn = Turn()
+            turn = Task()
             self.parts.turns.submit(turn, "unstream", stream=state.iri, created=state.record.created_ms)
             self.parts.sequencer.finish(turn)
 
-    def _reads(self, entry: Entry, iri: str) -> bool:
+    def _reads(self, entry: QueryEntry, iri: str) -> bool:
         """True when a query that gets no inputs now would read a stream."""
         prepared = entry.prepared
         with suppress(ReportedError):  # what its text cannot be any more reads nothing
@@ -226,7 +226,7 @@ class StreamService:
         if turn is not None:
             are_results_out(self.parts, turn, turn.event.stream)
 
-    def take(self, call: PushCall, body: bytes) -> tuple[dict[str, Any], InputTurn | None, int]:
+    def take(self, call: PushCall, body: bytes) -> tuple[dict[str, Any], InputTask | None, int]:
         """Accept the elements of a body: the answer, the turn of what entered, and the number of its record.
 
         The answer is to be given when `TurnQueue.wait_durable` has returned for the number.

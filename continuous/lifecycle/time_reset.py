@@ -7,7 +7,7 @@ from typing import NamedTuple
 from quadrill.store.errors import ConflictError
 
 from ..inputs import NEVER
-from ..queries.catalogue import Entry
+from ..queries.catalogue import QueryEntry
 from ..streams.accept import StreamState
 from ..streams.movements import forget_time
 from .lifecycle import QueryLifecycle
@@ -60,9 +60,9 @@ def reset_time(parts: EngineParts, lifecycle: QueryLifecycle, stream: StreamStat
     return TimeReset([each.iri for each in streams], [entry.name for entry in readers])
 
 
-def _followers(parts: EngineParts, stream: StreamState) -> tuple[list[StreamState], list[Entry]]:
+def _followers(parts: EngineParts, stream: StreamState) -> tuple[list[StreamState], list[QueryEntry]]:
     """The stream and those that follow from it; the running and paused queries that read one of them."""
-    streams, readers, place = [stream], list[Entry](), 0
+    streams, readers, place = [stream], list[QueryEntry](), 0
     while place < len(streams):
         iri, place = streams[place].iri, place + 1
         for entry in parts.catalogue.entries():
@@ -76,7 +76,7 @@ def _followers(parts: EngineParts, stream: StreamState) -> tuple[list[StreamStat
     return streams, readers
 
 
-def _read_by(entry: Entry) -> tuple[str, ...]:
+def _read_by(entry: QueryEntry) -> tuple[str, ...]:
     """The streams that a query gets inputs of, or will get; none of a failed one."""
     if entry.pending is not None:
         return tuple(entry.pending.prepared.streams)

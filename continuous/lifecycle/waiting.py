@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ..durable.turns import Turn
+from ..durable.turns import Task
 from ..queries.catalogue import is_awaited
 from .parts import EngineParts
 
@@ -19,7 +19,7 @@ def within(seconds: float | None = None) -> float:
     return time.monotonic() + (WAIT_S if seconds is None else seconds)
 
 
-def are_results_out(parts: EngineParts, turn: Turn | None, stream: str, timeout: float | None = None) -> bool:
+def are_results_out(parts: EngineParts, turn: Task | None, stream: str, timeout: float | None = None) -> bool:
     """Wait until the results of a push are in the feeds; False if that takes longer than ``timeout`` seconds.
 
     Queries that read the stream and still read their static parts are waited for as well. ``turn`` is None
@@ -39,7 +39,7 @@ def are_results_out(parts: EngineParts, turn: Turn | None, stream: str, timeout:
     return _is_all_processed(parts, until)
 
 
-def is_processed(parts: EngineParts, turn: Turn, until: float) -> bool:
+def is_processed(parts: EngineParts, turn: Task, until: float) -> bool:
     """Wait for a turn that is in the queue; False if it is not done at ``until``.
 
     Raises:
@@ -55,7 +55,7 @@ def _is_all_processed(parts: EngineParts, until: float) -> bool:
     """Wait for all inputs accepted so far; False if they are not processed at ``until``."""
     if parts.sequencer.inside:
         return True
-    turn = Turn()
+    turn = Task()
     parts.turns.follow_commits()
     parts.turns.put(turn)
     return is_processed(parts, turn, until)

@@ -11,7 +11,7 @@ from typing import Any
 from ..rows import EMPTY, Delta, IdRow, Schema, add
 from .arrangement import Arrangement, key_getter
 from .linear import Operator
-from .thresholds import Bound, NumberOf, Passing
+from .thresholds import Bound, BoundedRows, NumberOf
 
 _STORE_ROWS = 1_000_000.0
 """A look-up in the store comes behind those in memory, before products: it is priced as so many rows."""
@@ -62,10 +62,10 @@ class DeltaJoin(Operator):
         self._bounds, self._number_of = tuple(map(tuple, bounds)), number_of
         self.replan()
 
-    def passing(self, probe: Probe) -> Passing:
+    def passing(self, probe: Probe) -> BoundedRows:
         """What a look-up by bounds looks into."""
         rows = self.arrangements[probe.input]
-        return Passing(
+        return BoundedRows(
             [(rows.in_order(each.column, self._number_of), each.relation) for each in probe.bounds]
         )
 

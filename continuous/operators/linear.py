@@ -11,7 +11,7 @@ from quadrill.store.dictionary import TermDictionary
 from ..algebra.nodes import TermPattern, TripleTerm, Var
 from ..algebra.variables import term_variables
 from ..expressions.compile import Condition
-from ..rows import EMPTY, UNLIMITED, Delta, IdRow, Pins, Schema, add
+from ..rows import EMPTY, UNLIMITED, Delta, IdRow, PinnedIds, Schema, add
 
 
 class Operator:
@@ -64,7 +64,7 @@ class Scan(Operator):
         self,
         positions: Sequence[TermPattern | NamedNode],
         terms: TermDictionary,
-        pins: Pins,
+        pins: PinnedIds,
         loose: frozenset[str] = frozenset(),
     ) -> None:
         """``positions``: patterns for s, p, o and the columns behind them; ``loose``: may be unbound."""

@@ -82,7 +82,7 @@ class RowsInOrder:
         return begin, len(self.numbered) if end is None else end
 
 
-class Passing:
+class BoundedRows:
     """Finds rows by bounds: those within the one that leaves the fewest."""
 
     def __init__(self, bounds: Sequence[tuple[RowsInOrder, str]]) -> None:

@@ -23,7 +23,7 @@ from .emission import ChangedAnswer, ConstructEmission, EmissionCounts, Evaluati
 
 
 @dataclass(frozen=True, slots=True)
-class ToldAnswer:
+class EmittedAnswer:
     """What is told of an answer: ``standing`` are the rows that were told and stand."""
 
     deleted: Sequence[Solution]
@@ -88,7 +88,7 @@ class OnceEmission:
                 f"the limit is {self.most} (max_answer_rows); say EVERY with a shorter time",
                 limit=self.most,
             )
-        return self.inner.events(moment, ToldAnswer(deleted, inserted, self.standing))
+        return self.inner.events(moment, EmittedAnswer(deleted, inserted, self.standing))
 
     def current(self, moment: EvaluationInfo, answer: ChangedAnswer) -> str:
         """All rows of the answer, told or not."""
@@ -102,7 +102,7 @@ class OnceEmission:
         """Go on from a checkpoint."""
         self.told, self.standing = OrderedDict(kept.told), Counter(dict(kept.standing))
         if isinstance(self.inner, ConstructEmission):
-            self.inner.go_on(ToldAnswer((), (), self.standing))
+            self.inner.go_on(EmittedAnswer((), (), self.standing))
 
     def _is_news(self, row: Solution, at: int) -> bool:
         key = tuple(row[place] for place in self.places)

@@ -24,7 +24,7 @@ from ..operators.join import DeltaJoin
 from ..operators.matching import Match
 from ..operators.ordering import SortKey, TopK
 from ..operators.thresholds import Bound, Relation
-from ..rows import Delta, IdRow, Pins, Schema, add
+from ..rows import Delta, IdRow, PinnedIds, Schema, add
 from .plan import CLOCK_KEY, PlanNode, SourceKey, source_key
 
 TRIPLE = ("s", "p", "o")
@@ -39,7 +39,7 @@ class Compilation:
     """
 
     terms: TermDictionary
-    pins: Pins
+    pins: PinnedIds
     context: ExpressionContext
     keys: OrderKeys
     windows: Sequence[WindowDeclaration]
@@ -68,7 +68,7 @@ class PatternScope:
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class PlanOutput:
     """A place in the plan under construction and what its rows look like."""
 
     place: int
@@ -82,23 +82,23 @@ class PlanBuilder:
         self.compilation = compilation
         self.nodes: list[PlanNode] = []
         self.declared = {each.name: each for each in compilation.windows}
-        self._sources: dict[SourceKey, Built] = {}
-        self._merged: dict[bool, Built] = {}
+        self._sources: dict[SourceKey, PlanOutput] = {}
+        self._merged: dict[bool, PlanOutput] = {}
         self._fresh = count(1)
 
     def add(
         self,
         label: str,
         operator: linear.Operator,
-        inputs: Sequence[Built],
+        inputs: Sequence[PlanOutput],
         detail: str = "",
         exprs: Sequence[Expr | None] = (),
-    ) -> Built:
+    ) -> PlanOutput:
         """A node behind its inputs."""
         places = tuple(each.place for each in inputs)
         static = all(self.nodes[each].static for each in places)
         self.nodes.append(PlanNode(label, operator.schema, places, operator, None, detail, exprs, static))
-        return Built(len(self.nodes) - 1, operator.schema)
+        return PlanOutput(len(self.nodes) - 1, operator.schema)
 
     def fresh(self, stem: str) -> Var:
         """A variable that the query does not have."""
@@ -112,19 +112,19 @@ class PlanBuilder:
 
     # --- inputs ---------------------------------------------------------------------------------
 
-    def triples(self, scope: PatternScope) -> Built:
+    def triples(self, scope: PatternScope) -> PlanOutput:
         """The triples that patterns outside GRAPH match, (s, p, o)."""
         return self._merge(False) if scope.window == MERGED else self._window("triples", (), scope)
 
-    def quads(self, scope: PatternScope) -> Built:
+    def quads(self, scope: PatternScope) -> PlanOutput:
         """The quads of the named graphs of a window, (s, p, o, g)."""
         return self._window("quads", ("g",), scope)
 
-    def times(self, scope: PatternScope) -> Built:
+    def times(self, scope: PatternScope) -> PlanOutput:
         """The triples that patterns outside GRAPH match with their event times, (s, p, o, time)."""
         return self._merge(True) if scope.window == MERGED else self._window("times", ("time",), scope)
 
-    def streams(self, scope: PatternScope) -> Built:
+    def streams(self, scope: PatternScope) -> PlanOutput:
         """The streams of a window whose stream is a variable, under the name that they have in the scope."""
         assert scope.window is not None and scope.stream is not None
         key = source_key("streams", scope.window)
@@ -132,22 +132,22 @@ class PlanBuilder:
         named = linear.Select(Schema.bound(scope.stream), (0,), lambda row: True)
         return self.add("named", named, [given])
 
-    def table(self, node: TableNode) -> Built:
+    def table(self, node: TableNode) -> PlanOutput:
         """A static part, or the clock."""
         if node.name == CLOCK.name:
             return self._source(CLOCK_KEY, Schema.bound(NOW), "clock")
         schema = Schema(tuple(self.compilation.tables[node.name]), node.certain)
         return self._source(source_key("table", node.name), schema, "table", node.name)
 
-    def _source(self, key: SourceKey, schema: Schema, label: str, detail: str = "") -> Built:
+    def _source(self, key: SourceKey, schema: Schema, label: str, detail: str = "") -> PlanOutput:
         """The node where the changes of ``key`` enter."""
         if key not in self._sources:
-            self._sources[key] = Built(len(self.nodes), schema)
+            self._sources[key] = PlanOutput(len(self.nodes), schema)
             static = label == "table"
             self.nodes.append(PlanNode(label, schema, source=key, detail=detail, static=static))
         return self._sources[key]
 
-    def _window(self, kind: str, more: tuple[str, ...], scope: PatternScope) -> Built:
+    def _window(self, kind: str, more: tuple[str, ...], scope: PatternScope) -> PlanOutput:
         """The changes of one window; those of a variable stream have it as their last column."""
         assert scope.window is not None
         names = (*TRIPLE, *more, *(("stream",) if scope.stream else ()))
@@ -156,7 +156,7 @@ class PlanBuilder:
         key = source_key(kind, scope.window)
         return self._source(key, Schema.bound(*names), "window", f"{shown} ({kind})")
 
-    def _merge(self, timed: bool) -> Built:
+    def _merge(self, timed: bool) -> PlanOutput:
         """All windows and the background graphs in one."""
         if timed not in self._merged:
             read = self.times if timed else self.triples
@@ -182,7 +182,7 @@ class PlanBuilder:
 
     # --- rows -----------------------------------------------------------------------------------
 
-    def values(self, node: Values) -> Built:
+    def values(self, node: Values) -> PlanOutput:
         """The rows of VALUES as an input."""
         encode = self.compilation.terms.encode
         counted: Delta = {}
@@ -191,7 +191,7 @@ class PlanBuilder:
         schema = Schema(tuple(each.name for each in node.vars), certain(node))
         return self.add("values", linear.ConstantRows(schema, counted), [])
 
-    def filter(self, built: Built, condition: Expr) -> Built:
+    def filter(self, built: PlanOutput, condition: Expr) -> PlanOutput:
         """Rows for which a condition without EXISTS is true."""
         names = built.schema.vars
         test = compile_condition(condition, names, self.compilation.context)
@@ -199,7 +199,7 @@ class PlanBuilder:
         schema = Schema(names, built.schema.certain | proved)
         return self.add("filter", linear.RowFilter(schema, test), [built], exprs=[condition])
 
-    def left_join(self, left: Built, right: Built, condition: Expr | None) -> Built:
+    def left_join(self, left: PlanOutput, right: PlanOutput, condition: Expr | None) -> PlanOutput:
         """OPTIONAL with a condition without EXISTS."""
         residual = None
         if condition is not None:
@@ -207,18 +207,18 @@ class PlanBuilder:
             residual = compile_pair_condition(condition, *names, self.compilation.context)
         return self.add("optional", Match("left", left.schema, right.schema, residual), [left, right])
 
-    def without(self, left: Built, right: Built) -> Built:
+    def without(self, left: PlanOutput, right: PlanOutput) -> PlanOutput:
         """The rows of the left side for which the right side, over the same columns, has none."""
         return self.add("absent", Match("anti", left.schema, right.schema), [left, right])
 
-    def constant(self, built: Built, name: str, term_id: int) -> Built:
+    def constant(self, built: PlanOutput, name: str, term_id: int) -> PlanOutput:
         """One more column with one term in it; 0 for an unbound one."""
         sure = built.schema.certain | {name} if term_id else built.schema.certain
         schema = Schema((*built.schema.vars, name), sure)
         self.compilation.pins.pin([term_id])
         return self.add("constant", linear.AddColumn(schema, lambda row: term_id), [built], f"?{name}")
 
-    def join(self, *inputs: Built, conditions: Sequence[Expr] = ()) -> Built:
+    def join(self, *inputs: PlanOutput, conditions: Sequence[Expr] = ()) -> PlanOutput:
         """The joined rows of some inputs; ids in rows of static tables are pinned with them.
 
         Those for which ``conditions`` are not true may be left out.
@@ -232,14 +232,14 @@ class PlanBuilder:
             operator.narrow(bounds, self.compilation.context.values.number)
         return self.add("join", operator, inputs)
 
-    def union(self, left: Built, right: Built) -> Built:
+    def union(self, left: PlanOutput, right: PlanOutput) -> PlanOutput:
         """The rows of both."""
         names = tuple(dict.fromkeys((*left.schema.vars, *right.schema.vars)))
         schema = Schema(names, left.schema.certain & right.schema.certain)
         operator = linear.UnionAll(schema, left.schema.columns(names), right.schema.columns(names))
         return self.add("union", operator, [left, right])
 
-    def extend(self, built: Built, name: str, expr: Expr) -> Built:
+    def extend(self, built: PlanOutput, name: str, expr: Expr) -> PlanOutput:
         """Add a column to each row."""
         names, sure = built.schema.vars, built.schema.certain
         if (isinstance(expr, Var) and expr.name in sure) or always_bound(expr):
@@ -249,14 +249,14 @@ class PlanBuilder:
         )
         return self.add("extend", operator, [built], f"?{name}", [expr])
 
-    def project(self, built: Built, names: Sequence[str]) -> Built:
+    def project(self, built: PlanOutput, names: Sequence[str]) -> PlanOutput:
         """Some columns in an order; the input where it has just these."""
         if tuple(names) == built.schema.vars:
             return built
         schema = Schema(tuple(names), built.schema.certain & frozenset(names))
         return self.add("project", linear.Projection(schema, built.schema.columns(names)), [built])
 
-    def distinct(self, built: Built) -> Built:
+    def distinct(self, built: PlanOutput) -> PlanOutput:
         """Each row once."""
         return self.add("distinct", linear.Deduplicate(built.schema), [built])
 

@@ -29,7 +29,7 @@ from .plan import PlanNode
 
 
 @dataclass(slots=True)
-class Memos:
+class RowMemos:
     """What generated code remembers.
 
     ``rows`` are, by the last operator of a chain, what was made of each row that is there; first a row of
@@ -88,7 +88,7 @@ class ColumnMemo(dict[Any, int]):
 class RowBody:
     """Writes the innermost lines of the loops of one plan."""
 
-    def __init__(self, nodes: Sequence[PlanNode], out: ExpressionEmitter, memos: Memos) -> None:
+    def __init__(self, nodes: Sequence[PlanNode], out: ExpressionEmitter, memos: RowMemos) -> None:
         self._nodes = nodes
         self._out = out
         self._memos = memos

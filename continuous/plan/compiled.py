@@ -21,7 +21,7 @@ from ..operators.join import DeltaJoin, Probe
 from ..operators.linear import Scan
 from ..operators.star import Star
 from ..rows import EMPTY, Delta, IdRow, merge
-from .chains import Memos, RowBody, takes_rows
+from .chains import RowBody, RowMemos, takes_rows
 from .keeping import is_set, keep
 from .plan import Plan, PlanNode, SourceKey
 
@@ -30,7 +30,7 @@ _LARGE = 256
 """Rows of a first step that is worth a function."""
 
 
-class Around(Protocol):
+class EnclosingLoop(Protocol):
     """A loop around the steps of a plan, which it places in its own code.
 
     ``sources`` are the locals in which the changes of windows are, ``only`` the predicate of their triples
@@ -72,13 +72,13 @@ class CompiledPlan:
         self._replan_every = self._replan_at = replan
         self._replan_most = replan_most
         self.special = 0
-        self._memos = Memos()
+        self._memos = RowMemos()
         self.renewals = 0
         self._source = ""
         self._step: Any = None
         self._timed: Any = None
 
-    def loop(self, around: Around) -> tuple[str, Any]:
+    def loop(self, around: EnclosingLoop) -> tuple[str, Any]:
         """The source text and the function of a loop, by ``around``, over steps before ``special``."""
         return _Writer(self.plan, self.context, self._memos).write_loop(around)
 
@@ -140,7 +140,9 @@ class CompiledPlan:
 class _Writer:
     """Writes the source text of a plan's function; ``memos`` are shared by all its forms."""
 
-    def __init__(self, plan: Plan, context: ExpressionContext, memos: Memos, *, timed: bool = False) -> None:
+    def __init__(
+        self, plan: Plan, context: ExpressionContext, memos: RowMemos, *, timed: bool = False
+    ) -> None:
         self._nodes = plan.nodes
         self._root = plan.root
         self._figures = plan.figures
@@ -152,7 +154,7 @@ class _Writer:
         self._next = {place: number for number, node in enumerate(plan.nodes) for place in node.inputs}
         self._written: set[int] = set()
         # What steps are in, and the operators whose rows are counted in its locals.
-        self._around: Around | None = None
+        self._around: EnclosingLoop | None = None
         self._counted: list[int] = []
         # By scans whose rows a join makes itself as it loops over triples: these, and the row of one.
         self._in_line: dict[int, tuple[str, str]] = {}
@@ -166,7 +168,7 @@ class _Writer:
         head = "def step(changes, first):"
         return out.source(head), out.build(head, "step")
 
-    def write_loop(self, around: Around) -> tuple[str, Any]:
+    def write_loop(self, around: EnclosingLoop) -> tuple[str, Any]:
         """The same for a loop around many steps; the changes of windows are in the locals that it names."""
         out, self._around = self._out, around
         out.in_loop = True

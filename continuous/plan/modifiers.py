@@ -14,13 +14,15 @@ from ..expressions.row_order import row_order
 from ..operators.grouping import Aggregation, GroupAggregate
 from ..operators.ordering import TopK
 from ..rows import Schema
-from .builder import Built, PlanBuilder
+from .builder import PlanBuilder, PlanOutput
 
-Marked = Callable[[Built, Expr], tuple[Built, Expr]]
+Marked = Callable[[PlanOutput, Expr], tuple[PlanOutput, Expr]]
 """Turns EXISTS in an expression to a column of the rows."""
 
 
-def group_by(builder: PlanBuilder, node: Group, built: Built, marked: Marked, context: Built | None) -> Built:
+def group_by(
+    builder: PlanBuilder, node: Group, built: PlanOutput, marked: Marked, context: PlanOutput | None
+) -> PlanOutput:
     """GROUP BY over planned rows.
 
     In a block that is evaluated graph by graph or stream by stream ``context`` has a row for each of these;
@@ -63,10 +65,10 @@ def group_by(builder: PlanBuilder, node: Group, built: Built, marked: Marked, co
 def top_k(
     builder: PlanBuilder,
     node: Algebra,
-    build: Callable[[Algebra], Built],
+    build: Callable[[Algebra], PlanOutput],
     marked: Marked,
     context: Collection[str],
-) -> Built:
+) -> PlanOutput:
     """Slice over DISTINCT over projection over ORDER BY, with ties by the projected columns.
 
     ``build`` plans what is below; for each value of the columns ``context`` rows are ordered and cut on their

@@ -39,7 +39,7 @@ from ..operators.closure import Closure
 from ..operators.linear import Scan, Select
 from ..operators.star import Star
 from ..rows import Schema
-from .builder import Built, PatternScope, PlanBuilder
+from .builder import PatternScope, PlanBuilder, PlanOutput
 
 
 class Patterns:
@@ -48,9 +48,9 @@ class Patterns:
     def __init__(self, builder: PlanBuilder) -> None:
         self._builder = builder
         # By their input and what they ask of it, whatever its variables are called.
-        self._stars: dict[tuple[int, tuple[Any, ...]], Built] = {}
+        self._stars: dict[tuple[int, tuple[Any, ...]], PlanOutput] = {}
 
-    def basic(self, patterns: Sequence[TriplePattern], scope: PatternScope) -> list[Built]:
+    def basic(self, patterns: Sequence[TriplePattern], scope: PatternScope) -> list[PlanOutput]:
         """One member per star of two or more patterns, and per other pattern."""
         stars: dict[Var, list[TriplePattern]] = {}
         single: list[TriplePattern] = []
@@ -78,7 +78,7 @@ class Patterns:
             )
         return [*members, *(self.pattern(each, scope) for each in single)]
 
-    def pattern(self, pattern: TriplePattern, scope: PatternScope, time: Var | None = None) -> Built:
+    def pattern(self, pattern: TriplePattern, scope: PatternScope, time: Var | None = None) -> PlanOutput:
         """One triple pattern; with ``time`` as a column the event time of its triple, if there is one."""
         positions = (pattern.subject, pattern.predicate, pattern.object)
         shown = " ".join(map(_shown, positions))
@@ -92,7 +92,9 @@ class Patterns:
 
     # --- paths ----------------------------------------------------------------------------------
 
-    def path(self, subject: TermPattern, path: PathExpr, object_: TermPattern, scope: PatternScope) -> Built:
+    def path(
+        self, subject: TermPattern, path: PathExpr, object_: TermPattern, scope: PatternScope
+    ) -> PlanOutput:
         """A property path pattern; solutions as SPARQL 1.1, section 18.4, has them.
 
         Alternatives give a pair of nodes once, as the store's own evaluation has it.
@@ -123,7 +125,7 @@ class Patterns:
 
     def _except(
         self, start: TermPattern, excluded: Sequence[NamedNode], end: TermPattern, scope: PatternScope
-    ) -> Built:
+    ) -> PlanOutput:
         """The ends of triples with any other predicate."""
         source = self._triples(scope)
         others = {*map(self._builder.pinned, excluded)}
@@ -141,7 +143,7 @@ class Patterns:
         *,
         zero: bool,
         many: bool,
-    ) -> Built:
+    ) -> PlanOutput:
         start, end, extra = self._builder.fresh("path"), self._builder.fresh("path"), scope.columns
         names = [each.name for each in (start, end, *extra)]
         edges = self._builder.project(self.path(start, inner, end, scope), names)
@@ -159,7 +161,7 @@ class Patterns:
 
     # --- pieces ---------------------------------------------------------------------------------
 
-    def _star(self, subject: Var, patterns: Sequence[TriplePattern], scope: PatternScope) -> Built:
+    def _star(self, subject: Var, patterns: Sequence[TriplePattern], scope: PatternScope) -> PlanOutput:
         slots: list[tuple[int, int | None, str | None]] = []
         for each in patterns:
             assert isinstance(each.predicate, NamedNode) and not isinstance(each.object, TripleTerm)
@@ -186,15 +188,15 @@ class Patterns:
     def _scan(
         self,
         positions: Sequence[TermPattern | NamedNode],
-        source: Built,
+        source: PlanOutput,
         shown: str = "",
         loose: Names = NO_NAMES,
-    ) -> Built:
+    ) -> PlanOutput:
         given = self._builder.compilation
         scan = Scan([_canonical(each) for each in positions], given.terms, given.pins, loose)
         return self._builder.add("scan", scan, [source], shown)
 
-    def _triples(self, scope: PatternScope) -> Built:
+    def _triples(self, scope: PatternScope) -> PlanOutput:
         """The triples that a pattern in this scope ranges over, with its context columns behind them."""
         if scope.graph is None:
             return self._builder.triples(scope)
@@ -207,12 +209,12 @@ class Patterns:
         select = Select(schema, columns, lambda row: row[3] == graph)
         return self._builder.add("graph", select, [source], str(scope.graph))
 
-    def _without(self, built: Built, column: Var) -> Built:
+    def _without(self, built: PlanOutput, column: Var) -> PlanOutput:
         return self._builder.project(built, [name for name in built.schema.vars if name != column.name])
 
     # --- blocks ---------------------------------------------------------------------------------
 
-    def context(self, scope: PatternScope) -> Built:
+    def context(self, scope: PatternScope) -> PlanOutput:
         """The graphs, or streams, for each of which a block is evaluated, each once."""
         if not isinstance(scope.graph, Var):
             return self._builder.streams(scope)
@@ -221,7 +223,7 @@ class Patterns:
         graphs = linear.Deduplicate(schema, range(3, len(source.schema.vars)))
         return self._builder.add("graphs", graphs, [source])
 
-    def graph_exists(self, name: NamedNode, scope: PatternScope) -> Built:
+    def graph_exists(self, name: NamedNode, scope: PatternScope) -> PlanOutput:
         """One row, for each stream of a variable one, while the window has a graph of this name."""
         source = self._builder.quads(scope)
         graph = self._builder.pinned(name)
@@ -229,7 +231,7 @@ class Patterns:
         select = Select(Schema.bound(*names), range(4, 4 + len(names)), lambda row: row[3] == graph)
         return self._builder.distinct(self._builder.add("graph", select, [source], str(name)))
 
-    def in_context(self, built: Built, scope: PatternScope) -> Built:
+    def in_context(self, built: PlanOutput, scope: PatternScope) -> PlanOutput:
         """Rows that tell for which graph or stream they are; one that holds for all is there for each."""
         if scope.context <= built.schema.certain:
             return built
@@ -247,7 +249,7 @@ class Patterns:
             raise UnsupportedError("EXISTS over a block whose variable is used inside it and outside")
         return self._builder.fresh("in").name
 
-    def renamed(self, built: Built, inside: str, name: str, scope: PatternScope) -> Built:
+    def renamed(self, built: PlanOutput, inside: str, name: str, scope: PatternScope) -> PlanOutput:
         """The rows with the block's variable, where they agree with what it is bound to already."""
         if inside == name:
             return built

@@ -54,7 +54,7 @@ from ..expressions.compile import compile_pair_condition
 from ..operators import linear
 from ..operators.matching import Match
 from ..rows import Schema
-from .builder import Built, Compilation, PatternScope, PlanBuilder
+from .builder import Compilation, PatternScope, PlanBuilder, PlanOutput
 from .modifiers import group_by, top_k
 from .patterns import Patterns
 from .plan import Plan
@@ -69,7 +69,7 @@ class _FlatGroup:
 
     outer: Names = NO_NAMES
     residual: list[Expr] = field(default_factory=list)
-    members: list[Built] = field(default_factory=list)
+    members: list[PlanOutput] = field(default_factory=list)
     conditions: list[Expr] = field(default_factory=list)
 
     def inside(self) -> _FlatGroup:
@@ -101,7 +101,7 @@ class _Planner:
 
     # --- nodes ----------------------------------------------------------------------------------
 
-    def build(self, node: Algebra, scope: PatternScope) -> Built:
+    def build(self, node: Algebra, scope: PatternScope) -> PlanOutput:
         """The operator of a node and all below it."""
         builder = self.builder
         match node:
@@ -138,12 +138,12 @@ class _Planner:
             case Service():
                 raise UnsupportedError("SERVICE beside a window")
 
-    def top_k(self, node: Algebra, scope: PatternScope) -> Built:
+    def top_k(self, node: Algebra, scope: PatternScope) -> PlanOutput:
         """The operator of a node whose rows have an order."""
         marked = partial(self._marked, scope=scope)
         return top_k(self.builder, node, partial(self._whole, scope=scope), marked, scope.context)
 
-    def _whole(self, node: Algebra, scope: PatternScope) -> Built:
+    def _whole(self, node: Algebra, scope: PatternScope) -> PlanOutput:
         """The operator of a node whose rows tell for which graph or stream of a block they are."""
         return self._patterns.in_context(self.build(node, scope), scope)
 
@@ -247,7 +247,7 @@ class _Planner:
         if hidden not in built.schema.certain:
             group.members.append(self._patterns.context(inside))
 
-    def _timed(self, timed: TimedPattern, scope: PatternScope) -> Built:
+    def _timed(self, timed: TimedPattern, scope: PatternScope) -> PlanOutput:
         """A basic graph pattern with the greatest event times of its triples as columns."""
         asked = {triple for _, triples in timed.marks for triple in triples}
         times: dict[Expr, Var] = {}
@@ -268,7 +268,7 @@ class _Planner:
         hidden = {var.name for var in times.values()}
         return self.builder.project(built, [name for name in names if name not in hidden])
 
-    def _finish(self, group: _FlatGroup) -> Built:
+    def _finish(self, group: _FlatGroup) -> PlanOutput:
         """Join the members, each filter as early as its variables allow, unless it is to be late."""
         members = list(group.members)
         late: list[Expr] = []
@@ -302,7 +302,7 @@ class _Planner:
 
     # --- rows -----------------------------------------------------------------------------------
 
-    def _with_condition(self, built: Built, condition: Expr, scope: PatternScope) -> Built:
+    def _with_condition(self, built: PlanOutput, condition: Expr, scope: PatternScope) -> PlanOutput:
         """A filter whose condition has EXISTS in it."""
         built = self._patterns.in_context(built, scope)
         if isinstance(condition, Exists):
@@ -314,7 +314,7 @@ class _Planner:
         built, condition = self._marked(built, condition, scope)
         return self.builder.project(self.builder.filter(built, condition), names)
 
-    def _marked(self, built: Built, expr: Expr, scope: PatternScope) -> tuple[Built, Expr]:
+    def _marked(self, built: PlanOutput, expr: Expr, scope: PatternScope) -> tuple[PlanOutput, Expr]:
         """Each EXISTS in the expression as a boolean column of the rows."""
         built = self._patterns.in_context(built, scope)
         id_of = self.builder.compilation.context.values.id_of
@@ -340,14 +340,16 @@ class _Planner:
         expr = map_expression(expr, change)
         return built, expr
 
-    def _extend(self, built: Built, name: str, expr: Expr, scope: PatternScope) -> Built:
+    def _extend(self, built: PlanOutput, name: str, expr: Expr, scope: PatternScope) -> PlanOutput:
         if not has_exists(expr):
             return self.builder.extend(built, name, expr)
         built = self._patterns.in_context(built, scope)
         marked, expr = self._marked(built, expr, scope)
         return self.builder.project(self.builder.extend(marked, name, expr), [*built.schema.vars, name])
 
-    def _left_join(self, left: Built, right: Built, condition: Expr | None, scope: PatternScope) -> Built:
+    def _left_join(
+        self, left: PlanOutput, right: PlanOutput, condition: Expr | None, scope: PatternScope
+    ) -> PlanOutput:
         """OPTIONAL. With EXISTS in its condition: the joined rows that pass, and the left rows without one.
 
         Joining may bind a variable that the left row leaves unbound, so those are told apart by copies.
@@ -369,7 +371,7 @@ class _Planner:
         shown = (*names, *(name for name in right.schema.vars if name not in names))
         return self.builder.union(self.builder.project(joined, shown), self.builder.project(absent, names))
 
-    def _exists_side(self, exists: Exists, left: Schema, scope: PatternScope) -> tuple[Built, Any]:
+    def _exists_side(self, exists: Exists, left: Schema, scope: PatternScope) -> tuple[PlanOutput, Any]:
         """The right side of EXISTS, and the test of two rows for filters that see both sides."""
         group = _FlatGroup(outer=frozenset(left.vars))
         self._flatten(exists.pattern, scope, group)

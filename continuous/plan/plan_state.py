@@ -21,7 +21,7 @@ from ..expressions.oxigraph import canonical
 from ..operators.join import DeltaJoin
 from ..operators.matching import Match
 from ..operators.ordering import TopK
-from ..rows import Budget, Delta, IdRow, Pins, Solution, add, merge
+from ..rows import Budget, Delta, IdRow, PinnedIds, Solution, add, merge
 from ..static.lookup import Lookup
 from ..static.shared_rows import SharedArrangement
 from ..static.static_evaluator import EvaluationOptions
@@ -29,14 +29,14 @@ from ..static.static_inputs import StaticInputs
 from ..uncertainty import custom_functions
 from ..windows.encoded import ElementCoder, EncodedContent, EngineTerms
 from ..windows.reifiers import WindowReifiers
-from ..windows.taken import HeldWindow, Predicates, WindowKey
+from ..windows.taken import EncodedWindow, Predicates, WindowKey
 from ..windows.timed import TimedContent
 from .builder import Compilation
 from .compiled import CompiledPlan
 from .physical import build_plan
 from .plan import CLOCK_KEY, Plan, SourceKey, source_key
 
-Encoded = Iterable[tuple[WindowKey, HeldWindow]]
+Encoded = Iterable[tuple[WindowKey, EncodedWindow]]
 """The windows as the native engine holds them; their changes are taken from there."""
 
 
@@ -69,7 +69,7 @@ class PlanState:
         self._union = evaluation.window_default_graph == "union"
         functions = {**custom_functions(), GREATEST: greatest}
         context = ExpressionContext(terms.values, evaluation.base_iri, functions, budget)
-        self.pins = Pins(terms.dictionary)
+        self.pins = PinnedIds(terms.dictionary)
         late = evaluation.uncertain_filters == "late"
         compilation = Compilation(
             terms.dictionary, self.pins, context, terms.keys, query.windows, tables, late_filters=late
@@ -166,7 +166,7 @@ class PlanState:
 
     # --- steps ------------------------------------------------------------------------------------
 
-    def copy_of(self, content: HeldWindow) -> EncodedContent:
+    def copy_of(self, content: EncodedWindow) -> EncodedContent:
         """The content of a window when its change was taken last, as the change of an empty one."""
         held = EncodedContent(self.terms.coder, union=self._union)
         if isinstance(content, TimedContent):
@@ -290,7 +290,7 @@ class PlanState:
         return coded
 
 
-def _let_go(pins: Pins, coder: ElementCoder, wanted: Sequence[Predicates]) -> None:
+def _let_go(pins: PinnedIds, coder: ElementCoder, wanted: Sequence[Predicates]) -> None:
     pins.release()
     for each in wanted:
         coder.unwant(each)

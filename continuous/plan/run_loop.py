@@ -38,7 +38,7 @@ from ..windows.timeline import QueryTimeline
 from .loop_window import CHANGED, EARLIEST, KEPT, SIZE, LoopWindow, WindowCode
 from .plan import SourceKey
 from .plan_state import PlanState
-from .telling import EventWriting
+from .telling import EventCode
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class RunOutput:
 
 
 @dataclass(slots=True, eq=False)
-class MemberTold:
+class MemberOutput:
     """What a run tells a member. ``counts`` are those of its emission, ``middle`` is that of its lines.
 
     ``version`` is in it; ``at`` is the last instant that told something, ``place`` numbers that instant.
@@ -70,7 +70,7 @@ class MemberTold:
 
 
 @dataclass(slots=True)
-class Ran:
+class RunResult:
     """What a run has done: how many transactions it has worked off, at how many instants, and what it tells.
 
     At ``at``, the last instant, some came if ``entered``; ``before`` are these of the instant before. With an
@@ -151,22 +151,22 @@ class RunLoop:
     sources: Mapping[SourceKey, str] = field(init=False)
     only: Mapping[SourceKey, int] = field(init=False)
     stars: Mapping[int, str] = field(init=False)
-    ran: Ran = field(default_factory=Ran)
+    ran: RunResult = field(default_factory=RunResult)
     _middle: tuple[int, str] = (-1, "")
     _function: Any = None
     _made_for: int = -1
-    _telling: EventWriting = field(init=False)
+    _telling: EventCode = field(init=False)
 
     def __post_init__(self) -> None:
-        self._telling = EventWriting(self.state, self.emission, self.label)
+        self._telling = EventCode(self.state, self.emission, self.label)
         self.sources = {each.source: f"change{number}" for number, each in enumerate(self.windows)}
         rows = {f"rows{number}": each.star for number, each in enumerate(self.windows)}
         self.stars = {star[0]: name for name, star in rows.items() if star is not None}
         self.only = {each.source: each.only for each in self.windows if each.only is not None}
 
     def run(
-        self, given: Sequence[Transaction], telling: int | Mapping[int, MemberTold], rows: int
-    ) -> Ran | None:
+        self, given: Sequence[Transaction], telling: int | Mapping[int, MemberOutput], rows: int
+    ) -> RunResult | None:
         """Work off the first of some transactions; None when the next is to be worked off by itself.
 
         ``telling`` is the version of the dataset, or takes what members are told, by their labels; ``rows``

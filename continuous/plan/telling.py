@@ -22,7 +22,7 @@ _BEGIN, _END = '{{"at":{due}{middle}', "]}}}}"  # of a line, in a formatted stri
 
 
 @dataclass(slots=True)
-class EventWriting:
+class EventCode:
     """Writes them for a query, or for the members of a plan, by the column with their ``label``."""
 
     state: PlanState

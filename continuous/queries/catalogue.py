@@ -49,7 +49,7 @@ from .running import RunningQuery
 _FORGOTTEN_AT_ONCE = 1_000
 
 
-class Making(Future[Evaluator]):
+class EvaluatorBuild(Future[Evaluator]):
     """An evaluator that is being made, which takes as long as its static parts are read.
 
     Attributes:
@@ -82,7 +82,7 @@ class Making(Future[Evaluator]):
 
 
 @dataclass(eq=False)
-class Pending:
+class PendingQuery:
     """A query that waits for its static parts.
 
     Attributes:
@@ -103,7 +103,7 @@ class Pending:
     most: int
     collects: bool = True
     kept: dict[str, list[LogRecord]] = field(default_factory=dict)
-    making: Making | None = None
+    making: EvaluatorBuild | None = None
     inputs: list[StreamInput] = field(default_factory=list)
     elements: int = 0
     problem: LimitError | None = None
@@ -142,13 +142,13 @@ class Pending:
             self.making.progress.called_off = True
 
 
-def is_awaited(stream: str, pending: Mapping[str, Pending]) -> bool:
+def is_awaited(stream: str, pending: Mapping[str, PendingQuery]) -> bool:
     """True while inputs of a stream are kept for a query that cannot begin yet. In any thread."""
     return any(each.collects and each.reads(stream) for each in list(pending.values()))
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class QueryEntry:
     """One registered query.
 
     Attributes:
@@ -163,7 +163,7 @@ class Entry:
     feed: Feed
     created_ms: int
     running: RunningQuery | None = None
-    pending: Pending | None = None
+    pending: PendingQuery | None = None
     noted: bool = False
     state: QueryState = "running"
     error: str | None = None
@@ -191,7 +191,7 @@ class QueryCatalogue:
         self._registry = registry
         self._clock = clock
         self._settings = settings
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, QueryEntry] = {}
         self._dropped: set[str] = set()  # where no registry knows them
         # The names that queries have for what they make, and what they read; of some that are gone, too.
         self._result_iris: set[str] = set()
@@ -203,9 +203,9 @@ class QueryCatalogue:
         self._claimed: set[str] = set()
         self._generated = 0
         # Queries that have failed and are to begin anew.
-        self.failed: deque[Entry] = deque()
+        self.failed: deque[QueryEntry] = deque()
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[QueryEntry]:
         """All entries in the order of registration."""
         with self._lock:
             return list(self._entries.values())
@@ -215,11 +215,11 @@ class QueryCatalogue:
         running = [each.running for each in self.entries()]
         return sum(each.timeline.state_size() for each in running if each is not None)
 
-    def find(self, name: str) -> Entry | None:
+    def find(self, name: str) -> QueryEntry | None:
         """The entry of a name."""
         return self._entries.get(name)
 
-    def get(self, name: str) -> Entry:
+    def get(self, name: str) -> QueryEntry:
         """The entry of a name.
 
         Raises:
@@ -258,13 +258,13 @@ class QueryCatalogue:
 
     # --- what may be registered -------------------------------------------------------------------
 
-    def check_room(self, existing: Entry | None) -> None:
+    def check_room(self, existing: QueryEntry | None) -> None:
         """Raises LimitError when there are as many queries as allowed."""
         most = self._settings.max_queries
         if existing is None and len(self._entries) >= most:
             raise LimitError(f"{len(self._entries)} queries are registered, the limit is {most}", limit=most)
 
-    def require_same(self, entry: Entry, registration: Registration) -> None:
+    def require_same(self, entry: QueryEntry, registration: Registration) -> None:
         """Raises ConflictError when the entry's text or options differ."""
         if entry.registration != registration:
             raise ConflictError(
@@ -312,7 +312,7 @@ class QueryCatalogue:
                 hint=None if kind == "stream" else hint,
             )
 
-    def changed(self, entry: Entry, changes: dict[str, Any]) -> tuple[QueryState | None, Registration]:
+    def changed(self, entry: QueryEntry, changes: dict[str, Any]) -> tuple[QueryState | None, Registration]:
         """The state asked for and the registration with changed settings.
 
         Raises:
@@ -337,7 +337,7 @@ class QueryCatalogue:
 
     # --- entering and leaving ---------------------------------------------------------------------
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: QueryEntry) -> None:
         """Enter a query; one that is replaced goes to the end."""
         with self._lock:
             self._entries.pop(entry.name, None)
@@ -362,19 +362,19 @@ class QueryCatalogue:
             return partial(registry.queries.put, before)
         return partial(registry.queries.retract, name, dropped=dropped)
 
-    def update(self, entry: Entry) -> None:
+    def update(self, entry: QueryEntry) -> None:
         """Write changed options."""
         if self._registry is not None:
             self._registry.queries.update(entry.name, options=entry.registration.options())
 
-    def set_state(self, entry: Entry, state: QueryState, error: str | None) -> None:
+    def set_state(self, entry: QueryEntry, state: QueryState, error: str | None) -> None:
         """Remember a state over restarts."""
         entry.state, entry.error = state, error
         if self._registry is not None:
             with contextlib.suppress(NotFoundError):
                 self._registry.queries.update(entry.name, state=state, error=error)
 
-    def starts_paused(self, entry: Entry) -> bool:
+    def starts_paused(self, entry: QueryEntry) -> bool:
         """At a start: pause a query where the settings say so; it begins anew when it goes on."""
         asked = not {entry.name, "all"}.isdisjoint(self._settings.paused)
         if asked:
@@ -389,13 +389,13 @@ class QueryCatalogue:
             if self._settings.restart_failed:
                 self.failed.append(entry)
 
-    def remove(self, entry: Entry) -> None:
+    def remove(self, entry: QueryEntry) -> None:
         """Forget a query, not that there was one."""
         if self._registry is not None:
             self._registry.queries.remove(entry.name)
         self.discard(entry)
 
-    def discard(self, entry: Entry) -> None:
+    def discard(self, entry: QueryEntry) -> None:
         """Forget a query that the registry has no more."""
         with self._lock:
             if self._entries.get(entry.name) is entry:
@@ -413,10 +413,10 @@ class QueryCatalogue:
         """What the registry holds, in the order of registration."""
         return [] if self._registry is None else self._registry.queries.all()
 
-    def restored(self, record: QueryRecord, feed: Feed) -> Entry:
+    def restored(self, record: QueryRecord, feed: Feed) -> QueryEntry:
         """Enter a query of the registry; it has failed when its options cannot be read any more."""
         registration = Registration(record.text, record.name)
-        entry = Entry(
+        entry = QueryEntry(
             record.name, registration, feed, record.created_ms, state=record.state, error=record.error
         )
         self.add(entry)

@@ -71,7 +71,7 @@ def _message(name: str, found: int, most: int) -> str:
     return f"the query {what.format(found)} in a minute, its limit ({name}) is {most}"
 
 
-class Costly(Protocol):
+class CostedQuery(Protocol):
     """A query, as far as its costs go: it counts the seconds that it has ``spent``."""
 
     costs: MinuteCosts
@@ -81,7 +81,7 @@ class Costly(Protocol):
     evaluator: Any
 
 
-def check_costs(running: Costly, now_ms: int) -> None:
+def check_costs(running: CostedQuery, now_ms: int) -> None:
     """Raise BudgetError when a query has cost more in the last minute than it may."""
     counts, budget = running.emission.counts, running.evaluator.budget
     emitted = counts.rows_inserted + counts.rows_deleted + counts.answers

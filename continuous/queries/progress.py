@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from ..algebra.reports import Evaluation
 from ..errors import BudgetError
-from ..evaluate.evaluator import CommonSeat
+from ..evaluate.evaluator import PlanSlot
 from ..inputs import StreamInput
 from ..windows.query_streams import InputOrder
 
@@ -47,7 +47,7 @@ class GroupPlace(Generic[Member]):
 
     companions: Collection[Member] | None = None
     ahead: tuple[int, int, int] = (0, 0, 0)
-    seat: CommonSeat | None = None
+    seat: PlanSlot | None = None
     apart: bool = False
 
     def counts(self, inputs: InputOrder) -> tuple[int, int, int]:

@@ -15,8 +15,8 @@ from quadrill.store.quads.meters import Meter
 from quadrill.store.quads.views import View
 from quadrill.store.results import one_line
 
-from ..algebra.reports import Cause, Evaluation, Silent, Skipped, Step
-from ..durable.turns import TurnQueue
+from ..algebra.reports import Cause, EmptyReportRun, Evaluation, Step, UnchangedRun
+from ..durable.turns import TaskQueue
 from ..errors import reason_of
 from ..evaluate.evaluator import Evaluator, Windows
 from ..inputs import StreamInput
@@ -64,7 +64,7 @@ class RunningQuery:
         settings: EngineSettings,
         created_ms: int,
         emit_element: EmitElement | None = None,
-        turns: TurnQueue | None = None,
+        turns: TaskQueue | None = None,
     ) -> None:
         """Make a query that has taken nothing yet.
 
@@ -359,7 +359,7 @@ class RunningQuery:
         newer, number = (None, 0) if seat is None else (seat.shown_after, number or seat.seen)
         return CurrentAnswer(self.emission, self.prepared.sources, newer, number, step, version, answer)
 
-    def tell_skipped(self, step: Skipped) -> None:
+    def tell_skipped(self, step: EmptyReportRun) -> None:
         """A run of empty reports, none of which is an answer that may be revised."""
         self.last.answer_id = None
         document = {"from": step.start, "to": step.end, "skipped": step.skipped}
@@ -399,10 +399,10 @@ def _work_off(running: RunningQuery, steps: Iterator[Step], now_ms: int) -> None
         if running.state == "paused":
             pause()
             continue
-        if isinstance(step, Skipped):
+        if isinstance(step, EmptyReportRun):
             running.tell_skipped(step)
             continue
-        if isinstance(step, Silent):
+        if isinstance(step, UnchangedRun):
             running.last.evaluations += step.number
             continue
         running.evaluate(step, now_ms, windows.contents)

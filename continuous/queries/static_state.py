@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..durable.turns import TurnQueue
+from ..durable.turns import TaskQueue
 from ..evaluate.evaluator import Evaluator
 from ..static.static_inputs import StaticInputs
 from ..static.table import StaticStep
@@ -27,7 +27,7 @@ class StaticState:
 
     name: str
     evaluator: Evaluator
-    turns: TurnQueue | None
+    turns: TaskQueue | None
     statics: StaticInputs | None = field(init=False)
     seen: int = field(init=False)
     stale: bool = False

@@ -21,17 +21,17 @@ from pathlib import Path
 
 from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.logs.checkpoint_file import publish
-from quadrill.store.logs.held import HeldFiles
+from quadrill.store.logs.held import PinnedFiles
 from quadrill.store.logs.journal import Journal, held_files
-from quadrill.store.logs.process_copy import COPIES, Copy
+from quadrill.store.logs.process_copy import COPIES, ForkedTask
 
 from ..errors import EngineStoppedError
 from ..lifecycle.lifecycle import members_of
 from ..lifecycle.parts import EngineParts
-from ..queries.catalogue import Entry
+from ..queries.catalogue import QueryEntry
 from ..queries.snapshot import snapshot_of
 from ..remote.source_registry import SourceMoment
-from ..scheduler.turn_kinds import BetweenTurns
+from ..scheduler.turn_kinds import BetweenTasks
 from ..streams.accept import StreamState
 from ..windows.query_streams import TimelineSnapshot
 from ..windows.timeline import QueryTimeline
@@ -58,7 +58,7 @@ class _CheckpointCut:
     needed: int
     sources: SourceMoment
     pinned: Sequence[str]
-    entries: Sequence[Entry]
+    entries: Sequence[QueryEntry]
     streams: Sequence[StreamState]
 
 
@@ -86,7 +86,7 @@ class Checkpointer:
         self._processed = -1
         # Bytes that had been appended to the log when the last checkpoint was made.
         self._appended = 0
-        self._copy: Copy | None = None
+        self._copy: ForkedTask | None = None
         self._waiting: threading.Thread | None = None
         self._stopping = False
         for left in journal.folder.glob("checkpoint.*.new"):
@@ -141,7 +141,7 @@ class Checkpointer:
         if at_end:
             self._keep_tables(at_end=True)
 
-    def hold(self) -> HeldFiles:
+    def hold(self) -> PinnedFiles:
         """The engine's files, open, as they are between two turns: recovery goes on from a copy of them.
 
         Raises:
@@ -244,20 +244,20 @@ class Checkpointer:
         self.stopped_s = time.monotonic() - began
         self._not_before(max(parts.settings.checkpoint_ms / 1000, _PAUSES * self.stopped_s))
 
-    def _copied(self, moment: _CheckpointCut, draft: Path) -> Copy | None:
+    def _copied(self, moment: _CheckpointCut, draft: Path) -> ForkedTask | None:
         try:
-            return Copy(lambda: write_state(draft, self._state(moment)))
+            return ForkedTask(lambda: write_state(draft, self._state(moment)))
         except OSError as error:
             log.warning("the process cannot be copied for a checkpoint: %s", error.strerror)
             return None
 
-    def _finish_copy(self, copy: Copy, moment: _CheckpointCut, draft: Path, began: float) -> None:
+    def _finish_copy(self, copy: ForkedTask, moment: _CheckpointCut, draft: Path, began: float) -> None:
         """In a thread of its own: wait for the copy, then publish what it wrote."""
         try:
             self._journal.reached("during-checkpoint")
             self.size = copy.wait(_LONGEST_S)
             self._publish(moment, draft, began)
-            self._parts.turns.put(BetweenTurns(lambda: self._forget(moment)))
+            self._parts.turns.put(BetweenTasks(lambda: self._forget(moment)))
         except (OSError, StoreUnwritableError) as error:
             if not self._stopping:
                 log.warning("no checkpoint: %s", _reason(error))
@@ -310,7 +310,7 @@ def _reason(error: OSError | StoreUnwritableError) -> str | None:
     return error.message if isinstance(error, StoreUnwritableError) else error.strerror
 
 
-def _entry_snapshot(entry: Entry, timelines: dict[QueryTimeline, TimelineSnapshot]) -> EntrySnapshot:
+def _entry_snapshot(entry: QueryEntry, timelines: dict[QueryTimeline, TimelineSnapshot]) -> EntrySnapshot:
     running = entry.running
     return EntrySnapshot(
         members_of(entry, None if running is None else running.prepared),

@@ -28,16 +28,16 @@ from ..errors import reason_of
 from ..language.registration import Registration
 from ..lifecycle.lifecycle import QueryLifecycle
 from ..lifecycle.parts import EngineParts
-from ..queries.catalogue import Entry
+from ..queries.catalogue import QueryEntry
 from ..queries.running import RunningQuery
 from ..queries.snapshot import QuerySnapshot, restore
-from ..scheduler.turn_kinds import StateTurn
+from ..scheduler.turn_kinds import PauseTask
 from ..streams.movements import begin_again
 from .checkpoint import read_state
 from .checkpointer import Checkpointer
 from .replay import Replay, registration_of
 from .state import EngineSnapshot, EntrySnapshot
-from .unreplayed import Unreplayed
+from .unreplayed import ReplayFilter
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -58,7 +58,7 @@ class Recovery:
         self._parts = parts
         self._lifecycle = lifecycle
         self._journal = journal
-        self._unreplayed = Unreplayed(parts)
+        self._unreplayed = ReplayFilter(parts)
         self._replay = Replay(parts, lifecycle, journal, self._unreplayed)
         self.checkpoints = Checkpointer(parts, journal)
         self.report: dict[str, Any] = {}
@@ -203,16 +203,16 @@ class Recovery:
             if running.prepared.refresh == "trigger":
                 running.static.catch_up(held=False)
 
-    def _entry(self, kept: EntrySnapshot) -> Entry:
+    def _entry(self, kept: EntrySnapshot) -> QueryEntry:
         """One query of the checkpoint, with its feed."""
         feed = self._lifecycle.new_feed(kept.name)
         feed.restore(kept.feed, self._journal.results.events(kept.feed[0]))
         registration, created = registration_of(kept.members), kept.members["created"]
-        entry = Entry(kept.name, registration, feed, created, state=kept.state, error=kept.error)
+        entry = QueryEntry(kept.name, registration, feed, created, state=kept.state, error=kept.error)
         self._parts.catalogue.add(entry)
         return entry
 
-    def _restore(self, entry: Entry, kept: EntrySnapshot, query: QuerySnapshot) -> RunningQuery | None:
+    def _restore(self, entry: QueryEntry, kept: EntrySnapshot, query: QuerySnapshot) -> RunningQuery | None:
         """A query as it was; one that cannot run any more is shown as failed with the reason."""
         try:
             made = self._replay.evaluator(kept.members, query.looked_up, query.pins)
@@ -288,5 +288,5 @@ class Recovery:
                 entry.feed.close()
             elif (running := entry.running) is not None and {record.state, running.state} == _SWITCHED:
                 entry.state = record.state
-                turn = StateTurn(running, record.state)
+                turn = PauseTask(running, record.state)
                 self._parts.sequencer.perform(turn, "state", name=name, state=record.state)

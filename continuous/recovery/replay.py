@@ -17,20 +17,20 @@ from quadrill.store.errors import GoneError, ReportedError
 from quadrill.store.logs.journal import Journal, JournalRecord
 
 from ..durable.records import input_of
-from ..durable.turns import InputTurn, Turn
+from ..durable.turns import InputTask, Task
 from ..errors import BudgetError, reason_of
 from ..evaluate.evaluator import Evaluator
 from ..inputs import StreamInput
 from ..language.registration import Registration
 from ..lifecycle.lifecycle import QueryLifecycle
 from ..lifecycle.parts import EngineParts
-from ..queries.catalogue import Entry
+from ..queries.catalogue import QueryEntry
 from ..queries.prepare import PreparedQuery
 from ..remote.spec import SourceSpec
 from ..scheduler import turn_kinds as kinds
 from ..streams.dead_letters import DeadLetter, unreadable
 from ..streams.movements import forget_time
-from .unreplayed import Unreplayed
+from .unreplayed import ReplayFilter
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -39,7 +39,7 @@ class Replay:
     """One replay; ``behind`` and ``swaps``: where tables fell behind, and were read anew (`TableReplay`)."""
 
     def __init__(
-        self, parts: EngineParts, lifecycle: QueryLifecycle, journal: Journal, unreplayed: Unreplayed
+        self, parts: EngineParts, lifecycle: QueryLifecycle, journal: Journal, unreplayed: ReplayFilter
     ) -> None:
         self._parts = parts
         self._unreplayed = unreplayed
@@ -106,8 +106,8 @@ class Replay:
         if turns.epoch < epoch:
             self._run(self._epoch_turn(epoch), turns.note("epoch", epoch=epoch), self._parts.clock.now_ms())
 
-    def _epoch_turn(self, epoch: int) -> Turn:
-        return kinds.BetweenTurns(lambda: self._parts.begin_epoch(epoch))
+    def _epoch_turn(self, epoch: int) -> Task:
+        return kinds.BetweenTasks(lambda: self._parts.begin_epoch(epoch))
 
     def _doom(self, fate: Mapping[str, Any]) -> None:
         """A query failed in the turn that comes: it does so again, without being evaluated."""
@@ -127,7 +127,7 @@ class Replay:
             except (GoneError, StopIteration):
                 at = parts.clock.now_ms()
             number = parts.turns.note("commit", now=at, version=version, at=at)
-            self._run(kinds.CommitTurn(Commit(version, at)), number, at)
+            self._run(kinds.CommitTask(Commit(version, at)), number, at)
 
     def evaluator(
         self, members: Mapping[str, Any], looked_up: Mapping[Any, str | None], pins: Mapping[str, list[Any]]
@@ -148,8 +148,8 @@ class Replay:
 
     # --- records --------------------------------------------------------------------------------
 
-    def _run(self, turn: Turn, number: int, at: int) -> None:
-        if not isinstance(turn, InputTurn):
+    def _run(self, turn: Task, number: int, at: int) -> None:
+        if not isinstance(turn, InputTask):
             self.seen.clear()
         # What was noted of inputs in line bears the number of the first; no other turn came between them.
         self.seen.update(self._seen.get(number, {}))
@@ -160,7 +160,7 @@ class Replay:
         if turn.error is not None:
             raise turn.error
 
-    def _turn_of(self, record: JournalRecord, members: dict[str, Any], *, counted: bool) -> Turn | None:
+    def _turn_of(self, record: JournalRecord, members: dict[str, Any], *, counted: bool) -> Task | None:
         """The turn of a record; None where nothing has to be done again."""
         parts = self._parts
         entry = parts.catalogue.find(members.get("name", ""))
@@ -168,14 +168,14 @@ class Replay:
         match record.kind:
             case "input":
                 event = self._input(record, counted=counted, taken=True)
-                return None if event is None else InputTurn(event)
+                return None if event is None else InputTask(event)
             case "derived":
                 return self._derived_turn(record, counted=counted)
             case "commit":
                 parts.store.committer.forward(members["version"])
-                return kinds.CommitTurn(Commit(members["version"], members["at"]))
+                return kinds.CommitTask(Commit(members["version"], members["at"]))
             case "stream":
-                return kinds.BetweenTurns(parts.router.new_stream)
+                return kinds.BetweenTasks(parts.router.new_stream)
             case "unstream":
                 self._drop_stream(members, counted=counted)
             case "epoch":
@@ -194,7 +194,7 @@ class Replay:
                     self.leave_out(begun, members)
                     return None
                 begun.pending = pending = parts.attachments.pending(begun.name, self._prepared(members))
-                return kinds.BetweenTurns(partial(parts.attachments.begin_waiting, begun, pending))
+                return kinds.BetweenTasks(partial(parts.attachments.begin_waiting, begun, pending))
             case "attach":
                 return self._attach(record)
             case "detach" if entry is not None:
@@ -202,32 +202,32 @@ class Replay:
                 if members["dropped"]:
                     parts.catalogue.discard(entry)
                 detach = partial(parts.attachments.detach, entry, running, members["dropped"])
-                return kinds.BetweenTurns(detach)
+                return kinds.BetweenTasks(detach)
             case "unready" if entry is not None:
                 give_up = partial(parts.attachments.give_up, entry, members["error"], members["code"])
-                return kinds.BetweenTurns(give_up)
+                return kinds.BetweenTasks(give_up)
             case "refresh" if entry is not None:
-                return kinds.RefreshTurn(entry.name, members["cause"])
+                return kinds.RefreshTask(entry.name, members["cause"])
             case "state" if entry is not None and running is not None:
                 entry.state = members["state"]
                 if running.state == "failed":
                     entry.running = None
-                return kinds.StateTurn(running, members["state"])
+                return kinds.PauseTask(running, members["state"])
             case "registration" if entry is not None and running is not None:
                 before = entry.registration
                 entry.registration = Registration.restored(
                     entry.name, before.query, before.dialect, members["options"]
                 )
-                return kinds.ChangeTurn(running, entry.registration)
+                return kinds.SettingsTask(running, entry.registration)
         return None
 
-    def _derived_turn(self, record: JournalRecord, *, counted: bool) -> InputTurn | None:
+    def _derived_turn(self, record: JournalRecord, *, counted: bool) -> InputTask | None:
         """The turn of an input that a query made, where that query is not replayed."""
         made, stream = input_of(record)[0], record.members["stream"]
         if made is None:
             return None
         takes = self._unreplayed.derived(stream, made, counted=counted, number=record.number)
-        return InputTurn(made) if takes else None
+        return InputTask(made) if takes else None
 
     def _input(self, record: JournalRecord, *, counted: bool, taken: bool = False) -> StreamInput | None:
         """Bring a stream, if there is one still, to where it was; the input to hand out again."""
@@ -264,7 +264,7 @@ class Replay:
                 self._parts.acceptor.receipts.restore(stream.iri, *members["position"])
         return event
 
-    def _entry_of(self, record: JournalRecord) -> Entry:
+    def _entry_of(self, record: JournalRecord) -> QueryEntry:
         """A query that begins, or has its place kept."""
         parts, members = self._parts, record.members
         existing = parts.catalogue.find(members["name"])
@@ -276,13 +276,13 @@ class Replay:
             feed = self._lifecycle.new_feed(members["name"])
             parts.outbox.name(feed, record.number)
             feed.restore([record.number, *feed.figures()[1:]], self._journal.results.events(record.number))
-        entry = Entry(members["name"], registration_of(members), feed, members["created"])
+        entry = QueryEntry(members["name"], registration_of(members), feed, members["created"])
         if existing is not None:
             entry.restarts = existing.restarts
         parts.catalogue.add(entry)
         return entry
 
-    def _attach(self, record: JournalRecord) -> kinds.AttachTurn | None:
+    def _attach(self, record: JournalRecord) -> kinds.AttachTask | None:
         parts, members = self._parts, record.members
         entry = self._entry_of(record)
         if self._unreplayed.leaves_out(entry):
@@ -298,9 +298,9 @@ class Replay:
             return None
         running = self._lifecycle.make_running(entry, *made, paused=members["paused"])
         running.dropped_before = members.get("dropped_before")
-        return kinds.AttachTurn(running, members["reset"], members.get("from"))
+        return kinds.AttachTask(running, members["reset"], members.get("from"))
 
-    def leave_out(self, entry: Entry | None, members: Mapping[str, Any]) -> None:
+    def leave_out(self, entry: QueryEntry | None, members: Mapping[str, Any]) -> None:
         """A query is not evaluated; what it had made comes from the journal."""
         self._parts.router.forget_name(members["name"])
         try:

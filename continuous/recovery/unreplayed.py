@@ -20,7 +20,7 @@ from quadrill.store.registry.records import QueryRecord
 from ..errors import BudgetError
 from ..inputs import Arrival, Idle, StreamInput
 from ..lifecycle.parts import EngineParts
-from ..queries.catalogue import Entry
+from ..queries.catalogue import QueryEntry
 from ..queries.prepare import PreparedQuery
 
 log = logging.getLogger("quadrill.continuous")
@@ -32,7 +32,7 @@ processes of a busy machine take does not count."""
 _LAID_ASIDE = "it was paused; its windows were not kept over the restart"
 
 
-class Unreplayed:
+class ReplayFilter:
     """Decides which queries are not evaluated in a replay. Everything is called where the replay runs."""
 
     def __init__(self, parts: EngineParts) -> None:
@@ -53,7 +53,7 @@ class Unreplayed:
         """True when no query of this name is registered any more."""
         return name not in self._records
 
-    def leaves_out(self, entry: Entry) -> bool:
+    def leaves_out(self, entry: QueryEntry) -> bool:
         """True when a query that begins is not evaluated; its entry says why then."""
         if self.is_dropped(entry.name) or self._parts.catalogue.starts_paused(entry):
             return True
@@ -62,18 +62,18 @@ class Unreplayed:
             return True
         return False
 
-    def leave_out(self, entry: Entry | None, prepared: PreparedQuery | None) -> None:
+    def leave_out(self, entry: QueryEntry | None, prepared: PreparedQuery | None) -> None:
         """A query is not evaluated from here on: its feed, unless it was dropped, stays as published."""
         if entry is not None:
             keep_written(entry.feed)
         if prepared is not None and prepared.made_stream is not None:
             self._streams.add(prepared.made_stream)
 
-    def patience_ms(self, entry: Entry) -> int:
+    def patience_ms(self, entry: QueryEntry) -> int:
         """How long the windows of a query may take to be restored; 0 for as long as it takes."""
         return int(PATIENCE_S * 1000) if self._ends_stopped(entry) else 0
 
-    def gives_up(self, entry: Entry, error: Exception) -> bool:
+    def gives_up(self, entry: QueryEntry, error: Exception) -> bool:
         """True when a query is left out because its windows took too long to be restored."""
         ends = isinstance(error, BudgetError) and self._ends_stopped(entry)
         if ends:
@@ -127,14 +127,14 @@ class Unreplayed:
         state.retained.add(number, event)
         return True
 
-    def _ends_stopped(self, entry: Entry) -> bool:
+    def _ends_stopped(self, entry: QueryEntry) -> bool:
         """True when a query will be dropped, paused or failed at the end of the replay."""
         record = self._records.get(entry.name)
         if record is None or record.created_ms != entry.created_ms:
             return True
         return record.state in ("paused", "failed")
 
-    def _end(self, entry: Entry) -> None:
+    def _end(self, entry: QueryEntry) -> None:
         """End the replay of a query, wherever it is."""
         running, prepared = entry.running, entry.prepared
         entry.running = entry.pending = None
@@ -145,7 +145,7 @@ class Unreplayed:
                 running.evaluator.close()
         self._set_state(entry)
 
-    def _set_state(self, entry: Entry) -> None:
+    def _set_state(self, entry: QueryEntry) -> None:
         """The state that the registry has; one that is registered anew behind this has another query's."""
         record = self._records.get(entry.name)
         if record is not None and record.created_ms == entry.created_ms:

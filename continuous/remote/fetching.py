@@ -13,7 +13,7 @@ from quadrill.store.remote import FetchEndedError, RemoteClient, rdf_of, rows_of
 from quadrill.store.threads import Threads
 
 from ..clock import Clock
-from ..durable.turns import Turn, TurnQueue
+from ..durable.turns import Task, TaskQueue
 from ..errors import EngineStoppedError
 from .relabelled import is_relabelled
 from .settings import RemoteSettings
@@ -24,7 +24,7 @@ log = logging.getLogger("quadrill.continuous")
 
 
 @dataclass(slots=True, eq=False)
-class SourceTurn(Turn):
+class SourceTask(Task):
     """The finding of a fetch, as a turn: another content, or that it is stale."""
 
     source: RemoteSource
@@ -79,7 +79,7 @@ class Fetcher:
         contents: Contents,
         clock: Clock,
         settings: RemoteSettings,
-        turns: TurnQueue,
+        turns: TaskQueue,
         threads: Threads,
     ) -> None:
         self._client = client
@@ -179,7 +179,7 @@ class Fetcher:
             "since": since,
         }
         self._turns.require_writable()
-        turn = self._turns.submit(SourceTurn(source, value, stale, since), "source", **members)
+        turn = self._turns.submit(SourceTask(source, value, stale, since), "source", **members)
         if self._threads.beside:
             self._turns.wait(turn)
         self._turns.wait_durable(turn.number)

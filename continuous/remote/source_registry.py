@@ -23,8 +23,8 @@ from quadrill.store.remote import RemoteClient
 from quadrill.store.threads import Threads
 
 from ..clock import Clock
-from ..durable.turns import TurnQueue
-from .fetching import Contents, Fetcher, SourceTurn
+from ..durable.turns import TaskQueue
+from .fetching import Contents, Fetcher, SourceTask
 from .periods import Period
 from .settings import RemoteSettings
 from .source import RemoteSource, value_of
@@ -53,7 +53,7 @@ class SourceRegistry:
         payloads: Payloads,
         clock: Clock,
         settings: RemoteSettings,
-        turns: TurnQueue,
+        turns: TaskQueue,
         threads: Threads,
     ) -> None:
         """Make an empty book.
@@ -291,7 +291,7 @@ class SourceRegistry:
         for members in state:
             self.replay(members).put()
 
-    def replay(self, members: dict[str, Any]) -> SourceTurn:
+    def replay(self, members: dict[str, Any]) -> SourceTask:
         """The turn of a record of the journal, which comes again."""
         spec = SourceSpec.from_json(members["spec"])
         source = self._enter(spec)
@@ -300,9 +300,9 @@ class SourceRegistry:
         source.etag, source.last_modified = members["etag"], members["modified"]
         if value is None:
             source.etag = source.last_modified = None
-            return SourceTurn(source, source.value, "what was fetched is lost", members["at"])
+            return SourceTask(source, source.value, "what was fetched is lost", members["at"])
         known = (value.number, value.digest) == (source.value.number, source.value.digest)
-        return SourceTurn(source, source.value if known else value, members["stale"], members["since"])
+        return SourceTask(source, source.value if known else value, members["stale"], members["since"])
 
     @contextmanager
     def pinned(self, pins: Mapping[str, list[Any]]) -> Iterator[None]:

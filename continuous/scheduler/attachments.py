@@ -10,10 +10,10 @@ from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.views import ViewRegistry
 from quadrill.store.results import one_line
 
-from ..durable.turns import TurnQueue
+from ..durable.turns import TaskQueue
 from ..inputs import StreamInput
 from ..language.registration import Registration
-from ..queries.catalogue import Entry, Pending, QueryCatalogue
+from ..queries.catalogue import PendingQuery, QueryCatalogue, QueryEntry
 from ..queries.prepare import PreparedQuery
 from ..queries.running import RunningQuery
 from ..remote.described import period_of
@@ -21,7 +21,7 @@ from ..remote.source_registry import SourceRegistry
 from ..settings import EngineSettings
 from ..streams.registry import StreamRegistry
 from .router import Router
-from .turn_kinds import AttachTurn
+from .turn_kinds import AttachTask
 
 
 @dataclass(slots=True, eq=False)
@@ -33,7 +33,7 @@ class Attachments:
     """
 
     _store: QuadStore
-    _turns: TurnQueue
+    _turns: TaskQueue
     _router: Router
     _streams: StreamRegistry
     _catalogue: QueryCatalogue
@@ -45,7 +45,7 @@ class Attachments:
 
     # --- beginning ------------------------------------------------------------------------------
 
-    def attach(self, turn: AttachTurn) -> list[int]:
+    def attach(self, turn: AttachTask) -> list[int]:
         """A query begins, or waits on for its static parts; how many retained elements came first.
 
         A query that cannot begin has failed: nobody may wait for the turn any more. One whose replay
@@ -62,7 +62,7 @@ class Attachments:
                 return []  # in a replay, where the record of its end follows
             raise
 
-    def _attach(self, turn: AttachTurn) -> list[int]:
+    def _attach(self, turn: AttachTask) -> list[int]:
         running, replay_from = turn.running, turn.replay_from
         self._router.forget_name(running.name)
         if running.view is not None or running.name in self._views.by_name:
@@ -102,7 +102,7 @@ class Attachments:
                 self.end_waiting(running.name)
                 self._begin(running, pending)
 
-    def _begin(self, running: RunningQuery, pending: Pending) -> list[int]:
+    def _begin(self, running: RunningQuery, pending: PendingQuery) -> list[int]:
         """First comes what its streams retain and what was kept for it while it had to wait."""
         kept = list[int]()
         if pending.problem is not None:
@@ -115,20 +115,20 @@ class Attachments:
             self._router.attach(running, self._kept(running, pending, pending.start), kept)
         return kept
 
-    def _kept(self, running: RunningQuery, pending: Pending, start: int) -> Iterator[StreamInput]:
+    def _kept(self, running: RunningQuery, pending: PendingQuery, start: int) -> Iterator[StreamInput]:
         yield from self._streams.retained(running.timeline.inputs.streams, start, pending.kept)
         running.repeats = False
         yield from pending.inputs
 
     # --- waiting for static parts ---------------------------------------------------------------
 
-    def pending(self, name: str, prepared: PreparedQuery) -> Pending:
+    def pending(self, name: str, prepared: PreparedQuery) -> PendingQuery:
         """What keeps the inputs of a query whose static parts are still being read."""
         self._catalogue.note_result(prepared)
         collects = prepared.registration.start != "when-ready"
-        return Pending(name, prepared, self._settings.waiting_elements, collects)
+        return PendingQuery(name, prepared, self._settings.waiting_elements, collects)
 
-    def begin_waiting(self, entry: Entry, pending: Pending) -> None:
+    def begin_waiting(self, entry: QueryEntry, pending: PendingQuery) -> None:
         """From now on what arrives for a query is kept until it can begin."""
         self._router.forget_name(entry.name)
         self._outbox.name(entry.feed, self._turns.number)
@@ -136,7 +136,7 @@ class Attachments:
             pending.kept = self._streams.kept_now()
         self._router.reserve(pending)
 
-    def end_waiting(self, name: str) -> Pending | None:
+    def end_waiting(self, name: str) -> PendingQuery | None:
         """Nothing is kept for the query any more."""
         pending = self._router.pending.pop(name, None)
         entry = self._catalogue.find(name)
@@ -144,7 +144,7 @@ class Attachments:
             entry.pending = None
         return pending
 
-    def give_up(self, entry: Entry, reason: str, code: str) -> None:
+    def give_up(self, entry: QueryEntry, reason: str, code: str) -> None:
         """The static parts cannot be read: the query has failed."""
         self.end_waiting(entry.name)
         self._streams.release(entry.name)
@@ -169,7 +169,7 @@ class Attachments:
         if periods or name in self._sources.readers:
             self._sources.read_by(name, periods)
 
-    def detach(self, entry: Entry, running: RunningQuery | None, dropped: bool) -> None:
+    def detach(self, entry: QueryEntry, running: RunningQuery | None, dropped: bool) -> None:
         """A query ends, and its feed with it when it was dropped."""
         self._router.pending.pop(entry.name, None)
         self._streams.release(entry.name)

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..durable.turns import TurnQueue
+from ..durable.turns import TaskQueue
 from ..errors import BudgetError
 from ..groups.registry import GroupRegistry
 from ..queries.costs import check_costs
@@ -15,7 +15,7 @@ from .backlog import Backlog, Reader, members_of
 from .shares import FairShares
 
 
-class LaggardRouter(Protocol):
+class LaggingRouter(Protocol):
     """What the router does for these."""
 
     def index(self, running: RunningQuery, *, everywhere: bool = False) -> None:
@@ -40,13 +40,13 @@ class LaggardRouter(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Laggards:
+class LaggingReaders:
     """What is done for readers that are behind. Everything but `is_behind` is called in the loop."""
 
-    _router: LaggardRouter
+    _router: LaggingRouter
     _shares: FairShares
     _groups: GroupRegistry
-    _turns: TurnQueue
+    _turns: TaskQueue
     _most: int
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from quadrill.store.changes.commit import Commit
 
-from ..durable.turns import TurnQueue
+from ..durable.turns import TaskQueue
 from ..groups.group import QueryGroup
 from ..groups.registry import GroupRegistry
 from ..queries.running import RunningQuery
@@ -16,7 +16,7 @@ from .backlog import Job
 from .shares import FairShares
 
 
-class Movable(Protocol):
+class MoverRouter(Protocol):
     """What the router does for these."""
 
     shares: FairShares
@@ -40,11 +40,11 @@ class Movable(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Moves:
+class QueryMover:
     """Moves queries. Everything is called in the loop, in a task."""
 
-    _router: Movable
-    _turns: TurnQueue
+    _router: MoverRouter
+    _turns: TaskQueue
     _groups: GroupRegistry
     _attached: Mapping[str, RunningQuery]
     _places: Mapping[str, int]

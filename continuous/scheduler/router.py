@@ -15,12 +15,12 @@ from quadrill.store.errors import LimitError, ReportedError
 from quadrill.store.feeds.feed import Outbox
 from quadrill.store.registry.records import QueryState
 
-from ..durable.turns import TurnQueue
+from ..durable.turns import TaskQueue
 from ..errors import BudgetError
 from ..groups.group import QueryGroup
-from ..groups.registry import GroupRegistry, Joined
+from ..groups.registry import GroupJoin, GroupRegistry
 from ..inputs import Arrival, StreamInput
-from ..queries.catalogue import Pending, QueryCatalogue
+from ..queries.catalogue import PendingQuery, QueryCatalogue
 from ..queries.prepare import PreparedQuery
 from ..queries.running import RunningQuery
 from ..settings import EngineSettings
@@ -31,8 +31,8 @@ from ..streams.dead_letters import Reason
 from ..streams.derived import DerivedStreams
 from ..streams.registry import StreamRegistry
 from .backlog import Reader
-from .laggards import Laggards
-from .moves import Moves
+from .laggards import LaggingReaders
+from .moves import QueryMover
 from .shares import FairShares
 from .timetable import Timetable
 
@@ -53,7 +53,7 @@ class Router:
         shares: runs the work of readers in slices.
     """
 
-    _turns: TurnQueue
+    _turns: TaskQueue
     _acceptor: Acceptor
     _derived: DerivedStreams
     _streams: StreamRegistry
@@ -61,7 +61,7 @@ class Router:
     settings: InitVar[EngineSettings]
     outbox: InitVar[Outbox]
     frontier: InitVar[Frontier]
-    pending: dict[str, Pending] = field(default_factory=dict)
+    pending: dict[str, PendingQuery] = field(default_factory=dict)
     unfollowing: set[RunningQuery] = field(default_factory=set)
     # In the order of registration.
     _attached: dict[str, RunningQuery] = field(default_factory=dict)
@@ -86,10 +86,10 @@ class Router:
             self._readers,
             self._groups.group_of,
         )
-        self.moves = Moves(self, self._turns, self._groups, self._attached, self._places)
+        self.moves = QueryMover(self, self._turns, self._groups, self._attached, self._places)
         self._groups.shares = self.shares if sliced else None
         most = settings.backlog_elements
-        self.laggards = Laggards(self, self.shares, self._groups, self._turns, most)
+        self.laggards = LaggingReaders(self, self.shares, self._groups, self._turns, most)
         self.timetable = Timetable(self._turns, self._acceptor, self._streams, self._readers)
 
     def readers(self, iri: str) -> list[str]:
@@ -166,7 +166,7 @@ class Router:
             self._producers[output.iri] = running
         _wait_for_disorder(self._streams, running.prepared, running.name)
 
-    def reserve(self, pending: Pending) -> None:
+    def reserve(self, pending: PendingQuery) -> None:
         """From now on inputs are kept for a query that cannot begin yet."""
         self.pending[pending.name] = pending
         _wait_for_disorder(self._streams, pending.prepared, pending.name)
@@ -253,7 +253,7 @@ class Router:
             self.shares.hand_over(group, running, self.moves.alone)
         self.fail_members()
 
-    def _take_places(self, joined: Iterable[Joined]) -> None:
+    def _take_places(self, joined: Iterable[GroupJoin]) -> None:
         """Groups get inputs in the place of others."""
         for group, instead_of in joined:
             readers = self._readers[group.stream]

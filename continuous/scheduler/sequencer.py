@@ -24,10 +24,10 @@ from quadrill.store.feeds.feed import Outbox
 from quadrill.store.quads.views import ViewRegistry
 from quadrill.store.threads import Threads
 
-from ..durable.turns import InputTurn, Turn, TurnQueue
+from ..durable.turns import InputTask, Task, TaskQueue
 from ..errors import EngineStoppedError
-from ..remote.fetching import SourceTurn
-from ..static.reading import Swap
+from ..remote.fetching import SourceTask
+from ..static.reading import ReloadTask
 from ..static.table_registry import TableRegistry
 from . import turn_kinds as kinds
 from .attachments import Attachments
@@ -55,7 +55,7 @@ _NEGLECTED_SECONDS = 0.05
 class Sequencer:
     """Works turns off, in the engine's thread or, without one, in the thread of whoever queues them."""
 
-    turns: TurnQueue
+    turns: TaskQueue
     _router: Router
     _attachments: Attachments
     _statics: TableRegistry
@@ -66,7 +66,7 @@ class Sequencer:
     paused: threading.RLock = field(default_factory=threading.RLock)
     _worker: int | None = None  # the thread that works turns off
     # Done but for the work of readers that are behind.
-    _open: list[Turn] = field(default_factory=list)
+    _open: list[Task] = field(default_factory=list)
     _missed: float = 0.0
     _pace: float = 0.0  # seconds that each of the turns worked off last took
 
@@ -136,7 +136,7 @@ class Sequencer:
             finally:
                 self._worker = None
 
-    def finish(self, turn: Turn, timeout: float | None = None) -> Any:
+    def finish(self, turn: Task, timeout: float | None = None) -> Any:
         """See to it that a turn is worked off and durable, and return its result; not within a turn.
 
         Raises:
@@ -152,7 +152,7 @@ class Sequencer:
             self.turns.journal.log.wait(self.turns.journal.log.last)
         return result
 
-    def perform(self, turn: Turn, kind: str, **members: Any) -> None:
+    def perform(self, turn: Task, kind: str, **members: Any) -> None:
         """Note a turn in the journal and see to it that it is worked off, see `finish`.
 
         Where what comes before takes longer than a moment, it is left in line.
@@ -188,9 +188,9 @@ class Sequencer:
         Raises:
             TimeoutError: it took longer than ``timeout`` seconds.
         """
-        return self._queue(kinds.BetweenTurns(work), timeout)
+        return self._queue(kinds.BetweenTasks(work), timeout)
 
-    def _queue(self, turn: Turn, timeout: float | None) -> Any:
+    def _queue(self, turn: Task, timeout: float | None) -> Any:
         self.turns.follow_commits()
         self.turns.put(turn)
         self.drain()
@@ -199,18 +199,18 @@ class Sequencer:
     def wait_for_all(self, timeout: float | None = None) -> None:
         """Return when everything accepted so far is worked off; TimeoutError as from `call`."""
         if not self.inside:
-            self._queue(Turn(), timeout)
+            self._queue(Task(), timeout)
 
-    def _work_off(self, turn: Turn | None) -> None:
+    def _work_off(self, turn: Task | None) -> None:
         """Work off a turn and some of those behind it, inputs in line together, and settle them together."""
-        done, run, following = list[Turn](), list[Turn](), None
+        done, run, following = list[Task](), list[Task](), None
         take, empty = self.turns.take, self.turns.waiting.empty
         try:
             while turn is not None:
                 run, size, pace, following = [turn], turn.weight, self._pace, None
-                while type(turn) is InputTurn and size < _BATCH and len(run) * pace < _LINE_S and not empty():
+                while type(turn) is InputTask and size < _BATCH and len(run) * pace < _LINE_S and not empty():
                     following = take()
-                    if type(following) is not InputTurn:
+                    if type(following) is not InputTask:
                         break
                     run.append(following)
                     size, following = size + following.weight, None
@@ -224,14 +224,14 @@ class Sequencer:
         finally:
             self._settle(done)
 
-    def run(self, *run: Turn) -> None:
+    def run(self, *run: Task) -> None:
         """Work off a turn, or inputs in line; what is raised is kept in them. A replay is not measured."""
         turns, stages, first, last = self.turns, self.turns.stages, run[0], run[-1]
         began, events = time.perf_counter(), []
         for turn in run:
             if turn.since:
                 stages.queue.noted.append(began - turn.since)
-            if type(turn) is InputTurn:
+            if type(turn) is InputTask:
                 events.append(turn.event)
         # What is noted of inputs in line bears the number of the first: no other turn comes between them.
         turns.number, turns.at = first.number, last.at
@@ -261,46 +261,46 @@ class Sequencer:
             if len(stages.process.noted) >= _NOTED:
                 stages.count_noted()
 
-    def _keep_open(self, run: Sequence[Turn]) -> None:
+    def _keep_open(self, run: Sequence[Task]) -> None:
         """Tasks with work that is left to readers are done when that is."""
         shares = self._router.shares
         for turn in run:
-            turn.place = shares.barrier() if type(turn) is Turn else shares.place
+            turn.place = shares.barrier() if type(turn) is Task else shares.place
 
-    def _do(self, turn: Turn) -> Any:
+    def _do(self, turn: Task) -> Any:
         """Do what a turn that is no input says."""
         router, attachments, statics = self._router, self._attachments, self._statics
         match turn:
-            case kinds.CommitTurn(commit=commit):
+            case kinds.CommitTask(commit=commit):
                 self.turns.version = max(self.turns.version, commit.version)
                 self._views.committed(commit)
                 if router.shares.behind:
                     router.shares.keep_rows_of_suspended(statics.commits.due.get(commit.version, ()))
                 statics.advance(commit.version)
                 router.moves.commit(commit, statics.take_moved())
-            case Swap():
+            case ReloadTask():
                 router.shares.keep_rows_of_suspended([each.table for each in turn.fresh])
                 statics.swap(turn)
                 router.moves.step(statics.take_moved())
                 attachments.begin_ready()
-            case SourceTurn():
+            case SourceTask():
                 if turn.put():
                     router.moves.sources_changed(turn.source.spec.key)
-            case kinds.RefreshTurn():
+            case kinds.RefreshTask():
                 router.moves.refresh(turn.name, turn.cause)
-            case kinds.StateTurn():
+            case kinds.PauseTask():
                 router.set_state(turn.running, turn.state)
-            case kinds.ChangeTurn():
+            case kinds.SettingsTask():
                 attachments.change(turn.running, turn.registration)
-            case kinds.AttachTurn():
+            case kinds.AttachTask():
                 return attachments.attach(turn)
-            case kinds.BetweenTurns():
+            case kinds.BetweenTasks():
                 return turn.work()
         return None
 
     # --- settling -------------------------------------------------------------------------------
 
-    def _settle(self, done: list[Turn], failure: Exception | None = None) -> None:
+    def _settle(self, done: list[Task], failure: Exception | None = None) -> None:
         """Write and tell what some turns caused; then views may follow, and those who wait go on."""
         try:
             self.settle()
@@ -370,7 +370,7 @@ class Sequencer:
     def look_at_clock(self, every_ms: int) -> float:
         """Do what is due; the seconds until the next look."""
         if self.turns.kept_back:  # without the lock of those who push: both would wait for each other
-            self.turns.put(Turn())
+            self.turns.put(Task())
         with self.paused:
             self.write_what_waits()
             self._router.timetable.look(every_ms)

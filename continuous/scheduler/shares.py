@@ -20,7 +20,7 @@ from typing import Any
 
 from greenlet import GreenletExit, getcurrent
 
-from ..durable.turns import TurnQueue
+from ..durable.turns import TaskQueue
 from ..groups.group import QueryGroup
 from ..queries.running import RunningQuery
 from ..slices import SLICE, Fiber
@@ -44,7 +44,7 @@ class FairShares:
             ``caught`` when it has none any more, ``broke`` when its work raised an error.
     """
 
-    _turns: TurnQueue
+    _turns: TaskQueue
     frontier: Frontier
     slice_s: float | None
     producers: Mapping[str, RunningQuery]

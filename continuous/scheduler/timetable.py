@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ..durable.turns import TurnQueue
+from ..durable.turns import TaskQueue
 from ..groups.group import QueryGroup
 from ..inputs import NEVER
 from ..queries.running import RunningQuery
 from ..streams.accept import Acceptor
 from ..streams.movements import idle_in, tick, ticks_at
 from ..streams.registry import StreamRegistry
-from .turn_kinds import RefreshTurn
+from .turn_kinds import RefreshTask
 
 
 @dataclass(slots=True, eq=False)
@@ -25,7 +25,7 @@ class Timetable:
         _due: when something is due for a stream, as of the last look.
     """
 
-    _turns: TurnQueue
+    _turns: TaskQueue
     _acceptor: Acceptor
     _streams: StreamRegistry
     _readers: Mapping[str, Iterable[RunningQuery | QueryGroup]]
@@ -59,7 +59,7 @@ class Timetable:
         for name, (at, every) in list(self._timers.items()):
             if at <= steady:
                 self._timers[name] = self._turns.clock.steady_ms() + every, every
-                self._turns.submit(RefreshTurn(name, "timer"), "refresh", name=name, cause="timer")
+                self._turns.submit(RefreshTask(name, "timer"), "refresh", name=name, cause="timer")
 
     def wait_ms(self, at_most: int) -> int:
         """Milliseconds until something is due."""

@@ -12,21 +12,21 @@ from typing import Any
 from quadrill.store.changes.commit import Commit
 from quadrill.store.registry.records import QueryState
 
-from ..durable.turns import Turn
+from ..durable.turns import Task
 from ..inputs import LogRecord
 from ..language.registration import Registration
 from ..queries.running import RunningQuery
 
 
 @dataclass(slots=True, eq=False)
-class CommitTurn(Turn):
+class CommitTask(Task):
     """The store has a new version."""
 
     commit: Commit
 
 
 @dataclass(slots=True, eq=False)
-class RefreshTurn(Turn):
+class RefreshTask(Task):
     """The static parts of a query, by its name, are refreshed."""
 
     name: str
@@ -34,7 +34,7 @@ class RefreshTurn(Turn):
 
 
 @dataclass(slots=True, eq=False)
-class StateTurn(Turn):
+class PauseTask(Task):
     """A query pauses or goes on."""
 
     running: RunningQuery
@@ -42,7 +42,7 @@ class StateTurn(Turn):
 
 
 @dataclass(slots=True, eq=False)
-class ChangeTurn(Turn):
+class SettingsTask(Task):
     """A query gets other settings."""
 
     running: RunningQuery
@@ -50,7 +50,7 @@ class ChangeTurn(Turn):
 
 
 @dataclass(slots=True, eq=False)
-class AttachTurn(Turn):
+class AttachTask(Task):
     """A query begins.
 
     Attributes:
@@ -66,7 +66,7 @@ class AttachTurn(Turn):
 
 
 @dataclass(slots=True, eq=False)
-class BetweenTurns(Turn):
+class BetweenTasks(Task):
     """Some work that moves no query and finds a settled state; it gives the turn's result."""
 
     work: Callable[[], Any]

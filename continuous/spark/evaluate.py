@@ -21,7 +21,7 @@ from quadrill.store.bulk.spark_load import LOG, run_child
 from quadrill.store.errors import UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 
-from ..algebra.columnar import Choice, Graphs
+from ..algebra.columnar import EngineChoice, Graphs
 from ..algebra.nodes import Algebra, Var
 from ..rows import Solution
 from .results import rows_of
@@ -51,10 +51,10 @@ class SparkEngine:
     seconds: float = 600.0
     _one: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
-    def choose(self, pattern: Algebra, wish: str | None) -> Choice:
+    def choose(self, pattern: Algebra, wish: str | None) -> EngineChoice:
         """By the figures of the present mirror."""
         if wish is None and not self.folder.exists():
-            return Choice("oxigraph", NO_MIRROR)
+            return EngineChoice("oxigraph", NO_MIRROR)
         mirror = Mirror.open(self.folder)
         return choose(pattern, None if mirror is None else mirror.predicates, wish)
 

@@ -16,7 +16,7 @@ from quadrill.store.bulk.typed import DATE, DATE_TIME, DECIMAL_LIMIT, moment_num
 
 from ..algebra.nodes import Call, Constant, Expr, Var
 from ..expressions.oxigraph import canonical
-from ..expressions.values import DECIMAL_ONE, Decimal18, Maybe, Moment, value_of
+from ..expressions.values import DECIMAL_ONE, ComparableTime, Decimal18, Maybe, value_of
 
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 _EXACT_IN_DOUBLE = 2**53
@@ -31,7 +31,7 @@ def decides(expr: Expr, name: str, kinds: frozenset[str]) -> bool:
     if found is None or found[1] != name:
         return False
     value = found[2]
-    if isinstance(value, Moment):
+    if isinstance(value, ComparableTime):
         own = _kind_of(value)
         return own is not None and not kinds & (_BESIDE_TIMES - {own})
     if kinds & _BESIDE_NUMBERS:
@@ -48,7 +48,7 @@ def column(expr: Expr) -> Any:
     found = _comparison(expr)
     assert found is not None
     operator, _, value = found
-    if isinstance(value, Moment):
+    if isinstance(value, ComparableTime):
         number = moment_number(value.term)
         assert number is not None
         own = f.col("kind") == _kind_of(value)
@@ -73,12 +73,16 @@ def _comparison(expr: Expr) -> tuple[str, str, Maybe] | None:
     if type(value) is int or type(value) is Decimal18:
         scaled = value * DECIMAL_ONE if type(value) is int else int(value)
         return (operator, name, value) if abs(scaled) < DECIMAL_LIMIT * DECIMAL_ONE else None
-    if isinstance(value, Moment) and _kind_of(value) is not None and moment_number(value.term) is not None:
+    if (
+        isinstance(value, ComparableTime)
+        and _kind_of(value) is not None
+        and moment_number(value.term) is not None
+    ):
         return operator, name, value
     return None
 
 
-def _kind_of(value: Moment) -> str | None:
+def _kind_of(value: ComparableTime) -> str | None:
     if value.kind == "dateTime":
         return DATE_TIME if value.zoned else None
     return DATE if value.kind == "date" and not value.zoned else None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from quadrill.store.bulk.mirror import PredicateFacts
 
 from ..algebra.build import all_nodes, expressions, sub_expressions
-from ..algebra.columnar import Choice
+from ..algebra.columnar import EngineChoice
 from ..algebra.nodes import (
     Algebra,
     Bgp,
@@ -35,7 +35,7 @@ JOIN_ROWS = 1_000_000
 
 def choose(
     pattern: Algebra, predicates: Mapping[str, PredicateFacts] | None, wish: str | None = None
-) -> Choice:
+) -> EngineChoice:
     """The engine for a static part.
 
     Args:
@@ -44,28 +44,28 @@ def choose(
         wish: what the query asks for, ``oxigraph`` or ``spark``; it overrides the rule.
     """
     if wish == "oxigraph":
-        return Choice("oxigraph", "the query asks for it")
+        return EngineChoice("oxigraph", "the query asks for it")
     if predicates is None:
-        return Choice("oxigraph", NO_MIRROR)
+        return EngineChoice("oxigraph", NO_MIRROR)
     if any(isinstance(node, Service) for node in all_nodes(pattern)):
-        return Choice("oxigraph", "it has a SERVICE")
+        return EngineChoice("oxigraph", "it has a SERVICE")
     if wish == "spark":
-        return Choice("spark", "the query asks for it")
+        return EngineChoice("spark", "the query asks for it")
     patterns = [each for node in all_nodes(pattern) if isinstance(node, Bgp) for each in node.patterns]
     if any(isinstance(node, Path) for node in all_nodes(pattern)):
-        return Choice("oxigraph", "it has a property path")
+        return EngineChoice("oxigraph", "it has a property path")
     if any(not isinstance(each, Var) for triple in patterns for each in (triple.subject, triple.object)):
-        return Choice("oxigraph", "a constant subject or object makes it selective")
+        return EngineChoice("oxigraph", "a constant subject or object makes it selective")
     rows = [_rows(each, predicates) for each in patterns]
     names = [each.predicate for each in patterns]
     largest = max(
         (_rows(each, predicates) for each in patterns if names.count(each.predicate) > 1), default=0
     )
     if largest > JOIN_ROWS:
-        return Choice("spark", f"joins a predicate of {largest:,} triples with itself")
+        return EngineChoice("spark", f"joins a predicate of {largest:,} triples with itself")
     if sum(rows) > SCAN_ROWS:
-        return Choice("spark", f"scans {sum(rows):,} triples")
-    return Choice("oxigraph", f"scans {sum(rows):,} triples only")
+        return EngineChoice("spark", f"scans {sum(rows):,} triples")
+    return EngineChoice("oxigraph", f"scans {sum(rows):,} triples only")
 
 
 def refused(pattern: Algebra) -> str | None:

@@ -26,7 +26,7 @@ from ..operators.arrangement import key_getter
 from ..rows import Delta, Solution, difference
 from .keyed_rows import KEY_S, TooManyRowsError, rows_with
 from .shared_rows import ids_of
-from .table import FreshRows, Table
+from .table import ReloadedRows, Table
 from .trigger_index import TableGroup, reads
 
 _NODE = BlankNode()
@@ -62,14 +62,14 @@ class ChangedRows:
         self._after.update(found)
         return True
 
-    def fresh(self) -> FreshRows:
+    def fresh(self) -> ReloadedRows:
         """The change, behind all that was followed; its new rows are pinned."""
         table, before = self.table, self._before()
         after = table.encode(self._after.elements())
         delta = difference(after, before)
         come = {row: after.pop(row) for row in delta if row not in table.rows}
         table.give_back(after)
-        return FreshRows(table, come, None, delta, whole=False)
+        return ReloadedRows(table, come, None, delta, whole=False)
 
     def _reached(self, commits: Iterable[Commit]) -> KeySets | None:
         """The values of columns that changed rows may have; None where nobody knows, or they are too many."""

@@ -21,7 +21,7 @@ from ..settings import StaticLimits
 from .keyed_rows import KEY_S, TooManyRowsError, rows_with
 from .reading import CommitOrder, TableReplay, active
 from .table import Change, Table
-from .trigger_index import TableGroup, Touched, TriggerIndex
+from .trigger_index import AffectedRows, TableGroup, TriggerIndex
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -164,7 +164,7 @@ class CommitWatch:
 
     # --- the rows that a commit may change ------------------------------------------------------
 
-    def _before(self, group: TableGroup, touched: Touched, version: int) -> Affected:
+    def _before(self, group: TableGroup, touched: AffectedRows, version: int) -> Affected:
         """The rows of a group before a commit."""
         limits, held, limited = self._limits, group.first.is_held, self._is_limited(group)
         if limited and held and group.first.background.is_heavy(group.part):
@@ -183,7 +183,7 @@ class CommitWatch:
         return self._rows(group, touched)
 
     def _after(
-        self, group: TableGroup, touched: Touched, before: Affected, commit: Commit
+        self, group: TableGroup, touched: AffectedRows, before: Affected, commit: Commit
     ) -> dict[Table, Change]:
         """The changes of the tables of a group for which commits are looked at, behind the commit."""
         version, at_ms = commit.version, commit.at_ms
@@ -204,7 +204,7 @@ class CommitWatch:
         """False in a replay, which knows what was too much; look-ups take a copy there, too."""
         return self.replay is None or not group.first.is_held
 
-    def _rows(self, group: TableGroup, touched: Touched) -> Affected:
+    def _rows(self, group: TableGroup, touched: AffectedRows) -> Affected:
         limits, evaluator = self._limits, group.first.background
         most = limits.rows if self._is_limited(group) else None
         began = time.perf_counter()

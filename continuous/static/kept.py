@@ -24,7 +24,7 @@ from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.shelf.kept_rows import KeptFacts, KeptRows, RowsCopy
 from quadrill.store.shelf.shelf import key_of
 
-from ..algebra.columnar import Choice
+from ..algebra.columnar import EngineChoice
 from ..algebra.outside import calls_outside
 from ..rows import Delta, Solution
 from ..settings import StaticLimits
@@ -140,7 +140,7 @@ class KeptTables:
             log.warning("the static part %s is read anew: its rows on disk: %s", table.name, error)
             self.rows.forget(key)
             return False
-        table.reading.choice = None if found.choice is None else Choice(*found.choice)
+        table.reading.choice = None if found.choice is None else EngineChoice(*found.choice)
         self.rows.on_disk[key] = (found.since, found.until)
         self.taken += 1
         return True

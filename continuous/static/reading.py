@@ -21,11 +21,11 @@ from quadrill.store.errors import ConflictError, GoneError, LimitError, Reported
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.threads import Threads
 
-from ..durable.turns import Turn
+from ..durable.turns import Task
 from ..rows import Delta, Solution, difference
 from .changed_rows import ChangedRows
 from .static_evaluator import StaticEvaluator
-from .table import FreshRows, Table
+from .table import ReloadedRows, Table
 
 log = logging.getLogger("quadrill.continuous")
 
@@ -129,12 +129,12 @@ class CommitOrder:
 
 
 @dataclass(slots=True, eq=False)
-class Swap(Turn):
+class ReloadTask(Task):
     """All rows of some tables at one version, made at ``at_ms``: in their turn the tables take them."""
 
     version: int
     at_ms: int
-    fresh: Sequence[FreshRows]
+    fresh: Sequence[ReloadedRows]
 
 
 @dataclass(eq=False)
@@ -149,7 +149,7 @@ class Recomputer:
     order: CommitOrder
     tables: Mapping[str, Table]
     budget: StaticBudget
-    finished: Callable[[Swap], None]
+    finished: Callable[[ReloadTask], None]
     rows_each: int
     threads: Threads
 
@@ -174,7 +174,7 @@ class Recomputer:
         self._background.close()
         self._rubbish.close()
 
-    def read(self, tables: Sequence[Table], *, limited: bool = False, behind: bool = False) -> Swap:
+    def read(self, tables: Sequence[Table], *, limited: bool = False, behind: bool = False) -> ReloadTask:
         """All rows of tables at the newest version; from there on their changes are worked out again.
 
         With ``limited`` LimitError is raised when they are more than there is room for. Of tables that are
@@ -182,12 +182,12 @@ class Recomputer:
         """
         began = time.perf_counter()
         evaluators = [table.new_background() for table in tables]
-        fresh: list[FreshRows] = []
+        fresh: list[ReloadedRows] = []
         try:
             if behind and (changed := self._changed(tables)) is not None:
                 reads, version, at_ms = changed
                 fresh.extend(map(ChangedRows.fresh, reads))
-                return Swap(version, at_ms, fresh)
+                return ReloadTask(version, at_ms, fresh)
             found, version, at_ms = self._rows(tables, evaluators)
             for table, evaluator, rows in zip(tables, evaluators, found, strict=True):
                 table.reading.choice = evaluator.choices.get(table.part.name)
@@ -199,7 +199,7 @@ class Recomputer:
             for each in fresh:
                 each.table.give_back(each.rows)
             raise
-        return Swap(version, at_ms, fresh)
+        return ReloadTask(version, at_ms, fresh)
 
     def _changed(self, tables: Sequence[Table]) -> tuple[list[ChangedRows], int, int] | None:
         """What commits have changed in tables since they fell behind; None where all is read with less."""
@@ -227,12 +227,12 @@ class Recomputer:
                     return reads, version, self.order.made_at
         return None
 
-    def _drained(self, table: Table, rows: Iterable[Solution], *, limited: bool) -> FreshRows:
+    def _drained(self, table: Table, rows: Iterable[Solution], *, limited: bool) -> ReloadedRows:
         """All rows of a table; stops when the making was called off and nobody else wants them.
 
         With ``limited`` they are counted in the table meanwhile.
         """
-        fresh = FreshRows(table, {}, [] if table.is_ordered else None)
+        fresh = ReloadedRows(table, {}, [] if table.is_ordered else None)
         progress, waiting, number = active(), iter(rows), 0
         try:
             while piece := list(islice(waiting, self.rows_each)):
@@ -368,7 +368,7 @@ class TableReplay:
     behind: set[tuple[str, int]]
     swaps: set[tuple[str, int]]
     _recomputer: Recomputer
-    _fresh: dict[tuple[str, int], tuple[FreshRows, int]] = field(default_factory=dict)
+    _fresh: dict[tuple[str, int], tuple[ReloadedRows, int]] = field(default_factory=dict)
 
     def fell_behind(self, version: int, tables: Iterable[Table]) -> list[Table]:
         """The tables that fell behind at the commit of a version, touched by it themselves or not."""
@@ -383,10 +383,10 @@ class TableReplay:
                 swap = self._recomputer.read([table])
                 self._fresh[table.name, version] = swap.fresh[0], swap.at_ms
 
-    def swap(self, names: Sequence[str], version: int) -> Swap:
+    def swap(self, names: Sequence[str], version: int) -> ReloadTask:
         """The rows of those tables that were read at a version."""
         found = [each for name in names if (each := self._fresh.pop((name, version), None)) is not None]
-        return Swap(version, found[0][1] if found else 0, [fresh for fresh, _ in found])
+        return ReloadTask(version, found[0][1] if found else 0, [fresh for fresh, _ in found])
 
     def close(self) -> None:
         """Give back what was read for turns that are not in the journal."""

@@ -254,7 +254,7 @@ class SharedArrangement(Arrangement):
         """Look into rows; from `attach` on their changes wait for the query."""
         super().__init__()
         self.shared = shared
-        self.now: dict[Columns, SharedIndex | Behind] = {}
+        self.now: dict[Columns, SharedIndex | LaggingIndex] = {}
         self._used: dict[Columns, SharedIndex] = {}
         # What the table has and the query has not taken yet.
         self._ahead = Arrangement()
@@ -323,13 +323,13 @@ class SharedArrangement(Arrangement):
 
     # --- as joins use it ------------------------------------------------------------------------
 
-    def index(self, key: Columns) -> SharedIndex | Behind:  # type: ignore[override]
+    def index(self, key: Columns) -> SharedIndex | LaggingIndex:  # type: ignore[override]
         """What finds rows by the values of some columns now."""
         used = self._used.get(key)
         if used is None:
             self.rejoin()
             used = self._used[key] = self.shared.acquire(key)
-        found = Behind(used, self._ahead.index(key)) if len(self._ahead) else used
+        found = LaggingIndex(used, self._ahead.index(key)) if len(self._ahead) else used
         self.now[key] = found
         return found
 
@@ -372,7 +372,7 @@ class SharedArrangement(Arrangement):
         return len(self.shared.rows)
 
 
-class Behind:
+class LaggingIndex:
     """An index of a table less the changes that a query has not taken yet."""
 
     def __init__(self, index: SharedIndex, ahead: Index) -> None:

@@ -15,9 +15,9 @@ from quadrill.store.errors import GoneError, ReportedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.reading import StoreReader
 from quadrill.store.sparql.query import QueryRequest, QueryResult
-from quadrill.store.sparql.scan import AlikeTexts
+from quadrill.store.sparql.scan import SimilarTexts
 
-from ..algebra.columnar import Choice, Graphs, StaticEngines
+from ..algebra.columnar import EngineChoice, Graphs, StaticEngines
 from ..algebra.graphs import Dataset, dataset_of, expand, is_lenient, may_change
 from ..algebra.held_rows import held_back
 from ..algebra.nodes import Service, Term
@@ -35,7 +35,7 @@ from ..windows.taken import WindowKey
 log = logging.getLogger("quadrill.continuous")
 
 _COMMITS_READ = 1000
-_BY_A_WORKER = Choice("oxigraph", "in a worker process: it may hold many rows back")
+_BY_A_WORKER = EngineChoice("oxigraph", "in a worker process: it may hold many rows back")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ class StaticEvaluator:
         self._store = store
         self._held: dict[str, int] = {}
         self._sources = options.sources or NO_SOURCES
-        self._texts = AlikeTexts(store.limits)
-        self.choices: dict[str, Choice] = {}
+        self._texts = SimilarTexts(store.limits)
+        self.choices: dict[str, EngineChoice] = {}
 
     @cached_property
     def _functions(self) -> Functions:
@@ -268,8 +268,8 @@ class StaticEvaluator:
         return scope
 
 
-def _not_able(error: ReportedError) -> Choice:
-    return Choice("oxigraph", f"spark was not able to: {error.message}")
+def _not_able(error: ReportedError) -> EngineChoice:
+    return EngineChoice("oxigraph", f"spark was not able to: {error.message}")
 
 
 def _drained(result: QueryResult, width: int) -> Generator[Solution]:

@@ -17,7 +17,7 @@ from .lookup import Lookup
 from .reading import active
 from .shared_rows import SharedArrangement
 from .static_evaluator import EvaluationOptions, StaticEvaluator
-from .table import Changes, Frontier, Steps, Table, TableChange, TableFrontier
+from .table import Changes, Frontier, PendingSteps, Table, TableChange, TableFrontier
 from .table_registry import TableRegistry
 
 
@@ -71,7 +71,9 @@ class StaticInputs:
         self.shares = registry is not None
         self.follows = any(form is not None for form in self._forms)
         self.has_own = any(form is None for form in self._forms)
-        self.steps = Steps(self._options.name, TableFrontier(-1) if registry is None else registry.turn)
+        self.steps = PendingSteps(
+            self._options.name, TableFrontier(-1) if registry is None else registry.turn
+        )
         self.tables = self.steps.tables
 
     def open(self) -> None:

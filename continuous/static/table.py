@@ -69,7 +69,7 @@ class TableChange:
 
 
 @dataclass(slots=True)
-class FreshRows:
+class ReloadedRows:
     """All rows of a table, encoded, ready to take the place of those it has.
 
     ``delta`` is how they differ from those that it has, where that is known. Not ``whole``: these are only
@@ -158,7 +158,7 @@ class Table(SharedRows):
         self.live = False
         self.behind: int | None = None
         self.reading = RowsReading()
-        self.readers: list[Steps] = []
+        self.readers: list[PendingSteps] = []
         self.watchers = CommitWatchers()
         self.users = 0
         self.ready = threading.Event()
@@ -192,7 +192,7 @@ class Table(SharedRows):
         if self.behind is None:
             self.version = max(self.version, version)
 
-    def swap(self, fresh: FreshRows, version: int, at_ms: int) -> Delta:
+    def swap(self, fresh: ReloadedRows, version: int, at_ms: int) -> Delta:
         """Take rows that were read anew at a version; those that go, whose terms are still pinned."""
         delta = difference(fresh.rows, self.rows) if fresh.delta is None else fresh.delta
         change = TableChange(delta, fresh.listed)
@@ -276,7 +276,7 @@ class StaticStep:
             self.changes[place] = change if earlier is None else earlier.then(change)
 
 
-class Steps:
+class PendingSteps:
     """The steps that one query has before it. Filled in the engine's thread by tables, taken by the query.
 
     A step waits while the rows of some table are not known at its version. When they are again, those in

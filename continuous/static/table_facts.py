@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..algebra.canonical import CanonicalPattern
-from ..algebra.columnar import Choice
+from ..algebra.columnar import EngineChoice
 from ..algebra.nodes import Term
 
 
@@ -40,7 +40,7 @@ class RowsReading:
 
     took_s: float = 0.0
     from_disk: int | None = None
-    choice: Choice | None = None
+    choice: EngineChoice | None = None
     anew_because: str | None = None
     problem: str | None = None
 

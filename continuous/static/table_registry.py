@@ -14,7 +14,7 @@ from quadrill.store.threads import Threads
 from ..algebra.canonical import Canonical, lifted
 from ..algebra.static import MERGED_PART, StaticPattern
 from ..algebra.triggers import triggers
-from ..durable.turns import TurnQueue
+from ..durable.turns import TaskQueue
 from ..errors import EngineStoppedError
 from ..expressions.oxigraph import canonical
 from ..settings import StaticLimits
@@ -22,7 +22,7 @@ from ..windows.encoded import EngineTerms
 from .commit_watch import CommitWatch
 from .kept import KeptTables
 from .lookup import Lookup
-from .reading import Recomputer, StaticBudget, Swap, TableReplay, active
+from .reading import Recomputer, ReloadTask, StaticBudget, TableReplay, active
 from .static_evaluator import StaticEvaluator
 from .table import Table, TableFrontier
 from .table_facts import PartIdentity
@@ -45,7 +45,7 @@ class TableRegistry:
 
     store: QuadStore
     terms: EngineTerms
-    turns: TurnQueue | None = None
+    turns: TaskQueue | None = None
     budget: StaticBudget = field(default_factory=StaticBudget)
     kept: KeptTables | None = None
     limits: StaticLimits = StaticLimits()
@@ -250,7 +250,7 @@ class TableRegistry:
         self.commits.let_go()
         self._catch_up([table for table in self.commits.due.pop(version, ()) if table.live])
 
-    def swap(self, swap: Swap) -> None:
+    def swap(self, swap: ReloadTask) -> None:
         """Rows that were read anew take their turn; then the changes that came meanwhile do."""
         for each in swap.fresh:
             table = each.table
@@ -285,7 +285,7 @@ class TableRegistry:
             if self.commits.replay is None:
                 self.recomputer.ask(together)
 
-    def _finished(self, swap: Swap) -> None:
+    def _finished(self, swap: ReloadTask) -> None:
         if self.threads.beside:
             # The turn of the version that was read comes before that of the swap.
             self.store.subscribers.wait_delivered(swap.version, _READY_S)
@@ -302,7 +302,7 @@ class TableRegistry:
         """From now on tables fall behind and are read anew where they did so the first time."""
         self.commits.replay = TableReplay(behind, swaps, self.recomputer)
 
-    def swap_again(self, names: Sequence[str], version: int) -> Swap:
+    def swap_again(self, names: Sequence[str], version: int) -> ReloadTask:
         """The turn of a swap that comes again."""
         assert self.commits.replay is not None
         return self.commits.replay.swap(names, version)

@@ -124,7 +124,7 @@ class TableGroup:
 
 
 @dataclass(slots=True)
-class Touched:
+class AffectedRows:
     """What a commit may have changed: rows with these keys (``cut``: and with others), or ``whole``: any."""
 
     keys: dict[Key, set[tuple[Term, ...]]] = field(default_factory=lambda: defaultdict(set))
@@ -183,9 +183,9 @@ class TriggerIndex:
         """All tables for which commits are looked at."""
         return [table for group in self._groups.values() for table in group.tables]
 
-    def touched(self, commit: Commit, most: int | None) -> dict[TableGroup, Touched]:
+    def touched(self, commit: Commit, most: int | None) -> dict[TableGroup, AffectedRows]:
         """The groups that the commit may change, but for blind ones; not many more keys than ``most``."""
-        found: dict[TableGroup, Touched] = defaultdict(Touched)
+        found: dict[TableGroup, AffectedRows] = defaultdict(AffectedRows)
         if not commit.exact:
             self._touch_by_load(commit, found)
             return found
@@ -210,7 +210,7 @@ class TriggerIndex:
                     found[group].add({} if key is None else {key: name})
         return found
 
-    def _readers(self, predicate: NamedNode, found: Mapping[TableGroup, Touched]) -> list[_Reader]:
+    def _readers(self, predicate: NamedNode, found: Mapping[TableGroup, AffectedRows]) -> list[_Reader]:
         """Who reads quads with this predicate; asked once a commit, since a large one has few predicates."""
         return [
             (group, trigger, trigger.graph is None and group.first.scope.default is None)
@@ -232,7 +232,7 @@ class TriggerIndex:
             return self._any_predicate
         return self._by_predicate.setdefault(trigger.predicate, [])
 
-    def _touch_by_load(self, commit: Commit, found: dict[TableGroup, Touched]) -> None:
+    def _touch_by_load(self, commit: Commit, found: dict[TableGroup, AffectedRows]) -> None:
         """A bulk load tells only which graphs have changed."""
         names: list[GraphName] = [graph_of_key(key) for key in commit.graphs]
         if DEFAULT_GRAPH_KEY in commit.graphs:

@@ -18,7 +18,7 @@ from quadrill.store.registry.records import Stamping, StreamRecord
 
 from ..clock import Clock
 from ..durable.records import note_input
-from ..durable.turns import InputTurn, TurnQueue, weight_of
+from ..durable.turns import InputTask, TaskQueue, weight_of
 from ..inputs import Advance, Arrival, Element, LogRecord, StreamInput, StreamTime
 from ..settings import EngineSettings
 from .dead_letters import DeadLetter, DeadLetters
@@ -267,7 +267,7 @@ class Acceptor:
     """
 
     def __init__(
-        self, turns: TurnQueue, settings: EngineSettings, stamp: Callable[[StreamState, Stamping], None]
+        self, turns: TaskQueue, settings: EngineSettings, stamp: Callable[[StreamState, Stamping], None]
     ) -> None:
         """Make one; ``stamp`` is told how the first element of a stream came by its time."""
         self._turns = turns
@@ -285,7 +285,7 @@ class Acceptor:
         decoded: Decoded,
         call: PushCall,
         digest: str | None = None,
-    ) -> tuple[PushReceipt, InputTurn | None]:
+    ) -> tuple[PushReceipt, InputTask | None]:
         """Accept a decoded push, called under the lock; the receipt and the turn of what entered.
 
         ``digest`` is that of a push with an idempotency key.
@@ -391,7 +391,7 @@ class Acceptor:
                 self._stamp(stream, "arrival" if decoded[0].at is None else "event")
         return made, entering, late, dropped
 
-    def admit(self, stream: StreamState, letter: DeadLetter) -> InputTurn:
+    def admit(self, stream: StreamState, letter: DeadLetter) -> InputTask:
         """Let a late element that was dropped enter after all, called under the lock; its turn.
 
         It keeps its seq. Windows that still hold its time are corrected, as under the policy `admit`.
@@ -421,7 +421,7 @@ class Acceptor:
         now: int,
         elements: Sequence[Element] = (),
         members: dict[str, Any] | None = None,
-    ) -> InputTurn | None:
+    ) -> InputTask | None:
         """Write an input to the journal; retain and queue its event, if anything entered.
 
         ``elements`` are all of a push, those that did not enter too.
@@ -437,7 +437,7 @@ class Acceptor:
         if event is None:
             return None
         weight = stream.retained.add(turns.order, event)
-        turn = InputTurn(event)
+        turn = InputTask(event)
         turn.number, turn.at, turn.weight = turns.order, now, weight or 1
         turns.put(turn)
         return turn

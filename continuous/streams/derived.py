@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pyoxigraph import Quad
 
 from ..durable.records import note_input
-from ..durable.turns import TurnQueue
+from ..durable.turns import TaskQueue
 from ..inputs import Advance, Arrival, Element, Idle, StreamInput
 from .accept import StreamState
 
@@ -20,7 +20,7 @@ class DerivedStreams:
         inputs: the inputs made in the running turn, which readers get in the same turn.
     """
 
-    def __init__(self, turns: TurnQueue) -> None:
+    def __init__(self, turns: TaskQueue) -> None:
         self._turns = turns
         self.inputs: deque[StreamInput] = deque()
 

@@ -8,15 +8,15 @@ from quadrill.store.documents.times import format_instant
 from quadrill.store.errors import InputError
 
 from ..clock import Clock
-from ..durable.turns import InputTurn, TurnQueue
+from ..durable.turns import InputTask, TaskQueue
 from ..inputs import NEVER, Advance, Idle
 from .accept import Acceptor, StreamState
 from .partitions import Partitions
 
 
 def heartbeat(
-    acceptor: Acceptor, turns: TurnQueue, stream: StreamState, at: int, max_future_ms: int, most_queued: int
-) -> InputTurn:
+    acceptor: Acceptor, turns: TaskQueue, stream: StreamState, at: int, max_future_ms: int, most_queued: int
+) -> InputTask:
     """Move a stream's watermark without data, called under the lock; the turn.
 
     Raises:
@@ -40,7 +40,7 @@ def heartbeat(
     return turn
 
 
-def tick(acceptor: Acceptor, turns: TurnQueue, stream: StreamState, now: int) -> None:
+def tick(acceptor: Acceptor, turns: TaskQueue, stream: StreamState, now: int) -> None:
     """The wall clock moves a stream, or marks it idle."""
     with turns.lock:
         if stream.derived_from is not None:

@@ -27,7 +27,7 @@ from ..inputs import Element
 from ..rows import EMPTY, Delta, IdRow, add
 from ..slices import PAUSE, SLICE
 from .live import ContentSnapshot
-from .taken import NOTHING, ColumnKeys, Columns, Keys, Predicates, Taken
+from .taken import NOTHING, ColumnKeys, Columns, Keys, Predicates, WindowDelta
 
 _EVERY = (None,)
 _UNKNOWN = Columns((), ())
@@ -359,7 +359,7 @@ class EncodedContent:
 
     # --- its changes ----------------------------------------------------------------------------
 
-    def take(self) -> Taken:
+    def take(self) -> WindowDelta:
         """The change since the last call, as triples and as quads of named graphs."""
         self.settle()
         changes = self.changes
@@ -367,7 +367,7 @@ class EncodedContent:
             return NOTHING
         self.changes = {}
         if not self.named:
-            return Taken(changes, EMPTY, changes)
+            return WindowDelta(changes, EMPTY, changes)
         return self._split(changes)
 
     def before(self, taken: Delta | None = None) -> list[IdRow]:
@@ -384,7 +384,7 @@ class EncodedContent:
         yield from list(self.counts)
         yield from list(self.changes)
 
-    def _split(self, changes: Delta) -> Taken:
+    def _split(self, changes: Delta) -> WindowDelta:
         triples: Delta = {}
         quads: Delta = {}
         counts = self._triples
@@ -413,7 +413,7 @@ class EncodedContent:
                     triples[row] = 1 if after else -1
         if not self.counts:
             self.named, self._triples = False, None
-        return Taken(triples, quads, changes)
+        return WindowDelta(triples, quads, changes)
 
     # --- elsewhere ------------------------------------------------------------------------------
 

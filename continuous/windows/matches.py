@@ -33,7 +33,7 @@ _NUMBER = Var("_:number")
 
 
 @dataclass(slots=True, frozen=True, eq=False)
-class Held:
+class ElementMatches:
     """An element with the solutions of each step's pattern over it."""
 
     order: Order
@@ -44,7 +44,7 @@ class Held:
 _ORDER = attrgetter("order")
 
 
-class Matches:
+class SequenceMatches:
     """The elements that may be in matches to come, and what is found among them.
 
     ``most`` is how many partial matches one search may look at.
@@ -54,8 +54,8 @@ class Matches:
         self.sequence = sequence
         self.within = sequence.within_ms
         self.waits = sequence.steps[-1].negated
-        self.held: list[Held] = []
-        self._by_step: list[list[Held]] = [[] for _ in sequence.steps]
+        self.held: list[ElementMatches] = []
+        self._by_step: list[list[ElementMatches]] = [[] for _ in sequence.steps]
         self._slots = [
             number
             for number, step in enumerate(sequence.steps)
@@ -79,7 +79,7 @@ class Matches:
 
     # --- elements -------------------------------------------------------------------------------
 
-    def hold(self, place: int, element: Element) -> Held | None:
+    def hold(self, place: int, element: Element) -> ElementMatches | None:
         """Keep an element of the stream at a place of the text; None when no step knows it."""
         stream = self.sequence.streams[place]
         steps = self.sequence.steps
@@ -88,7 +88,7 @@ class Matches:
         self._workspace.add(dict.fromkeys(weights, -1))
         if not any(found):
             return None
-        held = Held((element.event_time, place, element.seq), element, tuple(found))
+        held = ElementMatches((element.event_time, place, element.seq), element, tuple(found))
         insort(self.held, held, key=_ORDER)
         for number, solutions in enumerate(found):
             if solutions:
@@ -145,15 +145,15 @@ class Matches:
         since = bisect_left(firsts, (time, -1, 0), key=_ORDER)
         return self.of(firsts[since : bisect_left(firsts, (time + 1, -1, 0), key=_ORDER)])
 
-    def of(self, begins: Sequence[Held]) -> dict[Match, Bindings]:
+    def of(self, begins: Sequence[ElementMatches]) -> dict[Match, Bindings]:
         """The matches that end in one of these elements; where the last step is NOT, that begin in one."""
         self._looked = 0
         found = [each for begin in begins for each in self._extended(begin, {}, [])]
         return {match: bindings for match, bindings, _ in self._without_forbidden(self._passing(found))}
 
     def _extended(
-        self, held: Held, bindings: Bindings, chosen: list[tuple[Held, int]]
-    ) -> Iterator[tuple[Match, Bindings, tuple[Held, ...]]]:
+        self, held: ElementMatches, bindings: Bindings, chosen: list[tuple[ElementMatches, int]]
+    ) -> Iterator[tuple[Match, Bindings, tuple[ElementMatches, ...]]]:
         slots, number = self._slots, len(chosen)
         step = slots[number if self.waits else -1 - number]
         for place, solution in enumerate(held.solutions[step]):
@@ -182,7 +182,7 @@ class Matches:
             )
         pause()
 
-    def _neighbours(self, held: Held, begin: Held, number: int) -> list[Held]:
+    def _neighbours(self, held: ElementMatches, begin: ElementMatches, number: int) -> list[ElementMatches]:
         """The elements that may stand next to one, of the step of a slot, near enough to where it began."""
         entries = self._by_step[self._slots[number if self.waits else -1 - number]]
         time = begin.order[0]
@@ -193,8 +193,8 @@ class Matches:
         return entries[since : bisect_left(entries, held.order, key=_ORDER)]
 
     def _passing(
-        self, found: list[tuple[Match, Bindings, tuple[Held, ...]]]
-    ) -> list[tuple[Match, Bindings, tuple[Held, ...]]]:
+        self, found: list[tuple[Match, Bindings, tuple[ElementMatches, ...]]]
+    ) -> list[tuple[Match, Bindings, tuple[ElementMatches, ...]]]:
         """Those that the conditions of positive steps let through."""
         for number, step in enumerate(self.sequence.steps):
             if step.conditions and not step.negated:
@@ -204,7 +204,7 @@ class Matches:
                 found = [found[place] for place in sorted(self._true(number, seen))]
         return found
 
-    def _until(self, number: int, match: Match, chosen: tuple[Held, ...]) -> Bindings:
+    def _until(self, number: int, match: Match, chosen: tuple[ElementMatches, ...]) -> Bindings:
         """What a match binds up to a step: its conditions see nothing of later ones."""
         seen: Bindings = {}
         for slot, held, (_, place) in zip(self._slots, chosen, match, strict=True):
@@ -213,8 +213,8 @@ class Matches:
         return seen
 
     def _without_forbidden(
-        self, found: list[tuple[Match, Bindings, tuple[Held, ...]]]
-    ) -> list[tuple[Match, Bindings, tuple[Held, ...]]]:
+        self, found: list[tuple[Match, Bindings, tuple[ElementMatches, ...]]]
+    ) -> list[tuple[Match, Bindings, tuple[ElementMatches, ...]]]:
         """Those between whose elements no NOT step has a solution that is compatible."""
         before = 0
         for number, step in enumerate(self.sequence.steps):

@@ -58,7 +58,7 @@ Transaction: TypeAlias = tuple[int, StreamView, Sequence[Element]]
 """Elements of one push and stream with one event time; without any, nothing more comes up to that time."""
 
 
-class First(NamedTuple):
+class FirstElements(NamedTuple):
     """The first elements that a timeline was given.
 
     ``newest``: nothing that was accepted before them has a greater event time. ``place``: equal for
@@ -86,7 +86,7 @@ class TimelineSnapshot(NamedTuple):
     last_at: int | None
     last_window: Interval | None
     instant: int | None
-    first: First | None
+    first: FirstElements | None
     late: int
     behind: int
     taken: int
@@ -99,7 +99,7 @@ RECORDS = {
     "ContentSnapshot": ContentSnapshot,
     "Element": Element,
     "ElementsSnapshot": ElementsState,
-    "First": First,
+    "First": FirstElements,
     "GridSnapshot": GridState,
     "Interval": Interval,
     "OccurrencesSnapshot": TripleRange,
@@ -303,7 +303,7 @@ class InputOrder:
     late: int = 0
     behind: int = 0
     taken: int = 0
-    first: First | None = None
+    first: FirstElements | None = None
     heap: list[tuple[int, int, int, int, Element]] = field(default_factory=list)
     missed: list[Element] = field(default_factory=list)
 
@@ -354,7 +354,7 @@ class InputOrder:
         order, push = list(self.views).index(event.stream), event.elements[0].seq
         if self.first is None:
             place = None if self.taken or self.heap else (push, instant)
-            self.first = First(event.before.newest, place)
+            self.first = FirstElements(event.before.newest, place)
         before = event.before.watermark(view.lateness)
         view.active, view.idle = True, False
         late = []

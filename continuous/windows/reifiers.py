@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from ..algebra.reify import CanonicalReifiers, assert_quoted, canonical_content
 from ..rows import IdRow
 from .encoded import ElementCoder, EncodedContent
-from .taken import NOTHING, HeldWindow, Taken, WindowKey
+from .taken import NOTHING, EncodedWindow, WindowDelta, WindowKey
 from .timed import TimedContent, Turned
 
 
@@ -22,7 +22,7 @@ class WindowReifiers:
         self._reified: dict[WindowKey, tuple[CanonicalReifiers, EncodedContent]] = {}
         self._times: dict[WindowKey, dict[IdRow, int]] = {}
 
-    def take(self, key: WindowKey, content: HeldWindow) -> Taken:
+    def take(self, key: WindowKey, content: EncodedWindow) -> WindowDelta:
         """The change of a window since the last call, with canonical reifiers from the first one on."""
         taken = content.take()
         if taken is NOTHING or not self._coder.met_reifier:

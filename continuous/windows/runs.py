@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TypeAlias
 
-from ..algebra.reports import Report, Skipped
+from ..algebra.reports import EmptyReportRun, Report
 from .query_streams import QueryWindows
 
 AskSilent: TypeAlias = Callable[[], bool]
@@ -58,7 +58,7 @@ class ReportSchedule:
             every = self._report.every_ms
             self.next_report += len(range(self.next_report, end + 1, every)) * every
 
-    def empty_run(self, at: int, until: int, most: int) -> Skipped | None:
+    def empty_run(self, at: int, until: int, most: int) -> EmptyReportRun | None:
         """The run of empty reports from ``at`` on, when at least ``most`` follow the first one.
 
         Every window is empty now and none will hold an element before the end of the run, so all its
@@ -66,7 +66,7 @@ class ReportSchedule:
         """
         due = self._due_by(self._windows.empty_until(until))
         number = sum(map(len, due))
-        return Skipped(at, _last(due, at), number + 1) if number >= most else None
+        return EmptyReportRun(at, _last(due, at), number + 1) if number >= most else None
 
     def unchanged_run(self, until: int) -> tuple[int | None, int, int]:
         """The closes and reports to come, up to ``until``, at which no content changes.

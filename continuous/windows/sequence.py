@@ -21,7 +21,7 @@ from ..algebra.query import MATCH
 from ..algebra.query import SequencePattern as SequenceOf
 from ..inputs import NEVER, Element
 from ..slices import chunks
-from .matches import Bindings, Match, Matches, Order
+from .matches import Bindings, Match, Order, SequenceMatches
 from .operator import WindowOperator, WindowState
 
 Key = tuple[Term | None, ...]
@@ -50,7 +50,7 @@ class SequenceWindow(WindowOperator):
     def __init__(self, sequence: SequenceOf) -> None:
         self.state: SequenceState = SequenceState()
         self.name: NamedNode | None = None
-        self._matches = Matches(sequence)
+        self._matches = SequenceMatches(sequence)
         self._found: dict[Match, Bindings] = {}
         self._shown: dict[Match, Element] = {}
 

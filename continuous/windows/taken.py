@@ -50,7 +50,7 @@ Predicates = frozenset[int] | None
 """Ids of the predicates that a query's patterns can match; None for every predicate."""
 
 
-class Taken(NamedTuple):
+class WindowDelta(NamedTuple):
     """The change of a window since the last call.
 
     ``triples`` is the change of the union of its graphs (or of the default graph alone), ``quads`` that of
@@ -62,13 +62,13 @@ class Taken(NamedTuple):
     keys: Delta
 
 
-NOTHING = Taken(EMPTY, EMPTY, EMPTY)
+NOTHING = WindowDelta(EMPTY, EMPTY, EMPTY)
 
 
-class HeldWindow(Protocol):
+class EncodedWindow(Protocol):
     """A window's content in term ids."""
 
-    def take(self) -> Taken:
+    def take(self) -> WindowDelta:
         """The change since the last call."""
         ...
 

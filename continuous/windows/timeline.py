@@ -20,7 +20,7 @@ from copy import copy
 from itertools import groupby
 
 from ..algebra.query import WindowDeclaration
-from ..algebra.reports import Cause, Evaluation, Interval, Report, Silent, Step
+from ..algebra.reports import Cause, Evaluation, Interval, Report, Step, UnchangedRun
 from ..inputs import NEVER, Advance, Arrival, Element, StreamInput
 from .operator import EVENT_TIME, WindowOperator
 from .query_streams import (
@@ -180,7 +180,7 @@ class QueryTimeline:
         """Take one input; evaluate at each `Evaluation` before drawing the next.
 
         ``silent`` is asked behind an evaluation: True when another one over the same contents would emit
-        nothing. A run of these is one `Silent`, however long it is, and the evaluation at its end.
+        nothing. A run of these is one `UnchangedRun`, however long it is, and the evaluation at its end.
         """
         given, ends = self.gather((event,))
         if ends:
@@ -415,7 +415,7 @@ class QueryTimeline:
 
     # --- runs of closes and reports -------------------------------------------------------------
 
-    def _pass_over(self, until: int, silent: AskSilent) -> Iterator[Silent]:
+    def _pass_over(self, until: int, silent: AskSilent) -> Iterator[UnchangedRun]:
         """Skip the closes and reports up to ``until`` at which nothing changes and nothing is emitted.
 
         The last of them stays to be evaluated. Closes between two periodic reports are not evaluated, so
@@ -430,7 +430,7 @@ class QueryTimeline:
         if number and silent():
             self._jump(before)
             if silent is not always:
-                yield Silent(before, number)
+                yield UnchangedRun(before, number)
 
     def _jump(self, end: int) -> None:
         """Go on after ``end``: only unchanged windows close until then."""

@@ -10,13 +10,13 @@ from typing import Any
 from ..errors import StoreUnwritableError
 from .parsing import parse_chunk
 from .sources import Chunk, SourceError
-from .work import Done, Work
+from .work import ChunkResult, LoadFolder
 
 Advance = Callable[[int, int, int], None]
 """Told after each batch: rows, bytes of parts and bad lines so far. It may raise to stop."""
 
 
-def prepare_direct(work: Work, max_bad: int | None, advance: Advance) -> None:
+def prepare_direct(work: LoadFolder, max_bad: int | None, advance: Advance) -> None:
     """Parse the chunks that are not done yet to parts.
 
     Args:
@@ -41,8 +41,8 @@ def prepare_direct(work: Work, max_bad: int | None, advance: Advance) -> None:
 
 
 def _prepare(
-    work: Work, chunk: Chunk, max_bad: int | None, before: tuple[int, int, int], advance: Advance
-) -> Done:
+    work: LoadFolder, chunk: Chunk, max_bad: int | None, before: tuple[int, int, int], advance: Advance
+) -> ChunkResult:
     source = work.sources[chunk.source]
     rows = size = lines = 0
     bad: list[list[Any]] = []
@@ -71,10 +71,12 @@ def _prepare(
             rows, size, lines = rows + batch.rows, size + len(batch.data), lines + batch.lines
             bad.extend([each.line, each.reason, each.text] for each in batch.bad)
             if max_bad is not None and before[2] + len(bad) > max_bad:
-                work.require_few_bad([*work.finished(), (chunk, Done(rows, lines, size, bad))], max_bad)
+                work.require_few_bad(
+                    [*work.finished(), (chunk, ChunkResult(rows, lines, size, bad))], max_bad
+                )
             advance(before[0] + rows, before[1] + size, before[2] + len(bad))
         file.flush()
         os.fsync(file.fileno())
-    done = Done(rows, lines, size, bad)
+    done = ChunkResult(rows, lines, size, bad)
     work.finish(chunk.index, done)
     return done

@@ -31,7 +31,7 @@ from .direct import prepare_direct
 from .parts import PartsStream, may_have_blank_nodes, quads_of
 from .purge import KEPT, RetentionLimits, purge
 from .sources import CHUNK_BYTES, SourceFile, cut, find_sources
-from .work import LoadCancelledError, LoadError, Work, bad_line_error
+from .work import LoadCancelledError, LoadError, LoadFolder, bad_line_error
 
 ENGINES = ("auto", "oxigraph", "spark")
 EXACT_BYTES = 64 << 20
@@ -244,18 +244,18 @@ class BulkLoader:
         shutil.copyfile(summary.quarantine, file)
         return replace(summary, quarantine=str(file))
 
-    def _work(self, options: LoadOptions, folder: Path, sources: list[SourceFile], engine: str) -> Work:
+    def _work(self, options: LoadOptions, folder: Path, sources: list[SourceFile], engine: str) -> LoadFolder:
         described: dict[str, Any] = {
             "graph": options.graph.value if options.graph else None,
             "base_iri": options.base_iri,
             "engine": engine,
         }
         try:
-            return Work.open(folder, sources, cut(sources, options.chunk_bytes), described)
+            return LoadFolder.open(folder, sources, cut(sources, options.chunk_bytes), described)
         except OSError as error:
             raise StoreUnwritableError(f"the folder {folder} cannot be written: {error.strerror}") from error
 
-    def _commit(self, work: Work, options: LoadOptions, cause: str) -> Commit:
+    def _commit(self, work: LoadFolder, options: LoadOptions, cause: str) -> Commit:
         files = sorted(work.parts.glob("*.nq"))
         if sum(file.stat().st_size for file in files) <= options.exact_bytes and options.engine == "auto":
             return self._store.writer.apply(add=quads_of(files), cause=cause)
@@ -293,7 +293,7 @@ def choose_engine(options: LoadOptions, sources: list[SourceFile]) -> str:
 
 
 def _prepare_spark(
-    work: Work,
+    work: LoadFolder,
     options: LoadOptions,
     advance: Callable[[int, int, int], None],
     staged: Callable[[str], None],
@@ -330,6 +330,6 @@ def _make_mirror(
     make_mirror(store, folder, master=options.master, memory=options.memory, advance=advance)
 
 
-def _require_good(work: Work, bad: int) -> None:
+def _require_good(work: LoadFolder, bad: int) -> None:
     if bad and not any(done.rows for _, done in work.finished()):
         raise bad_line_error(next(work.bad_lines()), "no good line")

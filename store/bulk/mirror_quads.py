@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .mirror import Mirror, PredicateFacts
-from .parsing import Rules
+from .parsing import ParseRules
 from .sources import find_sources
 from .spark_parse import parsed
 from .spark_session import uri
@@ -108,7 +108,7 @@ class MirrorQuads:
     def _changes(self, file: Path) -> Any:
         if not file.stat().st_size:
             return None
-        rows = parsed(self._spark, find_sources([file]), Rules(None, None, ""), keep_labels=True)
+        rows = parsed(self._spark, find_sources([file]), ParseRules(None, None, ""), keep_labels=True)
         return with_types(rows.where("s is not null").select("s", "p", "o", "g")).persist()
 
 

@@ -31,7 +31,7 @@ _DEPTH = RdfLimits().term_depth
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ParseRules:
     """The rules by which every chunk of a load is parsed.
 
     Attributes:
@@ -47,7 +47,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Bad:
+class SkippedLine:
     """A line that was left out; ``line`` counts from 1 in the chunk, 0 when the parser does not tell."""
 
     line: int
@@ -62,11 +62,11 @@ class Batch:
     data: bytes = b""
     rows: int = 0
     lines: int = 0
-    bad: list[Bad] = field(default_factory=list)
+    bad: list[SkippedLine] = field(default_factory=list)
 
 
 def parse_chunk(
-    source: SourceFile, chunk: Chunk, rules: Rules, *, keep_labels: bool = False
+    source: SourceFile, chunk: Chunk, rules: ParseRules, *, keep_labels: bool = False
 ) -> Iterator[Batch]:
     """The batches of a chunk; blank nodes get new labels unless ``keep_labels``.
 
@@ -88,7 +88,7 @@ def parse_chunk(
 
 
 def _parse_lines(
-    lines: list[bytes], before: int, kind: RdfType, rules: Rules, relabel: _Relabel | None, batch: Batch
+    lines: list[bytes], before: int, kind: RdfType, rules: ParseRules, relabel: _Relabel | None, batch: Batch
 ) -> None:
     body = b"".join(lines)
     if body.count(b"<<") <= _DEPTH:
@@ -111,7 +111,7 @@ def _parse_lines(
     _add(batch, b"".join(good), rules, relabel)
 
 
-def _canonical(body: bytes, kind: RdfType, rules: Rules) -> bytes:
+def _canonical(body: bytes, kind: RdfType, rules: ParseRules) -> bytes:
     one_graph = rules.graph is not None
     try:
         quads = parse(body, kind.format, base_iri=rules.base_iri, without_named_graphs=one_graph)
@@ -123,7 +123,7 @@ def _canonical(body: bytes, kind: RdfType, rules: Rules) -> bytes:
     return serialize(long, format=RdfFormat.N_QUADS) or b""
 
 
-def _add(batch: Batch, data: bytes, rules: Rules, relabel: _Relabel | None) -> None:
+def _add(batch: Batch, data: bytes, rules: ParseRules, relabel: _Relabel | None) -> None:
     if relabel is not None and b"_:" in data:
         data = relabel(data)
     if rules.graph is not None:
@@ -154,7 +154,7 @@ class _Relabel:
         return b"_:" + ("abcdef"[int(digest[0], 16) % 6] + digest[1:]).encode()
 
 
-def _document(source: SourceFile, rules: Rules, relabel: _Relabel | None) -> Iterator[Batch]:
+def _document(source: SourceFile, rules: ParseRules, relabel: _Relabel | None) -> Iterator[Batch]:
     batch = Batch()
     try:
         with open_source(source) as stream:
@@ -197,8 +197,8 @@ def _column(match: re.Match[str]) -> str:
     return f"column {match.group(2)}: " if match.group(2) else ""
 
 
-def _bad(line: int, reason: str, text: bytes) -> Bad:
+def _bad(line: int, reason: str, text: bytes) -> SkippedLine:
     shown = text.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
     if len(shown) > _TEXT_KEPT:
         shown = f"{shown[:_TEXT_KEPT]} … ({len(text):,} bytes)"
-    return Bad(line, reason, shown)
+    return SkippedLine(line, reason, shown)

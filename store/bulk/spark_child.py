@@ -16,12 +16,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from .parsing import Rules
+from .parsing import ParseRules
 from .sources import SourceFile, cut
 from .spark_mirror import compact, make
 from .spark_parse import SCHEMA, chunk_rows, counted, told
 from .spark_session import end_with_parent, finish, session, tell, uri
-from .work import Done, LoadError, Work
+from .work import ChunkResult, LoadError, LoadFolder
 
 
 def load(folder: Path, max_bad: int | None) -> None:
@@ -31,8 +31,8 @@ def load(folder: Path, max_bad: int | None) -> None:
     plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
     sources = [SourceFile(**each) for each in plan["sources"]]
     options = plan["options"]
-    rules = Rules(options.get("graph"), options.get("base_iri"), plan["seed"])
-    work = Work(folder, sources, cut(sources), rules)
+    rules = ParseRules(options.get("graph"), options.get("base_iri"), plan["seed"])
+    work = LoadFolder(folder, sources, cut(sources), rules)
     spark = session()
     stage = folder / "parsed"
     _parse_to_files(spark, work, stage)
@@ -47,7 +47,10 @@ def load(folder: Path, max_bad: int | None) -> None:
     for row in rows.where("reason is not null").orderBy("chunk", "line").toLocalIterator():
         bad.setdefault(row.chunk, []).append([row.line, row.reason, row.text])
     finished = [
-        (chunk, Done(figures[chunk.index].rows, figures[chunk.index].lines, 0, bad.get(chunk.index, [])))
+        (
+            chunk,
+            ChunkResult(figures[chunk.index].rows, figures[chunk.index].lines, 0, bad.get(chunk.index, [])),
+        )
         for chunk in work.chunks
     ]
     total, count = sum(done.rows for _, done in finished), sum(map(len, bad.values()))
@@ -76,7 +79,7 @@ def load(folder: Path, max_bad: int | None) -> None:
     finish(spark)
 
 
-def _parse_to_files(spark: Any, work: Work, stage: Path) -> None:
+def _parse_to_files(spark: Any, work: LoadFolder, stage: Path) -> None:
     """Parse each chunk to a Parquet file of its own; those that are there already are done."""
     stage.mkdir(exist_ok=True)
     left = [chunk.index for chunk in work.chunks if not work.parsed_file(chunk.index).exists()]

@@ -24,13 +24,13 @@ from typing import IO, Any
 from ..errors import StoreUnwritableError
 from .direct import Advance
 from .java import java_home
-from .work import LoadError, Work
+from .work import LoadError, LoadFolder
 
 LOG = "spark.log"
 
 
 def prepare_spark(
-    work: Work,
+    work: LoadFolder,
     master: str | None,
     memory: str,
     max_bad: int | None,

@@ -20,7 +20,7 @@ from typing import Any
 
 from .mirror import Mirror, PredicateFacts, swap_in
 from .mirror_quads import MirrorQuads
-from .parsing import Rules
+from .parsing import ParseRules
 from .sources import find_sources
 from .spark_parse import counted, parsed, told
 from .spark_session import finish, session, tell, uri
@@ -38,7 +38,7 @@ def make(dump: Path, folder: Path, version: int, mark: str | None = None) -> Non
     counts = dump.with_suffix(".counts")
     counts.mkdir()
     tell(stage="parse")
-    quads = parsed(spark, find_sources([dump]), Rules(None, None, ""), keep_labels=True, counts=counts)
+    quads = parsed(spark, find_sources([dump]), ParseRules(None, None, ""), keep_labels=True, counts=counts)
     flat = draft / "flat"
     with told(lambda: counted(counts)):
         with_types(quads.where("s is not null").select("s", "p", "o", "g")).write.parquet(uri(flat))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .parsing import Rules, parse_chunk
+from .parsing import ParseRules, parse_chunk
 from .sources import SourceFile, cut
 from .spark_session import tell
 
@@ -25,7 +25,7 @@ _LINE = re.compile(
 def parsed(
     spark: Any,
     sources: list[SourceFile],
-    rules: Rules,
+    rules: ParseRules,
     *,
     keep_labels: bool = False,
     counts: Path | None = None,
@@ -77,7 +77,7 @@ def told(so_far: Callable[[], tuple[int, int]], every_s: float = 1.0) -> Iterato
 
 
 def chunk_rows(
-    sources: list[SourceFile], chunk: Any, rules: Rules, keep_labels: bool, count: Path | None = None
+    sources: list[SourceFile], chunk: Any, rules: ParseRules, keep_labels: bool, count: Path | None = None
 ) -> Iterator[Any]:
     """The rows of one chunk, as Arrow batches of `SCHEMA`; ``count`` is written for `counted`."""
     import pyarrow as pa

@@ -24,7 +24,7 @@ from typing import Any
 
 from ..errors import ReportedError, StoreUnwritableError
 from ..folder import write_whole
-from .parsing import Rules
+from .parsing import ParseRules
 from .sources import Chunk, SourceFile
 
 QUARANTINE = "quarantine.ndjson"
@@ -44,7 +44,7 @@ class LoadCancelledError(LoadError):
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ChunkResult:
     """The figures of one finished chunk; ``bad`` rows are ``[line, reason, text]``."""
 
     rows: int
@@ -53,7 +53,7 @@ class Done:
     bad: list[list[Any]]
 
 
-class Work:
+class LoadFolder:
     """The work folder of one load: its plan, its parts, their figures and the bad lines.
 
     Attributes:
@@ -63,7 +63,7 @@ class Work:
     """
 
     def __init__(
-        self, folder: Path, sources: Sequence[SourceFile], chunks: Sequence[Chunk], rules: Rules
+        self, folder: Path, sources: Sequence[SourceFile], chunks: Sequence[Chunk], rules: ParseRules
     ) -> None:
         self.folder = folder
         self.sources = list(sources)
@@ -78,7 +78,7 @@ class Work:
         sources: Sequence[SourceFile],
         chunks: Sequence[Chunk],
         options: dict[str, Any],
-    ) -> Work:
+    ) -> LoadFolder:
         """Begin a load below a folder, or find the unfinished one of the same fingerprint.
 
         Args:
@@ -106,7 +106,7 @@ class Work:
                 write_whole(plan, json.dumps(described | {"seed": seed}).encode())
         except (OSError, ValueError, KeyError) as error:
             raise StoreUnwritableError(f"the folder of loads {below} cannot be used: {error}") from error
-        work = cls(folder, sources, chunks, Rules(options.get("graph"), options.get("base_iri"), seed))
+        work = cls(folder, sources, chunks, ParseRules(options.get("graph"), options.get("base_iri"), seed))
         work.resumed = resumed
         return work
 
@@ -124,14 +124,14 @@ class Work:
         """The file of one chunk's quads."""
         return self.parts / f"{index:05d}.nq"
 
-    def done(self, index: int) -> Done | None:
+    def done(self, index: int) -> ChunkResult | None:
         """The figures of a chunk when it is finished."""
         try:
-            return Done(**json.loads((self.parts / f"{index:05d}.json").read_text(encoding="utf-8")))
+            return ChunkResult(**json.loads((self.parts / f"{index:05d}.json").read_text(encoding="utf-8")))
         except FileNotFoundError:
             return None
 
-    def finish(self, index: int, done: Done) -> None:
+    def finish(self, index: int, done: ChunkResult) -> None:
         """Mark a chunk as finished; its part is complete on disk by then."""
         write_whole(self.parts / f"{index:05d}.json", json.dumps(asdict(done), ensure_ascii=False).encode())
 
@@ -147,14 +147,16 @@ class Work:
             if (self.parts / f"{chunk.index:05d}.json").exists() or self.parsed_file(chunk.index).exists()
         )
 
-    def finished(self) -> Iterator[tuple[Chunk, Done]]:
+    def finished(self) -> Iterator[tuple[Chunk, ChunkResult]]:
         """The finished chunks in order."""
         for chunk in self.chunks:
             done = self.done(chunk.index)
             if done is not None:
                 yield chunk, done
 
-    def bad_lines(self, finished: Iterable[tuple[Chunk, Done]] | None = None) -> Iterator[dict[str, Any]]:
+    def bad_lines(
+        self, finished: Iterable[tuple[Chunk, ChunkResult]] | None = None
+    ) -> Iterator[dict[str, Any]]:
         """The bad lines in order, with lines counted in their files; line is None where it is not known.
 
         Those of all finished chunks, or of given ones.
@@ -168,7 +170,7 @@ class Work:
                 yield where | {"reason": reason, "text": text}
             before += done.lines
 
-    def require_few_bad(self, finished: Iterable[tuple[Chunk, Done]], max_bad: int | None) -> None:
+    def require_few_bad(self, finished: Iterable[tuple[Chunk, ChunkResult]], max_bad: int | None) -> None:
         """Raise LoadError at the first bad line over ``max_bad``; None allows any number."""
         if max_bad is not None:
             for bad in islice(self.bad_lines(finished), max_bad, None):

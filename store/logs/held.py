@@ -19,7 +19,7 @@ _SMALL = 4096
 """Marks are written in place."""
 
 
-class HeldFiles(contextlib.ExitStack):
+class PinnedFiles(contextlib.ExitStack):
     """Open files and databases of a folder, whoever deletes or writes them afterwards; closed at the end.
 
     Small files are read at once. Others grow at their end only or are replaced as a whole: what they held at

@@ -21,7 +21,7 @@ from typing import Any
 
 import orjson
 
-from .held import HeldFiles
+from .held import PinnedFiles
 from .input_log import SegmentedLog, Sync
 from .result_log import ResultLog
 
@@ -107,8 +107,8 @@ class Journal:
             self.results.close()
 
 
-def held_files(folder: Path) -> HeldFiles:
+def held_files(folder: Path) -> PinnedFiles:
     """What a backup keeps of a journal and the state beside it, as they are now."""
     digest = "[0-9a-f]" * 64
     files = ("checkpoint", "input.mark", "input/*.log", f"sources/{digest}")
-    return HeldFiles(folder, files, ("results.sqlite",))
+    return PinnedFiles(folder, files, ("results.sqlite",))

@@ -104,7 +104,7 @@ class ChildProcess:
         return self.status
 
 
-class Copy:
+class ForkedTask:
     """A child process that does one piece of work and reports a number.
 
     Raises:

@@ -30,7 +30,7 @@ _PIECE = 4 << 10
 """Bytes that are unpacked at once: they may stand for a thousand times as many."""
 
 
-class EndedError(Exception):
+class ExchangeStoppedError(Exception):
     """The caller was told to stop within an exchange."""
 
 
@@ -167,7 +167,7 @@ class _Bounds:
     def until(self) -> float:
         """The moment at which a call that begins now has to end; raises EndedError."""
         if self._ended():
-            raise EndedError
+            raise ExchangeStoppedError
         return time.monotonic() + self._silence if self._deadline is None else self._deadline
 
 

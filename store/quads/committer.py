@@ -33,7 +33,7 @@ from ..logs.input_log import SPACE
 from ..logs.manifest import note_manifest
 from ..sparql.query import Querier
 from .frozen import copied
-from .gate import Gate
+from .gate import ReadWriteLock
 from .observer import Observer
 from .options import StoreOptions
 from .subscribers import Subscribers
@@ -66,7 +66,7 @@ class Committer:
         store: Store,
         log: ChangeLog,
         querier: Querier,
-        gate: Gate,
+        gate: ReadWriteLock,
         subscribers: Subscribers,
         options: StoreOptions,
         database: Path | None,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Gate:
+class ReadWriteLock:
     """Many readers or one writer; a waiting writer goes first, a thread that reads already may read again.
 
     Single queries do not pass here: each has a snapshot, which it compares `sequence` around.

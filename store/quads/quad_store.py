@@ -31,7 +31,7 @@ from ..logs.memory_log import MemoryChangeLog
 from ..sparql.query import Querier
 from .committer import Committer
 from .frozen import FrozenReader, frozen, remove_copies
-from .gate import Gate
+from .gate import ReadWriteLock
 from .options import StoreOptions
 from .reading import StoreReader
 from .subscribers import Subscribers
@@ -62,7 +62,7 @@ class QuadStore:
         self.limits = options.limits
         self.allowed_hosts = options.allowed_hosts
         self.subscribers = Subscribers()
-        gate = Gate()
+        gate = ReadWriteLock()
         querier = Querier(store, options.limits, options.allowed_hosts)
         database = None if folder is None else folder.quads
         self.committer = Committer(store, log, querier, gate, self.subscribers, options, database)

@@ -14,7 +14,7 @@ from ..errors import StoreError
 from ..sparql.query import Querier, QueryRequest, QueryResult, drain
 from ..terms import Solution
 from .committer import Committer
-from .gate import Gate
+from .gate import ReadWriteLock
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class StoreReader:
         querier: evaluates query texts; None once the store is closed.
     """
 
-    def __init__(self, querier: Querier, committer: Committer, gate: Gate) -> None:
+    def __init__(self, querier: Querier, committer: Committer, gate: ReadWriteLock) -> None:
         self.querier: Querier | None = querier
         self._committer = committer
         self._gate = gate
@@ -164,7 +164,11 @@ class _GatedWriter:
     """Holds commits back from the start of a dump until its first block: by then its snapshot is taken."""
 
     def __init__(
-        self, writer: IO[bytes], gate: Gate, version: Callable[[], int], started: Callable[[int], None] | None
+        self,
+        writer: IO[bytes],
+        gate: ReadWriteLock,
+        version: Callable[[], int],
+        started: Callable[[int], None] | None,
     ) -> None:
         self._writer = writer
         self._reading = gate.reading()

@@ -18,7 +18,7 @@ from ..changes.commit import Commit, GraphName, NetChange, count_graphs, graph_k
 from ..changes.pending import PendingChanges, StoreView
 from ..errors import ConflictError, ReportedError, StoreError, StoreUnwritableError
 from .committer import Committer
-from .gate import Gate
+from .gate import ReadWriteLock
 from .subscribers import Subscribers
 
 _GROUP_REQUESTS = 64
@@ -75,7 +75,7 @@ class WriteQueue:
     def __init__(
         self,
         committer: Committer,
-        gate: Gate,
+        gate: ReadWriteLock,
         subscribers: Subscribers,
         clock_ms: Callable[[], int],
         grouped: bool,

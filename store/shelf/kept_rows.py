@@ -18,7 +18,7 @@ from ..errors import ReportedError
 from ..quads.quad_store import QuadStore
 from ..terms import Solution, Term
 from ..threads import Background
-from .shelf import Shelf
+from .shelf import BlobStore
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class KeptRows:
 
     def __init__(
         self,
-        shelf: Shelf,
+        shelf: BlobStore,
         store: QuadStore,
         dictionary: TermDictionary,
         background: Background,

@@ -36,7 +36,7 @@ CREATE TABLE IF NOT EXISTS parts (
 _LEVEL = 1
 
 
-class Shelf:
+class BlobStore:
     """Items by key; may be used by several threads.
 
     Nothing here raises for a disk that is full or a file that is damaged but `read`: what is not kept is made

@@ -108,7 +108,7 @@ class Inspection:
         return TextFacts(measured, tuple(each.token for each in calls), calls)
 
 
-class AlikeTexts:
+class SimilarTexts:
     """Texts that differ in rows of inline data alone, as the program writes them: judged once, not each time.
 
         SELECT ... WHERE { VALUES (?x) { (<a>) (<b>) } ?x <p> ?y }        judged:  SELECT ... { (<a>) } ...

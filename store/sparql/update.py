@@ -30,7 +30,7 @@ from .query import evaluation_error
 from .scan import inspect_text
 from .services import ServiceCalls
 from .update_dataset import dataset_of, free_name, using_text
-from .update_plan import ABSENT, HeldBackError, UpdateEngine, UpdatePlan
+from .update_plan import ABSENT, BufferedRowsError, UpdateEngine, UpdatePlan
 from .update_text import (
     AllTarget,
     Clear,
@@ -281,7 +281,7 @@ class _Derivation:
         """
         request = self._engine.request
         rows: list[Solution] = []
-        over: list[HeldBackError] = []
+        over: list[BufferedRowsError] = []
         part = self._plan.parts[action.where.start]
 
         def record(*terms: Term) -> Term:
@@ -291,7 +291,7 @@ class _Derivation:
             if not len(rows) % _ROWS_BETWEEN_CHECKS:
                 try:
                     part.take(len(rows))
-                except HeldBackError as error:
+                except BufferedRowsError as error:
                     # Oxigraph would take it for an error of the expression.
                     over.append(error)
                     rows.clear()

@@ -27,7 +27,7 @@ _DISTINCT = re.compile(r"(\((?:\s|#[^\r\n]{0,200}+[\r\n])*+)(DISTINCT)", re.IGNO
 """DISTINCT in calls by IRI, which Oxigraph's grammar does not have: a text that is only parsed loses it."""
 
 
-class HeldBackError(LimitError):
+class BufferedRowsError(LimitError):
     """A WHERE part may need more memory than the update may take within this process; nothing is applied."""
 
 

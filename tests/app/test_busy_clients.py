@@ -11,8 +11,8 @@ import pytest
 
 from quadrill.app import running
 from quadrill.app.config import Settings
-from quadrill.app.evaluation.short_answers import Hold, ShortAnswerLock
-from quadrill.app.http.request import FastLane
+from quadrill.app.evaluation.short_answers import LockLease, ShortAnswerLock
+from quadrill.app.http.request import FastLaneThread
 from tests.app.conftest import LiveServer, Start
 from tests.app.test_server import eventually
 from tests.app.wire import JSON, Wire, message, post
@@ -123,10 +123,10 @@ def test_large_answer_releases_the_lock_before_its_client_has_read_it(
         content="".join(f"<urn:s{n}> <urn:p> <urn:o{n}> .\n" for n in range(100_000)),
         headers={"Content-Type": "application/n-triples"},
     )
-    holds: list[Hold] = []
+    holds: list[LockLease] = []
     hold = ShortAnswerLock.hold
 
-    def noted(lock: ShortAnswerLock, lane: FastLane | None = None) -> Hold:
+    def noted(lock: ShortAnswerLock, lane: FastLaneThread | None = None) -> LockLease:
         holds.append(hold(lock, lane))
         return holds[-1]
 

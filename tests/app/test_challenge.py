@@ -160,7 +160,7 @@ def _lines(text: str, reports: list[Trip], line: int | None) -> list[list[str]]:
     """The output lines without delays; ``line``: reports in line, None for as many as the query lets."""
     with replay._registered({"query": text, "name": replay.NAME} | feeder.OPTIONS, []) as engine:
         output = io.StringIO()
-        listener = feeder.Listener(engine.queries.feed(replay.NAME), output)
+        listener = feeder.DelayRecorder(engine.queries.feed(replay.NAME), output)
         line = line or feeder.in_line(describe(engine, replay.NAME))
         feeder.follow(engine, "Taxi", feeder.reports(map(csv_of, reports)), [listener], line)
     return [each.split(",")[:-1] for each in output.getvalue().splitlines()]

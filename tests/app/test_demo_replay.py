@@ -18,7 +18,7 @@ from quadrill.app.demo.replay import (
     ReplayPlan,
     replay,
 )
-from quadrill.app.demo.summary import FeedTally, Screen, events
+from quadrill.app.demo.summary import FeedTally, TallyPrinter, events
 
 JAN_6_10H = 1_357_466_400_000
 HOUR = 3_600_000
@@ -225,7 +225,7 @@ def test_on_a_terminal_the_summary_is_written_over_itself_and_fits_its_width(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     terminal, tally = Terminal(), FeedTally("late-departures", error="a long story " * 9)
-    screen = Screen(terminal)
+    screen = TallyPrinter(terminal)
     screen.show(JAN_6_10H, [tally], 0.0)
     screen.show(JAN_6_10H, [tally], 0.1)
     first, second = terminal.getvalue().split("\x1b[2F\x1b[J")
@@ -238,7 +238,7 @@ def test_on_a_terminal_the_summary_is_written_over_itself_and_fits_its_width(
 
 def test_elsewhere_the_summary_is_written_now_and_then_and_at_the_end() -> None:
     plain = io.StringIO()
-    screen = Screen(plain, every_s=5.0)
+    screen = TallyPrinter(plain, every_s=5.0)
     for now_s in (0.0, 1.0, 4.9, 5.0, 6.0):
         screen.show(JAN_6_10H, [FeedTally("q")], now_s)
     screen.show(JAN_6_10H, [FeedTally("q")], 6.1, final=True)

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from quadrill.app.upkeep.garbage import SAMPLED, YoungCollections
+from quadrill.app.upkeep.garbage import SAMPLED, CollectionSchedule
 
 
 class Node:
@@ -27,8 +27,8 @@ def cycle() -> Node:
 
 
 @pytest.fixture
-def collections() -> Iterator[YoungCollections]:
-    made = YoungCollections(young_s=600)
+def collections() -> Iterator[CollectionSchedule]:
+    made = CollectionSchedule(young_s=600)
     made.start()
     try:
         yield made
@@ -36,7 +36,7 @@ def collections() -> Iterator[YoungCollections]:
         made.stop()
 
 
-def test_what_was_set_aside_is_freed_by_its_last_reference(collections: YoungCollections) -> None:
+def test_what_was_set_aside_is_freed_by_its_last_reference(collections: CollectionSchedule) -> None:
     held = [Node() for _ in range(100)]
     gc.collect(1)
     assert not {id(each) for each in held} & {id(each) for each in gc.get_objects()}
@@ -45,7 +45,7 @@ def test_what_was_set_aside_is_freed_by_its_last_reference(collections: YoungCol
     assert last() is None
 
 
-def test_cycles_that_were_set_aside_are_found_by_a_look_through(collections: YoungCollections) -> None:
+def test_cycles_that_were_set_aside_are_found_by_a_look_through(collections: CollectionSchedule) -> None:
     one = cycle()
     gc.collect(1)
     gone = weakref.ref(one)
@@ -57,7 +57,7 @@ def test_cycles_that_were_set_aside_are_found_by_a_look_through(collections: You
 
 
 def test_young_objects_are_looked_at_by_the_clock() -> None:
-    collections = YoungCollections(young_s=0.01)
+    collections = CollectionSchedule(young_s=0.01)
     collections.start()
     gc.disable()  # as where as many objects go as come: nothing is due by their number
     try:
@@ -74,7 +74,7 @@ def test_young_objects_are_looked_at_by_the_clock() -> None:
 
 def test_young_objects_are_looked_at_less_often_while_nothing_is_computed() -> None:
     looks: list[float] = []
-    collections = YoungCollections(young_s=0.02)
+    collections = CollectionSchedule(young_s=0.02)
     collections.look_at_young = lambda: looks.append(time.monotonic())  # type: ignore[method-assign]
     collections.start()
     try:
@@ -92,7 +92,7 @@ def test_young_objects_are_looked_at_less_often_while_nothing_is_computed() -> N
 
 
 def test_a_fourth_is_looked_at_where_nothing_is_found_and_all_where_something_is(
-    collections: YoungCollections,
+    collections: CollectionSchedule,
 ) -> None:
     def found() -> bool:
         dropped = weakref.ref(cycle())
@@ -112,7 +112,7 @@ def test_a_fourth_is_looked_at_where_nothing_is_found_and_all_where_something_is
 
 def test_all_is_looked_through_now_and_then() -> None:
     seen = threading.Event()
-    collections = YoungCollections(interval_s=0.01)
+    collections = CollectionSchedule(interval_s=0.01)
     collections.look_through = seen.set  # type: ignore[method-assign,assignment]
     collections.start()
     try:
@@ -123,7 +123,7 @@ def test_all_is_looked_through_now_and_then() -> None:
 
 def test_stopping_leaves_python_as_it_was() -> None:
     before = gc.get_threshold(), list(gc.callbacks)
-    collections = YoungCollections()
+    collections = CollectionSchedule()
     collections.start()
     collections.start()
     held = cycle()

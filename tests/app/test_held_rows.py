@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from quadrill.app.evaluation.processes import Processes
-from quadrill.app.evaluation.where_parts import Room, ServerWherePart
+from quadrill.app.evaluation.where_parts import BufferLimits, ServerWherePart
 from quadrill.app.evaluation.workers import WorkerPool
 from quadrill.store.errors import ReportedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.query_worker import WorkerRequest
-from quadrill.store.sparql.update_plan import HeldBackError
+from quadrill.store.sparql.update_plan import BufferedRowsError
 from quadrill.store.sparql.update_worker import UpdateTask
 
 from .conftest import Start, problem_of
@@ -224,7 +224,7 @@ def test_an_update_that_waits_for_another_can_be_stopped(
 )
 def test_what_holds_little_back_stays_within_the_server(where: str, quads: int, admitted: bool) -> None:
     if admitted:
-        ServerWherePart("", where, Room(lambda: quads)).admit(0)
+        ServerWherePart("", where, BufferLimits(lambda: quads)).admit(0)
     else:
-        with pytest.raises(HeldBackError):
-            ServerWherePart("", where, Room(lambda: quads)).admit(0)
+        with pytest.raises(BufferedRowsError):
+            ServerWherePart("", where, BufferLimits(lambda: quads)).admit(0)

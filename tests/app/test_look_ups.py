@@ -12,7 +12,7 @@ import pytest
 from pyoxigraph import QueryResultsFormat, Store
 
 from quadrill.app.evaluation.look_ups import MOST_QUADS, look_up
-from quadrill.app.evaluation.where_parts import Room, ServerWherePart
+from quadrill.app.evaluation.where_parts import BufferLimits, ServerWherePart
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.terms import Solution
 from tests.app.conftest import LiveServer, Start
@@ -105,7 +105,7 @@ def counted(chosen: random.Random, names: list[str]) -> str:
 
 
 def found_in(where: str, names: tuple[str, ...], store: Store) -> list[Solution] | None:
-    return ServerWherePart("", where, Room(lambda: 0)).look_up(names, store)
+    return ServerWherePart("", where, BufferLimits(lambda: 0)).look_up(names, store)
 
 
 def test_where_parts_of_updates_give_what_oxigraph_gives() -> None:

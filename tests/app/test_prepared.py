@@ -9,7 +9,7 @@ import pytest
 
 from quadrill.app.evaluation import where_parts
 from quadrill.app.evaluation.admission import is_light
-from quadrill.app.evaluation.where_parts import Room, ServerWherePart
+from quadrill.app.evaluation.where_parts import BufferLimits, ServerWherePart
 from quadrill.continuous.analysis import prepared as module
 from quadrill.continuous.analysis.prepared import MOST_PARSED, Prepared, prepared
 from quadrill.continuous.analysis.update import frame_of
@@ -135,6 +135,6 @@ def test_a_where_part_is_cut_once(monkeypatch: pytest.MonkeyPatch, where: str) -
         for number in range(4):  # with and without a shape
             text = f"INSERT {{ <urn:{number}> <urn:m> ?o }} WHERE {where}"
             store.writer.update(
-                UpdateRequest(text, where_parts=partial(ServerWherePart, room=Room(lambda: 0)))
+                UpdateRequest(text, where_parts=partial(ServerWherePart, room=BufferLimits(lambda: 0)))
             )
     assert known == [f"SELECT * {where}"] * 4

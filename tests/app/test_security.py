@@ -7,7 +7,7 @@ import pytest
 
 from quadrill.app import running
 from quadrill.app.config import Settings
-from quadrill.app.http.attempts import PerMinute, network_of
+from quadrill.app.http.attempts import MinuteCounter, network_of
 from quadrill.app.security import TokenRequiredError, hash_token, is_loopback, new_token
 from quadrill.store.registry import TokenRecord
 from tests.app.conftest import LiveServer, Start, problem_of
@@ -252,7 +252,7 @@ def test_a_token_may_ask_so_often(start_server: Start) -> None:
 
 def test_counts_of_senders_are_bounded_and_end_after_a_minute() -> None:
     now = [0.0]
-    counts = PerMinute(2, lambda: now[0])
+    counts = MinuteCounter(2, lambda: now[0])
     for _ in range(2):
         assert counts.wait_s("a") == 0
         counts.count("a")

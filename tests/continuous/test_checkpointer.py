@@ -20,7 +20,7 @@ from quadrill.continuous.recovery.checkpointer import Checkpointer
 from quadrill.continuous.recovery.state import EngineSnapshot
 from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.logs.journal import Journal
-from quadrill.store.logs.process_copy import COPIES, Copy
+from quadrill.store.logs.process_copy import COPIES, ForkedTask
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry, default_url
 
@@ -233,7 +233,7 @@ def test_a_copy_reports_its_number_and_holds_no_file_open(tmp_path: Path) -> Non
         def look() -> int:
             return sum(1 for each in os.listdir("/proc/self/fd") if int(each) == number)
 
-        assert Copy(look).wait(30) == 0
+        assert ForkedTask(look).wait(30) == 0
         assert not kept.closed
 
 
@@ -242,7 +242,7 @@ def test_what_went_wrong_in_a_copy_is_told() -> None:
         raise ValueError("cannot be written")
 
     with pytest.raises(OSError) as caught:
-        Copy(fail).wait(30)
+        ForkedTask(fail).wait(30)
     assert caught.value.strerror == "ValueError: cannot be written"
 
 
@@ -252,7 +252,7 @@ def test_a_copy_that_takes_too_long_is_ended() -> None:
         return 0
 
     with pytest.raises(OSError) as caught:
-        Copy(sleep).wait(0.05)
+        ForkedTask(sleep).wait(0.05)
     assert "took longer" in str(caught.value)
 
 
@@ -277,7 +277,7 @@ def test_copies_are_made_beside_busy_threads() -> None:
     try:
         quads = [Quad(NamedNode(E + str(n)), NamedNode(E), NamedNode(E)) for n in range(1_000)]
         for _ in range(20):
-            written = Copy(lambda: len(serialize(quads, format=RdfFormat.N_QUADS) or b"")).wait(30)
+            written = ForkedTask(lambda: len(serialize(quads, format=RdfFormat.N_QUADS) or b"")).wait(30)
             assert written > 1_000
     finally:
         stop.set()

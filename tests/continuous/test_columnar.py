@@ -13,7 +13,7 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 from quadrill.app.describing.plan_text import explain_text
 from quadrill.app.describing.queries import describe, explain
 from quadrill.app.describing.static_parts import describe_static
-from quadrill.continuous.algebra.columnar import Choice, Graphs, StaticEngines
+from quadrill.continuous.algebra.columnar import EngineChoice, Graphs, StaticEngines
 from quadrill.continuous.algebra.nodes import Algebra, Var
 from quadrill.continuous.evaluate.native import NativeEvaluator
 from quadrill.continuous.language import parse
@@ -41,8 +41,8 @@ class Engine:
         self.engine = engine
         self.asked: list[tuple[Any, ...]] = []
 
-    def choose(self, pattern: Algebra, wish: str | None) -> Choice:
-        return Choice(wish or self.engine, "so the test says")
+    def choose(self, pattern: Algebra, wish: str | None) -> EngineChoice:
+        return EngineChoice(wish or self.engine, "so the test says")
 
     def rows(
         self,
@@ -59,7 +59,7 @@ class Engine:
         return [ROW]
 
 
-def rows_of_the_part(engine: Engine, wish: str | None = None) -> tuple[int, Choice | None]:
+def rows_of_the_part(engine: Engine, wish: str | None = None) -> tuple[int, EngineChoice | None]:
     """How many rows the static part of the query has, and who was asked for them."""
     store = QuadStore.open(None)
     store.writer.update(
@@ -71,7 +71,7 @@ def rows_of_the_part(engine: Engine, wish: str | None = None) -> tuple[int, Choi
     refresh(evaluator)
     (facts,) = describe_static(query, evaluator, None, 0)
     reason = facts["engine_reason"]
-    return facts["rows"], None if reason is None else Choice(facts["engine"], reason)
+    return facts["rows"], None if reason is None else EngineChoice(facts["engine"], reason)
 
 
 def test_the_engine_is_asked_for_the_rows_at_the_version_and_over_the_graphs_of_the_query() -> None:
@@ -95,7 +95,7 @@ def test_where_the_engine_refuses_the_store_gives_the_rows_and_the_reason_is_kep
 ) -> None:
     rows, choice = rows_of_the_part(Engine(refuses=True))
     assert rows == 2
-    assert choice == Choice("oxigraph", "spark was not able to: a test is not supported")
+    assert choice == EngineChoice("oxigraph", "spark was not able to: a test is not supported")
     assert "left to the store" in caplog.text
 
 

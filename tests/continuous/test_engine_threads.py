@@ -18,7 +18,7 @@ from quadrill.app.describing.queries import describe, describe_all, explain, val
 from quadrill.app.describing.streams import describe_stream, describe_streams
 from quadrill.continuous.clock import Clock
 from quadrill.continuous.engine import Engine, EngineSettings, Registration
-from quadrill.continuous.queries.catalogue import Entry, Pending
+from quadrill.continuous.queries.catalogue import PendingQuery, QueryEntry
 from quadrill.continuous.queries.running import RunningQuery
 from quadrill.continuous.streams.push_call import PushCall
 from quadrill.store.errors import NotFoundError
@@ -152,7 +152,7 @@ def test_a_query_that_is_dropped_while_it_is_looked_at_is_not_found() -> None:
         b.register("q", RANGE)
         admin, looks = b.engine.parts.admin, []
 
-        def look(_entry: Entry, _query: Pending | RunningQuery | None) -> int:
+        def look(_entry: QueryEntry, _query: PendingQuery | RunningQuery | None) -> int:
             looks.append(threading.Thread(target=b.engine.queries.drop, args=("q",)))
             looks[-1].start()
             while admin.acquire(blocking=False):
@@ -164,7 +164,7 @@ def test_a_query_that_is_dropped_while_it_is_looked_at_is_not_found() -> None:
         assert len(looks) == 1
         looks[0].join()
 
-        def wrong(_entry: Entry, _query: Pending | RunningQuery | None) -> int:
+        def wrong(_entry: QueryEntry, _query: PendingQuery | RunningQuery | None) -> int:
             raise IndexError("a fault")
 
         b.register("r", RANGE)

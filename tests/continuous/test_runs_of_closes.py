@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quadrill.app.describing.queries import describe
-from quadrill.continuous.algebra.reports import Silent
+from quadrill.continuous.algebra.reports import UnchangedRun
 from quadrill.continuous.engine import Registration
 from quadrill.continuous.inputs import Advance, StreamTime
 from quadrill.continuous.streams.push_call import PushCall
@@ -265,7 +265,7 @@ def outcome(case: Case, seed: int, **options: Any) -> tuple[list[Any], int]:
     chance, passed = random.Random(seed), 0
     run = QueryTimeline._pass_over
 
-    def counted(timeline: QueryTimeline, until: int, silent: AskSilent) -> Iterator[Silent]:
+    def counted(timeline: QueryTimeline, until: int, silent: AskSilent) -> Iterator[UnchangedRun]:
         nonlocal passed
         for each in run(timeline, until, silent):
             passed += 1
@@ -308,7 +308,7 @@ def outcome(case: Case, seed: int, **options: Any) -> tuple[list[Any], int]:
     return found, passed
 
 
-def step_by_step(timeline: QueryTimeline, until: int, silent: AskSilent) -> Iterator[Silent]:
+def step_by_step(timeline: QueryTimeline, until: int, silent: AskSilent) -> Iterator[UnchangedRun]:
     return iter(())
 
 

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from quadrill.continuous.durable.turns import TurnQueue
+from quadrill.continuous.durable.turns import TaskQueue
 from quadrill.continuous.errors import EngineStoppedError
 from quadrill.continuous.scheduler.router import Router
 from quadrill.continuous.scheduler.sequencer import Sequencer
-from quadrill.continuous.scheduler.turn_kinds import BetweenTurns
+from quadrill.continuous.scheduler.turn_kinds import BetweenTasks
 from quadrill.store.quads.views import ViewRegistry
 
 from .engines import Bench, bench
@@ -29,11 +29,11 @@ def test_a_backlog_is_settled_in_batches(monkeypatch: pytest.MonkeyPatch) -> Non
     settled: list[None] = []
     monkeypatch.setattr(ViewRegistry, "settled", lambda _: settled.append(None))
     with bench(threaded=True) as b:
-        turns: TurnQueue = b.engine.parts.turns
+        turns: TaskQueue = b.engine.parts.turns
         go = threading.Event()
         order: list[int] = []
-        turns.put(BetweenTurns(lambda: go.wait(30)))
-        waiting = [BetweenTurns(lambda number=number: order.append(number)) for number in range(500)]
+        turns.put(BetweenTasks(lambda: go.wait(30)))
+        waiting = [BetweenTasks(lambda number=number: order.append(number)) for number in range(500)]
         for turn in waiting:
             turns.put(turn)
         before = len(settled)
@@ -44,7 +44,7 @@ def test_a_backlog_is_settled_in_batches(monkeypatch: pytest.MonkeyPatch) -> Non
         assert len(settled) - before < 50
 
 
-def in_line(b: Bench, monkeypatch: pytest.MonkeyPatch, *turns: BetweenTurns) -> None:
+def in_line(b: Bench, monkeypatch: pytest.MonkeyPatch, *turns: BetweenTasks) -> None:
     """Two inputs and then turns that nobody has worked off yet, in an engine without a thread."""
     with monkeypatch.context() as held:
         held.setattr(Sequencer, "drain", lambda _: None)
@@ -62,8 +62,8 @@ def test_without_a_thread_what_is_in_line_is_worked_off_and_settled_together(
         b.register("all", "SELECT ?o { STREAM <urn:s> [RANGE 1h] { ?s <urn:p> ?o } }")
         parts = b.engine.parts
         order: list[int] = []
-        turns = [BetweenTurns(lambda number=number: order.append(number)) for number in range(150)]
-        wrong = BetweenTurns(lambda: 1 // 0)
+        turns = [BetweenTasks(lambda number=number: order.append(number)) for number in range(150)]
+        wrong = BetweenTasks(lambda: 1 // 0)
         in_line(b, monkeypatch, *turns[:3], wrong, *turns[3:])
         monkeypatch.setattr(Sequencer, "settle", lambda _: settled.append(None))
         parts.sequencer.drain()
@@ -79,7 +79,7 @@ def test_nobody_waits_for_what_an_interrupt_has_cut_off(monkeypatch: pytest.Monk
 
     with bench() as b:
         b.register("all", "SELECT ?o { STREAM <urn:s> [RANGE 1h] { ?s <urn:p> ?o } }")
-        parts, (behind, last) = b.engine.parts, (BetweenTurns(lambda: 1), BetweenTurns(lambda: 2))
+        parts, (behind, last) = b.engine.parts, (BetweenTasks(lambda: 1), BetweenTasks(lambda: 2))
         in_line(b, monkeypatch, behind, last)
         with monkeypatch.context() as stopping:
             stopping.setattr(Router, "dispatch", interrupted)
@@ -124,12 +124,12 @@ def test_several_may_wait_for_one_turn() -> None:
     sys.setswitchinterval(1e-6)
     try:
         with bench(threaded=True) as b, ThreadPoolExecutor(8) as pool:
-            turns: TurnQueue = b.engine.parts.turns
+            turns: TaskQueue = b.engine.parts.turns
             for number in range(200):
                 go, ready = threading.Event(), threading.Barrier(9)
-                turn = BetweenTurns(lambda go=go, number=number: go.wait(30) and number)
+                turn = BetweenTasks(lambda go=go, number=number: go.wait(30) and number)
 
-                def waits(turn: BetweenTurns = turn, ready: threading.Barrier = ready) -> int:
+                def waits(turn: BetweenTasks = turn, ready: threading.Barrier = ready) -> int:
                     ready.wait(30)
                     found: int = turns.wait(turn, 30)
                     return found

@@ -19,7 +19,7 @@ from quadrill.continuous.errors import BudgetError
 from quadrill.continuous.inputs import Element
 from quadrill.continuous.language.parser import parse
 from quadrill.continuous.streams.push_call import PushCall
-from quadrill.continuous.windows.matches import Matches
+from quadrill.continuous.windows.matches import SequenceMatches
 from quadrill.store.errors import QueryTextError, UnsupportedError
 from tests.examples import examples
 
@@ -295,7 +295,7 @@ def test_late_elements_that_are_admitted_are_in_matches_to_come() -> None:
 
 def test_a_search_has_a_limit() -> None:
     sequence = prepared_sequence(text_of("two", "EACH"))
-    found = Matches(sequence, most=50)
+    found = SequenceMatches(sequence, most=50)
     for seq in range(100):
         quads = [Quad(NamedNode(E + "x"), NamedNode(E + "a"), Literal(seq))]
         found.hold(0, Element.of(quads, seq // 20, seq))

@@ -10,7 +10,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from quadrill.continuous.algebra.nodes import Var
 from quadrill.continuous.algebra.query import WindowDeclaration, WindowSpec
-from quadrill.continuous.algebra.reports import Evaluation, Report, Skipped
+from quadrill.continuous.algebra.reports import EmptyReportRun, Evaluation, Report
 from quadrill.continuous.inputs import Advance, Arrival, Element, Idle, StreamTime
 from quadrill.continuous.windows.encoded import ElementCoder, EncodedContent
 from quadrill.continuous.windows.timeline import QueryTimeline
@@ -56,7 +56,7 @@ class Streams:
     def _told(self, steps: Iterable[object]) -> list[tuple[object, ...]]:
         found: list[tuple[object, ...]] = []
         for step in steps:
-            if isinstance(step, Skipped):
+            if isinstance(step, EmptyReportRun):
                 found.append(("skipped", step.start, step.end, step.skipped))
                 continue
             assert isinstance(step, Evaluation)

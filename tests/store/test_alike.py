@@ -12,7 +12,7 @@ from quadrill.store.errors import NetworkRefusedError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.sparql.guard import TextFacts, TextLimits
 from quadrill.store.sparql.query import QueryRequest
-from quadrill.store.sparql.scan import AlikeTexts, inspect_text
+from quadrill.store.sparql.scan import SimilarTexts, inspect_text
 
 LIMITS = TextLimits(inline_height=1)
 """Everything is measured."""
@@ -41,7 +41,7 @@ def text_of(pattern: str, rows: list[str]) -> str:
 def test_a_text_is_judged_as_by_itself(
     pattern: str, each_time: list[list[tuple[NamedNode | Literal, NamedNode | Literal]]]
 ) -> None:
-    texts = AlikeTexts(LIMITS)
+    texts = SimilarTexts(LIMITS)
     for rows in each_time:
         written = list(map(row_text, rows))
         text = text_of(pattern, written)
@@ -59,7 +59,7 @@ def test_a_text_is_looked_at_once() -> None:
         seen.append(text)
         return inspect_text(text, limits)
 
-    texts = AlikeTexts(LIMITS, most=1, inspect=counted)
+    texts = SimilarTexts(LIMITS, most=1, inspect=counted)
     for name in ("a", "b", "c"):
         texts.judged(
             text_of("?x <p> ?y", [f"(<{name}> <{name}>)", "(<z> <z>)"]), [f"(<{name}> <{name}>)", "(<z> <z>)"]
@@ -85,11 +85,11 @@ def test_a_text_is_looked_at_once() -> None:
     ],
 )
 def test_a_row_that_is_not_plain_terms_is_not_vouched_for(row: str) -> None:
-    assert AlikeTexts(LIMITS).judged(f"SELECT * {{ VALUES ?x {{ {row} }} }}", [row]) is None
+    assert SimilarTexts(LIMITS).judged(f"SELECT * {{ VALUES ?x {{ {row} }} }}", [row]) is None
 
 
 def test_calls_are_refused_however_often_the_text_comes() -> None:
-    texts = AlikeTexts(TextLimits())
+    texts = SimilarTexts(TextLimits())
     with QuadStore.open(None) as store:
         for name in "ab":
             row = f"(<{name}>)"
@@ -103,7 +103,7 @@ def test_calls_are_refused_however_often_the_text_comes() -> None:
 def test_rows_of_a_store_with_strange_names_are_read_all_the_same() -> None:
     with QuadStore.open(None) as store:
         store.writer.update('INSERT DATA { <http://e/s> <http://e/p> "SERVICE <http://x> { }", "load" }')
-        texts = AlikeTexts(TextLimits())
+        texts = SimilarTexts(TextLimits())
         row = row_text((Literal("SERVICE <http://x> { }"),))
         text = f"SELECT ?x {{ VALUES (?v) {{ {row} }} ?x <http://e/p> ?v }}"
         with store.reader.query(QueryRequest(text, judged=texts.judged(text, [row]))) as result:

@@ -16,7 +16,7 @@ from quadrill.store.changes.commit import Commit, NetChange
 from quadrill.store.errors import UpdateError
 from quadrill.store.quads import committer
 from quadrill.store.quads.committer import ApplyError
-from quadrill.store.quads.gate import Gate
+from quadrill.store.quads.gate import ReadWriteLock
 from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.subscribers import Subscribers
@@ -149,7 +149,7 @@ def test_writers_share_the_fsync_of_a_group(tmp_path: Path) -> None:
 
 
 def test_a_waiting_writer_goes_before_new_readers() -> None:
-    gate = Gate()
+    gate = ReadWriteLock()
     order: list[str] = []
     reading = threading.Event()
     writer_waits = threading.Event()

@@ -18,7 +18,7 @@ from quadrill.store.errors import LimitError
 from quadrill.store.hosts import AllowedHosts
 from quadrill.store.network import connections
 from quadrill.store.network.connections import addresses, connect
-from quadrill.store.network.exchange import EndedError, Exchanges, _Backend, _BoundedStream, _Bounds
+from quadrill.store.network.exchange import Exchanges, ExchangeStoppedError, _Backend, _BoundedStream, _Bounds
 from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.remote import FetchError, FetchTimeoutError, RemoteClient, http_fetcher
@@ -65,7 +65,7 @@ def never() -> None:
 
 
 def stopped() -> None:
-    raise EndedError
+    raise ExchangeStoppedError
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
@@ -80,7 +80,7 @@ def test_a_fetch_ends_when_its_caller_stops_while_the_resolver_hangs(resolver: R
     stop = threading.Event()
     threading.Timer(0.2, stop.set).start()
     began = time.monotonic()
-    with Exchanges(stop.is_set) as exchanges, pytest.raises(EndedError):
+    with Exchanges(stop.is_set) as exchanges, pytest.raises(ExchangeStoppedError):
         with exchanges.exchange("GET", f"http://{SLOW}/", 30, headers={}):
             pass
     assert time.monotonic() - began < 5
@@ -151,7 +151,7 @@ def test_hanging_look_ups_take_a_bounded_number_of_threads(
                 addresses(host, 80 + number, time.monotonic() + 0.001, never)
     assert resolver.asked.count(SLOW) == 2
     assert len(resolver.asked) == 32
-    with pytest.raises(EndedError):
+    with pytest.raises(ExchangeStoppedError):
         addresses(f"another.{SLOW}", 80, time.monotonic() + 20, stopped)
     resolver.go_on.set()
     assert addresses(f"another.{SLOW}", 80, time.monotonic() + 20, never)
@@ -198,7 +198,7 @@ def test_a_connection_that_is_not_answered_ends_in_time() -> None:
         port, began = listener.getsockname()[1], time.monotonic()
         with pytest.raises(Exception, match="timed out"):
             _connect(port, 0.4, lambda: False)
-        with pytest.raises(EndedError):
+        with pytest.raises(ExchangeStoppedError):
             _connect(port, 30, lambda: time.monotonic() - began > 0.8)
         assert time.monotonic() - began < 10
     for one in waiting:
@@ -210,7 +210,10 @@ def test_tls_that_is_not_answered_ends_in_time() -> None:
         url, began = far.url.replace("http:", "https:"), time.monotonic()
         with pytest.raises(FetchTimeoutError):
             RemoteClient(AllowedHosts(["127.0.0.1"]), timeout_s=0.4).get(url)
-        with Exchanges(lambda: time.monotonic() - began > 0.8) as exchanges, pytest.raises(EndedError):
+        with (
+            Exchanges(lambda: time.monotonic() - began > 0.8) as exchanges,
+            pytest.raises(ExchangeStoppedError),
+        ):
             with exchanges.exchange("GET", url, 30, headers={}):
                 pass
         assert time.monotonic() - began < 10
@@ -218,7 +221,7 @@ def test_tls_that_is_not_answered_ends_in_time() -> None:
 
 def test_a_connection_is_closed_when_the_caller_stops_before_tls() -> None:
     ours, theirs = socket.socketpair()
-    with theirs, pytest.raises(EndedError):
+    with theirs, pytest.raises(ExchangeStoppedError):
         _BoundedStream(ours, _Bounds(lambda: True)).start_tls(ssl.create_default_context())
     assert ours.fileno() == -1
 
@@ -227,7 +230,10 @@ def test_a_request_that_is_not_read_ends_when_the_caller_stops() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     with listener:
         began, port = time.monotonic(), listener.getsockname()[1]
-        with Exchanges(lambda: time.monotonic() - began > 0.3) as exchanges, pytest.raises(EndedError):
+        with (
+            Exchanges(lambda: time.monotonic() - began > 0.3) as exchanges,
+            pytest.raises(ExchangeStoppedError),
+        ):
             body = bytes(64 << 20)
             with exchanges.exchange("POST", f"http://127.0.0.1:{port}/", 30, headers={}, content=body):
                 pass

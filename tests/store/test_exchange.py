@@ -9,7 +9,7 @@ import pytest
 
 from quadrill.store.errors import LimitError
 from quadrill.store.hosts import AllowedHosts
-from quadrill.store.network.exchange import EndedError, Exchanges
+from quadrill.store.network.exchange import Exchanges, ExchangeStoppedError
 from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.remote import FetchError, FetchTimeoutError, RemoteClient, http_fetcher
@@ -67,7 +67,7 @@ def test_a_head_without_end_is_refused() -> None:
 def test_an_exchange_ends_when_nobody_waits_for_it(answer: Answer) -> None:
     began = time.monotonic()
     with peer(answer) as far, Exchanges(lambda: time.monotonic() - began > 0.5) as exchanges:
-        with pytest.raises(EndedError), exchanges.exchange("GET", far.url, 30, headers={}) as found:
+        with pytest.raises(ExchangeStoppedError), exchanges.exchange("GET", far.url, 30, headers={}) as found:
             list(found.iter_raw())
         assert time.monotonic() - began < 8
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from pyoxigraph import Literal, NamedNode
 
-from quadrill.continuous.rows import Pins
+from quadrill.continuous.rows import PinnedIds
 from quadrill.store.dictionary import TermDictionary
 from quadrill.store.sweep import SweepPace
 from quadrill.store.terms import Term
@@ -36,7 +36,7 @@ class SweepMachine(RuleBasedStateMachine):
         self.places: list[dict[int, Term]] = [{} for _ in range(PLACES)]
         self.late: list[dict[int, Term]] = []
         self.pinned: list[tuple[int, Term]] = []
-        self.pins = Pins(self.table)
+        self.pins = PinnedIds(self.table)
         self.cache: dict[int, Term] = {}
 
     @initialize(apart=st.booleans())

@@ -18,7 +18,7 @@ from quadrill.store.folder import sync_folder
 from quadrill.store.hosts import AllowedHosts
 
 from ...http.errors import HttpError
-from ..declaration import Member, number, one_of, text
+from ..declaration import DeclarationMember, number, one_of, text
 from ..envelopes import line_of
 from ..errors import ConnectorError
 from ..sink import Sink
@@ -33,10 +33,14 @@ class FileSink(Sink):
     """
 
     members = (
-        Member("path", text, "the files' name without an ending, below sink_folder", required=True),
-        Member("format", one_of("ndjson", "parquet"), "what finished files are", default="ndjson"),
-        Member("max_bytes", number(1_000, 1 << 40), "a part of this size is finished", default=64 << 20),
-        Member(
+        DeclarationMember(
+            "path", text, "the files' name without an ending, below sink_folder", required=True
+        ),
+        DeclarationMember("format", one_of("ndjson", "parquet"), "what finished files are", default="ndjson"),
+        DeclarationMember(
+            "max_bytes", number(1_000, 1 << 40), "a part of this size is finished", default=64 << 20
+        ),
+        DeclarationMember(
             "max_age",
             lambda value, name: duration_ms(value, name, positive=True),
             "a part of this age is finished when the next events come",

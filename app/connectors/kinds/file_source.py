@@ -14,12 +14,12 @@ from quadrill.store.errors import InputError
 from quadrill.store.hosts import AllowedHosts
 
 from ...http.errors import HttpError
-from ..declaration import Member, flag, number, one_of, text
+from ..declaration import DeclarationMember, flag, number, one_of, text
 from ..errors import ConnectorError, ConnectorFailedError
 from ..source import N_QUADS, Source, SourceContext
 from .file_marks import FileMark, require_below, shown, without_generations
 from .file_tail import FileTail
-from .open_files import IN_ORDER_S, TOGETHER_S, FileInTurn, OpenFiles, state_of
+from .open_files import IN_ORDER_S, TOGETHER_S, FileCursor, OpenFiles, state_of
 
 _FORMATS = {
     ".ndjson": "application/x-ndjson",
@@ -44,19 +44,25 @@ class FileSource(Source):
     """
 
     members = (
-        Member("path", text, "the file, or a pattern of names such as logs/*.ndjson", required=True),
-        Member("from", one_of("start", "end"), "where it begins in what is there at first", default="start"),
-        Member(
+        DeclarationMember(
+            "path", text, "the file, or a pattern of names such as logs/*.ndjson", required=True
+        ),
+        DeclarationMember(
+            "from", one_of("start", "end"), "where it begins in what is there at first", default="start"
+        ),
+        DeclarationMember(
             "every",
             lambda value, name: max(10, duration_ms(value, name, positive=True)),
             "the time between two looks at a file that has ended",
             default=500,
         ),
-        Member("header", flag, "of CSV: the first line of each file names the fields", default=True),
-        Member(
+        DeclarationMember(
+            "header", flag, "of CSV: the first line of each file names the fields", default=True
+        ),
+        DeclarationMember(
             "files", number(1, 256), "most files that are read at once where records have a time", default=32
         ),
-        Member("max_line", number(1, 1 << 28), "the longest line, in bytes", default=16 << 20),
+        DeclarationMember("max_line", number(1, 1 << 28), "the longest line, in bytes", default=16 << 20),
     )
     guarantee = "each line enters exactly once"
 
@@ -215,7 +221,7 @@ class FileSource(Source):
         self._open.grace_s = IN_ORDER_S if times is None else TOGETHER_S
         return times or {}
 
-    def _bring(self, file: FileInTurn) -> None:
+    def _bring(self, file: FileCursor) -> None:
         """Bring in the next lines of a file, of one push."""
         media_type, lines = self._type_of(file.tail.name), file.lines(self.given["batch"])
         self.context.push_lines(
@@ -247,7 +253,7 @@ class FileSource(Source):
                 tail.mark = FileMark(inode, offset, *known.get("mark", ()))
             tail.earlier = [FileMark(*each) for each in known.get("earlier", ())]
 
-    def _position(self, file: FileInTurn | None = None, number: int = 0) -> str:
+    def _position(self, file: FileCursor | None = None, number: int = 0) -> str:
         """The position, once so many of the waiting lines of a file have entered."""
         places: list[Any] = []
         for each in self._open:

@@ -12,7 +12,7 @@ from confluent_kafka.admin._metadata import ClusterMetadata
 from quadrill.store.errors import InputError, NetworkRefusedError
 from quadrill.store.hosts import AllowedHosts
 
-from ..declaration import Member, Reading, mapping_of, text
+from ..declaration import DeclarationMember, ValueReader, mapping_of, text
 from ..errors import ConnectorError, ConnectorFailedError
 from ..web import require_no_password, require_url, url_member
 
@@ -82,9 +82,9 @@ def topic_name(value: Any, name: str) -> str:
 
 MEMBERS = (
     url_member("the brokers that are asked first: kafka://host:port[,host:port]"),
-    Member(
+    DeclarationMember(
         "options",
-        Reading(_options, "object"),
+        ValueReader(_options, "object"),
         "properties of librdkafka: security.protocol, sasl.username and others",
         default={},
         secret=True,
@@ -121,7 +121,7 @@ def _addresses(url: str) -> list[str]:
     return found
 
 
-class Troubles:
+class BrokerErrors:
     """Keeps the newest error that librdkafka tells beside answers, which says more than a time-out."""
 
     def __init__(self) -> None:
@@ -158,7 +158,7 @@ def error_of(url: str, error: KafkaError) -> ConnectorError:
     return kind(f"<{url}>: {error.str()} ({error.name()})")
 
 
-def ask(client: Client, troubles: Troubles, url: str, topic: str) -> ClusterMetadata:
+def ask(client: Client, troubles: BrokerErrors, url: str, topic: str) -> ClusterMetadata:
     """Return the metadata of a topic, as soon as a broker answers.
 
     Raises:
@@ -178,7 +178,7 @@ def ask(client: Client, troubles: Troubles, url: str, topic: str) -> ClusterMeta
     raise AssertionError
 
 
-def configuration(given: Mapping[str, Any], name: str, troubles: Troubles) -> dict[str, Any]:
+def configuration(given: Mapping[str, Any], name: str, troubles: BrokerErrors) -> dict[str, Any]:
     """Properties of librdkafka for a declaration."""
     return {
         "client.id": f"quadrill-{name}",

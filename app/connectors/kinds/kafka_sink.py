@@ -11,13 +11,13 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from quadrill.store.feeds.subscription import StoredEvent
 from quadrill.store.hosts import AllowedHosts
 
-from ..declaration import Member, shown_message
+from ..declaration import DeclarationMember, shown_message
 from ..envelopes import STYLE, body_of, key_of
 from ..sink import Sink
 from .kafka_connection import (
     LOOK_S,
     MEMBERS,
-    Troubles,
+    BrokerErrors,
     ask,
     check_brokers,
     configuration,
@@ -38,7 +38,7 @@ class KafkaSink(Sink):
 
     members = (
         *MEMBERS,
-        Member("topic", topic_name, "the topic that events are produced to", required=True),
+        DeclarationMember("topic", topic_name, "the topic that events are produced to", required=True),
         STYLE,
     )
     guarantee = "each event arrives at least once, in order, with its id as key"
@@ -54,7 +54,7 @@ class KafkaSink(Sink):
         """Make a producer; the brokers are there and are allowed."""
         given, context = self.given, self.context
         check_brokers(given, context.hosts)
-        self._troubles = Troubles()
+        self._troubles = BrokerErrors()
         self._failed: dict[int, KafkaError] = {}
         options = {name: each for name, each in given["options"].items() if name != "isolation.level"}
         self._producer = producer = Producer(

@@ -18,14 +18,14 @@ from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import InputError
 from quadrill.store.hosts import AllowedHosts
 
-from ..declaration import Member, list_of, shown_message
+from ..declaration import DeclarationMember, list_of, shown_message
 from ..errors import ConnectorError
 from ..source import JSON, N_QUADS, Message, Source, SourceContext
 from .kafka_connection import (
     LOOK_S,
     MEMBERS,
     TIMEOUT_S,
-    Troubles,
+    BrokerErrors,
     ask,
     check_brokers,
     configuration,
@@ -68,9 +68,11 @@ class KafkaSource(Source):
 
     members = (
         *MEMBERS,
-        Member("topic", list_of(topic_name), "the topics", required=True),
-        Member("from", _begin, "where it begins: earliest, latest, or an instant", default="earliest"),
-        Member(
+        DeclarationMember("topic", list_of(topic_name), "the topics", required=True),
+        DeclarationMember(
+            "from", _begin, "where it begins: earliest, latest, or an instant", default="earliest"
+        ),
+        DeclarationMember(
             "refresh",
             lambda value, name: duration_ms(value, name, positive=True),
             "the time between two looks for new partitions",
@@ -98,7 +100,7 @@ class KafkaSource(Source):
         """Read on and on."""
         given, context = self.given, self.context
         check_brokers(given, context.hosts)
-        self._troubles = Troubles()
+        self._troubles = BrokerErrors()
         self._consumer = Consumer(
             {
                 "isolation.level": "read_committed",

@@ -21,7 +21,7 @@ from quadrill.store.errors import InputError
 from quadrill.store.hosts import AllowedHosts
 from quadrill.store.network.connections import connect
 
-from ..declaration import Member, Reading, number, one_of, text
+from ..declaration import DeclarationMember, ValueReader, number, one_of, text
 from ..errors import ConnectorError, ConnectorFailedError
 from ..web import require_url, url_member
 
@@ -60,12 +60,14 @@ def authorities(value: Any, name: str) -> str:
 
 MEMBERS = (
     url_member("the broker: mqtt://host, with TLS mqtts://host"),
-    Member("qos", Reading(_qos, "number"), "0: what is lost on the way is lost; 1: at least once", default=1),
-    Member("client_id", text, "its name at the broker, which no other client has"),
-    Member("username", text, "the name that the broker asks for"),
-    Member("password", text, "the password that the broker asks for", secret=True),
-    Member("ca", authorities, "certificates in PEM that mqtts trusts, else those of the system"),
-    Member("protocol", one_of("5", "3.1.1"), "the version of MQTT", default="5"),
+    DeclarationMember(
+        "qos", ValueReader(_qos, "number"), "0: what is lost on the way is lost; 1: at least once", default=1
+    ),
+    DeclarationMember("client_id", text, "its name at the broker, which no other client has"),
+    DeclarationMember("username", text, "the name that the broker asks for"),
+    DeclarationMember("password", text, "the password that the broker asks for", secret=True),
+    DeclarationMember("ca", authorities, "certificates in PEM that mqtts trusts, else those of the system"),
+    DeclarationMember("protocol", one_of("5", "3.1.1"), "the version of MQTT", default="5"),
 )
 """Members of a source and of a sink."""
 

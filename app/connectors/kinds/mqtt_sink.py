@@ -14,7 +14,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from quadrill.store.feeds.subscription import StoredEvent
 from quadrill.store.hosts import AllowedHosts
 
-from ..declaration import Member, flag
+from ..declaration import DeclarationMember, flag
 from ..envelopes import STYLE, body_of, key_of
 from ..errors import ConnectorError
 from ..sink import Sink
@@ -30,8 +30,8 @@ class MqttSink(Sink):
 
     members = (
         *MEMBERS,
-        Member("topic", topic_name, "the topic that events are published to", required=True),
-        Member(
+        DeclarationMember("topic", topic_name, "the topic that events are published to", required=True),
+        DeclarationMember(
             "retain",
             flag,
             "whether the broker keeps the last event for those who subscribe later",

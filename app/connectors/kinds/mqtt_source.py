@@ -17,7 +17,7 @@ from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import InputError
 from quadrill.store.hosts import AllowedHosts
 
-from ..declaration import Member, list_of
+from ..declaration import DeclarationMember, list_of
 from ..source import JSON, N_QUADS, Message, Source
 from .mqtt_connection import MEMBERS, MqttConnection, check_broker, topic_filter
 
@@ -40,13 +40,13 @@ class MqttSource(Source):
 
     members = (
         *MEMBERS,
-        Member(
+        DeclarationMember(
             "topic",
             list_of(topic_filter),
             "the topics, + for one level and # for all that follow",
             required=True,
         ),
-        Member(
+        DeclarationMember(
             "session",
             lambda value, name: duration_ms(value, name, positive=True),
             "how long the broker keeps what comes while the source is away (MQTT 5)",

@@ -27,7 +27,7 @@ _WAIT_S, _WAIT_TIMES = 1.0, 10
 
 
 @dataclass(eq=False)
-class FileInTurn:
+class FileCursor:
     """One file that is read, and its lines that were read from the disk and have not entered.
 
     Attributes:
@@ -117,13 +117,13 @@ class OpenFiles:
 
     def __init__(self, follow: Callable[[str], FileTail]) -> None:
         self._follow = follow
-        self._files: dict[str, FileInTurn] = {}
+        self._files: dict[str, FileCursor] = {}
         self.done: str | None = None
         self.grace_s = IN_ORDER_S
         # Inode and size of files when they were left.
         self._ends: dict[str, tuple[int, int]] = {}
 
-    def __iter__(self) -> Iterator[FileInTurn]:
+    def __iter__(self) -> Iterator[FileCursor]:
         return iter([self._files[name] for name in sorted(self._files)])
 
     def __len__(self) -> int:
@@ -137,9 +137,9 @@ class OpenFiles:
     def __contains__(self, name: str) -> bool:
         return name in self._files
 
-    def open(self, name: str) -> FileInTurn:
+    def open(self, name: str) -> FileCursor:
         """Begin to read a name."""
-        made = self._files[name] = FileInTurn(self._follow(name))
+        made = self._files[name] = FileCursor(self._follow(name))
         return made
 
     def waiting(self, names: Sequence[str]) -> list[str]:
@@ -184,7 +184,7 @@ class OpenFiles:
         for each in self:
             each.tail.close()
 
-    def _look_at(self, file: FileInTurn, *, last: bool) -> None:
+    def _look_at(self, file: FileCursor, *, last: bool) -> None:
         """Look for further lines; after an error the name is followed anew from its place.
 
         What was open may go on behind bytes that it could not read.

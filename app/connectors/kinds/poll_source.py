@@ -12,7 +12,7 @@ from quadrill.store.documents.times import duration_ms
 from quadrill.store.hosts import AllowedHosts
 from quadrill.store.remote import FetchRefusedError, RemoteClient
 
-from ..declaration import Member, number
+from ..declaration import DeclarationMember, number
 from ..errors import ConnectorFailedError
 from ..source import Source
 from ..web import FINAL, HEADERS, TIMEOUT, TOKEN, headers_of, require_url, url_member
@@ -25,13 +25,13 @@ class PollSource(Source):
 
     members = (
         url_member("the address that is asked"),
-        Member(
+        DeclarationMember(
             "every",
             lambda value, name: max(100, duration_ms(value, name, positive=True)),
             "the time between two requests",
             default=60_000,
         ),
-        Member("max_bytes", number(1, 1 << 30), "the longest answer", default=64 << 20),
+        DeclarationMember("max_bytes", number(1, 1 << 30), "the longest answer", default=64 << 20),
         HEADERS,
         TOKEN,
         TIMEOUT,

@@ -11,9 +11,9 @@ import httpx
 
 from quadrill.client.event_stream import EventTooLongError, ServerEvent, events_of
 from quadrill.store.hosts import AllowedHosts
-from quadrill.store.network.exchange import EndedError, Exchanges, UnpackError, blocks
+from quadrill.store.network.exchange import Exchanges, ExchangeStoppedError, UnpackError, blocks
 
-from ..declaration import Member, list_of, text
+from ..declaration import DeclarationMember, list_of, text
 from ..errors import ConnectorError, ConnectorFailedError, StoppedError
 from ..rows import records_of
 from ..source import JSON, Message, Source
@@ -32,8 +32,10 @@ class SseSource(Source):
 
     members = (
         url_member("the address of the event stream"),
-        Member("events", list_of(text), "the kinds of events that are taken, all of those with data"),
-        Member("from", text, "the id behind which it begins"),
+        DeclarationMember(
+            "events", list_of(text), "the kinds of events that are taken, all of those with data"
+        ),
+        DeclarationMember("from", text, "the id behind which it begins"),
         HEADERS,
         TOKEN,
         TIMEOUT,
@@ -73,7 +75,7 @@ class SseSource(Source):
                 exchanges.allow_silence(seconds)
                 for events in events_of(self._chunks(answer)):
                     self._take(events)
-        except EndedError:
+        except ExchangeStoppedError:
             raise StoppedError from None
         except (httpx.HTTPError, EventTooLongError, UnpackError) as error:
             told = str(error) or type(error).__name__

@@ -14,9 +14,9 @@ import httpx
 
 from quadrill.store.feeds.subscription import StoredEvent
 from quadrill.store.hosts import AllowedHosts
-from quadrill.store.network.exchange import EndedError, Exchanges, drain
+from quadrill.store.network.exchange import Exchanges, ExchangeStoppedError, drain
 
-from ..declaration import Member, flag, number, one_of, shown_message, text
+from ..declaration import DeclarationMember, flag, number, one_of, shown_message, text
 from ..envelopes import CLOUD_EVENT, CLOUD_EVENTS, body_of, cloud_event, key_of
 from ..errors import ConnectorError, ConnectorFailedError, StoppedError
 from ..sink import Sink
@@ -34,10 +34,14 @@ class WebhookSink(Sink):
 
     members = (
         url_member("the address that events are posted to"),
-        Member("style", one_of("json", "cloudevents"), "the form of an event", default="json"),
-        Member("array", flag, "whether a request carries all events that wait, as an array", default=False),
-        Member("secret", text, f"the key of the HMAC-SHA256 in {SIGNATURE}", secret=True),
-        Member("tries", number(1, 1_000_000), "after so many an event is a dead letter", default=20),
+        DeclarationMember("style", one_of("json", "cloudevents"), "the form of an event", default="json"),
+        DeclarationMember(
+            "array", flag, "whether a request carries all events that wait, as an array", default=False
+        ),
+        DeclarationMember("secret", text, f"the key of the HMAC-SHA256 in {SIGNATURE}", secret=True),
+        DeclarationMember(
+            "tries", number(1, 1_000_000), "after so many an event is a dead letter", default=20
+        ),
         HEADERS,
         TOKEN,
         TIMEOUT,
@@ -85,9 +89,9 @@ class WebhookSink(Sink):
         try:
             with self._exchanges.exchange("POST", url, seconds, headers=headers, content=body) as answer:
                 # The head says it all; a short body is read so that the connection can be used again.
-                with suppress(httpx.HTTPError, EndedError):
+                with suppress(httpx.HTTPError, ExchangeStoppedError):
                     drain(answer, _MOST_ANSWER_BYTES)
-        except EndedError:
+        except ExchangeStoppedError:
             raise StoppedError from None
         except httpx.TimeoutException:
             told, answer = f"<{url}> has not answered within {seconds:g} seconds", None

@@ -10,7 +10,7 @@ from typing import Any
 from quadrill.store.hosts import AllowedHosts
 
 from ...http.errors import HttpError
-from ..declaration import Member, text
+from ..declaration import DeclarationMember, text
 from ..source import Source
 from ..web import SIGNATURE, signature_of
 
@@ -19,7 +19,7 @@ class WebhookSource(Source):
     """What is posted to ``/sources/{name}``; with a ``secret`` only what is signed."""
 
     members = (
-        Member(
+        DeclarationMember(
             "secret",
             text,
             f"the key of the HMAC-SHA256 of the body that {SIGNATURE} must carry; none is asked for without",

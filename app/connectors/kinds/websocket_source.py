@@ -15,7 +15,7 @@ from websockets.sync.client import ClientConnection, connect
 from quadrill.store.hosts import AllowedHosts
 from quadrill.store.network.connections import connect as connect_by
 
-from ..declaration import Member, list_of, number, text
+from ..declaration import DeclarationMember, list_of, number, text
 from ..errors import ConnectorError, ConnectorFailedError
 from ..source import JSON, Message, Source
 from ..web import FINAL, HEADERS, TIMEOUT, TOKEN, headers_of, require_url, url_member
@@ -35,15 +35,15 @@ class WebSocketSource(Source):
 
     members = (
         url_member("the address, ws:// or wss://"),
-        Member(
+        DeclarationMember(
             "send",
             list_of(text),
             "messages that are sent first, for instance to subscribe; they often hold keys",
             default=[],
             secret=True,
         ),
-        Member("subprotocol", text, "the subprotocol that is asked for"),
-        Member("max_bytes", number(1, 1 << 30), "the longest message", default=16 << 20),
+        DeclarationMember("subprotocol", text, "the subprotocol that is asked for"),
+        DeclarationMember("max_bytes", number(1, 1 << 30), "the longest message", default=16 << 20),
         HEADERS,
         TOKEN,
         TIMEOUT,

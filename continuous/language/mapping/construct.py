@@ -17,7 +17,7 @@ _DIALECT: Dialect = "cqels"
 """Its templates may have GRAPH blocks; what else it has is refused here."""
 _HINT = "The WHERE of a mapping holds BIND, FILTER, VALUES, OPTIONAL and UNION; fields are variables already."
 _REFUSED: dict[type, str] = {
-    s.Without: "MINUS",
+    s.MinusGroup: "MINUS",
     s.GraphBlock: "GRAPH pattern",
     s.ServiceBlock: "SERVICE",
     s.StreamBlock: "STREAM block",

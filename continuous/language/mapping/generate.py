@@ -33,7 +33,7 @@ from ...expressions.oxigraph import canonical
 from ...expressions.values import Maybe, Value, ValueTable, value_of
 from .construct import Construct
 from .limits import CELL_BYTES, LONG, ROW_BYTES, STATEMENT_BYTES, RecordWork
-from .remembered import Remembered
+from .remembered import MemoisedFunction
 from .texts import (
     INTEGER,
     NUMBERS,
@@ -173,7 +173,7 @@ class _Generator:
         if inner is not None:
             function = lambda given: outer(inner(given))  # noqa: E731
         result, text = emitter.fresh(), emitter.fresh("t")
-        both = Remembered(lambda given: (found := function(given), node_text(found)))
+        both = MemoisedFunction(lambda given: (found := function(given), node_text(found)))
         known = emitter.name_of(both, "known")
         emitter.line(f"if type({field}) is str: {result}, {text} = {known}[{field}]")
         emitter.line("else:")

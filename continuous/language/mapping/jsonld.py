@@ -22,7 +22,7 @@ from ...expressions.values import XSD
 from .context import JsonLdContext, Term, node_text
 from .jsonld_nodes import Node, node_function
 from .limits import LONG, STATEMENT_BYTES, RecordWork
-from .remembered import Remembered
+from .remembered import MemoisedFunction
 from .texts import TEXTS, text_of
 
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -64,10 +64,10 @@ def statements_by(context: JsonLdContext, work: RecordWork) -> Callable[[Mapping
                 return None
             return nodes.setdefault(keys, node_function([term_of(key) for key in keys], names))
 
-    references = Remembered(partial(reference, False)), Remembered(partial(reference, True))
+    references = MemoisedFunction(partial(reference, False)), MemoisedFunction(partial(reference, True))
     names = {
         "texts": TEXTS,
-        "numbers": Remembered(lambda value: text_of(_native(value))),
+        "numbers": MemoisedFunction(lambda value: text_of(_native(value))),
         "references": references[0],
         "vocabulary": references[1],
         "typed": _typed,
@@ -96,7 +96,7 @@ class _RecordStatements:
         self,
         context: JsonLdContext,
         term_of: Callable[[str], Term | None],
-        references: tuple[Remembered[str, str | None], Remembered[str, str | None]],
+        references: tuple[MemoisedFunction[str, str | None], MemoisedFunction[str, str | None]],
         node_of: Callable[[Mapping[str, Any]], Node | None],
         work: RecordWork,
     ) -> None:

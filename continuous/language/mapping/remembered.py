@@ -12,7 +12,7 @@ _LONG = 300
 """Characters of what is not remembered."""
 
 
-class Remembered(dict[Given, Found]):
+class MemoisedFunction(dict[Given, Found]):
     """The results of a function of one argument, made when they are asked for by ``[argument]``.
 
     Arguments are of one type, since 1, 1.0 and True are one key. When there are too many it begins anew.

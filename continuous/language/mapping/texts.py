@@ -13,7 +13,7 @@ from quadrill.store.terms import Term, term_text
 from ...algebra.set_functions import double_text
 from ...expressions.functions import same_term
 from ...expressions.values import XSD, Maybe, Value, term_of
-from .remembered import Remembered
+from .remembered import MemoisedFunction
 
 Kind: TypeAlias = Callable[[Maybe], str | None]
 """The text of a value that may stand in some place of a statement; None of another one."""
@@ -52,8 +52,8 @@ def object_text(value: Maybe) -> str | None:
     return term_text(term_of(value))
 
 
-TEXTS: Remembered[str, str | None] = Remembered(object_text)
-NUMBERS: Remembered[float, str | None] = Remembered(object_text)
+TEXTS: MemoisedFunction[str, str | None] = MemoisedFunction(object_text)
+NUMBERS: MemoisedFunction[float, str | None] = MemoisedFunction(object_text)
 """Those of texts and of numbers but zero, whose signs are one key."""
 
 

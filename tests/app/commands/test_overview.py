@@ -9,7 +9,7 @@ import pytest
 
 from quadrill.app.cli import main
 from quadrill.app.commands import live_plan
-from quadrill.app.commands.overview import Look, overview
+from quadrill.app.commands.overview import ServerSample, overview
 from tests.app.conftest import Start
 
 
@@ -43,8 +43,8 @@ def stream(**given: Any) -> dict[str, Any]:
 
 
 def test_rates_lie_between_two_looks() -> None:
-    before = Look(10.0, [query(counters={"rows": 5, "elements": 10})], [stream(elements=10)], {})
-    now = Look(14.0, [query(counters={"rows": 25, "elements": 50})], [stream(elements=50)], {})
+    before = ServerSample(10.0, [query(counters={"rows": 5, "elements": 10})], [stream(elements=10)], {})
+    now = ServerSample(14.0, [query(counters={"rows": 25, "elements": 50})], [stream(elements=50)], {})
     found = overview("u", before, now)
     (each,), (source,) = found.queries, found.streams
     assert (each.rows_per_second, each.elements_per_second, source.elements_per_second) == (5.0, 10.0, 10.0)
@@ -52,8 +52,8 @@ def test_rates_lie_between_two_looks() -> None:
 
 
 def test_what_is_new_or_began_anew_has_no_rate_below_nothing() -> None:
-    before = Look(10.0, [query(counters={"rows": 50})], [], {})
-    now = Look(
+    before = ServerSample(10.0, [query(counters={"rows": 50})], [], {})
+    now = ServerSample(
         11.0, [query(counters={"rows": 3}), query(name="new", watermark=None)], [stream(elements=7)], {}
     )
     found = overview("u", before, now)

@@ -15,7 +15,7 @@ pytest.importorskip("confluent_kafka", reason="needs the library confluent-kafka
 from confluent_kafka import KafkaError
 
 from quadrill.app.connectors.errors import ConnectorError, ConnectorFailedError
-from quadrill.app.connectors.kinds.kafka_connection import Troubles, error_of
+from quadrill.app.connectors.kinds.kafka_connection import BrokerErrors, error_of
 from tests.app.conftest import LiveServer, Start
 from tests.app.connectors.test_sources import S, put, state
 from tests.app.test_feed_streams import until
@@ -148,7 +148,7 @@ def test_refusals_of_kafka() -> None:
     for codes, kind in ((final, ConnectorFailedError), (passing, ConnectorError)):
         for code in codes:
             assert type(error_of("kafka://a:1", KafkaError(code))) is kind, KafkaError(code).name()
-    troubles = Troubles()
+    troubles = BrokerErrors()
     for code in (KafkaError._AUTHENTICATION, KafkaError._ALL_BROKERS_DOWN):
         troubles(KafkaError(code))
     vague = KafkaError(KafkaError._TIMED_OUT)

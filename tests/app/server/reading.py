@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from quadrill.app.http.request import Request
-from quadrill.app.server.connection import Connection, Patience
+from quadrill.app.server.connection import Connection, Timeouts
 from quadrill.app.server.refused import RefusedError
 
 
@@ -26,10 +26,10 @@ class Read:
         return self.refused.status if self.refused else 0
 
 
-def read(pieces: Iterable[bytes], patience: Patience | None = None) -> Read:
+def read(pieces: Iterable[bytes], patience: Timeouts | None = None) -> Read:
     """Send the pieces to a connection, one after the other; read bodies to their ends."""
     theirs, ours = socket.socketpair()
-    connection = Connection(ours, "127.0.0.1", 1, patience or Patience(request=0.05))
+    connection = Connection(ours, "127.0.0.1", 1, patience or Timeouts(request=0.05))
     found = Read()
     with theirs, ours:
         try:

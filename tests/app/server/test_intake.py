@@ -10,14 +10,14 @@ from queue import SimpleQueue
 
 import pytest
 
-from quadrill.app.server.connection import Connection, Patience
-from quadrill.app.server.intake import Crowd, Intake
+from quadrill.app.server.connection import Connection, Timeouts
+from quadrill.app.server.intake import ConnectionLimits, ConnectionLoop
 
 
 def test_a_connection_that_cannot_be_watched_is_closed_and_counted_off() -> None:
     dispatched: SimpleQueue[Connection] = SimpleQueue()
     listener = socket.create_server(("127.0.0.1", 0))
-    intake = Intake(listener, Patience(), Crowd(), dispatched.put, lambda _now: False)
+    intake = ConnectionLoop(listener, Timeouts(), ConnectionLimits(), dispatched.put, lambda _now: False)
     thread = threading.Thread(target=intake.run)
     with socket.create_connection(listener.getsockname()) as client:
         thread.start()
@@ -37,7 +37,7 @@ def test_a_connection_that_cannot_be_watched_is_closed_and_counted_off() -> None
 def test_many_small_pieces_are_waited_for_as_long_as_one_large_one() -> None:
     ours, theirs = socket.socketpair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    connection = Connection(ours, "", 0, Patience(request=0.5))
+    connection = Connection(ours, "", 0, Timeouts(request=0.5))
     done = threading.Event()
 
     def sip() -> None:
@@ -61,7 +61,7 @@ def test_many_small_pieces_are_waited_for_as_long_as_one_large_one() -> None:
 
 def test_who_reads_fast_enough_may_pause_again() -> None:
     ours, theirs = socket.socketpair()
-    connection = Connection(ours, "", 0, Patience(request=0.5))
+    connection = Connection(ours, "", 0, Timeouts(request=0.5))
     done = threading.Event()
 
     def read() -> None:

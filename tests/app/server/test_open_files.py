@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from quadrill.app.server.intake import Crowd, within_open_files
+from quadrill.app.server.intake import ConnectionLimits, within_open_files
 from tests.program import Program
 
 resource = pytest.importorskip("resource")
@@ -71,5 +71,5 @@ def test_no_more_connections_are_taken_than_there_are_descriptors() -> None:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if most == resource.RLIM_INFINITY:
         pytest.skip("there is no limit")
-    assert within_open_files(Crowd(connections=10**9)).connections < most
-    assert within_open_files(Crowd(connections=10)).connections == 10
+    assert within_open_files(ConnectionLimits(connections=10**9)).connections < most
+    assert within_open_files(ConnectionLimits(connections=10)).connections == 10

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from quadrill.app.http.request import Request
-from quadrill.app.server.connection import Connection, Patience
-from quadrill.app.server.quick import Later, QuickLane
+from quadrill.app.server.connection import Connection, Timeouts
+from quadrill.app.server.quick import FastLane, Later
 from quadrill.app.server.refused import RefusedError
 
 Client = tuple[Connection, socket.socket]
@@ -64,9 +64,9 @@ class Lanes:
     stack: ExitStack
     around: Around = field(default_factory=Around)
 
-    def lane(self, answer: Answer, **options: float) -> QuickLane:
+    def lane(self, answer: Answer, **options: float) -> FastLane:
         options = {"idle": 60.0, "apart": 60.0, **options}
-        lane = QuickLane(answer, self.around.dispatch, self.around, **options)  # type: ignore[arg-type]
+        lane = FastLane(answer, self.around.dispatch, self.around, **options)  # type: ignore[arg-type]
         lane.start()
         self.stack.callback(lambda: lane.join(time.monotonic() + 5) or pytest.fail("it does not end"))
         self.stack.callback(lane.stop)
@@ -74,7 +74,7 @@ class Lanes:
 
     def connected(self) -> tuple[Connection, socket.socket]:
         ours, theirs = socket.socketpair()
-        connection = Connection(ours, "", 0, Patience())
+        connection = Connection(ours, "", 0, Timeouts())
         self.stack.callback(connection.close)
         self.stack.enter_context(theirs)
         return connection, theirs
@@ -117,7 +117,7 @@ def test_who_sends_several_requests_at_once_leaves_behind_the_first(lanes: Lanes
 
 
 def send_while_busy(
-    lane: QuickLane, before: Client, pair: list[Client], begun: threading.Event, both_sent: threading.Event
+    lane: FastLane, before: Client, pair: list[Client], begun: threading.Event, both_sent: threading.Event
 ) -> None:
     """Two clients ask while another one is answered, and get their answers in the round behind that."""
     for connection, _client in (before, *pair):

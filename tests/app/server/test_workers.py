@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from quadrill.app.server.connection import Connection, Patience
+from quadrill.app.server.connection import Connection, Timeouts
 from quadrill.app.server.workers import STUCK_SECONDS, Workers
 from tests.app.test_server import eventually
 
@@ -25,7 +25,7 @@ def pairs() -> Iterator[list[socket.socket]]:
 def connection(pairs: list[socket.socket]) -> Connection:
     theirs, ours = socket.socketpair()
     pairs += [theirs, ours]
-    return Connection(ours, "127.0.0.1", 1, Patience(request=30))
+    return Connection(ours, "127.0.0.1", 1, Timeouts(request=30))
 
 
 def test_a_line_that_does_not_move_gets_further_threads_up_to_a_limit(pairs: list[socket.socket]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from quadrill.app.describing.queries import describe
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.evaluate.native import NativeEvaluator
-from quadrill.continuous.groups.common_plan import CommonPlan
+from quadrill.continuous.groups.common_plan import SharedPlan
 
 from ..engines import E, bench, sweep_always
 from ..test_recovery import Life, comparable, take
@@ -116,8 +116,8 @@ def test_when_the_common_plan_fails_each_goes_on_alone(
             b.push(1, "b")
             assert joined(b.engine) == (4 if fails else 0)
             if fails:
-                monkeypatch.setattr(CommonPlan, "step", lambda *_: 1 / 0)
-                monkeypatch.setattr(CommonPlan, "run", lambda *_: None)
+                monkeypatch.setattr(SharedPlan, "step", lambda *_: 1 / 0)
+                monkeypatch.setattr(SharedPlan, "run", lambda *_: None)
             if not at_commit:
                 b.push(3_500, "a")
             b.store.writer.update(f'INSERT DATA {{ <{E}b> <{E}name> "2" }}')

@@ -37,7 +37,7 @@ from quadrill.continuous.operators.linear import (
 from quadrill.continuous.operators.matching import Match, Mode
 from quadrill.continuous.operators.ordering import TopK
 from quadrill.continuous.operators.star import Star
-from quadrill.continuous.rows import Delta, IdRow, Pins, Schema, add
+from quadrill.continuous.rows import Delta, IdRow, PinnedIds, Schema, add
 from quadrill.store.dictionary import TermDictionary
 from tests.examples import examples
 
@@ -308,7 +308,7 @@ def test_scan(name: str) -> None:
     @given(histories(weighted(list(product(range(1, 6), repeat=width)), (1,), most_rows=12)))
     def law(states: list[tuple[Delta, ...]]) -> None:
         terms = _terms()
-        obeys_its_law(lambda: Scan(positions, terms, Pins(terms)), whole, states)
+        obeys_its_law(lambda: Scan(positions, terms, PinnedIds(terms)), whole, states)
 
     law()
 

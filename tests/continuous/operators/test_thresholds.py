@@ -11,7 +11,7 @@ from pyoxigraph import Literal, NamedNode
 
 from quadrill.continuous.expressions import numeric
 from quadrill.continuous.operators.arrangement import Arrangement
-from quadrill.continuous.operators.thresholds import Passing, Relation
+from quadrill.continuous.operators.thresholds import BoundedRows, Relation
 from quadrill.continuous.rows import EMPTY, Delta
 from quadrill.continuous.windows.encoded import EngineTerms
 
@@ -50,7 +50,7 @@ def test_no_row_is_missed_and_those_found_are_there(
     ids = engine.dictionary.ids
     rows = [(member, ids[one], ids[other]) for member, one, other in entering]
     arrangement, held = Arrangement(), dict[Any, int]()
-    found = Passing(
+    found = BoundedRows(
         [
             (arrangement.in_order(1 + place, engine.values.number), relation)
             for place, (relation, _) in enumerate(asked)
@@ -94,6 +94,6 @@ def test_few_rows_are_found_where_few_pass() -> None:
 
     def found(relation: Relation, number: str) -> int:
         bounds = [(arrangement.in_order(1, engine.values.number), relation)]
-        return len(Passing(bounds).get([ids[literal(number, "integer")]], EMPTY))
+        return len(BoundedRows(bounds).get([ids[literal(number, "integer")]], EMPTY))
 
     assert [found("<", "5"), found(">", "990"), found("=", "500"), found("<", "-1")] == [6, 10, 1, 0]

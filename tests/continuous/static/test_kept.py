@@ -25,7 +25,7 @@ from quadrill.store.documents.packed_rows import PackedRows, pack
 from quadrill.store.logs.change_log import SqliteChangeLog
 from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.shelf.shelf import Shelf
+from quadrill.store.shelf.shelf import BlobStore
 from quadrill.store.terms import term_text
 
 from ..test_recovery import Life, P, comparable
@@ -396,7 +396,7 @@ def test_terms_on_disk_are_written_as_the_dictionary_knows_them() -> None:
 def test_a_shelf_without_space_keeps_what_it_has(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shelf = Shelf(tmp_path / "f.sqlite")
+    shelf = BlobStore(tmp_path / "f.sqlite")
     assert shelf.write("a", {"n": 1}, [b"one", b"two"])
 
     def full(point: str) -> None:
@@ -408,6 +408,6 @@ def test_a_shelf_without_space_keeps_what_it_has(
     shelf._reached = lambda point: None
     assert (shelf.facts("a"), shelf.read("a")) == ({"n": 1}, [b"one", b"two"])
     shelf.close()
-    shelf = Shelf(tmp_path / "f.sqlite")
+    shelf = BlobStore(tmp_path / "f.sqlite")
     assert json.dumps(shelf.facts("a")) == '{"n": 1}'
     shelf.close()

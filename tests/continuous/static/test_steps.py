@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quadrill.continuous.static.table import Steps, TableChange, TableFrontier
+from quadrill.continuous.static.table import PendingSteps, TableChange, TableFrontier
 
 
 class Told:
@@ -15,7 +15,7 @@ class Told:
 
     def __init__(self, tables: int) -> None:
         self.turn = TableFrontier(0)
-        self.steps = Steps("q", self.turn)
+        self.steps = PendingSteps("q", self.turn)
         self.steps.tables += [object() for _ in range(tables)]  # type: ignore[misc]
         self.steps.begin()
         # By version the number of each table, None where it is not known; and those that are behind.

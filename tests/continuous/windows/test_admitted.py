@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
 from quadrill.continuous.algebra.query import WindowDeclaration, WindowSpec
-from quadrill.continuous.algebra.reports import Report, Skipped
+from quadrill.continuous.algebra.reports import EmptyReportRun, Report
 from quadrill.continuous.inputs import Advance, Arrival, Element, Idle, StreamInput, StreamTime
 from quadrill.continuous.windows.timeline import QueryTimeline
 
@@ -81,7 +81,7 @@ class World:
         found: list[tuple[Any, ...]] = []
         for step in self.timeline.handle(event):
             self.begin()
-            if isinstance(step, Skipped):
+            if isinstance(step, EmptyReportRun):
                 found.append(("skipped", step.start, step.end))
                 self.told[step.end] = self.held()
                 continue

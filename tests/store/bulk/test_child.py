@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from quadrill.store.bulk import LoadCancelledError, LoadError
-from quadrill.store.bulk.parsing import Rules
+from quadrill.store.bulk.parsing import ParseRules
 from quadrill.store.bulk.sources import cut, find_sources
 from quadrill.store.bulk.spark_load import run_child
 from quadrill.store.bulk.spark_parse import chunk_rows, counted
@@ -64,7 +64,7 @@ def test_rows_and_bytes_of_chunks_that_are_being_parsed_count(tmp_path: Path) ->
     sources = find_sources([file])
     (chunk,) = cut(sources)
     told = []
-    for _ in chunk_rows(sources, chunk, Rules(None, None, ""), True, counts / "0"):
+    for _ in chunk_rows(sources, chunk, ParseRules(None, None, ""), True, counts / "0"):
         told.append(counted(counts))
     assert told == sorted(told) and len(set(told)) > 2
     assert told[-1] == (100_000, file.stat().st_size)

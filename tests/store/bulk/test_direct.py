@@ -13,7 +13,7 @@ import zstandard
 from pyoxigraph import BlankNode, NamedNode, Quad
 
 from quadrill.store.bulk import BulkLoader, LoadCancelledError, LoadError, LoadOptions, LoadSummary
-from quadrill.store.bulk.parsing import Rules, parse_chunk
+from quadrill.store.bulk.parsing import ParseRules, parse_chunk
 from quadrill.store.bulk.sources import SourceError, cut, find_sources
 from quadrill.store.quads.quad_store import QuadStore
 
@@ -185,7 +185,7 @@ def test_a_load_that_was_cut_off_goes_on_where_it_stopped(
     parsed: list[str] = []
     original = parse_chunk
 
-    def counted(source: Any, chunk: Any, rules: Rules) -> Any:
+    def counted(source: Any, chunk: Any, rules: ParseRules) -> Any:
         parsed.append(Path(source.path).name)
         return original(source, chunk, rules)
 
@@ -254,7 +254,7 @@ def test_chunks_hold_each_line_once(tmp_path: Path) -> None:
     sources = find_sources([file])
     for size in (1, 20, 21, 64, 999, 10**6):
         chunks = cut(sources, size)
-        rules = Rules(None, None, "seed")
+        rules = ParseRules(None, None, "seed")
         data = b"".join(batch.data for chunk in chunks for batch in parse_chunk(sources[0], chunk, rules))
         assert data == file.read_bytes()
 

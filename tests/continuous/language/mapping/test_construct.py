@@ -12,7 +12,7 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 
 from quadrill.continuous.language.mapping.declaration import read_declaration
 from quadrill.continuous.language.mapping.mapping import RecordMapping, compiled
-from quadrill.continuous.language.mapping.remembered import Remembered
+from quadrill.continuous.language.mapping.remembered import MemoisedFunction
 from quadrill.store.documents.statements import quads_of
 from quadrill.store.errors import InputError, LimitError, QueryTextError
 from tests.examples import examples
@@ -149,7 +149,7 @@ def test_values_that_are_equal_in_python_are_terms_of_their_own() -> None:
 
 
 def test_what_is_remembered_of_fields_stays_small() -> None:
-    made = Remembered(lambda text: text * 2, most=3)
+    made = MemoisedFunction(lambda text: text * 2, most=3)
     for text in ("a", "b", "a", "x" * 400, "y" * 200):
         assert made[text] == text * 2
     assert list(made) == ["a", "b"]
