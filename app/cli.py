@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from quadrill.store.errors import ReportedError
 
-from .commands.given import UsageError
+from .commands.arguments import UsageError
 
 OK, FAILED, USAGE = 0, 1, 2
 COMMANDS = {

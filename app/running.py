@@ -20,7 +20,7 @@ from .page.application import create_page
 from .page.handler import Page
 from .routes import all_routes
 from .server.connection import Timeouts
-from .server.intake import ConnectionLimits
+from .server.connection_loop import ConnectionLimits
 from .server.proxies import TrustedProxies
 from .server.server import Server, ServerLimits
 from .upkeep.garbage import CollectionSchedule

@@ -29,7 +29,7 @@ from quadrill.store.registry import TokenRecords
 
 from .config import Settings
 from .http import websocket
-from .http.attempts import MinuteCounter, network_of, too_many
+from .http.attempt_counts import MinuteCounter, network_of, too_many
 from .http.callers import LOCAL, NOBODY, PUBLIC, ROLES, Caller
 from .http.errors import HttpError
 from .http.grants import Grant

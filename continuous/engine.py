@@ -19,8 +19,8 @@ from contextlib import suppress
 
 from quadrill.store.changes.commit import Commit
 from quadrill.store.errors import GoneError
-from quadrill.store.logs.held import PinnedFiles
 from quadrill.store.logs.journal import Journal
+from quadrill.store.logs.pinned_files import PinnedFiles
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import Registry
 
@@ -33,7 +33,7 @@ from .lifecycle.parts import EngineParts, MakeEvaluator
 from .lifecycle.query_service import QueryService
 from .lifecycle.stream_service import StreamService
 from .recovery.recovery import Recovery
-from .scheduler.turn_kinds import CommitTask
+from .scheduler.task_kinds import CommitTask
 from .settings import EngineSettings
 
 log = logging.getLogger("quadrill.continuous")

@@ -20,8 +20,8 @@ from typing import Any
 
 from pyoxigraph import Literal, NamedNode, Triple
 
+from .compact_texts import CompactTexts, in_front_of
 from .documents.statements import term_of
-from .settled import CompactTexts, in_front_of
 from .sweep import Holder, Sweep, SweepPace, marking
 from .terms import Term, term_text
 

@@ -18,9 +18,9 @@ from quadrill.store.errors import UnsupportedError
 
 from . import output
 from . import plan as planning
+from .arguments import add_client_command
 from .connection import ServerConnection, ServerError, connect
 from .declared import SECTIONS, Declared, read_files
-from .given import add_client_command
 from .plan import Action, ApplyStep
 from .toml_text import write_toml
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .given import add_command
+from .arguments import add_command
 
 SHELLS = ("bash", "zsh", "fish")
 

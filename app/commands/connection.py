@@ -16,7 +16,7 @@ from quadrill.client.event_stream import EventTooLongError, ServerEvent, events_
 from quadrill.store.errors import ReportedError
 
 from ..setting_values import SERVER_VARIABLE
-from .given import DEFAULT_SERVER
+from .arguments import DEFAULT_SERVER
 from .plain_http import CutError, HttpAnswer, HttpConnection, HttpError, headers_of, pieces_of, read_whole
 
 _ADDRESS = f"Write {DEFAULT_SERVER} or 127.0.0.1:7878."

@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from . import output, tables
+from .arguments import OfflineError, UsageError, add_client_command, json_of, members_of, read_text
 from .connection import ServerConnection, connect
-from .given import OfflineError, UsageError, add_client_command, json_of, members_of, read_text
 
 
 def add_commands(commands: Any) -> None:

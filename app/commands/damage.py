@@ -12,7 +12,7 @@ from ..config import load_settings
 from ..upkeep.check import Findings
 from ..upkeep.check import check as checked
 from ..upkeep.repair import repair as repaired
-from .given import OfflineError
+from .arguments import OfflineError
 
 DAMAGED = 1
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from quadrill.store.errors import UnsupportedError
 
-from .given import OfflineError, UsageError, read_text
+from .arguments import OfflineError, UsageError, read_text
 
 SECTIONS = ("prefixes", "streams", "queries", "sources", "sinks")
 """What a file may have, in the order in which it is made: each needs only what stands before it."""

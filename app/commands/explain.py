@@ -9,8 +9,8 @@ from typing import Any
 from quadrill.store.errors import ReportedError
 
 from . import live_plan, output
+from .arguments import DIALECTS, OfflineError, add_client_command, query_path, read_text
 from .connection import connect
-from .given import DIALECTS, OfflineError, add_client_command, query_path, read_text
 
 
 def add_commands(commands: Any) -> None:
@@ -45,7 +45,7 @@ def _explain(options: argparse.Namespace) -> int:
         raise OfflineError(f"{file} is a text: it has no live figures", hint="Name a registered query.")
     members: dict[str, Any] = {"query": read_text(file), "dialect": options.dialect}
     # Only a text needs an engine here.
-    from quadrill.continuous.algebra.advice import variable_advice
+    from quadrill.continuous.algebra.query_advice import variable_advice
     from quadrill.continuous.language.registration import Registration
 
     from ..config import MEMORY, Settings, load_settings

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from .given import add_client_command, add_command, add_data_options
+from .arguments import add_client_command, add_command, add_data_options
 
 EXPORT_FORMATS = ("nq", "trig", "jsonld")
 ROLES = ("read", "push", "write", "admin")

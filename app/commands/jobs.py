@@ -7,8 +7,8 @@ from typing import Any
 from urllib.parse import quote
 
 from . import output
+from .arguments import add_action, add_actions, add_client_command
 from .connection import connect
-from .given import add_action, add_actions, add_client_command
 from .progress import followed
 
 _TIMES = ("created", "updated")

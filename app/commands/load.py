@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from . import output
+from .arguments import OfflineError, UsageError, add_client_command, media_type_of
 from .connection import ServerConnection, ServerError, connect
-from .given import OfflineError, UsageError, add_client_command, media_type_of
 from .progress import ProgressLine, followed
 
 ENGINES = ("auto", "oxigraph", "spark")

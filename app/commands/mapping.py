@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import output
-from .connection import connect
-from .given import (
+from .arguments import (
     OfflineError,
     UsageError,
     add_client_command,
@@ -18,6 +17,7 @@ from .given import (
     read_text,
     stream_address,
 )
+from .connection import connect
 
 RECORD_TYPES = {".json": "application/json", ".csv": "text/csv"}
 _LINES = "application/x-ndjson"

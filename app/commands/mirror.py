@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from . import output
+from .arguments import UsageError, add_client_command
 from .connection import ServerError, connect
-from .given import UsageError, add_client_command
 from .progress import followed
 
 

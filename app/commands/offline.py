@@ -34,8 +34,8 @@ from ..data_folder import open_registry, open_store
 from ..upkeep import backup as backups
 from ..upkeep.tar import ArchiveError, unpack
 from . import output
+from .arguments import DEFAULT_SERVER, OfflineError, UsageError
 from .connection import ServerConnection, connect, named_server
-from .given import DEFAULT_SERVER, OfflineError, UsageError
 
 EXPORT_FORMATS = {"nq": RdfFormat.N_QUADS, "trig": RdfFormat.TRIG, "jsonld": RdfFormat.JSON_LD}
 _PACKED: dict[str, Callable[[Path], IO[bytes]]] = {

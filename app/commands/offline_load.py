@@ -13,7 +13,7 @@ from quadrill.store.formats import RdfType, guess_rdf_format, rdf_format
 from ..config import load_settings
 from ..data_folder import open_store
 from ..upkeep.loads import shown
-from .given import OfflineError, UsageError
+from .arguments import OfflineError, UsageError
 from .progress import ProgressLine
 
 

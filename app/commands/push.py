@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .arguments import add_client_command, media_type_of, stream_address
 from .connection import ServerConnection, ServerError, UnreachableError, connect
-from .given import add_client_command, media_type_of, stream_address
 
 PIPED = "application/n-quads"
 """The format of standard input where nothing tells it."""

@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from . import output
+from .arguments import UsageError, add_client_command, add_data_options, query_path
 from .connection import connect
-from .given import UsageError, add_client_command, add_data_options, query_path
 
 
 def add_commands(commands: Any) -> None:

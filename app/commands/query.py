@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from . import output, tables
+from .arguments import UsageError, add_client_command, read_text
 from .connection import ServerConnection, connect
-from .given import UsageError, add_client_command, read_text
 
 ACCEPT = {
     "json": "application/sparql-results+json, application/ld+json;q=0.5",

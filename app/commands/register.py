@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from . import output
+from .arguments import DIALECTS, add_client_command, json_of, members_of, query_path, read_text
 from .connection import ServerConnection, connect
-from .given import DIALECTS, add_client_command, json_of, members_of, query_path, read_text
 
 _DIALECTS = {".cqels": "cqels", ".rspql": "rspql", ".csparql": "csparql"}
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")

@@ -8,7 +8,7 @@ from typing import Any
 
 from quadrill.store.documents.times import parse_instant
 
-from .given import DIALECTS, OfflineError, UsageError, add_command, read_text
+from .arguments import DIALECTS, OfflineError, UsageError, add_command, read_text
 
 
 def add_commands(commands: Any) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..demo import arguments as demo
-from .given import add_command
+from .arguments import add_command
 
 if TYPE_CHECKING:
     from ..config import Settings

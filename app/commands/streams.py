@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from . import output
+from .arguments import UsageError, add_action, add_actions, add_client_command, stream_address
 from .connection import ServerConnection, connect
-from .given import UsageError, add_action, add_actions, add_client_command, stream_address
 from .mapping import add_declaration, declaration
 
 

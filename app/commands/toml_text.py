@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .given import OfflineError
+from .arguments import OfflineError
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 

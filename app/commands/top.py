@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from . import output, tables
+from .arguments import UsageError, add_client_command
 from .connection import ServerConnection, UnreachableError, connect
-from .given import UsageError, add_client_command
 from .overview import Overview, ShownQuery, StreamFigures, look, overview
 
 if TYPE_CHECKING:

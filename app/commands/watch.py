@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import output, tables
+from .arguments import UsageError, add_client_command, query_path
 from .connection import ServerConnection, ServerError, connect, events
-from .given import UsageError, add_client_command, query_path
 
 
 def add_commands(commands: Any) -> None:

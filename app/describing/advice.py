@@ -7,9 +7,9 @@ from itertools import islice
 
 from pyoxigraph import NamedNode
 
-from quadrill.continuous.algebra.advice import predicates_named, variable_advice
 from quadrill.continuous.algebra.graphs import graphs_read
 from quadrill.continuous.algebra.nodes import MERGED, Var
+from quadrill.continuous.algebra.query_advice import predicates_named, variable_advice
 from quadrill.continuous.engine import Engine
 from quadrill.continuous.queries.prepare import PreparedQuery
 from quadrill.store.quads.reading import StoreReader

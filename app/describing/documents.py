@@ -18,7 +18,7 @@ from quadrill.continuous.plan.fan_out import uncertain_filters
 from quadrill.continuous.queries.catalogue import PendingQuery, QueryEntry
 from quadrill.continuous.queries.prepare import PreparedQuery
 from quadrill.continuous.queries.running import RunningQuery
-from quadrill.continuous.static.reading import Progress
+from quadrill.continuous.static.table_reading import Progress
 from quadrill.continuous.streams.accept import StreamState
 from quadrill.continuous.streams.movements import ahead_ms
 from quadrill.continuous.windows.kinds import kind_of, show_window

@@ -15,7 +15,7 @@ from quadrill.continuous.inputs import NEVER, Arrival, Element, StreamInput
 from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.queries.prepare import EvaluatorChoice, PreparedQuery
 from quadrill.continuous.queries.running import RunningQuery
-from quadrill.continuous.static.reading import Progress, entered
+from quadrill.continuous.static.table_reading import Progress, entered
 from quadrill.store.errors import ReportedError, UnsupportedError
 from quadrill.store.quads.quad_store import QuadStore
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from quadrill.store.errors import NotFoundError, ReportedError
 
-from ..server.recipient import RequestClient, current_recipient, departed
+from ..server.request_client import RequestClient, current_recipient, departed
 
 FIRST_CHECK_SECONDS = 0.2
 """Age from which an evaluation is stopped when its client leaves: most end sooner, and checks cost time."""

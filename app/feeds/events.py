@@ -13,7 +13,7 @@ from ..http.negotiation import OfferedFormat, accepts
 from ..http.problems import problem_answer
 from ..http.request import Request
 from ..server.connection import Connection
-from ..server.home import ConnectionOwner
+from ..server.connection_owner import ConnectionOwner
 from ..server.reply import head_of
 from ..server.takeover import Takeover
 from .broadcast import HEARTBEAT_FRAME, PING_FRAME, Greeting

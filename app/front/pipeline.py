@@ -21,7 +21,7 @@ from ..http.observer import RequestObserver
 from ..http.problems import problem_answer
 from ..http.request import FastLaneThread, Request
 from ..server.connection import Connection
-from ..server.home import ConnectionOwner
+from ..server.connection_owner import ConnectionOwner
 from ..server.reply import Reply
 from ..server.takeover import Takeover
 from ..wiring import Services

@@ -14,7 +14,7 @@ from ..http.errors import HttpError
 from ..http.problems import problem_answer
 from ..server.chunked import ChunkedBody
 from ..server.connection import Connection
-from ..server.home import ConnectionOwner
+from ..server.connection_owner import ConnectionOwner
 from ..server.refused import RefusedError
 from ..server.reply import head_of
 from .live_push import (

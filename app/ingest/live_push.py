@@ -21,7 +21,7 @@ from quadrill.store.errors import ReportedError
 from ..http.errors import HttpError
 from ..http.grants import CHECK_SECONDS, Grant
 from ..server.connection import Connection
-from ..server.home import ConnectionOwner
+from ..server.connection_owner import ConnectionOwner
 
 NDJSON = "application/x-ndjson"
 PAUSE_SECONDS = 0.02

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 
-from quadrill.continuous.durable.turns import TaskQueue
+from quadrill.continuous.durable.tasks import TaskQueue
 
 from .live_push import EndingError, LivePush
 

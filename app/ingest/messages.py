@@ -18,7 +18,7 @@ from quadrill.store.errors import StoreUnwritableError
 
 from ..http.problems import problem
 from ..server.connection import Connection
-from ..server.home import ConnectionOwner
+from ..server.connection_owner import ConnectionOwner
 from .live_push import (
     NDJSON,
     EndingError,

@@ -8,7 +8,7 @@ from ..http.answers import WholeAnswer
 from ..http.problems import problem_answer
 from ..http.request import Request
 from ..server.connection import Connection
-from ..server.home import ConnectionOwner
+from ..server.connection_owner import ConnectionOwner
 from ..server.takeover import Takeover
 from .live_push import EndingError, LivePush
 from .loop import PushLoop

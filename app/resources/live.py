@@ -12,7 +12,7 @@ from ..ingest.messages import MessagePush
 from ..ingest.takeover import LongPush
 from ..server.body_stream import BodyStream
 from ..server.connection import Connection
-from ..server.home import ConnectionOwner
+from ..server.connection_owner import ConnectionOwner
 from ..wiring import Services
 from .pushes import messages_call, push_call
 

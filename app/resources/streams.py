@@ -23,7 +23,7 @@ from ..http.errors import HttpError
 from ..http.parameters import check_name, json_object, whole_number
 from ..http.request import Request
 from ..server.body_stream import BodyStream
-from ..server.recipient import departure_check
+from ..server.request_client import departure_check
 from ..server.takeover import Takeover
 from ..wiring import Services
 from . import live, pushes

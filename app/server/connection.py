@@ -1,6 +1,6 @@
 """One connection of a client: bytes received become whole requests, answers are sent.
 
-A connection belongs to one thread at a time: to the intake (intake.py) until a request is whole, then to the
+A connection belongs to one thread at a time: to the intake (connection_loop.py) until a request is whole, then to the
 worker that answers it. Its socket never blocks; who wants to wait says how long.
 """
 

@@ -1,7 +1,7 @@
 """The HTTP server: a thread that reads requests, and threads in which its handler answers them.
 
-    intake.py --whole request--> workers.py --> Handler.answer --> reply.py
-                                  quick.py  --> Handler.answer_short, of busy clients with short requests
+    connection_loop.py --whole request--> workers.py --> Handler.answer --> reply.py
+                                fast_lane.py  --> Handler.answer_short, of busy clients with short requests
                            +---> pools of their own for health, for figures and for bodies that are received
                                  while they are read: other requests never fill these
 
@@ -26,13 +26,13 @@ from quadrill.store.errors import ReportedError
 from ..http.observer import RequestObserver
 from ..http.request import FastLaneThread, Request
 from .connection import Connection, Timeouts
-from .home import ConnectionOwner
-from .intake import ConnectionLimits, ConnectionLoop, within_open_files
+from .connection_loop import ConnectionLimits, ConnectionLoop, within_open_files
+from .connection_owner import ConnectionOwner
+from .fast_lane import FastLane, Later
 from .proxies import TrustedProxies
-from .quick import FastLane, Later
-from .recipient import CURRENT
 from .refused import RefusedError
 from .reply import AnswerBrokenError, Reply, refusal
+from .request_client import CURRENT
 from .workers import BackgroundWork, Workers
 
 log = logging.getLogger("quadrill.server")

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from ..http.answers import WholeAnswer
 from ..http.request import Request
 from .connection import Connection
-from .home import ConnectionOwner
+from .connection_owner import ConnectionOwner
 
 
 class Takeover(ABC):

@@ -17,9 +17,9 @@ from pyoxigraph import BlankNode, NamedNode, Quad, Store
 
 from quadrill.store.errors import FolderInUseError, ReportedError, StoreUnwritableError, UnsupportedError
 from quadrill.store.folder import mark_as_copy
-from quadrill.store.logs.held import PinnedFiles, copy_database
 from quadrill.store.logs.input_log import SPACE
 from quadrill.store.logs.journal import held_files
+from quadrill.store.logs.pinned_files import PinnedFiles, copy_database
 from quadrill.store.logs.reading import reading
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import REGISTRY, Registry

@@ -31,7 +31,7 @@ from ..algebra.build import (
 from ..algebra.order import XSD
 from ..algebra.query import ContinuousQuery
 from ..expressions.choices import MUCH, LimitedCalls
-from ..expressions.growing import concat, corrected_replace, encode_for_uri
+from ..expressions.string_growth import concat, corrected_replace, encode_for_uri
 from ..expressions.values import Maybe
 
 _FUNCTIONS: dict[str, Callable[..., Maybe]] = {

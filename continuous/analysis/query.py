@@ -9,8 +9,8 @@ from typing import NamedTuple
 from pyoxigraph import NamedNode
 
 from ..algebra import nodes as n
+from ..algebra.buffered_rows import held_back
 from ..algebra.build import children, expressions, has_exists
-from ..algebra.held_rows import held_back
 from ..algebra.nodes import Algebra, PathExpr, TermPattern, TripleTerm, Var
 from ..algebra.query import ContinuousQuery
 

@@ -38,8 +38,8 @@ from ..static.table import Changes
 from ..static.table_registry import TableRegistry
 from ..windows.encoded import EngineTerms
 from ..windows.query_streams import ContentOf, Transaction
-from ..windows.taken import WindowKey
 from ..windows.timeline import QueryTimeline
+from ..windows.window_delta import WindowKey
 from .filter_place import FilterPlace
 
 Windows = Iterable[tuple[WindowKey, Any]]

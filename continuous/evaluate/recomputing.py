@@ -43,7 +43,7 @@ from ..uncertainty import custom_functions
 from ..windows.encoded import EngineTerms
 from ..windows.kinds import kind_of
 from ..windows.live import LiveQuads
-from ..windows.taken import WindowKey
+from ..windows.window_delta import WindowKey
 from .evaluator import Evaluator
 from .in_child import evaluate_in_child
 

@@ -24,8 +24,8 @@ from ..algebra.order import Key
 from ..algebra.scalar_functions import guarded
 from ..algebra.set_functions import FUNCTIONS, SetFunction, percentile_parameter, set_function
 from ..rows import UNLIMITED, Budget, IdRow, add
-from .growing import LONG, take_text
 from .numeric import is_numeric
+from .string_growth import LONG, take_text
 from .values import (
     DECIMAL_LIMIT,
     DECIMAL_ONE,

@@ -31,8 +31,8 @@ from ..errors import BudgetError
 from ..rows import UNLIMITED, Budget
 from .correcting import CORRECTING_FUNCTIONS
 from .functions import substr
-from .growing import GROWING, call_within, take_text
 from .numeric import divide, multiply, to_decimal, to_integer
+from .string_growth import GROWING, call_within, take_text
 from .values import Maybe, term_of, value_of
 
 Function = Callable[..., Term | None]

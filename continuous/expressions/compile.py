@@ -24,8 +24,8 @@ from ..algebra.scalar_functions import OUTSIDE
 from ..rows import UNLIMITED, Budget
 from . import functions, numeric, oxigraph
 from .emitter import Emitter
-from .growing import GROWING, call_within
 from .scaled import NAMES, OPERATIONS, Chain
+from .string_growth import GROWING, call_within
 from .values import DECIMAL_ONE, XSD, Decimal18, Maybe, Value, ValueTable, term_of, value_of
 
 ValueFunction = Callable[[tuple[int, ...]], Maybe]

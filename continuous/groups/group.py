@@ -17,9 +17,9 @@ from ..rows import IdRow
 from ..slices import RUN, pause
 from ..windows.encoded import EncodedContent
 from ..windows.query_streams import Transaction
-from ..windows.taken import NOTHING, WindowDelta, WindowKey
-from .common_plan import MemberSlot, SharedPlan
+from ..windows.window_delta import NOTHING, WindowDelta, WindowKey
 from .members import Failures, in_common, native_of, template_of
+from .shared_plan import MemberSlot, SharedPlan
 from .steps import DeferredStep, MemberWork, Shares, count_silent, tell_skipped, windows_once
 
 log = logging.getLogger("quadrill.continuous")

@@ -13,7 +13,7 @@ from ..queries.running import RunningQuery
 from ..rows import Delta, IdRow
 from ..slices import pause
 from ..windows.encoded import EncodedContent
-from ..windows.taken import NOTHING, WindowDelta, WindowKey
+from ..windows.window_delta import NOTHING, WindowDelta, WindowKey
 from .members import native_of
 
 

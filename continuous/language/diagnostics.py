@@ -11,10 +11,10 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 from quadrill.store.errors import QueryTextError
 
 from .context import NOISE, Context, TextFault
+from .mistakes import KnownMistake, slips_of
 from .recovery import SyntaxRecovery, expected, found, plain
-from .slips import KnownMistake, slips_of
 from .terms import WELL_KNOWN
-from .window_slips import iri_without_brackets, window_slip
+from .window_mistakes import iri_without_brackets, window_slip
 
 _TYPOGRAPHIC = "“”„‟«»‘’‚‛′″"
 _WHOLE_STRING = re.compile(

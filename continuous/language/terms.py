@@ -9,7 +9,7 @@ from pyoxigraph import BaseDirection, BlankNode, Literal, NamedNode, Triple
 
 from . import syntax as s
 from .context import Context
-from .window_slips import iri_without_brackets
+from .window_mistakes import iri_without_brackets
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"

@@ -25,7 +25,7 @@ from ..queries.running import RunningQuery
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec, specs_of
 from ..scheduler.sequencer import PATIENCE_S
-from ..scheduler.turn_kinds import AttachTask, BetweenTasks
+from ..scheduler.task_kinds import AttachTask, BetweenTasks
 from ..streams.accept import StreamState
 from .parts import EngineParts
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from pyoxigraph import NamedNode
 
+from quadrill.store.blobs.blob_store import BlobStore
+from quadrill.store.blobs.kept_rows import KeptRows
 from quadrill.store.feeds.feed import Outbox
 from quadrill.store.logs.journal import Journal
 from quadrill.store.payloads import Payloads
@@ -15,12 +17,10 @@ from quadrill.store.quads.rates import ChangeRates
 from quadrill.store.quads.views import ViewRegistry
 from quadrill.store.registry import Registry
 from quadrill.store.remote import RemoteClient
-from quadrill.store.shelf.kept_rows import KeptRows
-from quadrill.store.shelf.shelf import BlobStore
 from quadrill.store.threads import Threads
 
 from ..clock import Clock
-from ..durable.turns import TaskQueue
+from ..durable.tasks import TaskQueue
 from ..evaluate.evaluator import Evaluator
 from ..language.analysis import KeptAnalyses
 from ..queries.catalogue import QueryCatalogue
@@ -31,8 +31,8 @@ from ..scheduler.attachments import Attachments
 from ..scheduler.router import Router
 from ..scheduler.sequencer import Sequencer
 from ..settings import EngineSettings
-from ..static.kept import KeptTables
-from ..static.reading import StaticBudget
+from ..static.stored_tables import KeptTables
+from ..static.table_reading import StaticBudget
 from ..static.table_registry import TableRegistry
 from ..streams.accept import Acceptor
 from ..streams.derived import DerivedStreams

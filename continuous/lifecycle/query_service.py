@@ -15,7 +15,7 @@ from quadrill.store.errors import ConflictError
 from quadrill.store.feeds.feed import Feed
 from quadrill.store.results import one_line
 
-from ..durable.turns import Task
+from ..durable.tasks import Task
 from ..errors import EngineStoppedError, FeedGoneError, reason_of
 from ..evaluate.evaluator import Evaluator
 from ..inputs import NEVER
@@ -24,8 +24,8 @@ from ..queries.catalogue import EvaluatorBuild, PendingQuery, QueryEntry
 from ..queries.prepare import PreparedQuery
 from ..queries.running import RunningQuery
 from ..scheduler.sequencer import PATIENCE_S
-from ..scheduler.turn_kinds import PauseTask, RefreshTask, SettingsTask
-from ..static.reading import Progress, entered
+from ..scheduler.task_kinds import PauseTask, RefreshTask, SettingsTask
+from ..static.table_reading import Progress, entered
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
 from .starting import call_off

@@ -13,7 +13,7 @@ from quadrill.store.pushes.decode import DecodeOptions, decode, decode_lines
 from quadrill.store.pushes.receipts import PushReceipt, fingerprint_of
 from quadrill.store.pushes.records import type_of_record
 
-from ..durable.turns import InputTask, Task
+from ..durable.tasks import InputTask, Task
 from ..inputs import StreamInput
 from ..language.mapping.decode import decode_mapped
 from ..language.mapping.mapping import compiled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ..durable.turns import Task
+from ..durable.tasks import Task
 from ..queries.catalogue import is_awaited
 from .parts import EngineParts
 

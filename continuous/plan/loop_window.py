@@ -18,7 +18,7 @@ from ..expressions.compile import ExpressionEmitter
 from ..expressions.emitter import block, fill
 from ..operators.star import Star
 from ..windows.operator import WindowOperator
-from ..windows.taken import Columns, Predicates
+from ..windows.window_delta import Columns, Predicates
 from .plan import SourceKey
 
 # Of one window, whose number is $n.

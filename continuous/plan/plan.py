@@ -18,7 +18,7 @@ from ..operators.matching import Match
 from ..operators.ordering import TopK
 from ..operators.star import Star
 from ..rows import EMPTY, UNLIMITED, Budget, Delta, IdRow, Schema
-from ..windows.taken import Predicates
+from ..windows.window_delta import Predicates
 
 SourceKey = str
 """One input of a plan."""

@@ -29,8 +29,8 @@ from ..static.static_inputs import StaticInputs
 from ..uncertainty import custom_functions
 from ..windows.encoded import ElementCoder, EncodedContent, EngineTerms
 from ..windows.reifiers import WindowReifiers
-from ..windows.taken import EncodedWindow, Predicates, WindowKey
 from ..windows.timed import TimedContent
+from ..windows.window_delta import EncodedWindow, Predicates, WindowKey
 from .builder import Compilation
 from .compiled import CompiledPlan
 from .physical import build_plan

@@ -35,10 +35,10 @@ from ..windows.encoded import EncodedContent
 from ..windows.operator import AllWindow, RangeWindow
 from ..windows.query_streams import Transaction
 from ..windows.timeline import QueryTimeline
+from .event_code import EventCode
 from .loop_window import CHANGED, EARLIEST, KEPT, SIZE, LoopWindow, WindowCode
 from .plan import SourceKey
 from .plan_state import PlanState
-from .telling import EventCode
 
 
 @dataclass(slots=True)

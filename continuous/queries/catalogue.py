@@ -37,12 +37,12 @@ from quadrill.store.threads import Threads
 from ..algebra.flows import circle, is_read
 from ..algebra.graphs import Flow
 from ..clock import Clock
-from ..durable.turns import weight_of
+from ..durable.tasks import weight_of
 from ..evaluate.evaluator import Evaluator
 from ..inputs import Arrival, LogRecord, StreamInput
 from ..language.registration import Registration
 from ..settings import EngineSettings
-from ..static.reading import Progress, entered
+from ..static.table_reading import Progress, entered
 from .prepare import PreparedQuery
 from .running import RunningQuery
 

@@ -16,7 +16,7 @@ from quadrill.store.quads.views import View
 from quadrill.store.results import one_line
 
 from ..algebra.reports import Cause, EmptyReportRun, Evaluation, Step, UnchangedRun
-from ..durable.turns import TaskQueue
+from ..durable.tasks import TaskQueue
 from ..errors import reason_of
 from ..evaluate.evaluator import Evaluator, Windows
 from ..inputs import StreamInput

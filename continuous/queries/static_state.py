@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..durable.turns import TaskQueue
+from ..durable.tasks import TaskQueue
 from ..evaluate.evaluator import Evaluator
 from ..static.static_inputs import StaticInputs
 from ..static.table import StaticStep

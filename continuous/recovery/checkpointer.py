@@ -21,8 +21,8 @@ from pathlib import Path
 
 from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.logs.checkpoint_file import publish
-from quadrill.store.logs.held import PinnedFiles
 from quadrill.store.logs.journal import Journal, held_files
+from quadrill.store.logs.pinned_files import PinnedFiles
 from quadrill.store.logs.process_copy import COPIES, ForkedTask
 
 from ..errors import EngineStoppedError
@@ -31,7 +31,7 @@ from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import QueryEntry
 from ..queries.snapshot import snapshot_of
 from ..remote.source_registry import SourceMoment
-from ..scheduler.turn_kinds import BetweenTasks
+from ..scheduler.task_kinds import BetweenTasks
 from ..streams.accept import StreamState
 from ..windows.query_streams import TimelineSnapshot
 from ..windows.timeline import QueryTimeline

@@ -31,13 +31,13 @@ from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import QueryEntry
 from ..queries.running import RunningQuery
 from ..queries.snapshot import QuerySnapshot, restore
-from ..scheduler.turn_kinds import PauseTask
+from ..scheduler.task_kinds import PauseTask
 from ..streams.movements import begin_again
 from .checkpoint import read_state
 from .checkpointer import Checkpointer
 from .replay import Replay, registration_of
+from .replay_filter import ReplayFilter
 from .state import EngineSnapshot, EntrySnapshot
-from .unreplayed import ReplayFilter
 
 log = logging.getLogger("quadrill.continuous")
 

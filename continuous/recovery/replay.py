@@ -17,7 +17,7 @@ from quadrill.store.errors import GoneError, ReportedError
 from quadrill.store.logs.journal import Journal, JournalRecord
 
 from ..durable.records import input_of
-from ..durable.turns import InputTask, Task
+from ..durable.tasks import InputTask, Task
 from ..errors import BudgetError, reason_of
 from ..evaluate.evaluator import Evaluator
 from ..inputs import StreamInput
@@ -27,10 +27,10 @@ from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import QueryEntry
 from ..queries.prepare import PreparedQuery
 from ..remote.spec import SourceSpec
-from ..scheduler import turn_kinds as kinds
+from ..scheduler import task_kinds as kinds
 from ..streams.dead_letters import DeadLetter, unreadable
 from ..streams.movements import forget_time
-from .unreplayed import ReplayFilter
+from .replay_filter import ReplayFilter
 
 log = logging.getLogger("quadrill.continuous")
 

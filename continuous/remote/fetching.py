@@ -13,7 +13,7 @@ from quadrill.store.remote import FetchEndedError, RemoteClient, rdf_of, rows_of
 from quadrill.store.threads import Threads
 
 from ..clock import Clock
-from ..durable.turns import Task, TaskQueue
+from ..durable.tasks import Task, TaskQueue
 from ..errors import EngineStoppedError
 from .relabelled import is_relabelled
 from .settings import RemoteSettings

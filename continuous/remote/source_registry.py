@@ -23,7 +23,7 @@ from quadrill.store.remote import RemoteClient
 from quadrill.store.threads import Threads
 
 from ..clock import Clock
-from ..durable.turns import TaskQueue
+from ..durable.tasks import TaskQueue
 from .fetching import Contents, Fetcher, SourceTask
 from .periods import Period
 from .settings import RemoteSettings

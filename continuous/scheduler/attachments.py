@@ -10,7 +10,7 @@ from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.quads.views import ViewRegistry
 from quadrill.store.results import one_line
 
-from ..durable.turns import TaskQueue
+from ..durable.tasks import TaskQueue
 from ..inputs import StreamInput
 from ..language.registration import Registration
 from ..queries.catalogue import PendingQuery, QueryCatalogue, QueryEntry
@@ -21,7 +21,7 @@ from ..remote.source_registry import SourceRegistry
 from ..settings import EngineSettings
 from ..streams.registry import StreamRegistry
 from .router import Router
-from .turn_kinds import AttachTask
+from .task_kinds import AttachTask
 
 
 @dataclass(slots=True, eq=False)

@@ -15,7 +15,7 @@ from quadrill.store.errors import LimitError, ReportedError
 from quadrill.store.feeds.feed import Outbox
 from quadrill.store.registry.records import QueryState
 
-from ..durable.turns import TaskQueue
+from ..durable.tasks import TaskQueue
 from ..errors import BudgetError
 from ..groups.group import QueryGroup
 from ..groups.registry import GroupJoin, GroupRegistry
@@ -31,8 +31,8 @@ from ..streams.dead_letters import Reason
 from ..streams.derived import DerivedStreams
 from ..streams.registry import StreamRegistry
 from .backlog import Reader
-from .laggards import LaggingReaders
-from .moves import QueryMover
+from .lagging_readers import LaggingReaders
+from .query_mover import QueryMover
 from .shares import FairShares
 from .timetable import Timetable
 

@@ -24,12 +24,12 @@ from quadrill.store.feeds.feed import Outbox
 from quadrill.store.quads.views import ViewRegistry
 from quadrill.store.threads import Threads
 
-from ..durable.turns import InputTask, Task, TaskQueue
+from ..durable.tasks import InputTask, Task, TaskQueue
 from ..errors import EngineStoppedError
 from ..remote.fetching import SourceTask
-from ..static.reading import ReloadTask
+from ..static.table_reading import ReloadTask
 from ..static.table_registry import TableRegistry
-from . import turn_kinds as kinds
+from . import task_kinds as kinds
 from .attachments import Attachments
 from .router import Router
 

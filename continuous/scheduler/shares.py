@@ -20,7 +20,7 @@ from typing import Any
 
 from greenlet import GreenletExit, getcurrent
 
-from ..durable.turns import TaskQueue
+from ..durable.tasks import TaskQueue
 from ..groups.group import QueryGroup
 from ..queries.running import RunningQuery
 from ..slices import SLICE, Fiber

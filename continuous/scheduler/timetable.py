@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ..durable.turns import TaskQueue
+from ..durable.tasks import TaskQueue
 from ..groups.group import QueryGroup
 from ..inputs import NEVER
 from ..queries.running import RunningQuery
 from ..streams.accept import Acceptor
 from ..streams.movements import idle_in, tick, ticks_at
 from ..streams.registry import StreamRegistry
-from .turn_kinds import RefreshTask
+from .task_kinds import RefreshTask
 
 
 @dataclass(slots=True, eq=False)

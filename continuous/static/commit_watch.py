@@ -19,8 +19,8 @@ from quadrill.store.quads.quad_store import QuadStore
 from ..rows import Solution, difference
 from ..settings import StaticLimits
 from .keyed_rows import KEY_S, TooManyRowsError, rows_with
-from .reading import CommitOrder, TableReplay, active
 from .table import Change, Table
+from .table_reading import CommitOrder, TableReplay, active
 from .trigger_index import AffectedRows, TableGroup, TriggerIndex
 
 log = logging.getLogger("quadrill.continuous")

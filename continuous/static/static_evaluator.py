@@ -17,9 +17,9 @@ from quadrill.store.quads.reading import StoreReader
 from quadrill.store.sparql.query import QueryRequest, QueryResult
 from quadrill.store.sparql.scan import SimilarTexts
 
+from ..algebra.buffered_rows import held_back
 from ..algebra.columnar import EngineChoice, Graphs, StaticEngines
 from ..algebra.graphs import Dataset, dataset_of, expand, is_lenient, may_change
-from ..algebra.held_rows import held_back
 from ..algebra.nodes import Service, Term
 from ..algebra.printer import row_text
 from ..algebra.query import ContinuousQuery, WindowDeclaration
@@ -30,7 +30,7 @@ from ..remote.dataset import Reader, graphs_of, nameable, reads_remote, with_rem
 from ..remote.query import NO_SOURCES, QuerySources
 from ..rows import Budget, QueryLimits, Solution
 from ..uncertainty import custom_functions
-from ..windows.taken import WindowKey
+from ..windows.window_delta import WindowKey
 
 log = logging.getLogger("quadrill.continuous")
 

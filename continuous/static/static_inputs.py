@@ -14,10 +14,10 @@ from ..algebra.static import StaticPattern
 from ..rows import IdRow, Solution, difference
 from ..windows.encoded import EngineTerms
 from .lookup import Lookup
-from .reading import active
 from .shared_rows import SharedArrangement
 from .static_evaluator import EvaluationOptions, StaticEvaluator
 from .table import Changes, Frontier, PendingSteps, Table, TableChange, TableFrontier
+from .table_reading import active
 from .table_registry import TableRegistry
 
 

@@ -14,18 +14,18 @@ from quadrill.store.threads import Threads
 from ..algebra.canonical import Canonical, lifted
 from ..algebra.static import MERGED_PART, StaticPattern
 from ..algebra.triggers import triggers
-from ..durable.turns import TaskQueue
+from ..durable.tasks import TaskQueue
 from ..errors import EngineStoppedError
 from ..expressions.oxigraph import canonical
 from ..settings import StaticLimits
 from ..windows.encoded import EngineTerms
 from .commit_watch import CommitWatch
-from .kept import KeptTables
 from .lookup import Lookup
-from .reading import Recomputer, ReloadTask, StaticBudget, TableReplay, active
 from .static_evaluator import StaticEvaluator
+from .stored_tables import KeptTables
 from .table import Table, TableFrontier
 from .table_facts import PartIdentity
+from .table_reading import Recomputer, ReloadTask, StaticBudget, TableReplay, active
 
 _READY_S = 600.0
 _POLL_S = 0.02

@@ -18,7 +18,7 @@ from quadrill.store.registry.records import Stamping, StreamRecord
 
 from ..clock import Clock
 from ..durable.records import note_input
-from ..durable.turns import InputTask, TaskQueue, weight_of
+from ..durable.tasks import InputTask, TaskQueue, weight_of
 from ..inputs import Advance, Arrival, Element, LogRecord, StreamInput, StreamTime
 from ..settings import EngineSettings
 from .dead_letters import DeadLetter, DeadLetters

@@ -19,7 +19,7 @@ from typing import Literal as OneOf
 from quadrill.store.pushes.decode import BadElement
 from quadrill.store.results import quads_text
 
-from ..durable.turns import weight_of
+from ..durable.tasks import weight_of
 from ..inputs import Element
 
 Reason = OneOf["late", "failed", "budget", "unreadable"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pyoxigraph import Quad
 
 from ..durable.records import note_input
-from ..durable.turns import TaskQueue
+from ..durable.tasks import TaskQueue
 from ..inputs import Advance, Arrival, Element, Idle, StreamInput
 from .accept import StreamState
 

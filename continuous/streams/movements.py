@@ -8,7 +8,7 @@ from quadrill.store.documents.times import format_instant
 from quadrill.store.errors import InputError
 
 from ..clock import Clock
-from ..durable.turns import InputTask, TaskQueue
+from ..durable.tasks import InputTask, TaskQueue
 from ..inputs import NEVER, Advance, Idle
 from .accept import Acceptor, StreamState
 from .partitions import Partitions

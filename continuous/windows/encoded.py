@@ -27,7 +27,7 @@ from ..inputs import Element
 from ..rows import EMPTY, Delta, IdRow, add
 from ..slices import PAUSE, SLICE
 from .live import ContentSnapshot
-from .taken import NOTHING, ColumnKeys, Columns, Keys, Predicates, WindowDelta
+from .window_delta import NOTHING, ColumnKeys, Columns, Keys, Predicates, WindowDelta
 
 _EVERY = (None,)
 _UNKNOWN = Columns((), ())

@@ -31,7 +31,7 @@ from .kinds import kind_of
 from .live import ContentSnapshot, LiveQuads, TimesSnapshot
 from .operator import EVENT_TIME, ORDER, LiveContent, PastState, RangeState, WindowOperator, WindowState
 from .sequence import SequenceState, SequenceWindow, StepInput
-from .taken import WindowKey
+from .window_delta import WindowKey
 
 ContentOf = Callable[[NamedNode], LiveContent]
 """Gives an empty content of the kind that a window is to hold."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from ..algebra.reify import CanonicalReifiers, assert_quoted, canonical_content
 from ..rows import IdRow
 from .encoded import ElementCoder, EncodedContent
-from .taken import NOTHING, EncodedWindow, WindowDelta, WindowKey
 from .timed import TimedContent, Turned
+from .window_delta import NOTHING, EncodedWindow, WindowDelta, WindowKey
 
 
 class WindowReifiers:

@@ -21,8 +21,8 @@ from ..algebra.query import MATCH
 from ..algebra.query import SequencePattern as SequenceOf
 from ..inputs import NEVER, Element
 from ..slices import chunks
-from .matches import Bindings, Match, Order, SequenceMatches
 from .operator import WindowOperator, WindowState
+from .sequence_matches import Bindings, Match, Order, SequenceMatches
 
 Key = tuple[Term | None, ...]
 _BEFORE: Order = (NEVER, 0, 0)

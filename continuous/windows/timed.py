@@ -8,7 +8,7 @@ from ..inputs import Element
 from ..rows import IdRow
 from .encoded import ElementCoder, EncodedContent
 from .live import ContentSnapshot, TimesSnapshot
-from .taken import Predicates
+from .window_delta import Predicates
 
 Turned = dict[IdRow, tuple[int | None, int | None]]
 """For triples whose time is another one: the time before and the time now, None where it is not there."""

@@ -43,9 +43,9 @@ from .change_faults import (
     sum_of,
 )
 from .change_rows import COLUMNS, check_sum, commit_of, row_of
-from .held import copy_database
 from .history import Retention
 from .marks import LogMark
+from .pinned_files import copy_database
 from .reading import reading
 from .room import make_room
 

@@ -3,7 +3,7 @@
     data folder/engine/
         input/*.log         the journal's records (input_log.py)
         results.sqlite      the events of the feeds (result_log.py)
-        tables.sqlite       rows of static parts (store/shelf/shelf.py)
+        tables.sqlite       rows of static parts (store/blobs/blob_store.py)
         grammars            those of the dialects as lark has built them
         analyses            what the texts of queries mean
         checkpoint          the state after some record (checkpoint_file.py)
@@ -21,8 +21,8 @@ from typing import Any
 
 import orjson
 
-from .held import PinnedFiles
 from .input_log import SegmentedLog, Sync
+from .pinned_files import PinnedFiles
 from .result_log import ResultLog
 
 _line_of = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

@@ -33,9 +33,9 @@ from ..logs.input_log import SPACE
 from ..logs.manifest import note_manifest
 from ..sparql.query import Querier
 from .frozen import copied
-from .gate import ReadWriteLock
 from .observer import Observer
 from .options import StoreOptions
+from .read_write_lock import ReadWriteLock
 from .subscribers import Subscribers
 
 T = TypeVar("T")

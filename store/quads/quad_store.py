@@ -31,8 +31,8 @@ from ..logs.memory_log import MemoryChangeLog
 from ..sparql.query import Querier
 from .committer import Committer
 from .frozen import FrozenReader, frozen, remove_copies
-from .gate import ReadWriteLock
 from .options import StoreOptions
+from .read_write_lock import ReadWriteLock
 from .reading import StoreReader
 from .subscribers import Subscribers
 from .write_queue import WriteQueue

@@ -14,7 +14,7 @@ from ..errors import StoreError
 from ..sparql.query import Querier, QueryRequest, QueryResult, drain
 from ..terms import Solution
 from .committer import Committer
-from .gate import ReadWriteLock
+from .read_write_lock import ReadWriteLock
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from ..changes.commit import Commit, GraphName, NetChange, count_graphs, graph_k
 from ..changes.pending import PendingChanges, StoreView
 from ..errors import ConflictError, ReportedError, StoreError, StoreUnwritableError
 from .committer import Committer
-from .gate import ReadWriteLock
+from .read_write_lock import ReadWriteLock
 from .subscribers import Subscribers
 
 _GROUP_REQUESTS = 64

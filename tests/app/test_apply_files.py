@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quadrill.app.commands.arguments import OfflineError, UsageError
 from quadrill.app.commands.declared import Declared, read_files
-from quadrill.app.commands.given import OfflineError, UsageError
 from quadrill.app.commands.plan import plan, stream_differences, with_references
 from quadrill.app.commands.toml_text import write_toml
 from quadrill.app.commands.yaml_text import read_yaml, write_yaml

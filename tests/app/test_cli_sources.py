@@ -15,8 +15,8 @@ import pytest
 
 from quadrill.app import running
 from quadrill.app.cli import main
+from quadrill.app.commands.arguments import OfflineError
 from quadrill.app.commands.connection import ServerConnection, ServerError
-from quadrill.app.commands.given import OfflineError
 from quadrill.app.commands.offline import open_source
 from quadrill.app.config import Settings
 from quadrill.store.quads.quad_store import QuadStore

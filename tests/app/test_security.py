@@ -7,7 +7,7 @@ import pytest
 
 from quadrill.app import running
 from quadrill.app.config import Settings
-from quadrill.app.http.attempts import MinuteCounter, network_of
+from quadrill.app.http.attempt_counts import MinuteCounter, network_of
 from quadrill.app.security import TokenRequiredError, hash_token, is_loopback, new_token
 from quadrill.store.registry import TokenRecord
 from tests.app.conftest import LiveServer, Start, problem_of

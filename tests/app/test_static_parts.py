@@ -16,14 +16,14 @@ from quadrill.app import running
 from quadrill.app.config import Settings
 from quadrill.app.evaluation.static_parts import PartLimits, StaticParts
 from quadrill.app.evaluation.workers import WorkerPool
+from quadrill.continuous.algebra.buffered_rows import held_back
 from quadrill.continuous.algebra.columnar import StaticEngines
-from quadrill.continuous.algebra.held_rows import held_back
 from quadrill.continuous.algebra.static import StaticPattern, split_static
 from quadrill.continuous.algebra.variables import in_scope
 from quadrill.continuous.language import parse
 from quadrill.continuous.rows import Solution
-from quadrill.continuous.static.reading import Progress
 from quadrill.continuous.static.static_evaluator import EvaluationOptions, StaticEvaluator
+from quadrill.continuous.static.table_reading import Progress
 from quadrill.store.errors import ConflictError, ReportedError
 from quadrill.store.quads.quad_store import QuadStore
 

@@ -17,7 +17,7 @@ from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.errors import FeedGoneError
 from quadrill.continuous.language.registration import Registration
 from quadrill.continuous.queries.prepare import EvaluatorChoice
-from quadrill.continuous.static.reading import active
+from quadrill.continuous.static.table_reading import active
 from quadrill.store.errors import ConflictError, ReportedError
 
 from .test_recovery import E, Life, P

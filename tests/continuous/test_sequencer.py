@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from quadrill.continuous.durable.turns import TaskQueue
+from quadrill.continuous.durable.tasks import TaskQueue
 from quadrill.continuous.errors import EngineStoppedError
 from quadrill.continuous.scheduler.router import Router
 from quadrill.continuous.scheduler.sequencer import Sequencer
-from quadrill.continuous.scheduler.turn_kinds import BetweenTasks
+from quadrill.continuous.scheduler.task_kinds import BetweenTasks
 from quadrill.store.quads.views import ViewRegistry
 
 from .engines import Bench, bench

@@ -19,7 +19,7 @@ from quadrill.continuous.errors import BudgetError
 from quadrill.continuous.inputs import Element
 from quadrill.continuous.language.parser import parse
 from quadrill.continuous.streams.push_call import PushCall
-from quadrill.continuous.windows.matches import SequenceMatches
+from quadrill.continuous.windows.sequence_matches import SequenceMatches
 from quadrill.store.errors import QueryTextError, UnsupportedError
 from tests.examples import examples
 

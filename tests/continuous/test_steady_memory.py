@@ -8,7 +8,7 @@ import pytest
 from pyoxigraph import RdfFormat, parse
 
 from quadrill.app.describing.streams import describe_stream
-from quadrill.continuous.durable.turns import weight_of
+from quadrill.continuous.durable.tasks import weight_of
 from quadrill.continuous.errors import BackPressureError
 from quadrill.continuous.inputs import Element
 from quadrill.continuous.streams.dead_letters import DeadLetter, DeadLetters

@@ -14,8 +14,8 @@ from quadrill.continuous.evaluate.native import AnswerChange, NativeEvaluator
 from quadrill.continuous.evaluate.recomputing import RecomputedAnswer, ReferenceEvaluator
 from quadrill.continuous.inputs import Element, WindowContent
 from quadrill.continuous.windows.encoded import EncodedContent
-from quadrill.continuous.windows.taken import WindowKey
 from quadrill.continuous.windows.timed import TimedContent
+from quadrill.continuous.windows.window_delta import WindowKey
 
 Contents = Mapping[NamedNode, Any]
 """By window; where that is on a variable, by stream below it."""

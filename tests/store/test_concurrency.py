@@ -16,9 +16,9 @@ from quadrill.store.changes.commit import Commit, NetChange
 from quadrill.store.errors import UpdateError
 from quadrill.store.quads import committer
 from quadrill.store.quads.committer import ApplyError
-from quadrill.store.quads.gate import ReadWriteLock
 from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
+from quadrill.store.quads.read_write_lock import ReadWriteLock
 from quadrill.store.quads.subscribers import Subscribers
 
 PREFIX = "PREFIX ex: <http://e/>\n"

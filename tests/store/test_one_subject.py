@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import RdfFormat
 
-from quadrill.continuous.durable.turns import weight_of
+from quadrill.continuous.durable.tasks import weight_of
 from quadrill.continuous.inputs import Element
 from quadrill.store.documents import one_subject
 from quadrill.store.documents.one_subject import OneSubject, Statement, gathered, predicates_of

@@ -33,7 +33,7 @@ from ...expressions.oxigraph import canonical
 from ...expressions.values import Maybe, Value, ValueTable, value_of
 from .construct import Construct
 from .limits import CELL_BYTES, LONG, ROW_BYTES, STATEMENT_BYTES, RecordWork
-from .remembered import MemoisedFunction
+from .memoised import MemoisedFunction
 from .texts import (
     INTEGER,
     NUMBERS,

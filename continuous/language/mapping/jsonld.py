@@ -22,7 +22,7 @@ from ...expressions.values import XSD
 from .context import JsonLdContext, Term, node_text
 from .jsonld_nodes import Node, node_function
 from .limits import LONG, STATEMENT_BYTES, RecordWork
-from .remembered import MemoisedFunction
+from .memoised import MemoisedFunction
 from .texts import TEXTS, text_of
 
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"

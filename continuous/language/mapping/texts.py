@@ -13,7 +13,7 @@ from quadrill.store.terms import Term, term_text
 from ...algebra.set_functions import double_text
 from ...expressions.functions import same_term
 from ...expressions.values import XSD, Maybe, Value, term_of
-from .remembered import MemoisedFunction
+from .memoised import MemoisedFunction
 
 Kind: TypeAlias = Callable[[Maybe], str | None]
 """The text of a value that may stand in some place of a statement; None of another one."""

@@ -11,7 +11,7 @@ from queue import SimpleQueue
 import pytest
 
 from quadrill.app.server.connection import Connection, Timeouts
-from quadrill.app.server.intake import ConnectionLimits, ConnectionLoop
+from quadrill.app.server.connection_loop import ConnectionLimits, ConnectionLoop
 
 
 def test_a_connection_that_cannot_be_watched_is_closed_and_counted_off() -> None:

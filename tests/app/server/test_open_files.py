@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from quadrill.app.server.intake import ConnectionLimits, within_open_files
+from quadrill.app.server.connection_loop import ConnectionLimits, within_open_files
 from tests.program import Program
 
 resource = pytest.importorskip("resource")

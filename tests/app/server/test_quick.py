@@ -13,7 +13,7 @@ import pytest
 
 from quadrill.app.http.request import Request
 from quadrill.app.server.connection import Connection, Timeouts
-from quadrill.app.server.quick import FastLane, Later
+from quadrill.app.server.fast_lane import FastLane, Later
 from quadrill.app.server.refused import RefusedError
 
 Client = tuple[Connection, socket.socket]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quadrill.continuous.algebra.advice import variable_advice
+from quadrill.continuous.algebra.query_advice import variable_advice
 from quadrill.continuous.language import parse
 
 W = "STREAM <s> [NOW] { ?x <p> ?value }"

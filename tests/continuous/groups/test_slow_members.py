@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from quadrill.continuous.clock import ManualClock
-from quadrill.continuous.groups.common_plan import MemberSlot
+from quadrill.continuous.groups.shared_plan import MemberSlot
 from quadrill.continuous.rows import QueryLimits
 from quadrill.continuous.streams.push_call import PushCall
 from tests.continuous.test_recovery import E, Life

@@ -12,7 +12,7 @@ import pytest
 from quadrill.app.describing.queries import describe
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.evaluate.native import NativeEvaluator
-from quadrill.continuous.groups.common_plan import SharedPlan
+from quadrill.continuous.groups.shared_plan import SharedPlan
 
 from ..engines import E, bench, sweep_always
 from ..test_recovery import Life, comparable, take

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from quadrill.continuous.language import parse
+from quadrill.continuous.language.mistakes import SLIPS
 from quadrill.continuous.language.parser import grammar_of
-from quadrill.continuous.language.slips import SLIPS
 from quadrill.store.errors import QueryTextError
 
 

@@ -18,14 +18,14 @@ from quadrill.app.describing.figures import journal_state
 from quadrill.app.describing.queries import describe
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.settings import StaticLimits
-from quadrill.continuous.static import kept
-from quadrill.continuous.static.reading import Recomputer
+from quadrill.continuous.static import stored_tables
 from quadrill.continuous.static.table import Table
+from quadrill.continuous.static.table_reading import Recomputer
+from quadrill.store.blobs.blob_store import BlobStore
 from quadrill.store.documents.packed_rows import PackedRows, pack
 from quadrill.store.logs.change_log import SqliteChangeLog
 from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.shelf.shelf import BlobStore
 from quadrill.store.terms import term_text
 
 from ..test_recovery import Life, P, comparable
@@ -119,7 +119,7 @@ def test_a_table_written_earlier_serves_when_no_commit_since_touches_it(
     tmp_path: Path, evaluated: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     life = begun(tmp_path / "d")
-    monkeypatch.setattr(kept.KeptTables, "keep", lambda *_, **__: None)
+    monkeypatch.setattr(stored_tables.KeptTables, "keep", lambda *_, **__: None)
     update(life, "INSERT DATA { :a :other 1 }")
     life.push(2, "a")
     life.checkpoint()

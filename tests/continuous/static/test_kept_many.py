@@ -12,9 +12,9 @@ import pytest
 
 from quadrill.continuous.clock import ManualClock
 from quadrill.continuous.settings import StaticLimits
-from quadrill.continuous.static.kept import KeptTables
-from quadrill.continuous.static.reading import Recomputer
+from quadrill.continuous.static.stored_tables import KeptTables
 from quadrill.continuous.static.table import Table
+from quadrill.continuous.static.table_reading import Recomputer
 from quadrill.store.logs.change_log import SqliteChangeLog
 from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore

@@ -12,7 +12,7 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 
 from quadrill.continuous.language.mapping.declaration import read_declaration
 from quadrill.continuous.language.mapping.mapping import RecordMapping, compiled
-from quadrill.continuous.language.mapping.remembered import MemoisedFunction
+from quadrill.continuous.language.mapping.memoised import MemoisedFunction
 from quadrill.store.documents.statements import quads_of
 from quadrill.store.errors import InputError, LimitError, QueryTextError
 from tests.examples import examples

@@ -21,7 +21,7 @@ from quadrill.store.errors import ConflictError, GoneError, LimitError, Reported
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.threads import Threads
 
-from ..durable.turns import Task
+from ..durable.tasks import Task
 from ..rows import Delta, Solution, difference
 from .changed_rows import ChangedRows
 from .static_evaluator import StaticEvaluator

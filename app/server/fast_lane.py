@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 from ..http.request import Request
 from .connection import Connection
-from .home import ConnectionOwner
+from .connection_owner import ConnectionOwner
 from .refused import RefusedError
 
 log = logging.getLogger("quadrill.server")

@@ -18,7 +18,7 @@ from ..errors import ReportedError
 from ..quads.quad_store import QuadStore
 from ..terms import Solution, Term
 from ..threads import Background
-from .shelf import BlobStore
+from .blob_store import BlobStore
 
 log = logging.getLogger(__name__)
 

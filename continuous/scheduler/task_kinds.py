@@ -12,7 +12,7 @@ from typing import Any
 from quadrill.store.changes.commit import Commit
 from quadrill.store.registry.records import QueryState
 
-from ..durable.turns import Task
+from ..durable.tasks import Task
 from ..inputs import LogRecord
 from ..language.registration import Registration
 from ..queries.running import RunningQuery

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from quadrill.store.changes.commit import Commit
 
-from ..durable.turns import TaskQueue
+from ..durable.tasks import TaskQueue
 from ..groups.group import QueryGroup
 from ..groups.registry import GroupRegistry
 from ..queries.running import RunningQuery

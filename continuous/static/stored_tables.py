@@ -1,6 +1,6 @@
 """Tables on disk: which are written, when, and which of them a start may take instead of evaluating them.
 
-An item (`store/shelf/kept_rows.py`) serves at a version
+An item (`store/blobs/kept_rows.py`) serves at a version
 
     since ... until         the rows were these
     behind until            when no commit from there on can have touched them, by the change log,
@@ -17,12 +17,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
+from quadrill.store.blobs.blob_store import key_of
+from quadrill.store.blobs.kept_rows import KeptFacts, KeptRows, RowsCopy
 from quadrill.store.changes.remembered import RememberedCommits
 from quadrill.store.documents.packed_rows import PackedRows
 from quadrill.store.errors import GoneError
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.shelf.kept_rows import KeptFacts, KeptRows, RowsCopy
-from quadrill.store.shelf.shelf import key_of
 
 from ..algebra.columnar import EngineChoice
 from ..algebra.outside import calls_outside

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..durable.turns import TaskQueue
+from ..durable.tasks import TaskQueue
 from ..errors import BudgetError
 from ..groups.registry import GroupRegistry
 from ..queries.costs import check_costs
