@@ -184,7 +184,7 @@ def open_services(settings: Settings, *, clock: Clock | None = None, threaded: b
             endpoint,
             metrics,
             ConnectorService(engine, registry, settings, clock.now_ms),
-            PushLoop(engine.parts.turns),
+            PushLoop(engine.parts.tasks),
             History(engine, clock.now_ms),
             pages,
             FreedMemory(),

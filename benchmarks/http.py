@@ -285,7 +285,7 @@ def measure(
     """The figures by work and server; the first round warms up."""
     found = {name: {server: Figures() for server in servers} for name, _work, _requests in works}
     number = 0
-    for turn in range(rounds + 1):
+    for task in range(rounds + 1):
         for name, work, requests in works:
             for server, running in servers.items():
                 if server == BASE and name in OURS:
@@ -293,7 +293,7 @@ def measure(
                 before = running.cpu_seconds()
                 seconds = at_once(running.url, work, number, requests, clients).seconds
                 figures = found[name][server]
-                if turn:
+                if task:
                     figures.best = min(figures.best, seconds / (requests * clients))
                     figures.cpu += running.cpu_seconds() - before
                     figures.requests += requests * clients

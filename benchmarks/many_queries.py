@@ -87,8 +87,8 @@ _SHAPES = list(itertools.product(_HEAD, _MORE, _STATIC, _FILTER))
 def shapes(number: int) -> str:
     """Queries that differ in structure: when all shapes were there the predicates are others."""
     head, more, part, condition = _SHAPES[number * 37 % len(_SHAPES)]
-    turn = number // len(_SHAPES)
-    body = f"STREAM :s{number % 20} [RANGE {1 + turn}m] {{ ?x :seen{turn} ?v {more} }} {part}{condition}"
+    task = number // len(_SHAPES)
+    body = f"STREAM :s{number % 20} [RANGE {1 + task}m] {{ ?x :seen{task} ?v {more} }} {part}{condition}"
     return f"PREFIX : <{E}> " + head.format(body)
 
 

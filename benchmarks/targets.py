@@ -165,12 +165,12 @@ def _wrong(verdict: str) -> str:
 def _beside(servers: dict[str, http.Server], rounds: int) -> Iterator[Line]:
     """The smaller ratio of two kinds of queries, and of two kinds of updates: of each the median turn's."""
     found = over_http.small(servers, _TURNS * rounds)
-    turns = {(each.work, each.clients, each.server): each.turns for each in found}
+    tasks = {(each.work, each.clients, each.server): each.tasks for each in found}
     queries, updates = [name for name, *_ in over_http.SMALL[:2]], [name for name, *_ in over_http.SMALL[2:]]
     for name, clients, reach, aim in _BESIDE:
         names = updates if "updates" in name else queries
         ratios = [
-            median(map(truediv, turns[each, clients, over_http.OURS], turns[each, clients, http.BASE]))
+            median(map(truediv, tasks[each, clients, over_http.OURS], tasks[each, clients, http.BASE]))
             for each in names
         ]
         least = min(ratios)

@@ -96,7 +96,7 @@ class Engine:
             EngineStoppedError: the start was called off, see `Starting`.
         """
         parts = self.parts
-        if parts.turns.open:
+        if parts.tasks.open:
             return
         parts.starting.begin()
         if self.recovery is not None:
@@ -105,7 +105,7 @@ class Engine:
             rated = max(0, parts.store.reader.version - _RATED_COMMITS)
             parts.rates.take(parts.store.commits_after(rated, listed=False))
         self._unsubscribe = parts.store.subscribers.subscribe(self._on_commit)
-        parts.turns.open = True
+        parts.tasks.open = True
         if parts.threads.beside:
             self._thread = threading.Thread(target=self._run, name="quadrill-engine", daemon=True)
             self._thread.start()
@@ -131,9 +131,9 @@ class Engine:
         """Called by the store in a writer's thread: the commit takes its turn as an input."""
         self.parts.rates.take([commit])
         with suppress(EngineStoppedError):
-            turn = CommitTask(commit)
-            turn.patient = self.parts.threads.beside and not self.parts.sequencer.is_moved_by(commit)
-            self.parts.turns.submit(turn, "commit", version=commit.version, at=commit.at_ms)
+            task = CommitTask(commit)
+            task.patient = self.parts.threads.beside and not self.parts.sequencer.is_moved_by(commit)
+            self.parts.tasks.submit(task, "commit", version=commit.version, at=commit.at_ms)
             self.parts.sequencer.drain()
 
     def _run(self) -> None:
@@ -142,12 +142,12 @@ class Engine:
             while self.parts.sequencer.work(self._look()):
                 pass
         finally:
-            self.parts.turns.open = False
+            self.parts.tasks.open = False
 
     def _look(self) -> float:
         """Between turns: what is due is done; the seconds until something is due again."""
         parts = self.parts
-        if parts.turns.closed:
+        if parts.tasks.closed:
             return 0.0  # what is in line is worked off, nothing more gets there
         try:
             with parts.sequencer.paused:
@@ -171,7 +171,7 @@ class Engine:
         wait_s = 0.0 if at_once else self.settings.stop_wait_ms / 1000
         until = time.monotonic() + wait_s
         parts.statics.settle(wait_s)
-        parts.turns.open = False
+        parts.tasks.open = False
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
@@ -180,12 +180,12 @@ class Engine:
             pending.call_off()
         wait([each.making for each in waiting if each.making is not None], max(0.1, until - time.monotonic()))
         parts.sources.stop()
-        parts.turns.close(until)
+        parts.tasks.close(until)
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(max(0.0, until - time.monotonic()) + _LAST_TURN_S)
             if self._thread.is_alive():
                 log.warning("the turn at work is left, too, and taken again at the next start")
-                parts.turns.leave()
+                parts.tasks.leave()
                 return False
         parts.views.stop()
         if self.recovery is not None:
@@ -199,11 +199,11 @@ class Engine:
     @property
     def running(self) -> bool:
         """True while the engine works."""
-        return self.parts.turns.open
+        return self.parts.tasks.open
 
     def require_room(self) -> None:
         """Raise BackPressureError while so much waits that commits, which are inputs, should not come."""
-        self.parts.turns.require_room(1, self.settings.queue_elements)
+        self.parts.tasks.require_room(1, self.settings.queue_elements)
 
     def hold_files(self) -> PinnedFiles | None:
         """The engine's files of a moment, for a backup; None in memory. It goes on while they are copied.
@@ -214,7 +214,7 @@ class Engine:
         recovery = self.recovery
         if recovery is None:
             return None
-        self.parts.turns.require_writable()
+        self.parts.tasks.require_writable()
         held: PinnedFiles = self.parts.sequencer.call(recovery.checkpoints.hold)
         return held
 

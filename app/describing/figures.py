@@ -46,9 +46,9 @@ def engine_figures(engine: Engine) -> EngineFigures:
     """What an engine holds and how long its stages take, cheaply."""
     parts = engine.parts
     return EngineFigures(
-        stages=parts.turns.stages,
-        queue_inputs=parts.turns.waiting.qsize(),
-        queue_elements=parts.turns.weight,
+        stages=parts.tasks.stages,
+        queue_inputs=parts.tasks.waiting.qsize(),
+        queue_elements=parts.tasks.weight,
         idempotency_keys=len(parts.acceptor.receipts),
         graphs=parts.rates.liveliest(parts.clock.now_ms(), _RATED_GRAPHS),
         static_tables=(len(parts.statics.held()), parts.statics.rows()),
@@ -63,10 +63,10 @@ def journal_state(engine: Engine) -> dict[str, Any] | None:
     ``trouble`` is why nothing is accepted now, None when all is well; ``recovery`` tells of the start.
     """
     parts, recovery = engine.parts, engine.recovery
-    journal = parts.turns.journal
+    journal = parts.tasks.journal
     if journal is None or recovery is None:
         return None
-    buckets, seconds = parts.turns.stages.results.buckets()
+    buckets, seconds = parts.tasks.stages.results.buckets()
     kept, checkpoints = parts.statics.kept, recovery.checkpoints
     return {
         "records": journal.log.last,
@@ -78,7 +78,7 @@ def journal_state(engine: Engine) -> dict[str, Any] | None:
         "earliest": journal.log.earliest,
         "waiting": journal.log.last - journal.log.durable,
         "bytes": journal.log.size(),
-        "trouble": journal.log.failure or parts.turns.trouble,
+        "trouble": journal.log.failure or parts.tasks.trouble,
         "settle_seconds": seconds,
         "settles": buckets[-1][1],
         "checkpoint_seconds": checkpoints.took_s,

@@ -26,8 +26,8 @@ class PushLoop:
         pushes: those that are open.
     """
 
-    def __init__(self, turns: TaskQueue) -> None:
-        self._turns = turns
+    def __init__(self, tasks: TaskQueue) -> None:
+        self._tasks = tasks
         self.pushes: set[LivePush] = set()
         self._new: deque[LivePush] = deque()
         self._lock = threading.Lock()
@@ -122,7 +122,7 @@ class PushLoop:
         failure = None
         if number:
             try:
-                self._turns.wait_durable(number)
+                self._tasks.wait_durable(number)
             except Exception as error:
                 failure = error
         for push in busy:

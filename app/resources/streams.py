@@ -106,10 +106,10 @@ def push(services: Services, request: Request) -> WholeAnswer | Later | Takeover
     with _until_departure(call.media_type):
         if not call.is_quick:
             return json_answer(engine.streams.push(call, body))
-        answer, _turn, number = engine.streams.take(call, body)
+        answer, _task, number = engine.streams.take(call, body)
 
     def complete() -> WholeAnswer:
-        engine.parts.turns.wait_durable(number)
+        engine.parts.tasks.wait_durable(number)
         return json_answer(answer)
 
     return Later(complete)

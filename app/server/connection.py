@@ -1,7 +1,7 @@
 """One connection of a client: bytes received become whole requests, answers are sent.
 
-A connection belongs to one thread at a time: to the intake (connection_loop.py) until a request is whole, then to the
-worker that answers it. Its socket never blocks; who wants to wait says how long.
+A connection belongs to one thread at a time: to the connection loop (connection_loop.py) until a request is
+complete, then to the worker that answers it. Its socket never blocks; callers pass the time that they wait.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Line(NamedTuple):
     server: str
     rate: float
     rows: str = ""
-    turns: tuple[float, ...] = ()
+    tasks: tuple[float, ...] = ()
 
 
 def small(servers: dict[str, Server], rounds: int, clients: tuple[int, ...] = (1, 8)) -> Iterator[Line]:
@@ -52,15 +52,15 @@ def small(servers: dict[str, Server], rounds: int, clients: tuple[int, ...] = (1
     number = 0
     for many in clients:
         rates: dict[tuple[str, str], list[float]] = {}
-        for turn in range(rounds + 1):
+        for task in range(rounds + 1):
             for name, work, requests in SMALL:
                 for server, running in servers.items():
                     seconds = http.at_once(running.url, work, number, requests, many).seconds
-                    if turn:
+                    if task:
                         rates.setdefault((name, server), []).append(requests * many / seconds)
                 number += requests * many
-        for (name, server), turns in rates.items():
-            yield Line(name, many, server, max(turns), turns=tuple(turns))
+        for (name, server), tasks in rates.items():
+            yield Line(name, many, server, max(tasks), tasks=tuple(tasks))
 
 
 def pushed(server: Server, clients: int, size: int, elements: int, rounds: int) -> Line:

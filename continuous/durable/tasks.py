@@ -82,7 +82,7 @@ class InputTask(Task):
     event: StreamInput
 
 
-AnyTurn = TypeVar("AnyTurn", bound=Task)
+AnyTask = TypeVar("AnyTask", bound=Task)
 
 
 class TaskQueue:
@@ -146,7 +146,7 @@ class TaskQueue:
         self.order = self.journal.note(kind, members)
         return self.order
 
-    def put(self, turn: Task) -> None:
+    def put(self, task: Task) -> None:
         """Queue a turn that has its number, if it is to have one.
 
         Raises:
@@ -155,8 +155,8 @@ class TaskQueue:
         with self.lock:
             if self.closed:
                 raise EngineStoppedError("the engine is stopped")
-            self.kept_back.append(turn)
-            if turn.patient and len(self.kept_back) <= _MOST_KEPT_BACK:
+            self.kept_back.append(task)
+            if task.patient and len(self.kept_back) <= _MOST_KEPT_BACK:
                 return
             for each in self.kept_back:
                 each.since = time.perf_counter()
@@ -164,13 +164,13 @@ class TaskQueue:
                 self.waiting.put(each)
             self.kept_back.clear()
 
-    def submit(self, turn: AnyTurn, kind: str, **members: Any) -> AnyTurn:
+    def submit(self, task: AnyTask, kind: str, **members: Any) -> AnyTask:
         """Note a turn in the journal and queue it behind all that was accepted so far."""
-        turn.at = self.clock.now_ms()
+        task.at = self.clock.now_ms()
         with self.lock:
-            turn.number = self.note(kind, now=turn.at, **members)
-            self.put(turn)
-        return turn
+            task.number = self.note(kind, now=task.at, **members)
+            self.put(task)
+        return task
 
     def require_open(self) -> None:
         """Raise EngineStoppedError while no inputs are accepted."""
@@ -228,7 +228,7 @@ class TaskQueue:
 
     # --- the turn at work -----------------------------------------------------------------------
 
-    def note_of_turn(self, kind: str, **members: Any) -> None:
+    def note_of_task(self, kind: str, **members: Any) -> None:
         """Note what the turn at work has led to, where that does not follow from the order."""
         if self.journal is not None and not self.journal.silent:
             with self.lock:
@@ -241,7 +241,7 @@ class TaskQueue:
     def after_refresh(self, name: str, version: int) -> None:
         """Note that a query has read its static parts at a version."""
         if version != self.version:
-            self.note_of_turn("seen", turn=self.number, query=name, version=version)
+            self.note_of_task("seen", turn=self.number, query=name, version=version)
 
     # --- for the sequencer ----------------------------------------------------------------------
 
@@ -250,11 +250,11 @@ class TaskQueue:
         if self.closed and time.monotonic() > self.until:
             self.leave()
         try:
-            turn = self.waiting.get(seconds > 0, seconds)
+            task = self.waiting.get(seconds > 0, seconds)
         except Empty:
             return None
-        self._taken += turn.weight
-        return turn
+        self._taken += task.weight
+        return task
 
     def close(self, until: float) -> None:
         """Accept nothing more, wait for the disk no longer, and from ``until`` on take no more turns."""
@@ -267,39 +267,39 @@ class TaskQueue:
     def leave(self) -> None:
         """Leave what is in line to the next start, which finds it in the journal; who waits is told."""
         with suppress(Empty):
-            while turn := self.waiting.get_nowait():
-                turn.error, turn.done = EngineStoppedError("the engine is stopped"), True
-                if turn.waiter is not None:
-                    turn.waiter.set()
+            while task := self.waiting.get_nowait():
+                task.error, task.done = EngineStoppedError("the engine is stopped"), True
+                if task.waiter is not None:
+                    task.waiter.set()
 
-    def is_done_within(self, turn: Task, seconds: float) -> bool:
+    def is_done_within(self, task: Task, seconds: float) -> bool:
         """Wait for a turn that many seconds at most; False if it is not done by then.
 
         Raises:
             Exception: what working it off raised.
         """
-        if not self._wait_until_done(turn, seconds):
+        if not self._wait_until_done(task, seconds):
             return False
-        if turn.error is not None:
-            raise turn.error
+        if task.error is not None:
+            raise task.error
         return True
 
-    def _wait_until_done(self, turn: Task, timeout: float | None) -> bool:
-        if turn.done:
+    def _wait_until_done(self, task: Task, timeout: float | None) -> bool:
+        if task.done:
             return True
         with self.lock:  # two may wait for one turn
-            waiter = turn.waiter = turn.waiter or threading.Event()
-        return turn.done or waiter.wait(timeout)
+            waiter = task.waiter = task.waiter or threading.Event()
+        return task.done or waiter.wait(timeout)
 
-    def wait(self, turn: Task, timeout: float | None = None) -> Any:
+    def wait(self, task: Task, timeout: float | None = None) -> Any:
         """Return when a turn is done; its result.
 
         Raises:
             TimeoutError: it took longer than ``timeout`` seconds.
             Exception: what working it off raised.
         """
-        if not self._wait_until_done(turn, timeout):
+        if not self._wait_until_done(task, timeout):
             raise TimeoutError(f"the engine did not get to it within {timeout} s")
-        if turn.error is not None:
-            raise turn.error
-        return turn.result
+        if task.error is not None:
+            raise task.error
+        return task.result

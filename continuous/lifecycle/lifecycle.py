@@ -96,7 +96,7 @@ class QueryLifecycle:
             history=settings.feed_history,
             subscriber_buffer=settings.subscriber_buffer,
             waiting=self.parts.outbox.feeds,
-            epoch=self.parts.turns.epoch,
+            epoch=self.parts.tasks.epoch,
         )
 
     def check_streams(self, prepared: PreparedQuery) -> None:
@@ -143,15 +143,15 @@ class QueryLifecycle:
         members["looked_up"] = running.static.looked_up()
         if replay_from is not None:
             members["from"] = replay_from
-        parts.turns.follow_commits()
-        with parts.turns.lock:
+        parts.tasks.follow_commits()
+        with parts.tasks.lock:
             kept = {} if start is None else parts.streams.kept_now()
             entry.noted = True
-            turn = parts.turns.submit(AttachTask(running, reset, replay_from, kept), "attach", **members)
+            task = parts.tasks.submit(AttachTask(running, reset, replay_from, kept), "attach", **members)
         # A restart comes between two turns: its own comes after those that wait.
         with suppress(TimeoutError):
-            parts.sequencer.finish(turn, PATIENCE_S)
-        return turn
+            parts.sequencer.finish(task, PATIENCE_S)
+        return task
 
     def make_running(
         self, entry: QueryEntry, prepared: PreparedQuery, evaluator: Evaluator, *, paused: bool
@@ -171,14 +171,14 @@ class QueryLifecycle:
             self.parts.settings,
             created_ms=entry.created_ms,
             emit_element=emit,
-            turns=self.parts.turns,
+            tasks=self.parts.tasks,
         )
         self.parts.attachments.read_sources(entry.name, prepared)
         if prepared.into_graph is not None:
             running.view = View(entry.name, prepared.into_graph)
         if paused:
             running.state = "paused"
-        if self.parts.turns.seen is not None:
+        if self.parts.tasks.seen is not None:
             running.evaluator.budget.grace = _GRACE
         entry.running = running
         return running
@@ -194,9 +194,9 @@ class QueryLifecycle:
         entry.pending = pending = self.parts.attachments.pending(entry.name, prepared)
         pending.making = making
         members = {**members_of(entry, prepared), "paused": False, "reset": reset}
-        turn = BetweenTasks(partial(self.parts.attachments.begin_waiting, entry, pending))
+        task = BetweenTasks(partial(self.parts.attachments.begin_waiting, entry, pending))
         entry.noted = True
-        self.parts.sequencer.perform(turn, "reserve", **members)
+        self.parts.sequencer.perform(task, "reserve", **members)
         making.add_done_callback(lambda made: self._made(entry, pending, made, reset=reset))
 
     def make(self, entry: QueryEntry, pending: PendingQuery) -> None:
@@ -218,7 +218,7 @@ class QueryLifecycle:
                 except EngineStoppedError:
                     raise
                 except Exception as error:
-                    self.parts.turns.require_open()
+                    self.parts.tasks.require_open()
                     self._unready(entry, pending, error)
             except EngineStoppedError:
                 log.info("the static parts of %s are read again at the next start", entry.name)
@@ -227,8 +227,8 @@ class QueryLifecycle:
         reason = error if pending.problem is None else pending.problem
         log.warning("the query %s cannot begin: %s", entry.name, reason)
         message, code = reason_of(reason)
-        turn = BetweenTasks(partial(self.parts.attachments.give_up, entry, message, code))
-        self.parts.sequencer.perform(turn, "unready", name=entry.name, error=message, code=code)
+        task = BetweenTasks(partial(self.parts.attachments.give_up, entry, message, code))
+        self.parts.sequencer.perform(task, "unready", name=entry.name, error=message, code=code)
 
     def open_stream(self, name_or_iri: str) -> StreamState:
         """The stream of a reference; one that is unknown is declared by itself."""
@@ -241,8 +241,8 @@ class QueryLifecycle:
     def tell_new_stream(self, state: StreamState) -> None:
         """Queries whose windows read every stream get a new one in its turn."""
         created = state.record.created_ms
-        turn = BetweenTasks(self.parts.router.new_stream)
-        self.parts.turns.submit(turn, "stream", stream=state.iri, created=created)
+        task = BetweenTasks(self.parts.router.new_stream)
+        self.parts.tasks.submit(task, "stream", stream=state.iri, created=created)
         self.parts.sequencer.drain()
 
     # --- the end --------------------------------------------------------------------------------
@@ -255,8 +255,8 @@ class QueryLifecycle:
         entry.running = entry.pending = None
         if pending is not None:
             pending.call_off()
-        turn = BetweenTasks(partial(self.parts.attachments.detach, entry, running, dropped))
-        self.parts.sequencer.perform(turn, "detach", name=entry.name, dropped=dropped)
+        task = BetweenTasks(partial(self.parts.attachments.detach, entry, running, dropped))
+        self.parts.sequencer.perform(task, "detach", name=entry.name, dropped=dropped)
 
     def end_failed(self, entry: QueryEntry, *, dropped: bool) -> None:
         """End a query whose registration failed; the journal notes it only if it has the beginning, too."""
@@ -264,12 +264,12 @@ class QueryLifecycle:
         entry.running = entry.pending = None
         if pending is not None:
             pending.call_off()
-        turn = BetweenTasks(partial(self.parts.attachments.detach, entry, running, dropped))
+        task = BetweenTasks(partial(self.parts.attachments.detach, entry, running, dropped))
         if entry.noted:
-            self.parts.sequencer.perform(turn, "detach", name=entry.name, dropped=dropped)
+            self.parts.sequencer.perform(task, "detach", name=entry.name, dropped=dropped)
         else:
             with suppress(TimeoutError):
-                self.parts.sequencer.call(turn.work, PATIENCE_S)
+                self.parts.sequencer.call(task.work, PATIENCE_S)
 
     def restore(
         self, record: QueryRecord, before: tuple[int, int, int] | None = None, feed: Feed | None = None
@@ -287,7 +287,7 @@ class QueryLifecycle:
         if before is not None:
             number, place, last_id = before
             feed.restore([number, last_id, place, place, last_id, 0], [])
-            feed.begin_epoch(self.parts.turns.epoch)
+            feed.begin_epoch(self.parts.tasks.epoch)
         entry = self.parts.catalogue.restored(record, feed)
         if entry.state == "failed" or self.parts.catalogue.starts_paused(entry):
             return
@@ -318,7 +318,7 @@ class QueryLifecycle:
             ReportedError: it cannot; what ran goes on.
         """
         prepared, evaluator = self.made_anew(entry)
-        self.parts.turns.require_writable()
+        self.parts.tasks.require_writable()
         self.parts.catalogue.set_state(entry, "running", None)
         # The order of the queries is that of their beginnings, as a recovery finds them.
         self.parts.catalogue.add(entry)

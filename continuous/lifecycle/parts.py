@@ -47,7 +47,7 @@ class EngineParts:
     """The parts of one engine.
 
     Attributes:
-        turns: the order of everything that moves a query; its lock guards streams, too.
+        tasks: the order of everything that moves a query; its lock guards streams, too.
         texts: what the texts of queries mean.
         outbox: what is on its way to subscribers.
         threads: where work is done.
@@ -71,7 +71,7 @@ class EngineParts:
         self.settings = settings
         self.admin = threading.RLock()
         self.starting = Starting(registry)
-        self.turns = TaskQueue(clock, journal, store.subscribers)
+        self.tasks = TaskQueue(clock, journal, store.subscribers)
         self.rates = ChangeRates()
         terms = EngineTerms()
         path = None if journal is None else journal.folder / "analyses"
@@ -83,32 +83,32 @@ class EngineParts:
             rows = KeptRows(shelf, store, terms.dictionary, background, limits.kept_pauses)
             kept = KeptTables(rows, store, limits)
         budget = StaticBudget(settings.static_rows, settings.static_rows_per_query)
-        self.statics = TableRegistry(store, terms, self.turns, budget, kept, settings.static_limits, threads)
+        self.statics = TableRegistry(store, terms, self.tasks, budget, kept, settings.static_limits, threads)
         self.make_evaluator: MakeEvaluator = make_evaluator or EvaluatorChoice(self.statics, settings.engines)
         client = RemoteClient(
             store.allowed_hosts, timeout_s=remote.timeout_ms / 1000, max_bytes=remote.max_bytes
         )
         payloads = Payloads(None if journal is None else journal.folder / "sources")
-        self.sources = SourceRegistry(client, payloads, clock, remote, self.turns, threads)
+        self.sources = SourceRegistry(client, payloads, clock, remote, self.tasks, threads)
         self.views = ViewRegistry(store, threads.background("quadrill-views"))
         self.outbox = Outbox(journal)
-        self.streams = StreamRegistry(registry, clock, settings, self.turns.lock)
-        self.acceptor = Acceptor(self.turns, settings, self.streams.stamp)
-        self.derived = DerivedStreams(self.turns)
+        self.streams = StreamRegistry(registry, clock, settings, self.tasks.lock)
+        self.acceptor = Acceptor(self.tasks, settings, self.streams.stamp)
+        self.derived = DerivedStreams(self.tasks)
         self.catalogue = QueryCatalogue(registry, clock, settings)
         self.router = Router(
-            self.turns,
+            self.tasks,
             self.acceptor,
             self.derived,
             self.streams,
             self.catalogue,
             settings,
             self.outbox,
-            self.statics.turn,
+            self.statics.task,
         )
         self.attachments = Attachments(
             store,
-            self.turns,
+            self.tasks,
             self.router,
             self.streams,
             self.catalogue,
@@ -118,7 +118,7 @@ class EngineParts:
             settings,
         )
         self.sequencer = Sequencer(
-            self.turns,
+            self.tasks,
             self.router,
             self.attachments,
             self.statics,
@@ -133,7 +133,7 @@ class EngineParts:
 
     def begin_epoch(self, epoch: int) -> None:
         """Ids of feeds and seqs of streams go on behind ``epoch``, see `QuadStore.epoch`."""
-        self.turns.epoch = epoch
+        self.tasks.epoch = epoch
         for entry in self.catalogue.entries():
             entry.feed.begin_epoch(epoch)
         for stream in self.streams:
@@ -141,5 +141,5 @@ class EngineParts:
 
     def begin_at(self, version: int) -> None:
         """The queries that are made next reflect a version of the store."""
-        self.turns.version = version
+        self.tasks.version = version
         self.statics.begin_at(version)

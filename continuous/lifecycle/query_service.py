@@ -75,7 +75,7 @@ class QueryService:
             QueryTextError, UnsupportedError, InputError: the text or an option is wrong.
             ConflictError: the name is taken by another text or other options.
         """
-        self.parts.turns.require_open()
+        self.parts.tasks.require_open()
         prepared = self.lifecycle.prepare(registration)
         existing = self.parts.catalogue.find(prepared.name) if prepared.name is not None else None
         if existing is not None and not replace:
@@ -130,7 +130,7 @@ class QueryService:
         evaluator = making.result() if making.done() else None
         existing = parts.catalogue.find(name)
         replacing = existing is not None
-        parts.turns.require_writable()
+        parts.tasks.require_writable()
         rollback = Rollback(lifecycle)
         with rollback.on_failure():
             # The registry first: it decides after a crash which queries exist.
@@ -233,14 +233,14 @@ class QueryService:
                 self._lay_aside(entry, entry.running)
                 return
             state, registration = self.parts.catalogue.changed(entry, changes)
-            self.parts.turns.require_writable()
+            self.parts.tasks.require_writable()
             if registration != entry.registration:
                 entry.registration = registration
                 self.parts.catalogue.update(entry)
                 running = entry.running
                 if running is not None:
-                    turn, options = SettingsTask(running, registration), registration.options()
-                    self.parts.sequencer.perform(turn, "registration", name=name, options=options)
+                    task, options = SettingsTask(running, registration), registration.options()
+                    self.parts.sequencer.perform(task, "registration", name=name, options=options)
             running = entry.running
             if running is None or running.state == "failed":
                 if state == "running":
@@ -268,7 +268,7 @@ class QueryService:
         if running is None or running.state == "failed":
             raise ConflictError(f"the query {name} has failed", code="query-failed")
         self.parts.sources.refresh(running.prepared.source_specs)
-        self.parts.turns.require_writable()
+        self.parts.tasks.require_writable()
         self.parts.sequencer.perform(RefreshTask(name, "request"), "refresh", name=name, cause="request")
 
     def replay(self, name: str, from_ms: int | None = None) -> dict[str, Any]:
@@ -282,12 +282,12 @@ class QueryService:
         Raises:
             ReportedError: it cannot begin anew; what ran goes on.
         """
-        self.parts.turns.require_open()
+        self.parts.tasks.require_open()
         with self.parts.admin:
             entry = self._begun(name)
-            turn = self.lifecycle.begin_anew(entry, NEVER if from_ms is None else from_ms)
-        elements, running = sum(self.parts.sequencer.finish(turn) or ()), turn.running
-        with self.parts.turns.lock:
+            task = self.lifecycle.begin_anew(entry, NEVER if from_ms is None else from_ms)
+        elements, running = sum(self.parts.sequencer.finish(task) or ()), task.running
+        with self.parts.tasks.lock:
             found = map(self.parts.streams.find, running.timeline.inputs.streams)
             oldest = [each.retained.oldest for each in found if each is not None]
         return {
@@ -309,7 +309,7 @@ class QueryService:
             self.parts.views.wait(time.monotonic() + _LAST_WRITE_S)
         with self.parts.admin:
             entry = self.parts.catalogue.get(name)
-            self.parts.turns.require_writable()
+            self.parts.tasks.require_writable()
             view = self.parts.views.by_name.get(name)
             self.parts.catalogue.remove(entry)
             self.lifecycle.detach(entry, dropped=True)
@@ -424,13 +424,13 @@ class Rollback:
             state = parts.streams.find(iri)
             if state is None or parts.router.readers(state.iri):
                 continue
-            with parts.turns.lock:
+            with parts.tasks.lock:
                 had_inputs = state.counts.accepted or state.last_input_ms is not None
                 unused = not had_inputs and state.derived_from is None
                 if unused and not state.record.declared:
                     parts.streams.remove(state)
                     created = state.record.created_ms
-                    parts.turns.submit(Task(), "unstream", stream=state.iri, created=created)
+                    parts.tasks.submit(Task(), "unstream", stream=state.iri, created=created)
         parts.sequencer.drain()
 
 

@@ -86,13 +86,13 @@ class StreamService:
                 raise ConflictError(
                     f"stream {state.name} is made by the query {state.derived_from}", code="stream-in-use"
                 )
-            self.parts.turns.require_writable()
+            self.parts.tasks.require_writable()
             self.parts.streams.remove(state)
-            with self.parts.turns.lock:
+            with self.parts.tasks.lock:
                 self.parts.acceptor.receipts.forget(state.iri)
-            turn = Task()
-            self.parts.turns.submit(turn, "unstream", stream=state.iri, created=state.record.created_ms)
-            self.parts.sequencer.finish(turn)
+            task = Task()
+            self.parts.tasks.submit(task, "unstream", stream=state.iri, created=state.record.created_ms)
+            self.parts.sequencer.finish(task)
 
     def _reads(self, entry: QueryEntry, iri: str) -> bool:
         """True when a query that gets no inputs now would read a stream."""
@@ -105,19 +105,19 @@ class StreamService:
     def inspect(self, name_or_iri: str, look: Callable[[StreamState, list[str]], T]) -> T:
         """What ``look`` finds of a stream and the names of its readers, while nothing enters it."""
         state = self.parts.streams.get(name_or_iri)
-        with self.parts.turns.lock:
+        with self.parts.tasks.lock:
             return look(state, self.parts.router.readers(state.iri))
 
     def retained(self, iris: Iterable[str], from_ms: int) -> list[StreamInput]:
         """What some streams retain from an event time on, in the order of acceptance."""
-        with self.parts.turns.lock:
+        with self.parts.tasks.lock:
             kept = self.parts.streams.kept_now()
         return list(self.parts.streams.retained(iris, from_ms, kept))
 
     def dead_letters(self, name_or_iri: str) -> list[dict[str, Any]]:
         """The late elements kept of a stream, and those at which a query failed, oldest first."""
         state = self.parts.streams.get(name_or_iri)
-        with self.parts.turns.lock:
+        with self.parts.tasks.lock:
             return [letter.to_json() for letter in state.dead_letters]
 
     def retry_dead_letter(self, name_or_iri: str, letter_id: str) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class StreamService:
             ConflictError: the late element is in the stream already.
             BackPressureError: the queue is full.
         """
-        self.parts.turns.require_open()
+        self.parts.tasks.require_open()
         state = self.parts.streams.get(name_or_iri)
         letter = self._letter(state, letter_id)
         if letter.record is not None:
@@ -149,28 +149,28 @@ class StreamService:
                 f"the late element {letter_id} has entered stream {state.name}, whose policy is admit",
                 code="entered",
             )
-        self.parts.turns.require_writable()
-        self.parts.turns.follow_commits()
-        with self.parts.turns.lock:
+        self.parts.tasks.require_writable()
+        self.parts.tasks.follow_commits()
+        with self.parts.tasks.lock:
             # Of two who try it at once the second one finds it no more.
-            turn = self.parts.acceptor.admit(state, self._letter(state, letter_id))
+            task = self.parts.acceptor.admit(state, self._letter(state, letter_id))
         answer = {"id": letter.id, "retried": "element", "seq": letter.element.seq}
-        if not is_processed(self.parts, turn, within()):
+        if not is_processed(self.parts, task, within()):
             answer["waited"] = False
-        self.parts.turns.wait_durable(self.parts.turns.order)
+        self.parts.tasks.wait_durable(self.parts.tasks.order)
         return answer
 
     def drop_dead_letters(self, name_or_iri: str, letter_ids: Sequence[str]) -> None:
         """Forget dead letters for good; raises NotFoundError, and forgets none, when one is not kept."""
-        turns, state = self.parts.turns, self.parts.streams.get(name_or_iri)
-        turns.require_writable()
-        with turns.lock:
+        tasks, state = self.parts.tasks, self.parts.streams.get(name_or_iri)
+        tasks.require_writable()
+        with tasks.lock:
             self.parts.acceptor.forget(state, [self._letter(state, each) for each in letter_ids])
-        turns.wait_durable(turns.order)
+        tasks.wait_durable(tasks.order)
 
     def _letter(self, state: StreamState, letter_id: str) -> DeadLetter:
         """The dead letter of a stream; raises NotFoundError."""
-        with self.parts.turns.lock:
+        with self.parts.tasks.lock:
             letter = None if state.dropped_for_good else state.dead_letters.find(letter_id)
         if letter is None:
             raise NotFoundError(
@@ -186,14 +186,14 @@ class StreamService:
             IdempotencyError: the key was used with another body.
             BackPressureError: the queue is full.
         """
-        answer, turn, number = self.take(call, body)
-        turns = self.parts.turns
-        if call.durable or (turns.journal is not None and turns.journal.log.waiting_bytes > _HURRY_BYTES):
-            turns.wait_durable(number)
+        answer, task, number = self.take(call, body)
+        tasks = self.parts.tasks
+        if call.durable or (tasks.journal is not None and tasks.journal.log.waiting_bytes > _HURRY_BYTES):
+            tasks.wait_durable(number)
         else:
             answer["durable"] = False
         if call.wait:
-            answer["waited"] = are_results_out(self.parts, turn, answer["stream"], call.timeout)
+            answer["waited"] = are_results_out(self.parts, task, answer["stream"], call.timeout)
         return answer
 
     def push_each(self, stream_ref: str, bodies: Sequence[tuple[bytes, int]], media_type: str) -> None:
@@ -202,9 +202,9 @@ class StreamService:
         The same code runs many times in a row, as all are read before they are accepted: a push takes two
         thirds of the time. What is raised is what `push` raises; the bodies before have been accepted.
         """
-        parts, turn, call = self.parts, None, PushCall(stream_ref, media_type)
-        turns, state = parts.turns, parts.streams.known.get(stream_ref)
-        turns.require_ready()
+        parts, task, call = self.parts, None, PushCall(stream_ref, media_type)
+        tasks, state = parts.tasks, parts.streams.known.get(stream_ref)
+        tasks.require_ready()
         if bodies and state is not None and state.record.mapping is None:
             stamp = state.timestamp_property
             read = [
@@ -212,19 +212,19 @@ class StreamService:
                 for body, at in bodies
             ]
             try:
-                with turns.lock:
+                with tasks.lock:
                     plain = [each for each in read if each is not None]
                     if len(plain) == len(read) and not (state.dropped_for_good or state.derived_from):
                         for decoded in plain:
-                            turn = parts.acceptor.push(state, decoded, call)[1] or turn
+                            task = parts.acceptor.push(state, decoded, call)[1] or task
                         bodies = ()
             finally:
                 parts.sequencer.drain()
         for body, at in bodies:
-            turn = self.take(call._replace(at=at), body)[1] or turn
-        turns.wait_durable(turns.order)
-        if turn is not None:
-            are_results_out(self.parts, turn, turn.event.stream)
+            task = self.take(call._replace(at=at), body)[1] or task
+        tasks.wait_durable(tasks.order)
+        if task is not None:
+            are_results_out(self.parts, task, task.event.stream)
 
     def take(self, call: PushCall, body: bytes) -> tuple[dict[str, Any], InputTask | None, int]:
         """Accept the elements of a body: the answer, the turn of what entered, and the number of its record.
@@ -238,8 +238,8 @@ class StreamService:
             given = {"at": call.at, "each": call.each, "partial": call.partial}
             digest = fingerprint_of(body, call.media_type, **given)
         parts = self.parts
-        turns, acceptor, known = parts.turns, parts.acceptor, parts.streams.known
-        turns.require_ready()
+        tasks, acceptor, known = parts.tasks, parts.acceptor, parts.streams.known
+        tasks.require_ready()
         at = call.at
         instant = at if type(at) is int and LEAST_MS <= at <= GREATEST_MS else None
         if at is not None and instant is None:
@@ -273,22 +273,22 @@ class StreamService:
                         mapping, parts.settings.base_iri, call.retried is not None, parts.settings.records
                     )
                     decoded = decode_mapped(body, call.media_type, made, options)
-            turns.stages.decode.noted.append(time.perf_counter() - began)
-            with turns.lock:
+            tasks.stages.decode.noted.append(time.perf_counter() - began)
+            with tasks.lock:
                 if state.dropped_for_good or state.derived_from is not None:
                     continue  # dropped, or made by a query now, while the body was read
                 if call.retried is not None:
                     # Of two who try it at once the second one finds it no more.
                     self._letter(state, call.retried.id)
-                receipt, turn = acceptor.push(state, decoded, call, digest)
-                number = turns.order
+                receipt, task = acceptor.push(state, decoded, call, digest)
+                number = tasks.order
             parts.sequencer.drain()
-            return _answer_of(receipt), turn, number
+            return _answer_of(receipt), task, number
 
     def source_position(self, stream_ref: str, source: str) -> str | None:
         """Where a source was at its last push to a stream that the journal has; None before the first."""
         state = self.parts.streams.find(stream_ref)
-        with self.parts.turns.lock:
+        with self.parts.tasks.lock:
             return None if state is None else self.parts.acceptor.receipts.positions.get((state.iri, source))
 
     def declare_partitions(
@@ -299,15 +299,15 @@ class StreamService:
         Returns the greatest event time of each, in milliseconds; None where the stream has no time for each,
         as with a single one, or stamped at arrival.
         """
-        turns, state = self.parts.turns, self.parts.streams.find(stream_ref)
+        tasks, state = self.parts.tasks, self.parts.streams.find(stream_ref)
         if state is None:
             if len(waiting) < 2:
                 return None
             state = self.lifecycle.open_stream(stream_ref)
-        turns.require_ready()
-        with turns.lock:
+        tasks.require_ready()
+        with tasks.lock:
             if not state.dropped_for_good and state.derived_from is None:
-                declare_partitions(self.parts.acceptor, turns.clock, state, source, waiting)
+                declare_partitions(self.parts.acceptor, tasks.clock, state, source, waiting)
             known = state.partitions
             times = None if known is None else known.times_of(f"{source}/")
         self.parts.sequencer.drain()
@@ -315,7 +315,7 @@ class StreamService:
 
     def reset_time(self, stream_ref: str) -> TimeReset:
         """Let the time of a stream begin anew; its readers begin a new epoch, see `time_reset.reset_time`."""
-        self.parts.turns.require_ready()
+        self.parts.tasks.require_ready()
         with self.parts.admin:
             return reset_time(self.parts, self.lifecycle, self.parts.streams.get(stream_ref))
 
@@ -325,10 +325,10 @@ class StreamService:
         Raises:
             InputError: too far in the future.
         """
-        self.parts.turns.require_ready()
+        self.parts.tasks.require_ready()
         while True:
             state = self.parts.streams.find(stream_ref) or self.lifecycle.open_stream(stream_ref)
-            with self.parts.turns.lock:
+            with self.parts.tasks.lock:
                 if state.derived_from is not None:
                     raise ConflictError(
                         f"the watermark of stream {state.name} follows the query {state.derived_from}",
@@ -336,11 +336,11 @@ class StreamService:
                     )
                 if not state.dropped_for_good:  # as it may have been since just now
                     settings = self.parts.settings.max_future_ms, self.parts.settings.queue_elements
-                    turn = heartbeat(self.parts.acceptor, self.parts.turns, state, at_ms, *settings)
+                    task = heartbeat(self.parts.acceptor, self.parts.tasks, state, at_ms, *settings)
                     break
         self.parts.sequencer.drain()
-        self.parts.turns.wait_durable(turn.number)
-        return not wait or is_processed(self.parts, turn, within())
+        self.parts.tasks.wait_durable(task.number)
+        return not wait or is_processed(self.parts, task, within())
 
 
 def _answer_of(receipt: PushReceipt) -> dict[str, Any]:

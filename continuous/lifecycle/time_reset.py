@@ -46,17 +46,17 @@ def reset_time(parts: EngineParts, lifecycle: QueryLifecycle, stream: StreamStat
                 hint="Reset the time once they are ready.",
             )
     made = [(entry, *lifecycle.made_anew(entry)) for entry in readers]
-    turns = parts.turns
-    turns.require_writable()
-    with turns.lock:
+    tasks = parts.tasks
+    tasks.require_writable()
+    with tasks.lock:
         for each in streams:
             forget_time(each)
-            parts.acceptor.write(each, None, turns.clock.now_ms(), members={"time_reset": True})
+            parts.acceptor.write(each, None, tasks.clock.now_ms(), members={"time_reset": True})
     for entry, prepared, evaluator in made:
         paused = entry.state == "paused"
         start = None if paused else NEVER
         lifecycle.run(entry, prepared, evaluator, paused=paused, reset=True, replay_from=start)
-    turns.wait_durable(turns.order)
+    tasks.wait_durable(tasks.order)
     return TimeReset([each.iri for each in streams], [entry.name for entry in readers])
 
 

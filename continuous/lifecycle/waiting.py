@@ -19,14 +19,14 @@ def within(seconds: float | None = None) -> float:
     return time.monotonic() + (WAIT_S if seconds is None else seconds)
 
 
-def are_results_out(parts: EngineParts, turn: Task | None, stream: str, timeout: float | None = None) -> bool:
+def are_results_out(parts: EngineParts, task: Task | None, stream: str, timeout: float | None = None) -> bool:
     """Wait until the results of a push are in the feeds; False if that takes longer than ``timeout`` seconds.
 
-    Queries that read the stream and still read their static parts are waited for as well. ``turn`` is None
+    Queries that read the stream and still read their static parts are waited for as well. ``task`` is None
     for a push that entered nothing, as a repeated one does: the inputs before it are waited for.
     """
     until = within(timeout)
-    if not (_is_all_processed(parts, until) if turn is None else is_processed(parts, turn, until)):
+    if not (_is_all_processed(parts, until) if task is None else is_processed(parts, task, until)):
         return False
     pending = parts.router.pending
     if not pending or not is_awaited(stream, pending):
@@ -39,7 +39,7 @@ def are_results_out(parts: EngineParts, turn: Task | None, stream: str, timeout:
     return _is_all_processed(parts, until)
 
 
-def is_processed(parts: EngineParts, turn: Task, until: float) -> bool:
+def is_processed(parts: EngineParts, task: Task, until: float) -> bool:
     """Wait for a turn that is in the queue; False if it is not done at ``until``.
 
     Raises:
@@ -48,14 +48,14 @@ def is_processed(parts: EngineParts, turn: Task, until: float) -> bool:
     if parts.sequencer.inside:  # the engine's thread cannot wait for a turn of its own
         return True
     parts.sequencer.drain()
-    return parts.turns.is_done_within(turn, max(0.0, until - time.monotonic()))
+    return parts.tasks.is_done_within(task, max(0.0, until - time.monotonic()))
 
 
 def _is_all_processed(parts: EngineParts, until: float) -> bool:
     """Wait for all inputs accepted so far; False if they are not processed at ``until``."""
     if parts.sequencer.inside:
         return True
-    turn = Task()
-    parts.turns.follow_commits()
-    parts.turns.put(turn)
-    return is_processed(parts, turn, until)
+    task = Task()
+    parts.tasks.follow_commits()
+    parts.tasks.put(task)
+    return is_processed(parts, task, until)

@@ -183,7 +183,7 @@ class Match(Operator):
                         known = counts[row]
                         counts[row] = known + count
                         if (known > 0) != (known + count > 0):
-                            self._turn(row, weight, known > 0, out)
+                            self._task(row, weight, known > 0, out)
             if not own:
                 continue
             if rows is None:
@@ -206,7 +206,7 @@ class Match(Operator):
                 del rights[key]
             if by_key and before != bool(rows):
                 for row, weight in lefts.get(key, EMPTY).items():
-                    self._turn(row, weight, before, out)
+                    self._task(row, weight, before, out)
 
     def _agreed(self, row: IdRow, other: IdRow) -> IdRow | None:
         """The left row with what the right row binds of it; None when they are not compatible."""
@@ -221,7 +221,7 @@ class Match(Operator):
             cells[column] = mine or theirs
         return tuple(cells)
 
-    def _turn(self, row: IdRow, weight: int, before: bool, out: Delta) -> None:
+    def _task(self, row: IdRow, weight: int, before: bool, out: Delta) -> None:
         """A left row had a match or not, and now it is the other way round."""
         for matched, sign in ((before, -weight), (not before, weight)):
             behind = self._behind[matched]

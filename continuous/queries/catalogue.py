@@ -93,7 +93,7 @@ class PendingQuery:
         inputs: what arrived since its registration.
         elements: what their elements count for.
         problem: why it cannot begin.
-        running: the query itself, where it only waits for a table that is read anew, since ``turn``.
+        running: the query itself, where it only waits for a table that is read anew, since ``task``.
         start: the event time from which retained elements come first.
         repeats: they were evaluated before.
     """
@@ -108,7 +108,7 @@ class PendingQuery:
     elements: int = 0
     problem: LimitError | None = None
     running: RunningQuery | None = None
-    turn: int = 0
+    task: int = 0
     start: int | None = None
     repeats: bool = False
     since: float = field(default_factory=time.monotonic)

@@ -64,7 +64,7 @@ class RunningQuery:
         settings: EngineSettings,
         created_ms: int,
         emit_element: EmitElement | None = None,
-        turns: TaskQueue | None = None,
+        tasks: TaskQueue | None = None,
     ) -> None:
         """Make a query that has taken nothing yet.
 
@@ -88,7 +88,7 @@ class RunningQuery:
         self.spent = 0.0
         self.costs = MinuteCosts()
         self.costs.always = self.costs.due = prepared.registration.costs.of_minutes
-        self.static = StaticState(name, evaluator, turns)
+        self.static = StaticState(name, evaluator, tasks)
         self.emission = emission_of(
             prepared.query,
             prepared.output,

@@ -27,7 +27,7 @@ class StaticState:
 
     name: str
     evaluator: Evaluator
-    turns: TaskQueue | None
+    tasks: TaskQueue | None
     statics: StaticInputs | None = field(init=False)
     seen: int = field(init=False)
     stale: bool = False
@@ -87,10 +87,10 @@ class StaticState:
             # The other parts are read from other servers, whose answers are inputs themselves.
             changed = (self.statics.has_own and self.evaluator.take(self._parts.refresh())) or changed
         else:
-            version = None if self.turns is None else self.turns.version_to_read(self.name)
+            version = None if self.tasks is None else self.tasks.version_to_read(self.name)
             changed = self.evaluator.take(self._parts.refresh(version))
-            if self.turns is not None:
-                self.turns.after_refresh(self.name, self._parts.version)
+            if self.tasks is not None:
+                self.tasks.after_refresh(self.name, self._parts.version)
             self.seen = max(self.seen, self._parts.version)
         self.note(now_ms, cause, changed=changed)
         return changed

@@ -95,32 +95,32 @@ class Checkpointer:
     @property
     def age_s(self) -> float:
         """How long ago the last one was on disk; 0 when nothing happened since."""
-        if self.written_at is None or self._parts.turns.processed == self._processed:
+        if self.written_at is None or self._parts.tasks.processed == self._processed:
             return 0.0
         return time.monotonic() - self.written_at
 
     def is_current(self) -> None:
         """What the file holds is the state of now: it need not be written again."""
-        self._processed = self._parts.turns.processed
+        self._processed = self._parts.tasks.processed
         self._next_s = time.monotonic() + self._parts.settings.checkpoint_ms / 1000
 
     def write_news(self) -> None:
         """Write the state if something happened since the last checkpoint and none is being written."""
-        if self._parts.turns.processed != self._processed and self._waiting is None:
+        if self._parts.tasks.processed != self._processed and self._waiting is None:
             self._write(beside=True)
 
     def behind_start(self) -> None:
         """Write what the start made: the state, or the tables and texts alone where nothing happened."""
-        if self._parts.turns.processed != self._processed:
+        if self._parts.tasks.processed != self._processed:
             self.write_news()
         else:
             self._keep_tables()
 
     def when_due(self) -> None:
         """Write the state when it is time and something happened; see to it that this can be."""
-        turns, shares, most = self._parts.turns, self._parts.router.shares, self._parts.settings.backlog_log
+        tasks, shares, most = self._parts.tasks, self._parts.router.shares, self._parts.settings.backlog_log
         unsaved = self._journal.log.appended_bytes - self._appended
-        if shares.behind and unsaved > most and turns.trouble is None:
+        if shares.behind and unsaved > most and tasks.trouble is None:
             self._parts.sequencer.catch_up_or_fail(
                 _CATCH_UP_S,
                 f"and no checkpoint could be made for {unsaved:,} bytes of input log, the limit "
@@ -128,7 +128,7 @@ class Checkpointer:
                 most,
             )
         due = time.monotonic() >= self._next_s and not shares.behind
-        if due and turns.trouble is None and self._journal.log.failure is None:
+        if due and tasks.trouble is None and self._journal.log.failure is None:
             self.write_news()
 
     def checkpoint(self, *, at_end: bool = False) -> None:
@@ -148,7 +148,7 @@ class Checkpointer:
             StoreUnwritableError: there is no space for what they would have to hold.
         """
         self._parts.sequencer.settle(patient=False)
-        with self._parts.turns.lock:
+        with self._parts.tasks.lock:
             self._journal.log.sync()
             return held_files(self._journal.folder)
 
@@ -168,9 +168,9 @@ class Checkpointer:
         parts = self._parts
         retained = [each.retained.inputs[0].order for each in parts.streams if each.retained.inputs]
         return _CheckpointCut(
-            parts.turns.processed,
+            parts.tasks.processed,
             self._journal.log.appended_bytes,
-            min([parts.turns.processed + 1, *retained]),
+            min([parts.tasks.processed + 1, *retained]),
             parts.sources.moment(),
             [
                 digest
@@ -188,7 +188,7 @@ class Checkpointer:
         return EngineSnapshot(
             moment.processed,
             self._journal.log.last,
-            self._parts.turns.version,
+            self._parts.tasks.version,
             self._parts.acceptor.receipts.figures(),
             {
                 each.iri: StreamSnapshot(each.record.created_ms, each.figures(), list(each.dead_letters))
@@ -196,7 +196,7 @@ class Checkpointer:
             },
             moment.sources.state,
             [_entry_snapshot(entry, timelines) for entry in moment.entries],
-            self._parts.turns.epoch,
+            self._parts.tasks.epoch,
         )
 
     # --- writing it -----------------------------------------------------------------------------
@@ -221,7 +221,7 @@ class Checkpointer:
         try:
             parts.sequencer.settle()
             # Whoever pushes meanwhile changes the figures of streams: they are read under the lock.
-            with parts.turns.lock:
+            with parts.tasks.lock:
                 moment = self._moment()
                 self._copy = self._copied(moment, draft) if beside else None
                 state = self._state(moment) if self._copy is None else None
@@ -257,7 +257,7 @@ class Checkpointer:
             self._journal.reached("during-checkpoint")
             self.size = copy.wait(_LONGEST_S)
             self._publish(moment, draft, began)
-            self._parts.turns.put(BetweenTasks(lambda: self._forget(moment)))
+            self._parts.tasks.put(BetweenTasks(lambda: self._forget(moment)))
         except (OSError, StoreUnwritableError) as error:
             if not self._stopping:
                 log.warning("no checkpoint: %s", _reason(error))
@@ -291,7 +291,7 @@ class Checkpointer:
         if self._parts.attachments.repeated <= moment.processed:
             # Else a crash now would repeat that turn, which read what would be gone.
             journal.log.trim_to_size(journal.keep_bytes, moment.processed + 1)
-        with self._parts.turns.lock:
+        with self._parts.tasks.lock:
             # A replay must find the same elements before and after a crash.
             for each in self._parts.streams:
                 each.retained.forget_before(journal.log.earliest)

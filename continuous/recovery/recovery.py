@@ -118,7 +118,7 @@ class Recovery:
             self._unreplayed.manage()
         else:
             parts.begin_at(parts.store.log.version)
-        parts.turns.order = journal.log.last
+        parts.tasks.order = journal.log.last
         journal.silent = False
         replay.begin_epoch()
         replay.take_commits()
@@ -149,17 +149,17 @@ class Recovery:
 
     def _begin(self, state: EngineSnapshot | None, rest: list[JournalRecord]) -> None:
         """Make the queries of the checkpoint, each over the version that its static parts reflected."""
-        parts, turns = self._parts, self._parts.turns
+        parts, tasks = self._parts, self._parts.tasks
         if state is None:
             # The first start writes a checkpoint, so this is the start, or the checkpoint is damaged and
             # the journal whole: before its first record there was no query.
             commits = [record.members["version"] for record in rest if record.kind == "commit"]
             parts.begin_at(commits[0] - 1 if commits else parts.store.log.version)
-            self._rewind_to(turns.version)
-            turns.seen = self._replay.seen
+            self._rewind_to(tasks.version)
+            tasks.seen = self._replay.seen
             return
         parts.sources.restore(state.sources)
-        turns.version, turns.epoch = state.version, state.epoch
+        tasks.version, tasks.epoch = state.version, state.epoch
         kept = [(each, each.query) for each in state.queries if each.query is not None]
         versions = [query.static_version for _, query in kept]
         near = [version for version in versions if state.version - version <= _FAR]
@@ -178,7 +178,7 @@ class Recovery:
             if running is not None:
                 restored[each.name] = running
         self._forward_to(state.version, restored.values())
-        turns.seen = self._replay.seen
+        tasks.seen = self._replay.seen
         # Clients may have stopped some meanwhile.
         going_on = [entry.running for name, entry in entries.items() if name in restored]
         parts.router.adopt(running for running in going_on if running is not None)
@@ -234,7 +234,7 @@ class Recovery:
     def _finish(self) -> None:
         """The store is at its newest version again, and nothing that was published is missing."""
         parts, journal = self._parts, self._journal
-        parts.turns.seen = None
+        parts.tasks.seen = None
         parts.store.committer.forward(parts.store.log.version)
         for entry in parts.catalogue.entries():
             if entry.running is not None:
@@ -247,7 +247,7 @@ class Recovery:
         for stream in parts.streams:
             # The time that the server was away is no silence of the stream.
             begin_again(stream, parts.clock)
-        parts.turns.processed = journal.log.last
+        parts.tasks.processed = journal.log.last
 
     def reconcile(self) -> None:
         """Let the registry decide: what it has and the journal has not begins, what it has not ends."""
@@ -288,5 +288,5 @@ class Recovery:
                 entry.feed.close()
             elif (running := entry.running) is not None and {record.state, running.state} == _SWITCHED:
                 entry.state = record.state
-                turn = PauseTask(running, record.state)
-                self._parts.sequencer.perform(turn, "state", name=name, state=record.state)
+                task = PauseTask(running, record.state)
+                self._parts.sequencer.perform(task, "state", name=name, state=record.state)

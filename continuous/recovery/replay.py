@@ -92,21 +92,21 @@ class Replay:
         members = record.members
         self._journal.reached("in-replay")
         try:
-            turn = self._turn_of(record, members, counted=counted)
+            task = self._task_of(record, members, counted=counted)
             for fate in self._fates.get(record.number, ()):
                 self._doom(fate)
-            if turn is not None:
-                self._run(turn, record.number, members.get("now", 0))
+            if task is not None:
+                self._run(task, record.number, members.get("now", 0))
         except ReportedError as error:
             log.error("record %d of the journal (%s) failed: %s", record.number, record.kind, error.message)
 
     def begin_epoch(self) -> None:
         """Where the folder is a copy: what follows is not what its original has behind the same records."""
-        turns, epoch = self._parts.turns, self._parts.store.epoch
-        if turns.epoch < epoch:
-            self._run(self._epoch_turn(epoch), turns.note("epoch", epoch=epoch), self._parts.clock.now_ms())
+        tasks, epoch = self._parts.tasks, self._parts.store.epoch
+        if tasks.epoch < epoch:
+            self._run(self._epoch_task(epoch), tasks.note("epoch", epoch=epoch), self._parts.clock.now_ms())
 
-    def _epoch_turn(self, epoch: int) -> Task:
+    def _epoch_task(self, epoch: int) -> Task:
         return kinds.BetweenTasks(lambda: self._parts.begin_epoch(epoch))
 
     def _doom(self, fate: Mapping[str, Any]) -> None:
@@ -119,14 +119,14 @@ class Replay:
     def take_commits(self) -> None:
         """Commits that were durable before anybody noted their turn take it now, one by one."""
         parts, store = self._parts, self._parts.store
-        while parts.turns.version < store.log.version:
-            version = store.committer.following(parts.turns.version)
+        while parts.tasks.version < store.log.version:
+            version = store.committer.following(parts.tasks.version)
             store.committer.forward(version)
             try:
                 at = next(store.commits_after(version - 1, 1)).at_ms
             except (GoneError, StopIteration):
                 at = parts.clock.now_ms()
-            number = parts.turns.note("commit", now=at, version=version, at=at)
+            number = parts.tasks.note("commit", now=at, version=version, at=at)
             self._run(kinds.CommitTask(Commit(version, at)), number, at)
 
     def evaluator(
@@ -148,19 +148,19 @@ class Replay:
 
     # --- records --------------------------------------------------------------------------------
 
-    def _run(self, turn: Task, number: int, at: int) -> None:
-        if not isinstance(turn, InputTask):
+    def _run(self, task: Task, number: int, at: int) -> None:
+        if not isinstance(task, InputTask):
             self.seen.clear()
         # What was noted of inputs in line bears the number of the first; no other turn came between them.
         self.seen.update(self._seen.get(number, {}))
-        turn.number, turn.at = number, at
-        self._parts.sequencer.run(turn)
+        task.number, task.at = number, at
+        self._parts.sequencer.run(task)
         starting = self._parts.starting
         self._parts.sequencer.catch_up(lambda: [name for name, _ in list(starting.stopped)])
-        if turn.error is not None:
-            raise turn.error
+        if task.error is not None:
+            raise task.error
 
-    def _turn_of(self, record: JournalRecord, members: dict[str, Any], *, counted: bool) -> Task | None:
+    def _task_of(self, record: JournalRecord, members: dict[str, Any], *, counted: bool) -> Task | None:
         """The turn of a record; None where nothing has to be done again."""
         parts = self._parts
         entry = parts.catalogue.find(members.get("name", ""))
@@ -170,7 +170,7 @@ class Replay:
                 event = self._input(record, counted=counted, taken=True)
                 return None if event is None else InputTask(event)
             case "derived":
-                return self._derived_turn(record, counted=counted)
+                return self._derived_task(record, counted=counted)
             case "commit":
                 parts.store.committer.forward(members["version"])
                 return kinds.CommitTask(Commit(members["version"], members["at"]))
@@ -179,7 +179,7 @@ class Replay:
             case "unstream":
                 self._drop_stream(members, counted=counted)
             case "epoch":
-                return self._epoch_turn(members["epoch"])
+                return self._epoch_task(members["epoch"])
             case "source":
                 return parts.sources.replay(members)
             case "swap":
@@ -221,7 +221,7 @@ class Replay:
                 return kinds.SettingsTask(running, entry.registration)
         return None
 
-    def _derived_turn(self, record: JournalRecord, *, counted: bool) -> InputTask | None:
+    def _derived_task(self, record: JournalRecord, *, counted: bool) -> InputTask | None:
         """The turn of an input that a query made, where that query is not replayed."""
         made, stream = input_of(record)[0], record.members["stream"]
         if made is None:
@@ -233,7 +233,7 @@ class Replay:
         """Bring a stream, if there is one still, to where it was; the input to hand out again."""
         members, (event, elements) = record.members, input_of(record)
         stream = self._parts.streams.find(members["stream"])
-        self._parts.turns.order = record.number
+        self._parts.tasks.order = record.number
         if stream is None:
             return event
         if event is not None:

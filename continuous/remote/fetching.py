@@ -79,14 +79,14 @@ class Fetcher:
         contents: Contents,
         clock: Clock,
         settings: RemoteSettings,
-        turns: TaskQueue,
+        tasks: TaskQueue,
         threads: Threads,
     ) -> None:
         self._client = client
         self._contents = contents
         self._clock = clock
         self._settings = settings
-        self._turns = turns
+        self._tasks = tasks
         self._threads = threads
 
     def fetch(self, source: RemoteSource, ended: Callable[[], bool]) -> ReportedError | None:
@@ -178,8 +178,8 @@ class Fetcher:
             "stale": stale,
             "since": since,
         }
-        self._turns.require_writable()
-        turn = self._turns.submit(SourceTask(source, value, stale, since), "source", **members)
+        self._tasks.require_writable()
+        task = self._tasks.submit(SourceTask(source, value, stale, since), "source", **members)
         if self._threads.beside:
-            self._turns.wait(turn)
-        self._turns.wait_durable(turn.number)
+            self._tasks.wait(task)
+        self._tasks.wait_durable(task.number)

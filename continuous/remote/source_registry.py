@@ -53,7 +53,7 @@ class SourceRegistry:
         payloads: Payloads,
         clock: Clock,
         settings: RemoteSettings,
-        turns: TaskQueue,
+        tasks: TaskQueue,
         threads: Threads,
     ) -> None:
         """Make an empty book.
@@ -63,7 +63,7 @@ class SourceRegistry:
             payloads: keeps contents for the journal.
             clock: for ages and timers.
             settings: limits and defaults.
-            turns: where what was fetched takes its turn.
+            tasks: where what was fetched takes its turn.
             threads: where it is fetched; without any by whoever calls `run_due`.
         """
         self._client = client
@@ -77,7 +77,7 @@ class SourceRegistry:
         # The names of queries that read a source.
         self.readers: set[str] = set()
         self._contents = Contents(payloads, self._lock)
-        self._fetcher = Fetcher(client, self._contents, clock, settings, turns, threads)
+        self._fetcher = Fetcher(client, self._contents, clock, settings, tasks, threads)
         self._started = self._stopped = False
         self._timers = Timers(clock, self._refresh_timed, threads)
         # For a recovery: the contents that a query's static parts reflected.

@@ -33,7 +33,7 @@ class Attachments:
     """
 
     _store: QuadStore
-    _turns: TaskQueue
+    _tasks: TaskQueue
     _router: Router
     _streams: StreamRegistry
     _catalogue: QueryCatalogue
@@ -45,47 +45,47 @@ class Attachments:
 
     # --- beginning ------------------------------------------------------------------------------
 
-    def attach(self, turn: AttachTask) -> list[int]:
+    def attach(self, task: AttachTask) -> list[int]:
         """A query begins, or waits on for its static parts; how many retained elements came first.
 
         A query that cannot begin has failed: nobody may wait for the turn any more. One whose replay
         breaks off goes on.
         """
         try:
-            return self._attach(turn)
+            return self._attach(task)
         except Exception as error:
-            if turn.replay_from is not None:
+            if task.replay_from is not None:
                 raise
-            self.end_waiting(turn.running.name)
-            self._router.fail(turn.running, error)
-            if self._turns.seen is not None:
+            self.end_waiting(task.running.name)
+            self._router.fail(task.running, error)
+            if self._tasks.seen is not None:
                 return []  # in a replay, where the record of its end follows
             raise
 
-    def _attach(self, turn: AttachTask) -> list[int]:
-        running, replay_from = turn.running, turn.replay_from
+    def _attach(self, task: AttachTask) -> list[int]:
+        running, replay_from = task.running, task.replay_from
         self._router.forget_name(running.name)
         if running.view is not None or running.name in self._views.by_name:
             self._views.adopt(running.name, running.view)
-        self._outbox.name(running.feed, self._turns.number)
-        if turn.reset:
+        self._outbox.name(running.feed, self._tasks.number)
+        if task.reset:
             running.feed.reset()
         start = running.prepared.registration.start_from if replay_from is None else replay_from
         pending = self.end_waiting(running.name)
         if pending is None:
             pending = self.pending(running.name, running.prepared)
             if start is not None:
-                self.repeated = self._turns.number
-                pending.kept = self._streams.kept_now() if turn.kept is None else turn.kept
+                self.repeated = self._tasks.number
+                pending.kept = self._streams.kept_now() if task.kept is None else task.kept
         pending.running, pending.start, pending.repeats = running, start, replay_from is not None
         if replay_from is not None:
             self._streams.forget_failed(running.name, replay_from)
         if running.static.statics is None or running.static.statics.known(
-            self._turns.version_to_read(running.name)
+            self._tasks.version_to_read(running.name)
         ):
             return self._begin(running, pending)
         # The rows of a static part are read anew just now: the query begins in the turn that has them.
-        pending.turn = self._turns.number
+        pending.task = self._tasks.number
         self._router.reserve(pending)
         entry = self._catalogue.find(running.name)
         if entry is not None:
@@ -98,7 +98,7 @@ class Attachments:
             running = pending.running
             if running is not None and running.static.statics is not None and running.static.statics.known():
                 version = running.static.statics.steps.frontier.version
-                self._turns.note_of_turn("seen", turn=pending.turn, query=running.name, version=version)
+                self._tasks.note_of_task("seen", turn=pending.task, query=running.name, version=version)
                 self.end_waiting(running.name)
                 self._begin(running, pending)
 
@@ -131,7 +131,7 @@ class Attachments:
     def begin_waiting(self, entry: QueryEntry, pending: PendingQuery) -> None:
         """From now on what arrives for a query is kept until it can begin."""
         self._router.forget_name(entry.name)
-        self._outbox.name(entry.feed, self._turns.number)
+        self._outbox.name(entry.feed, self._tasks.number)
         if pending.prepared.registration.start_from is not None:
             pending.kept = self._streams.kept_now()
         self._router.reserve(pending)

@@ -50,14 +50,14 @@ class Backlog:
     """What a reader has not done yet; the first job is the one at work while there is a fiber.
 
     Attributes:
-        turn: the version and place that its static parts may have reached.
+        task: the version and place that its static parts may have reached.
         weight: of the elements in its jobs.
         given: what the job that was done last was given.
         began: when the reader fell behind, by the monotonic clock.
     """
 
     reader: Reader
-    turn: Frontier
+    task: Frontier
     jobs: list[Job] = field(default_factory=list)
     fiber: Fiber | None = None
     weight: int = 0

@@ -46,7 +46,7 @@ class LaggingReaders:
     _router: LaggingRouter
     _shares: FairShares
     _groups: GroupRegistry
-    _turns: TaskQueue
+    _tasks: TaskQueue
     _most: int
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class LaggingReaders:
             return
         for running in list(members_of(reader)):
             try:
-                check_costs(running, self._turns.at)
+                check_costs(running, self._tasks.at)
                 backlog.check(self._most)
             except BudgetError as error:
                 self._end(running, backlog, error)

@@ -44,7 +44,7 @@ class QueryMover:
     """Moves queries. Everything is called in the loop, in a task."""
 
     _router: MoverRouter
-    _turns: TaskQueue
+    _tasks: TaskQueue
     _groups: GroupRegistry
     _attached: Mapping[str, RunningQuery]
     _places: Mapping[str, int]
@@ -76,7 +76,7 @@ class QueryMover:
             moved.sort(key=lambda running: self._places[running.name])
         seated, alone = self._groups.seated(moved)
         if seated:
-            self._router.shares.do(self._take_steps, seated.items(), self._turns.at)
+            self._router.shares.do(self._take_steps, seated.items(), self._tasks.at)
         return alone
 
     def _take_steps(self, group: QueryGroup, members: Sequence[RunningQuery], now: int) -> None:
@@ -106,6 +106,6 @@ class QueryMover:
     def _move(self, queries: Iterable[RunningQuery], work: Callable[[RunningQuery, int], object]) -> None:
         """Something moves queries, and what they derive their readers."""
         self._router.shares.do(
-            self._router.move_one, [(running, work) for running in queries], self._turns.at
+            self._router.move_one, [(running, work) for running in queries], self._tasks.at
         )
         self._router.deliver_derived()

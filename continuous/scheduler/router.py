@@ -53,7 +53,7 @@ class Router:
         shares: runs the work of readers in slices.
     """
 
-    _turns: TaskQueue
+    _tasks: TaskQueue
     _acceptor: Acceptor
     _derived: DerivedStreams
     _streams: StreamRegistry
@@ -79,18 +79,18 @@ class Router:
         self._groups = GroupRegistry(outbox, common_plans=settings.templates)
         sliced = settings.threaded or not settings.slice_ms
         self.shares = FairShares(
-            self._turns,
+            self._tasks,
             frontier,
             settings.slice_ms / 1000 if sliced else None,
             self._producers,
             self._readers,
             self._groups.group_of,
         )
-        self.moves = QueryMover(self, self._turns, self._groups, self._attached, self._places)
+        self.moves = QueryMover(self, self._tasks, self._groups, self._attached, self._places)
         self._groups.shares = self.shares if sliced else None
         most = settings.backlog_elements
-        self.laggards = LaggingReaders(self, self.shares, self._groups, self._turns, most)
-        self.timetable = Timetable(self._turns, self._acceptor, self._streams, self._readers)
+        self.laggards = LaggingReaders(self, self.shares, self._groups, self._tasks, most)
+        self.timetable = Timetable(self._tasks, self._acceptor, self._streams, self._readers)
 
     def readers(self, iri: str) -> list[str]:
         """The names of the queries that read a stream. May be called from any thread."""
@@ -108,9 +108,9 @@ class Router:
         """
         self._enter(running)
         if self.shares.slice_s is None:
-            self._begin(running, (replay, kept), self._turns.at)
+            self._begin(running, (replay, kept), self._tasks.at)
         else:
-            self.shares.do(self._begin, [(running, (replay, kept))], self._turns.at)
+            self.shares.do(self._begin, [(running, (replay, kept))], self._tasks.at)
         self.deliver_derived()
 
     def _begin(self, running: RunningQuery, given: tuple[Iterable[StreamInput], list[int]], now: int) -> None:
@@ -209,7 +209,7 @@ class Router:
             message = f"the query {running.name} was paused while it was behind"
             self.fail(running, BudgetError(message, again=False, code="cancelled"))
             return
-        self.shares.do(self._set_state, [(running, state)], self._turns.at)
+        self.shares.do(self._set_state, [(running, state)], self._tasks.at)
         self.deliver_derived()
 
     def _set_state(self, running: RunningQuery, state: QueryState, now: int) -> None:
@@ -228,7 +228,7 @@ class Router:
 
     def change(self, running: RunningQuery, prepared: PreparedQuery) -> None:
         """Let a query have other settings, which may make it fit for a group or not any more."""
-        self.shares.do(self._change, [(running, prepared)], self._turns.at)
+        self.shares.do(self._change, [(running, prepared)], self._tasks.at)
 
     def _change(self, running: RunningQuery, prepared: PreparedQuery, _: int) -> None:
         self.part(running)
@@ -356,7 +356,7 @@ class Router:
         if isinstance(error, BudgetError) and not error.again:
             # A replay would come further, or to the same end once more.
             told = {"after": running.last.evaluations, "error": running.error, "code": error.code}
-            self._turns.note_of_turn("failed", turn=self._turns.number, query=running.name, **told)
+            self._tasks.note_of_task("failed", turn=self._tasks.number, query=running.name, **told)
         if event is not None and (isinstance(error, BudgetError) or not isinstance(error, LimitError)):
             reason: Reason = "budget" if isinstance(error, BudgetError) else "failed"
             self._streams.keep_failed(event, running.timeline.instant, running.name, running.error, reason)
@@ -392,7 +392,7 @@ class Router:
         """Give what queries derived to its readers."""
         derived = self._derived.inputs
         if derived:
-            self.dispatch((derived.popleft(),), self._turns.at)
+            self.dispatch((derived.popleft(),), self._tasks.at)
 
 
 def _in_order(

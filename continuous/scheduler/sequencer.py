@@ -55,7 +55,7 @@ _NEGLECTED_SECONDS = 0.05
 class Sequencer:
     """Works turns off, in the engine's thread or, without one, in the thread of whoever queues them."""
 
-    turns: TaskQueue
+    tasks: TaskQueue
     _router: Router
     _attachments: Attachments
     _statics: TableRegistry
@@ -80,11 +80,11 @@ class Sequencer:
     def work(self, seconds: float) -> bool:
         """In the engine's thread: wait for turns and work some off; False when none will come any more."""
         self._worker = threading.get_ident()
-        turns, shares = self.turns, self._router.shares
-        self._work_off(turns.take(0.0 if shares.behind else seconds))
+        tasks, shares = self.tasks, self._router.shares
+        self._work_off(tasks.take(0.0 if shares.behind else seconds))
         if shares.behind:
             self._serve()
-        if turns.closed and turns.waiting.empty() and (not shares.behind or time.monotonic() > turns.until):
+        if tasks.closed and tasks.waiting.empty() and (not shares.behind or time.monotonic() > tasks.until):
             self._worker = None
             self._leave_rest()
             return False
@@ -128,15 +128,15 @@ class Sequencer:
                 return
             self._worker = threading.get_ident()
             try:
-                while not self.turns.waiting.empty() or self._router.shares.behind:
-                    if not self.turns.waiting.empty():
-                        self._work_off(self.turns.take())
+                while not self.tasks.waiting.empty() or self._router.shares.behind:
+                    if not self.tasks.waiting.empty():
+                        self._work_off(self.tasks.take())
                     if self._router.shares.behind:
                         self._serve()
             finally:
                 self._worker = None
 
-    def finish(self, turn: Task, timeout: float | None = None) -> Any:
+    def finish(self, task: Task, timeout: float | None = None) -> Any:
         """See to it that a turn is worked off and durable, and return its result; not within a turn.
 
         Raises:
@@ -147,19 +147,19 @@ class Sequencer:
         if self.inside:
             # A turn cannot wait for another one, nor can the thread that would work it off.
             return None
-        result = self.turns.wait(turn, timeout)
-        if self.turns.journal is not None:
-            self.turns.journal.log.wait(self.turns.journal.log.last)
+        result = self.tasks.wait(task, timeout)
+        if self.tasks.journal is not None:
+            self.tasks.journal.log.wait(self.tasks.journal.log.last)
         return result
 
-    def perform(self, turn: Task, kind: str, **members: Any) -> None:
+    def perform(self, task: Task, kind: str, **members: Any) -> None:
         """Note a turn in the journal and see to it that it is worked off, see `finish`.
 
         Where what comes before takes longer than a moment, it is left in line.
         """
-        self.turns.follow_commits()
+        self.tasks.follow_commits()
         with contextlib.suppress(TimeoutError):
-            self.finish(self.turns.submit(turn, kind, **members), PATIENCE_S)
+            self.finish(self.tasks.submit(task, kind, **members), PATIENCE_S)
 
     def look(self, at: Callable[[], T]) -> T:
         """What is found between two turns, or while one is at work that takes longer than a moment.
@@ -190,25 +190,25 @@ class Sequencer:
         """
         return self._queue(kinds.BetweenTasks(work), timeout)
 
-    def _queue(self, turn: Task, timeout: float | None) -> Any:
-        self.turns.follow_commits()
-        self.turns.put(turn)
+    def _queue(self, task: Task, timeout: float | None) -> Any:
+        self.tasks.follow_commits()
+        self.tasks.put(task)
         self.drain()
-        return self.turns.wait(turn, timeout)
+        return self.tasks.wait(task, timeout)
 
     def wait_for_all(self, timeout: float | None = None) -> None:
         """Return when everything accepted so far is worked off; TimeoutError as from `call`."""
         if not self.inside:
             self._queue(Task(), timeout)
 
-    def _work_off(self, turn: Task | None) -> None:
+    def _work_off(self, task: Task | None) -> None:
         """Work off a turn and some of those behind it, inputs in line together, and settle them together."""
         done, run, following = list[Task](), list[Task](), None
-        take, empty = self.turns.take, self.turns.waiting.empty
+        take, empty = self.tasks.take, self.tasks.waiting.empty
         try:
-            while turn is not None:
-                run, size, pace, following = [turn], turn.weight, self._pace, None
-                while type(turn) is InputTask and size < _BATCH and len(run) * pace < _LINE_S and not empty():
+            while task is not None:
+                run, size, pace, following = [task], task.weight, self._pace, None
+                while type(task) is InputTask and size < _BATCH and len(run) * pace < _LINE_S and not empty():
                     following = take()
                     if type(following) is not InputTask:
                         break
@@ -217,7 +217,7 @@ class Sequencer:
                 with self.paused:
                     self.run(*run)
                 done += run
-                turn = following or (take() if len(done) < _BATCH and not empty() else None)
+                task = following or (take() if len(done) < _BATCH and not empty() else None)
         except BaseException:  # somebody stops the program: nobody is to wait for what was in hand
             self._settle([*run, following] if following else run, EngineStoppedError("it was interrupted"))
             raise
@@ -226,35 +226,35 @@ class Sequencer:
 
     def run(self, *run: Task) -> None:
         """Work off a turn, or inputs in line; what is raised is kept in them. A replay is not measured."""
-        turns, stages, first, last = self.turns, self.turns.stages, run[0], run[-1]
+        tasks, stages, first, last = self.tasks, self.tasks.stages, run[0], run[-1]
         began, events = time.perf_counter(), []
-        for turn in run:
-            if turn.since:
-                stages.queue.noted.append(began - turn.since)
-            if type(turn) is InputTask:
-                events.append(turn.event)
+        for task in run:
+            if task.since:
+                stages.queue.noted.append(began - task.since)
+            if type(task) is InputTask:
+                events.append(task.event)
         # What is noted of inputs in line bears the number of the first: no other turn comes between them.
-        turns.number, turns.at = first.number, last.at
+        tasks.number, tasks.at = first.number, last.at
         shares = self._router.shares
         # A task begins: its place is made when somebody falls behind there.
         shares.frontier.place += 1
         shares.place = None
-        if turns.journal is not None and turns.journal.told is not None:
-            turns.journal.told("before-apply")
+        if tasks.journal is not None and tasks.journal.told is not None:
+            tasks.journal.told("before-apply")
         try:
             if events:
                 self._router.dispatch(events, last.at)
             else:
                 first.result = self._do(first)
         except Exception as error:
-            for turn in run:
-                turn.error = error
+            for task in run:
+                task.error = error
         finally:
             if shares.behind:
                 self._keep_open(run)
-            turns.number = 0
-            turns.processed = max(turns.processed, last.number)
-            turns.needed = max(turns.needed, last.number)
+            tasks.number = 0
+            tasks.processed = max(tasks.processed, last.number)
+            tasks.needed = max(tasks.needed, last.number)
         if first.since:
             self._pace = (time.perf_counter() - began) / len(run)
             stages.process.noted += [self._pace] * len(run)
@@ -264,38 +264,38 @@ class Sequencer:
     def _keep_open(self, run: Sequence[Task]) -> None:
         """Tasks with work that is left to readers are done when that is."""
         shares = self._router.shares
-        for turn in run:
-            turn.place = shares.barrier() if type(turn) is Task else shares.place
+        for task in run:
+            task.place = shares.barrier() if type(task) is Task else shares.place
 
-    def _do(self, turn: Task) -> Any:
+    def _do(self, task: Task) -> Any:
         """Do what a turn that is no input says."""
         router, attachments, statics = self._router, self._attachments, self._statics
-        match turn:
+        match task:
             case kinds.CommitTask(commit=commit):
-                self.turns.version = max(self.turns.version, commit.version)
+                self.tasks.version = max(self.tasks.version, commit.version)
                 self._views.committed(commit)
                 if router.shares.behind:
                     router.shares.keep_rows_of_suspended(statics.commits.due.get(commit.version, ()))
                 statics.advance(commit.version)
                 router.moves.commit(commit, statics.take_moved())
             case ReloadTask():
-                router.shares.keep_rows_of_suspended([each.table for each in turn.fresh])
-                statics.swap(turn)
+                router.shares.keep_rows_of_suspended([each.table for each in task.fresh])
+                statics.swap(task)
                 router.moves.step(statics.take_moved())
                 attachments.begin_ready()
             case SourceTask():
-                if turn.put():
-                    router.moves.sources_changed(turn.source.spec.key)
+                if task.put():
+                    router.moves.sources_changed(task.source.spec.key)
             case kinds.RefreshTask():
-                router.moves.refresh(turn.name, turn.cause)
+                router.moves.refresh(task.name, task.cause)
             case kinds.PauseTask():
-                router.set_state(turn.running, turn.state)
+                router.set_state(task.running, task.state)
             case kinds.SettingsTask():
-                attachments.change(turn.running, turn.registration)
+                attachments.change(task.running, task.registration)
             case kinds.AttachTask():
-                return attachments.attach(turn)
+                return attachments.attach(task)
             case kinds.BetweenTasks():
-                return turn.work()
+                return task.work()
         return None
 
     # --- settling -------------------------------------------------------------------------------
@@ -311,14 +311,14 @@ class Sequencer:
             log.warning("what was worked off could not be settled: %s", error)
         if self._open:
             done, self._open = [*self._open, *done], []
-        for turn in done:
-            if turn.place is not None and turn.place.left and failure is None:
-                self._open.append(turn)
+        for task in done:
+            if task.place is not None and task.place.left and failure is None:
+                self._open.append(task)
                 continue
-            turn.error = turn.error or failure
-            turn.done = True
-            if turn.waiter is not None:
-                turn.waiter.set()
+            task.error = task.error or failure
+            task.done = True
+            if task.waiter is not None:
+                task.waiter.set()
 
     def settle(self, *, patient: bool = True) -> None:
         """Write what waits, then let subscribers see it. Waits as long as the disk is full.
@@ -326,23 +326,23 @@ class Sequencer:
         Raises:
             StoreUnwritableError: the engine stops, or nobody is ``patient`` or has a thread to wait in.
         """
-        outbox, turns = self._outbox, self.turns
+        outbox, tasks = self._outbox, self.tasks
         while outbox.feeds or outbox.waits:
             began = time.perf_counter()
             try:
-                outbox.write(turns.needed)
+                outbox.write(tasks.needed)
             except StoreUnwritableError as error:
-                if turns.trouble is None:
+                if tasks.trouble is None:
                     log.error("results wait: %s", error.message)
-                turns.trouble = error.message
-                if turns.closed or not self.threads.beside or not patient:
+                tasks.trouble = error.message
+                if tasks.closed or not self.threads.beside or not patient:
                     raise
                 time.sleep(_RETRY_SECONDS)
             else:
-                if turns.trouble is not None:
+                if tasks.trouble is not None:
                     log.warning("results are written again")
-                    turns.trouble = None
-                self.turns.stages.results.noted.append(time.perf_counter() - began)
+                    tasks.trouble = None
+                self.tasks.stages.results.noted.append(time.perf_counter() - began)
                 return
 
     def is_moved_by(self, commit: Commit) -> bool:
@@ -352,7 +352,7 @@ class Sequencer:
 
     def write_what_waits(self) -> None:
         """Write records that nobody waits for, and see whether there is space again after a full disk."""
-        journal = self.turns.journal
+        journal = self.tasks.journal
         if journal is None:
             return
         failed = journal.log.failure is not None
@@ -369,8 +369,8 @@ class Sequencer:
 
     def look_at_clock(self, every_ms: int) -> float:
         """Do what is due; the seconds until the next look."""
-        if self.turns.kept_back:  # without the lock of those who push: both would wait for each other
-            self.turns.put(Task())
+        if self.tasks.kept_back:  # without the lock of those who push: both would wait for each other
+            self.tasks.put(Task())
         with self.paused:
             self.write_what_waits()
             self._router.timetable.look(every_ms)

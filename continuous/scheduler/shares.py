@@ -44,7 +44,7 @@ class FairShares:
             ``caught`` when it has none any more, ``broke`` when its work raised an error.
     """
 
-    _turns: TaskQueue
+    _tasks: TaskQueue
     frontier: Frontier
     slice_s: float | None
     producers: Mapping[str, RunningQuery]
@@ -67,8 +67,8 @@ class FairShares:
     def here(self) -> TaskPlace:
         """The place of the task at work."""
         if self.place is None:
-            turns = self._turns
-            self.place = TaskPlace(self.frontier.place, turns.number, turns.at, turns.version)
+            tasks = self._tasks
+            self.place = TaskPlace(self.frontier.place, tasks.number, tasks.at, tasks.version)
         return self.place
 
     def figures(self, running: RunningQuery) -> dict[str, int] | None:
@@ -178,8 +178,8 @@ class FairShares:
         if found is None:
             here = self.here()
             found = self.behind[reader] = Backlog(reader, Frontier(here.version, place=here.serial))
-            self._move(found, found.turn)
-            self._turns.lag = self.lag
+            self._move(found, found.task)
+            self._tasks.lag = self.lag
             self.fell(reader)
         return found
 
@@ -248,7 +248,7 @@ class FairShares:
     def serve_one(self, backlog: Backlog, *, hurry: bool = True) -> None:
         """Give a slice to a reader that is behind; in a ``hurry`` it is short while tasks wait."""
         reader, seconds, serial = backlog.reader, self.slice_s or 0.0, self.frontier.place
-        waiting = self._turns.waiting if hurry and self.slice_s else None
+        waiting = self._tasks.waiting if hurry and self.slice_s else None
         until = time.monotonic() + seconds
         try:
             while backlog.jobs and self.behind.get(reader) is backlog:
@@ -267,11 +267,11 @@ class FairShares:
 
     def _resume(self, backlog: Backlog, job: Job, seconds: float, waiting: Any) -> bool:
         """Go on with the first job of a backlog for some seconds; True when it is done."""
-        turn, fiber = backlog.turn, backlog.fiber
+        task, fiber = backlog.task, backlog.fiber
         if fiber is None:
-            if (turn.version, turn.place) != (job.place.version, job.place.serial):
-                turn.version, turn.place = job.place.version, job.place.serial
-                self._move(backlog, turn)
+            if (task.version, task.place) != (job.place.version, job.place.serial):
+                task.version, task.place = job.place.version, job.place.serial
+                self._move(backlog, task)
             fiber = backlog.fiber = Fiber(job.work)
             arguments: Sequence[Any] = (job.reader, job.given, job.now)
         else:
@@ -315,26 +315,26 @@ class FairShares:
         """A reader has no backlog any more; the one that it had."""
         backlog = self.behind.pop(reader, None)
         if not self.behind:
-            self._turns.lag = None
+            self._tasks.lag = None
         return backlog
 
     @contextmanager
     def at(self, place: TaskPlace) -> Iterator[None]:
         """Do something at the place of an earlier task: its number, time and version are the present ones."""
-        turns, before = self._turns, self.place
-        of_task = turns.number, turns.at, turns.version
+        tasks, before = self._tasks, self.place
+        of_task = tasks.number, tasks.at, tasks.version
         self.place = place
-        turns.number, turns.at, turns.version = place.number, place.at, place.version
+        tasks.number, tasks.at, tasks.version = place.number, place.at, place.version
         try:
             yield
         finally:
-            (turns.number, turns.at, turns.version), self.place = of_task, before
+            (tasks.number, tasks.at, tasks.version), self.place = of_task, before
 
     @staticmethod
-    def _move(backlog: Backlog, turn: Frontier) -> None:
+    def _move(backlog: Backlog, task: Frontier) -> None:
         for running in members_of(backlog.reader):
             if running.static.statics is not None:
-                running.static.statics.steps.move(turn)
+                running.static.statics.steps.move(task)
 
     # --- the end of a reader --------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ class Timetable:
         _due: when something is due for a stream, as of the last look.
     """
 
-    _turns: TaskQueue
+    _tasks: TaskQueue
     _acceptor: Acceptor
     _streams: StreamRegistry
     _readers: Mapping[str, Iterable[RunningQuery | QueryGroup]]
@@ -36,7 +36,7 @@ class Timetable:
         """Begin to wait for a query's next refresh, where its static parts are refreshed every so often."""
         refresh = running.prepared.refresh
         if isinstance(refresh, int) and running.state != "failed":
-            self._timers[running.name] = self._turns.clock.steady_ms() + refresh, refresh
+            self._timers[running.name] = self._tasks.clock.steady_ms() + refresh, refresh
         else:
             self.cancel(running.name)
 
@@ -50,21 +50,21 @@ class Timetable:
         A stream is moved when something is due for one of its readers, and every ``every_ms`` in any case:
         each movement is a record of the journal and a turn.
         """
-        now, steady = self._turns.clock.now_ms(), self._turns.clock.steady_ms()
+        now, steady = self._tasks.clock.now_ms(), self._tasks.clock.steady_ms()
         for state in self._streams:
             due, looked = self._due.get(state.iri), state.looked_steady
             if (due is not None and due <= now) or looked is None or steady - looked >= every_ms:
                 state.looked_steady = steady
-                tick(self._acceptor, self._turns, state, now)
+                tick(self._acceptor, self._tasks, state, now)
         for name, (at, every) in list(self._timers.items()):
             if at <= steady:
-                self._timers[name] = self._turns.clock.steady_ms() + every, every
-                self._turns.submit(RefreshTask(name, "timer"), "refresh", name=name, cause="timer")
+                self._timers[name] = self._tasks.clock.steady_ms() + every, every
+                self._tasks.submit(RefreshTask(name, "timer"), "refresh", name=name, cause="timer")
 
     def wait_ms(self, at_most: int) -> int:
         """Milliseconds until something is due."""
-        now = self._turns.clock.now_ms()
-        steady = self._turns.clock.steady_ms()
+        now = self._tasks.clock.now_ms()
+        steady = self._tasks.clock.steady_ms()
         due = [now + at_most, *(now + at - steady for at, _ in self._timers.values())]
         self._due.clear()
         for state in self._streams:
@@ -73,6 +73,6 @@ class Timetable:
                 found = [ticks_at(state, instant) for instant in instants if instant is not None]
                 if due_at := [at for at in found if at is not None]:
                     self._due[state.iri] = min(due_at)
-            elif (left := idle_in(state, self._turns.clock)) is not None:
+            elif (left := idle_in(state, self._tasks.clock)) is not None:
                 self._due[state.iri] = now + left
         return max(1, min([*due, *self._due.values()]) - now)

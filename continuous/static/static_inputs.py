@@ -72,7 +72,7 @@ class StaticInputs:
         self.follows = any(form is not None for form in self._forms)
         self.has_own = any(form is None for form in self._forms)
         self.steps = PendingSteps(
-            self._options.name, TableFrontier(-1) if registry is None else registry.turn
+            self._options.name, TableFrontier(-1) if registry is None else registry.task
         )
         self.tables = self.steps.tables
 
@@ -262,7 +262,7 @@ class StaticInputs:
             followed = [table for table in self.tables if table.follows]
             for table in followed:
                 self._registry.bring_up(table)
-            self._least = steps.turn.version if at is None else at
+            self._least = steps.task.version if at is None else at
             for each in self._looks():
                 if isinstance(each, Lookup):
                     each.attach()

@@ -285,17 +285,17 @@ class PendingSteps:
     Attributes:
         tables: those of the query ``name``, by the places of its static parts.
         frontier: the version that its rows reflect: that of the turn while nothing waits.
-        turn: the engine's; ``own`` is the query's, which is another one while its backlog is not empty.
+        task: the engine's; ``own`` is the query's, which is another one while its backlog is not empty.
         held: steps are taken only when it is told to: refreshed by hand or by a timer.
         ahead: the steps that wait, by version.
         unknown: from which version on the rows of a table are not known.
     """
 
-    def __init__(self, name: str, turn: TableFrontier) -> None:
+    def __init__(self, name: str, task: TableFrontier) -> None:
         self.name = name
         self.tables: list[Table] = []
-        self.turn = self.own = turn
-        self.frontier: Frontier = turn
+        self.task = self.own = task
+        self.frontier: Frontier = task
         self.held = False
         self.ahead: dict[int, StaticStep] = {}
         self.unknown: dict[Table, int] = {}
@@ -304,11 +304,11 @@ class PendingSteps:
         """The query begins at the present turn."""
         self.frontier = Frontier(self.own.version) if self.held else self.own
 
-    def move(self, turn: TableFrontier) -> None:
+    def move(self, task: TableFrontier) -> None:
         """The query is at this turn: its own one, which moves on by itself, or the engine's again."""
-        quiet, self.own = self.is_quiet, turn
+        quiet, self.own = self.is_quiet, task
         if quiet:
-            self.frontier = turn
+            self.frontier = task
         elif not self.held:
             self._rest()
 
@@ -317,23 +317,23 @@ class PendingSteps:
         """True when nothing waits or is being taken, and all rows are known."""
         return self.frontier is self.own
 
-    def version_at(self, turn: int) -> int:
+    def version_at(self, task: int) -> int:
         """The version of the rows at an earlier turn, behind which no step was taken."""
-        return turn if self.is_quiet else min(turn, self.frontier.version)
+        return task if self.is_quiet else min(task, self.frontier.version)
 
     # --- what tables tell -----------------------------------------------------------------------
 
     def took(self, table: Table, version: int, at_ms: int, change: TableChange) -> None:
         """The table is at a version now, by this change: that of a commit, or of all since it fell behind."""
         self._part(version)
-        self.turn.moved[self.name] = None
+        self.task.moved[self.name] = None
         step = self.ahead.get(version) or StaticStep(version, version - 1, at_ms)
         start = self.unknown.pop(table, None)
         if start is not None:
             step = self._gathered(start, step)
             step.caught_up.append(table)
         step.add({place: change for place, each in enumerate(self.tables) if each is table})
-        step.place = self.turn.place
+        step.place = self.task.place
         self.ahead[version] = step
 
     def fell_behind(self, table: Table, version: int) -> None:

@@ -33,19 +33,19 @@ _POLL_S = 0.02
 
 @dataclass(eq=False)
 class TableRegistry:
-    """Tables by what they are; without ``turns`` rows that were read anew take their place at once.
+    """Tables by what they are; without ``tasks`` rows that were read anew take their place at once.
 
     `table` and `release` are called by whoever makes and drops queries, `advance` and `swap` in the engine's
     thread.
 
     Attributes:
         commits: the writers' side: watches the store's commits.
-        turn: the version whose turn came last, and the queries whose tables have changed in it.
+        task: the version whose turn came last, and the queries whose tables have changed in it.
     """
 
     store: QuadStore
     terms: EngineTerms
-    turns: TaskQueue | None = None
+    tasks: TaskQueue | None = None
     budget: StaticBudget = field(default_factory=StaticBudget)
     kept: KeptTables | None = None
     limits: StaticLimits = StaticLimits()
@@ -64,7 +64,7 @@ class TableRegistry:
             self.limits.rows_each,
             self.threads,
         )
-        self.turn = TableFrontier(self.store.reader.version)
+        self.task = TableFrontier(self.store.reader.version)
 
     # --- what there is --------------------------------------------------------------------------
 
@@ -225,7 +225,7 @@ class TableRegistry:
         """
         if self.kept is not None:
             self.commits.let_go()
-            self.kept.keep(self.held(), self.turn.version, evaluated, at_end=at_end)
+            self.kept.keep(self.held(), self.task.version, evaluated, at_end=at_end)
 
     def release(self, table: Table) -> None:
         """One user less; the last one takes the table along."""
@@ -241,12 +241,12 @@ class TableRegistry:
 
     def begin_at(self, version: int) -> None:
         """The engine starts, its queries reflect a version."""
-        self.turn.version = version
+        self.task.version = version
         self.commits.due.clear()
 
     def advance(self, version: int) -> None:
         """The commit of a version takes its turn: the tables take what it changed, and tell their readers."""
-        self.turn.version = max(self.turn.version, version)
+        self.task.version = max(self.task.version, version)
         self.commits.let_go()
         self._catch_up([table for table in self.commits.due.pop(version, ()) if table.live])
 
@@ -267,7 +267,7 @@ class TableRegistry:
 
     def take_moved(self) -> list[str]:
         """The names of the queries whose tables have changed since the last call."""
-        moved, self.turn.moved = self.turn.moved, {}
+        moved, self.task.moved = self.task.moved, {}
         return list(moved)
 
     def _catch_up(self, tables: Sequence[Table]) -> None:
@@ -275,13 +275,13 @@ class TableRegistry:
         fallen: dict[tuple[int, str], list[Table]] = {}
         for table in tables:
             if table.behind is None:
-                table.catch_up(self.turn.version)
+                table.catch_up(self.task.version)
                 if table.behind is not None:
                     fallen.setdefault((table.behind, table.identity.kind), []).append(table)
         for (version, _), together in fallen.items():
             names = [table.name for table in together if table.readers]
-            if names and self.turns is not None:
-                self.turns.note_of_turn("behind", tables=names, version=version)
+            if names and self.tasks is not None:
+                self.tasks.note_of_task("behind", tables=names, version=version)
             if self.commits.replay is None:
                 self.recomputer.ask(together)
 
@@ -289,12 +289,12 @@ class TableRegistry:
         if self.threads.beside:
             # The turn of the version that was read comes before that of the swap.
             self.store.subscribers.wait_delivered(swap.version, _READY_S)
-        if self.turns is None:
+        if self.tasks is None:
             self.swap(swap)
             return
         names = [each.table.name for each in swap.fresh]
         with contextlib.suppress(EngineStoppedError):
-            self.turns.submit(swap, "swap", tables=names, version=swap.version)
+            self.tasks.submit(swap, "swap", tables=names, version=swap.version)
 
     # --- replay ---------------------------------------------------------------------------------
 

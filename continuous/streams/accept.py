@@ -267,12 +267,12 @@ class Acceptor:
     """
 
     def __init__(
-        self, turns: TaskQueue, settings: EngineSettings, stamp: Callable[[StreamState, Stamping], None]
+        self, tasks: TaskQueue, settings: EngineSettings, stamp: Callable[[StreamState, Stamping], None]
     ) -> None:
         """Make one; ``stamp`` is told how the first element of a stream came by its time."""
-        self._turns = turns
-        self._clock = turns.clock
-        self._journal = turns.journal
+        self._tasks = tasks
+        self._clock = tasks.clock
+        self._journal = tasks.journal
         self._settings = settings
         self._stamp = stamp
         self.receipts = Receipts(settings.idempotency_keys)
@@ -303,7 +303,7 @@ class Acceptor:
         elements, times, bad = self._check(stream, decoded, now, watermark, partial)
         members: dict[str, Any] = {}
         if bad or retried is not None:
-            members = stream.dead_letters.keep_unread(bad, retried, self._turns.order + 1, now)
+            members = stream.dead_letters.keep_unread(bad, retried, self._tasks.order + 1, now)
         newest = None if stream.partitions is None else stream.partitions.newest
         before = _made(StreamTime, (stream.seen, stream.floor, record.lateness_ms, newest))
         made, entering, late, dropped = self._number(stream, elements, times, now, watermark, call.partition)
@@ -336,10 +336,10 @@ class Acceptor:
         number, most = len(elements), settings.push_elements
         if number > most:
             raise LimitError(f"a push of {number} elements is over the limit of {most}", limit=most)
-        if not self._turns.waiting.empty():
-            self._turns.require_room(number, settings.queue_elements)
-        if self._turns.lag is not None:
-            self._turns.require_pace(stream.iri, number, settings.queue_elements)
+        if not self._tasks.waiting.empty():
+            self._tasks.require_room(number, settings.queue_elements)
+        if self._tasks.lag is not None:
+            self._tasks.require_pace(stream.iri, number, settings.queue_elements)
         ahead, stamping = settings.max_future_ms, stream.record.stamping
         times: list[Any] = [*map(_time_of, elements)]
         if (
@@ -396,16 +396,16 @@ class Acceptor:
 
         It keeps its seq. Windows that still hold its time are corrected, as under the policy `admit`.
         """
-        self._turns.require_room(1, self._settings.queue_elements)
+        self._tasks.require_room(1, self._settings.queue_elements)
         before, element = stream.time, letter.element
         stream.counts.dropped -= 1
         if stream.partitions is None:
             stream.seen = element.event_time if stream.seen is None else max(stream.seen, element.event_time)
         stream.dead_letters.remove([letter])
         event = Arrival(stream.iri, (element,), before, stream.time, True)
-        turn = self.write(stream, event, self._clock.now_ms(), [element], {"retried": letter.id})
-        assert turn is not None
-        return turn
+        task = self.write(stream, event, self._clock.now_ms(), [element], {"retried": letter.id})
+        assert task is not None
+        return task
 
     def forget(self, stream: StreamState, letters: Sequence[DeadLetter]) -> None:
         """Drop dead letters for good, called under the lock."""
@@ -426,18 +426,18 @@ class Acceptor:
 
         ``elements`` are all of a push, those that did not enter too.
         """
-        turns = self._turns
+        tasks = self._tasks
         if self._journal is None:
-            turns.order += 1
+            tasks.order += 1
         else:
             members = {"stream": stream.iri, **(members or {}), "figures": [*_figures_of(stream)], "now": now}
             if stream.partitions is not None:
                 members["figures"].append(stream.partitions.figures())
-            turns.order = note_input(self._journal, "input", event, elements, members)
+            tasks.order = note_input(self._journal, "input", event, elements, members)
         if event is None:
             return None
-        weight = stream.retained.add(turns.order, event)
-        turn = InputTask(event)
-        turn.number, turn.at, turn.weight = turns.order, now, weight or 1
-        turns.put(turn)
-        return turn
+        weight = stream.retained.add(tasks.order, event)
+        task = InputTask(event)
+        task.number, task.at, task.weight = tasks.order, now, weight or 1
+        tasks.put(task)
+        return task

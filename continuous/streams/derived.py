@@ -20,8 +20,8 @@ class DerivedStreams:
         inputs: the inputs made in the running turn, which readers get in the same turn.
     """
 
-    def __init__(self, turns: TaskQueue) -> None:
-        self._turns = turns
+    def __init__(self, tasks: TaskQueue) -> None:
+        self._tasks = tasks
         self.inputs: deque[StreamInput] = deque()
 
     def add(self, stream: StreamState, at: int, quads: Sequence[Quad], repeats: bool) -> None:
@@ -29,14 +29,14 @@ class DerivedStreams:
 
         While the query repeats the past, instants that the stream has got are not told again.
         """
-        with self._turns.lock:
+        with self._tasks.lock:
             if repeats and stream.seen is not None and at <= stream.seen:
                 return
             before, watermark = stream.time, stream.watermark
             element = Element.of(quads, at, stream.next_seq)
             stream.counts.derived += 1
             stream.idle = False
-            stream.heard(self._turns.clock)
+            stream.heard(self._tasks.clock)
             if stream.take([element], [at], watermark)[0]:
                 admits = stream.record.late == "admit"
                 self._log(stream, Arrival(stream.iri, (element,), before, stream.time, admits))
@@ -46,7 +46,7 @@ class DerivedStreams:
 
         Follows from the inputs of the query alone, so that a replay does the same.
         """
-        with self._turns.lock:
+        with self._tasks.lock:
             moved = watermark is not None and stream.guarantee(watermark)
             if moved or (stream.idle and not idle):
                 stream.idle = False
@@ -59,10 +59,10 @@ class DerivedStreams:
 
     def _log(self, stream: StreamState, event: StreamInput) -> None:
         """Keep what a query made for those that start in the past; a replay makes it again."""
-        turns, journal = self._turns, self._turns.journal
+        tasks, journal = self._tasks, self._tasks.journal
         if journal is None:
-            turns.order += 1
+            tasks.order += 1
         elif not journal.silent:
-            turns.order = note_input(journal, "derived", event)
-        stream.retained.add(turns.order, event)
+            tasks.order = note_input(journal, "derived", event)
+        stream.retained.add(tasks.order, event)
         self.inputs.append(event)

@@ -15,7 +15,7 @@ from .partitions import Partitions
 
 
 def heartbeat(
-    acceptor: Acceptor, turns: TaskQueue, stream: StreamState, at: int, max_future_ms: int, most_queued: int
+    acceptor: Acceptor, tasks: TaskQueue, stream: StreamState, at: int, max_future_ms: int, most_queued: int
 ) -> InputTask:
     """Move a stream's watermark without data, called under the lock; the turn.
 
@@ -23,8 +23,8 @@ def heartbeat(
         InputError: too far in the future.
         BackPressureError: the queue is full.
     """
-    turns.require_room(1, most_queued)
-    now, watermark = turns.clock.now_ms(), stream.watermark
+    tasks.require_room(1, most_queued)
+    now, watermark = tasks.clock.now_ms(), stream.watermark
     reach = max(now, watermark if watermark is not None else now)
     if at > reach + max_future_ms:
         raise InputError(
@@ -32,17 +32,17 @@ def heartbeat(
             "ahead of the clock and of its stream's watermark",
             code="future",
         )
-    stream.heard(turns.clock)
+    stream.heard(tasks.clock)
     stream.idle, stream.promised = False, at
     stream.guarantee(at)
-    turn = acceptor.write(stream, Advance(stream.iri, stream.time), now)
-    assert turn is not None
-    return turn
+    task = acceptor.write(stream, Advance(stream.iri, stream.time), now)
+    assert task is not None
+    return task
 
 
-def tick(acceptor: Acceptor, turns: TaskQueue, stream: StreamState, now: int) -> None:
+def tick(acceptor: Acceptor, tasks: TaskQueue, stream: StreamState, now: int) -> None:
     """The wall clock moves a stream, or marks it idle."""
-    with turns.lock:
+    with tasks.lock:
         if stream.derived_from is not None:
             return
         reached = _reached(stream, now)
@@ -51,9 +51,9 @@ def tick(acceptor: Acceptor, turns: TaskQueue, stream: StreamState, now: int) ->
                 stream.idle = False
                 acceptor.write(stream, Advance(stream.iri, stream.time), now)
             return
-        left = idle_in(stream, turns.clock)
+        left = idle_in(stream, tasks.clock)
         if left is not None and left <= 0:
-            if stream.partitions is not None and not _expire(acceptor, turns.clock, stream):
+            if stream.partitions is not None and not _expire(acceptor, tasks.clock, stream):
                 return
             stream.idle = True
             # Nothing is waited for any more: what was held back by lateness can go.

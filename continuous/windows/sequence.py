@@ -64,7 +64,7 @@ class SequenceWindow(WindowOperator):
         """Let leave what completed before ``instant``; find what completes by time then."""
         state, changed = self.state, False
         if instant > state.now:
-            changed = self._turn(instant)
+            changed = self._task(instant)
         state.done = max(state.done, instant)
         if self._matches.waits:
             self._found = self._matches.completed_at(state.now)
@@ -82,7 +82,7 @@ class SequenceWindow(WindowOperator):
     def take(self, place: int, element: Element, instant: int) -> bool:
         """Take an element of the stream at a place of the text; True when the content is another."""
         state, matches = self.state, self._matches
-        changed = instant > state.now and self._turn(instant)
+        changed = instant > state.now and self._task(instant)
         if element.event_time < instant - matches.within:
             return changed
         newest = not matches.held or matches.held[-1].order < (element.event_time, place, element.seq)
@@ -113,7 +113,7 @@ class SequenceWindow(WindowOperator):
         self._found = self._matches.completed_at(self.state.now)
         self._shown = {match: self._element(match, bindings) for match, bindings in self._chosen().items()}
 
-    def _turn(self, instant: int) -> bool:
+    def _task(self, instant: int) -> bool:
         """Another instant: what completed before leaves."""
         state, left = self.state, list(self._shown.values())
         oldest = instant - self._matches.within

@@ -59,8 +59,8 @@ def many(live: LiveServer, work: Callable[[httpx.Client, int], None], clients: i
 @pytest.mark.always("disk")
 def test_g0_no_dirty_write_two_things_are_always_written_by_the_same_transaction(live: LiveServer) -> None:
     def write(client: httpx.Client, number: int) -> None:
-        for turn in range(ROUNDS):
-            tag = number * ROUNDS + turn
+        for task in range(ROUNDS):
+            tag = number * ROUNDS + task
             text = "DELETE { ?x :tag ?t } WHERE { ?x :tag ?t } ; "
             assert (
                 update(client, text + f"INSERT DATA {{ :a :tag {tag} }} ; INSERT DATA {{ :b :tag {tag} }}")
@@ -108,8 +108,8 @@ def test_g1c_information_never_flows_in_a_circle(live: LiveServer) -> None:
 
     def work(client: httpx.Client, number: int) -> None:
         mine, other = (":a", ":b") if number % 2 else (":b", ":a")
-        for turn in range(ROUNDS):
-            tag = number * ROUNDS + turn + 1
+        for task in range(ROUNDS):
+            tag = number * ROUNDS + task + 1
             text = f"DELETE {{ {mine} :v ?old }} INSERT {{ {mine} :v {tag} . :t{tag} :saw ?seen }} "
             assert update(client, text + f"WHERE {{ {mine} :v ?old . {other} :v ?seen }}") == 204
 
@@ -129,9 +129,9 @@ def test_otv_and_imp_and_pmp_a_reader_sees_one_state_throughout_its_query(live: 
     )
 
     def work(client: httpx.Client, number: int) -> None:
-        for turn in range(ROUNDS):
+        for task in range(ROUNDS):
             if number % 2:
-                new = number * ROUNDS + turn
+                new = number * ROUNDS + task
                 size = 1 + new % 4
                 things = " ".join(f":x{n} :v {new} ." for n in range(size))
                 assert update(client, f"DELETE WHERE {{ ?x :v ?v }} ; INSERT DATA {{ {things} }}") == 204

@@ -131,7 +131,7 @@ def test_push_that_fails_after_it_was_accepted_is_made_once(
         asked.append(number)
         raise TimeoutError("the engine did not get to it within 60 s")
 
-    monkeypatch.setattr(filled.services.engine.parts.turns, "wait_durable", fail)
+    monkeypatch.setattr(filled.services.engine.parts.tasks, "wait_durable", fail)
     connection = Wire(filled)
     connection.send("POST", "/streams/plain?at=5000", [("Content-Type", "application/n-triples")], ONE)
     status, headers, body = connection.answer()

@@ -60,49 +60,49 @@ class Client:
         self.answers.append((answer.status_code, took, f"{method} {path}", answer.text[:300]))
         return answer.status_code
 
-    def round(self, turn: int) -> None:
+    def round(self, task: int) -> None:
         """Everything once, each client beginning elsewhere."""
         steps = (self.register, self.push, self.update, self.query, self.explain, self.look)
         for place in range(len(steps)):
-            steps[(place + self._number) % len(steps)](turn)
-        self.ask("DELETE", f"/queries/q{self._number}-{turn}")
+            steps[(place + self._number) % len(steps)](task)
+        self.ask("DELETE", f"/queries/q{self._number}-{task}")
 
-    def register(self, turn: int) -> None:
+    def register(self, task: int) -> None:
         kinds = list(TEXTS)
-        text = TEXTS[kinds[(self._number + turn) % len(kinds)]](self._number * 1000 + turn)
-        self.ask("PUT", f"/queries/q{self._number}-{turn}", text, Content_Type="text/plain")
+        text = TEXTS[kinds[(self._number + task) % len(kinds)]](self._number * 1000 + task)
+        self.ask("PUT", f"/queries/q{self._number}-{task}", text, Content_Type="text/plain")
 
-    def push(self, turn: int) -> None:
+    def push(self, task: int) -> None:
         formats = {
-            "text/turtle": f"<{E}x> <{E}v> {turn} .",
-            "application/n-triples": f'<{E}x> <{E}v> "{turn}" .',
-            "application/trig": f"<{E}g> {{ <{E}x> <{E}v> {turn} }}",
-            "application/ld+json": f'{{"@id": "{E}x", "{E}v": {turn}}}',
+            "text/turtle": f"<{E}x> <{E}v> {task} .",
+            "application/n-triples": f'<{E}x> <{E}v> "{task}" .',
+            "application/trig": f"<{E}g> {{ <{E}x> <{E}v> {task} }}",
+            "application/ld+json": f'{{"@id": "{E}x", "{E}v": {task}}}',
         }
-        kind = list(formats)[(self._number + turn) % len(formats)]
-        self.ask("POST", f"/streams?iri={E}s{turn % 3}", formats[kind], Content_Type=kind)
+        kind = list(formats)[(self._number + task) % len(formats)]
+        self.ask("POST", f"/streams?iri={E}s{task % 3}", formats[kind], Content_Type=kind)
 
-    def update(self, turn: int) -> None:
-        more = f"GRAPH :g {{ :a :p {turn} }}"
-        text = f"PREFIX : <{E}> INSERT DATA {{ :x{self._number} :in :room{turn} ; :name 'n' . {more} }}"
+    def update(self, task: int) -> None:
+        more = f"GRAPH :g {{ :a :p {task} }}"
+        text = f"PREFIX : <{E}> INSERT DATA {{ :x{self._number} :in :room{task} ; :name 'n' . {more} }}"
         self.ask("POST", "/update", text, Content_Type="application/sparql-update")
 
-    def query(self, turn: int) -> None:
+    def query(self, task: int) -> None:
         kinds = ("application/sparql-results+json", "text/csv", "application/sparql-results+xml")
-        text = f"SELECT ?s (COUNT(*) AS ?n) WHERE {{ ?s ?p ?o FILTER(?o != {turn}) }} GROUP BY ?s"
-        kind = kinds[(self._number + turn) % len(kinds)]
+        text = f"SELECT ?s (COUNT(*) AS ?n) WHERE {{ ?s ?p ?o FILTER(?o != {task}) }} GROUP BY ?s"
+        kind = kinds[(self._number + task) % len(kinds)]
         self.ask("POST", "/query", text, Content_Type="application/sparql-query", Accept=kind)
 
-    def explain(self, turn: int) -> None:
-        name = f"q{self._number}-{turn}"
+    def explain(self, task: int) -> None:
+        name = f"q{self._number}-{task}"
         self.ask("GET", f"/queries/{name}/explain?analyze=true")
         self.ask("GET", f"/queries/{name}")
-        self.ask("POST", "/queries:validate", TEXTS["rspql"](turn), Content_Type="text/plain")
+        self.ask("POST", "/queries:validate", TEXTS["rspql"](task), Content_Type="text/plain")
 
-    def look(self, turn: int) -> None:
+    def look(self, task: int) -> None:
         pages = ("/queries", "/openapi.json", "/metrics", "/", "/streams", "/health/ready", "/jobs", "/query")
         for place in range(3):
-            path = pages[(self._number + turn + place * 3) % len(pages)]
+            path = pages[(self._number + task + place * 3) % len(pages)]
             self.ask("GET", path, Accept="text/html" if path in ("/", "/queries") else "*/*")
 
 
@@ -121,11 +121,11 @@ def first_answers(folder: Path) -> list[Answer]:
             clients = [Client(url, number) for number in range(THREADS)]
 
             def run(client: Client) -> None:
-                turn = 0
+                task = 0
                 with client.http:
-                    while turn < ROUNDS or time.monotonic() < end:
-                        client.round(turn)
-                        turn += 1
+                    while task < ROUNDS or time.monotonic() < end:
+                        client.round(task)
+                        task += 1
 
             threads = [threading.Thread(target=run, args=(client,)) for client in clients]
             for each in threads:

@@ -95,7 +95,7 @@ def test_a_push_that_does_not_wait_for_the_log_says_so_and_is_written_soon(
         "stream": "http://localhost/r", "first_seq": 2, "last_seq": 4, "accepted": 3, "late": 0,
         "dropped": 0, "durable": False,
     }  # fmt: skip
-    journal = server.services.engine.parts.turns.journal
+    journal = server.services.engine.parts.tasks.journal
     assert journal is not None
     while journal.log.durable < journal.log.last:  # the engine's thread writes it by itself
         pass

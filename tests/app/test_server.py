@@ -266,10 +266,10 @@ def test_a_stop_that_has_waited_long_enough_tells_who_waits_for_the_engine(tmp_p
 
     with engine.parts.sequencer.paused:  # the first turn does not get on, the others stand in line
         push(1, wait=False)
-        before = engine.parts.turns.order
+        before = engine.parts.tasks.order
         waiting = threading.Thread(target=push, args=(2,), kwargs={"wait": True})
         waiting.start()
-        while engine.parts.turns.order == before:
+        while engine.parts.tasks.order == before:
             time.sleep(0.01)
         services.cancel()
         waiting.join(5)

@@ -93,13 +93,13 @@ def test_of_two_who_try_a_late_element_at_once_one_lets_it_enter(
     life.push(5_000, "a")
     life.push(2_000, "late")
     engine = life.engine
-    writable = engine.parts.turns.require_writable
+    writable = engine.parts.tasks.require_writable
 
     def tried_by_another() -> None:
-        monkeypatch.setattr(engine.parts.turns, "require_writable", writable)
+        monkeypatch.setattr(engine.parts.tasks, "require_writable", writable)
         engine.streams.retry_dead_letter(S, "2")
 
-    monkeypatch.setattr(engine.parts.turns, "require_writable", tried_by_another)
+    monkeypatch.setattr(engine.parts.tasks, "require_writable", tried_by_another)
     with pytest.raises(NotFoundError, match="no dead letter 2"):
         engine.streams.retry_dead_letter(S, "2")
     assert describe(engine, "last")["counters"]["elements"] == 2

@@ -516,5 +516,5 @@ def test_the_clock_is_not_looked_at_once_the_engine_works_off_the_rest(
             for _ in range(3_000):
                 b.engine.streams.push(PushCall(S, "application/n-triples"), b'<urn:a> <urn:p> "1" .')
             b.clock.advance(5_000)
-            b.engine.parts.turns.close(float("inf"))
+            b.engine.parts.tasks.close(float("inf"))
     assert caplog.records == []

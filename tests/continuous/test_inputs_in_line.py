@@ -62,7 +62,7 @@ def in_line(engine: Engine) -> Iterator[None]:
     try:
         yield
     finally:
-        while not sequencer.turns.waiting.empty():
+        while not sequencer.tasks.waiting.empty():
             sequencer.work(0.0)
         sequencer._worker, sequencer.threads = None, Threads(beside=False)
 

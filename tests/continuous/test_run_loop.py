@@ -302,10 +302,10 @@ def test_queries_beside_a_star_come_and_go(kind: str, order: tuple[bool, ...]) -
         if not order[0]:
             ask_beside(b, "noted", there=True)
         register(b, kind)
-        for turn, there in enumerate((*order, order[-1])):
+        for task, there in enumerate((*order, order[-1])):
             for at in range(20):
                 report = [(f"x{at % 9}", "noted", 3), (f"x{at % 9}", "seen", 1), (f"x{at % 9}", "felt", 2)]
-                given = line(turn * 20 + at, report, named=False)
+                given = line(task * 20 + at, report, named=False)
                 b.engine.streams.push(PushCall(S, "application/x-ndjson"), given.encode())
                 same(b)
             ask_beside(b, "noted", there=there)

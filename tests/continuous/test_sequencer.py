@@ -29,29 +29,29 @@ def test_a_backlog_is_settled_in_batches(monkeypatch: pytest.MonkeyPatch) -> Non
     settled: list[None] = []
     monkeypatch.setattr(ViewRegistry, "settled", lambda _: settled.append(None))
     with bench(threaded=True) as b:
-        turns: TaskQueue = b.engine.parts.turns
+        tasks: TaskQueue = b.engine.parts.tasks
         go = threading.Event()
         order: list[int] = []
-        turns.put(BetweenTasks(lambda: go.wait(30)))
+        tasks.put(BetweenTasks(lambda: go.wait(30)))
         waiting = [BetweenTasks(lambda number=number: order.append(number)) for number in range(500)]
-        for turn in waiting:
-            turns.put(turn)
+        for task in waiting:
+            tasks.put(task)
         before = len(settled)
         go.set()
-        for turn in waiting:
-            turns.wait(turn, 30)
+        for task in waiting:
+            tasks.wait(task, 30)
         assert order == list(range(500))
         assert len(settled) - before < 50
 
 
-def in_line(b: Bench, monkeypatch: pytest.MonkeyPatch, *turns: BetweenTasks) -> None:
+def in_line(b: Bench, monkeypatch: pytest.MonkeyPatch, *tasks: BetweenTasks) -> None:
     """Two inputs and then turns that nobody has worked off yet, in an engine without a thread."""
     with monkeypatch.context() as held:
         held.setattr(Sequencer, "drain", lambda _: None)
         b.push(1000, "a")
         b.push(2000, "b")
-    for turn in turns:
-        b.engine.parts.turns.put(turn)
+    for task in tasks:
+        b.engine.parts.tasks.put(task)
 
 
 def test_without_a_thread_what_is_in_line_is_worked_off_and_settled_together(
@@ -62,14 +62,14 @@ def test_without_a_thread_what_is_in_line_is_worked_off_and_settled_together(
         b.register("all", "SELECT ?o { STREAM <urn:s> [RANGE 1h] { ?s <urn:p> ?o } }")
         parts = b.engine.parts
         order: list[int] = []
-        turns = [BetweenTasks(lambda number=number: order.append(number)) for number in range(150)]
+        tasks = [BetweenTasks(lambda number=number: order.append(number)) for number in range(150)]
         wrong = BetweenTasks(lambda: 1 // 0)
-        in_line(b, monkeypatch, *turns[:3], wrong, *turns[3:])
+        in_line(b, monkeypatch, *tasks[:3], wrong, *tasks[3:])
         monkeypatch.setattr(Sequencer, "settle", lambda _: settled.append(None))
         parts.sequencer.drain()
-        assert order == list(range(150)) and parts.turns.weight == 0
+        assert order == list(range(150)) and parts.tasks.weight == 0
         assert isinstance(wrong.error, ZeroDivisionError)
-        assert all(turn.done and turn.error is None for turn in turns)
+        assert all(task.done and task.error is None for task in tasks)
         assert len(settled) == 3
 
 
@@ -86,9 +86,9 @@ def test_nobody_waits_for_what_an_interrupt_has_cut_off(monkeypatch: pytest.Monk
             with pytest.raises(KeyboardInterrupt):
                 parts.sequencer.drain()
         with pytest.raises(EngineStoppedError, match="interrupted"):
-            parts.turns.wait(behind, 0)
+            parts.tasks.wait(behind, 0)
         parts.sequencer.drain()
-        assert parts.turns.wait(last, 0) == 2
+        assert parts.tasks.wait(last, 0) == 2
 
 
 def test_commits_that_move_no_query_wait_for_the_next_turn() -> None:
@@ -97,13 +97,13 @@ def test_commits_that_move_no_query_wait_for_the_next_turn() -> None:
         parts.sequencer.wait_for_all()
         for number in range(30):
             b.store.writer.update(f"INSERT DATA {{ <urn:a> <urn:p> {number} }}")
-        assert parts.turns.version == version, "nothing has woken the engine's thread"
-        assert parts.sequencer.call(lambda: parts.turns.version) == version + 30
+        assert parts.tasks.version == version, "nothing has woken the engine's thread"
+        assert parts.sequencer.call(lambda: parts.tasks.version) == version + 30
         for number in range(30, 200):
             b.store.writer.update(f"INSERT DATA {{ <urn:a> <urn:p> {number} }}")
-        assert len(parts.turns.kept_back) <= 64
+        assert len(parts.tasks.kept_back) <= 64
         parts.sequencer.wait_for_all()
-        assert parts.turns.version == version + 200
+        assert parts.tasks.version == version + 200
 
 
 def test_a_commit_that_moves_a_query_wakes_the_thread() -> None:
@@ -113,9 +113,9 @@ def test_a_commit_that_moves_a_query_wakes_the_thread() -> None:
         parts = b.engine.parts
         parts.sequencer.wait_for_all()
         b.store.writer.update("INSERT DATA { <urn:elsewhere> <urn:other> 1 }")
-        assert not parts.turns.waiting.qsize() and len(parts.turns.kept_back) == 1
+        assert not parts.tasks.waiting.qsize() and len(parts.tasks.kept_back) == 1
         b.store.writer.update("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> 1 } }")
-        assert not parts.turns.kept_back
+        assert not parts.tasks.kept_back
 
 
 def test_several_may_wait_for_one_turn() -> None:
@@ -124,17 +124,17 @@ def test_several_may_wait_for_one_turn() -> None:
     sys.setswitchinterval(1e-6)
     try:
         with bench(threaded=True) as b, ThreadPoolExecutor(8) as pool:
-            turns: TaskQueue = b.engine.parts.turns
+            tasks: TaskQueue = b.engine.parts.tasks
             for number in range(200):
                 go, ready = threading.Event(), threading.Barrier(9)
-                turn = BetweenTasks(lambda go=go, number=number: go.wait(30) and number)
+                task = BetweenTasks(lambda go=go, number=number: go.wait(30) and number)
 
-                def waits(turn: BetweenTasks = turn, ready: threading.Barrier = ready) -> int:
+                def waits(task: BetweenTasks = task, ready: threading.Barrier = ready) -> int:
                     ready.wait(30)
-                    found: int = turns.wait(turn, 30)
+                    found: int = tasks.wait(task, 30)
                     return found
 
-                turns.put(turn)
+                tasks.put(task)
                 found = [pool.submit(waits) for _ in range(8)]
                 ready.wait(30)
                 go.set()

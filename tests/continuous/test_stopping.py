@@ -29,7 +29,7 @@ def test_a_stop_leaves_a_long_backlog_to_the_next_start(tmp_path: Path) -> None:
     life = Life(tmp_path / "data", ManualClock(0), threaded=True, stop_wait_ms=50, max_future_ms=10**12)
     life.register("slow", SLOW)
     life.register("seen")
-    waiting = life.engine.parts.turns.waiting
+    waiting = life.engine.parts.tasks.waiting
     with life.engine.parts.sequencer.paused:  # nothing is taken from the line while it fills
         pushes(life, 24)
         assert waiting.qsize() > 4
@@ -79,7 +79,7 @@ def test_a_stop_while_a_query_is_behind_loses_nothing(tmp_path: Path, later: int
 def test_who_waits_for_a_turn_that_is_left_is_told(tmp_path: Path) -> None:
     life = Life(tmp_path / "data", ManualClock(0), threaded=True, stop_wait_ms=100, max_future_ms=10**12)
     life.register("slow", SLOW)
-    waiting = life.engine.parts.turns.waiting
+    waiting = life.engine.parts.tasks.waiting
     found: list[BaseException] = []
 
     def wait() -> None:

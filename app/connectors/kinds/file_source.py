@@ -202,7 +202,7 @@ class FileSource(Source):
             times = self._declare(names)
             ready = [each for each in self._open if each.unread]
             if ready:
-                self._bring(min(ready, key=lambda each: _turn_of(times.get(shown(each.tail.name)))))
+                self._bring(min(ready, key=lambda each: _task_of(times.get(shown(each.tail.name)))))
                 brought = True
             elif not began:
                 break
@@ -272,7 +272,7 @@ class FileSource(Source):
             self.context.push(b"", N_QUADS, position=position)
 
 
-def _turn_of(at: int | None) -> tuple[bool, int]:
+def _task_of(at: int | None) -> tuple[bool, int]:
     """The order of turns: files without a time first, then those whose time is the least."""
     return at is not None, at or 0
 

@@ -64,12 +64,12 @@ def test_what_has_no_lines_is_as_durable_as_any_push(
 def test_the_connection_has_further_requests(start_server: Start) -> None:
     server = start_server()
     body = Body(server.url, TARGET)
-    for turn in range(3):
-        body.send(line(turn))
+    for task in range(3):
+        body.send(line(task))
         body.finish()
-        if turn < 2:
+        if task < 2:
             body.begin(TARGET)  # before the answer, even
-        assert body.answer()[1]["last_seq"] == turn + 1
+        assert body.answer()[1]["last_seq"] == task + 1
     body.close()
 
 
@@ -274,9 +274,9 @@ def test_a_server_that_stops_tells_it(start_server: Start) -> None:
 def test_many_pushes_last_beside_few_workers(start_server: Start) -> None:
     server = start_server(threads=2)
     bodies = [Body(server.url, f"/streams?iri=urn:s{number}") for number in range(40)]
-    for turn in range(3):
+    for task in range(3):
         for body in bodies:
-            body.send(line(turn))
+            body.send(line(task))
         assert server.client.get("/streams").status_code == 200
     for body in bodies:
         body.finish()

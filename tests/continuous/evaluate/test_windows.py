@@ -204,12 +204,12 @@ def test_the_evaluation_store_stays_right_over_many_turnovers() -> None:
     with background(':a0 :name "zero" .') as store:
         engine, query = evaluator("SELECT ?x ?n { STREAM :s [NOW] { ?x :v ?v } ?x :name ?n }", store)
         window = query.windows[0].name
-        for turn in range(60):
+        for task in range(60):
             many = {
-                Quad(iri(f"a{number}"), iri("v"), Literal(str(turn * 1000 + number))): turn
+                Quad(iri(f"a{number}"), iri("v"), Literal(str(task * 1000 + number))): task
                 for number in range(700)
             }
-            assert table(recomputed(engine, turn, {window: many})) == rows("a0 zero")
+            assert table(recomputed(engine, task, {window: many})) == rows("a0 zero")
 
 
 def test_a_window_inside_a_window_is_an_error() -> None:

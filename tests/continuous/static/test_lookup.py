@@ -65,7 +65,7 @@ shapes = st.one_of(
     st.builds(n.LeftJoin, single, single, st.none()),
     single.flatmap(grouped),
 )
-turns = st.lists(
+tasks = st.lists(
     st.tuples(contents, contents, st.one_of(st.none(), contents, contents)), min_size=2, max_size=6
 )
 """What the windows hold, and the dataset where a commit makes it another."""
@@ -90,7 +90,7 @@ class Follower:
         replanned(self.native) if is_compiled else by_operators(self.native)
         self.native.take(self.native.statics.begin())
 
-    def turn(self, version: int) -> None:
+    def task(self, version: int) -> None:
         self.catalogue.advance(version)
         for step in self.native.statics.steps.ready():
             self.native.take(step.changes)
@@ -129,13 +129,13 @@ def agree(
                 store.writer.apply(add=static - held, remove=held - static)
             held = static
         if not late[number % len(late)]:
-            for version in range(table.catalogue.turn.version + 1, store.reader.version + 1):
+            for version in range(table.catalogue.task.version + 1, store.reader.version + 1):
                 for each in (table, *looked):
-                    each.turn(version)
+                    each.task(version)
         held_now = {W1: dict.fromkeys(first, at), W2: dict.fromkeys(second, at)}
         expected = table.step(at, held_now)
         assert [each.step(at, held_now) for each in looked] == [expected, expected]
-        if table.catalogue.turn.version == store.reader.version:
+        if table.catalogue.task.version == store.reader.version:
             refresh(reference)
             assert expected[0] == Counter(recomputed(reference, at, held_now).rows)
     for each in (table, *looked):
@@ -145,7 +145,7 @@ def agree(
 @settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     shapes.map(query_of),
-    turns,
+    tasks,
     st.lists(st.booleans(), min_size=1, max_size=5),
     st.lists(st.booleans(), min_size=1, max_size=5),
     st.booleans(),

@@ -14,8 +14,8 @@ class Told:
     """Some tables of numbers, which stand for their rows, as a query is told of them."""
 
     def __init__(self, tables: int) -> None:
-        self.turn = TableFrontier(0)
-        self.steps = PendingSteps("q", self.turn)
+        self.task = TableFrontier(0)
+        self.steps = PendingSteps("q", self.task)
         self.steps.tables += [object() for _ in range(tables)]  # type: ignore[misc]
         self.steps.begin()
         # By version the number of each table, None where it is not known; and those that are behind.
@@ -32,9 +32,9 @@ class Told:
 
     def commit(self, numbers: dict[int, int], fall: set[int]) -> None:
         """A commit changes tables, of which some fall behind."""
-        self.turn.version += 1
+        self.task.version += 1
         self.known.append(list(self.known[-1]))
-        version = self.turn.version
+        version = self.task.version
         for place in self.behind:
             self.known[version][place] = None
         for place in fall - self.behind:
@@ -49,7 +49,7 @@ class Told:
         """A table that is behind was read at the present version."""
         if place in self.behind:
             self.behind.remove(place)
-            self.change(place, self.turn.version, number)
+            self.change(place, self.task.version, number)
 
 
 NUMBERS = st.dictionaries(st.integers(0, 2), st.integers(1, 9))

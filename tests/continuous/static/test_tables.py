@@ -101,7 +101,7 @@ def step_to(
     leaping: bool = False,
 ) -> None:
     """Take the turns that are due; each must lead on by one version, but where rows are read anew."""
-    for version in range(catalogue.turn.version + 1, store.reader.version + 1):
+    for version in range(catalogue.task.version + 1, store.reader.version + 1):
         catalogue.advance(version)
         for step in rows.steps.ready():
             for place, change in step.changes.items():

@@ -27,7 +27,7 @@ from ..engines import Bench, bench
 from ..plan.random_queries import W1, W2, query_of
 from ..plan.test_native_oracle import History, has_zero_steps
 from .test_following import LABELLED, quad, told
-from .test_lookup import shapes, turns
+from .test_lookup import shapes, tasks
 
 
 def evaluator(query: ContinuousQuery, store: QuadStore, statics: TableRegistry) -> Any:
@@ -85,7 +85,7 @@ def agree(query: ContinuousQuery, history: History, late: list[bool]) -> None:
 
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
-@given(shapes.map(query_of), turns, st.lists(st.booleans(), min_size=1, max_size=5))
+@given(shapes.map(query_of), tasks, st.lists(st.booleans(), min_size=1, max_size=5))
 def test_what_queries_look_into_together_is_what_each_would_hold(
     query: ContinuousQuery, history: History, late: list[bool]
 ) -> None:
