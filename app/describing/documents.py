@@ -51,7 +51,7 @@ _NOT_RUNNING: dict[str, Any] = {
 
 def describe_prepared(prepared: PreparedQuery) -> dict[str, Any]:
     """What a registration means before it runs: also the answer of validation."""
-    query = prepared.query
+    query, once_per = prepared.query, prepared.query.emission.once_per
     return {
         "name": prepared.name,
         "query": query.text,
@@ -66,7 +66,7 @@ def describe_prepared(prepared: PreparedQuery) -> dict[str, Any]:
         "filter_place": None,
         "fan_out": None,
         "columns": [variable.name for variable in query.columns],
-        "once_per": None if query.once_per is None else [each.name for each in query.once_per.variables],
+        "once_per": None if once_per is None else [each.name for each in once_per.variables],
         "options": _given(prepared.registration),
         "result_iri": prepared.result_iri,
         "into_graph": None if prepared.into_graph is None else prepared.into_graph.value,

@@ -142,18 +142,48 @@ class OncePer:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultDeclaration:
+    """The kind and name that a REGISTER clause gives the result; all None in a text without the clause.
+
+    ``name`` is the bare name that C-SPARQL has in place of an IRI.
+    """
+
+    kind: OneOf["query", "stream"] | None = None
+    iri: NamedNode | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EmissionClauses:
+    """The clauses of a text that say when its answers are reported and which rows are emitted.
+
+    Attributes:
+        computed_every_ms: COMPUTED EVERY.
+        t0_ms: STARTING AT of the REGISTER clause, in milliseconds since 1970.
+        report: Kolibrie's REPORT words as the text has them.
+        emit: EMIT as the registration's ``report`` has it: a word or milliseconds.
+        after_ms: AFTER.
+        once_per: ONCE PER.
+    """
+
+    computed_every_ms: int | None = None
+    t0_ms: int | None = None
+    report: str | None = None
+    emit: str | int | None = None
+    after_ms: int | None = None
+    once_per: OncePer | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ContinuousQuery:
     """A parsed continuous query: one algebra for all dialects.
 
     ``root`` includes the solution modifiers; for SELECT its outermost Project gives the columns, also
     listed in ``columns``. ``output`` is None where the text does not say (the profile then decides).
-    ``register_as`` is ``query`` or ``stream`` when a REGISTER clause said so, ``result_iri`` its IRI
-    (or, for C-SPARQL's bare names, ``result_name``). ``describe`` lists DESCRIBE's terms.
-    ``emit`` is EMIT as the registration's ``report`` has it: a word or milliseconds. ``after_ms`` is AFTER.
-    ``refresh_every_ms`` is REFRESH EVERY and ``into_graph`` INTO GRAPH. ``report`` holds Kolibrie's
-    REPORT word when the text has one. ``parameters`` are the placeholder
-    names that were found (bound ones included), ``named_aliases`` the SELECT aliases that stand where
-    SPARQL does not see them (HAVING). ``warnings`` are sentences for the user.
+    ``describe`` lists DESCRIBE's terms. ``refresh_every_ms`` is REFRESH EVERY of static parts and
+    ``into_graph`` INTO GRAPH. ``parameters`` are the placeholder names that were found (bound ones
+    included), ``named_aliases`` the SELECT aliases that stand where SPARQL does not see them (HAVING).
+    ``warnings`` are sentences for the user.
     """
 
     text: str
@@ -166,15 +196,8 @@ class ContinuousQuery:
     template: tuple[TemplateQuad, ...] = ()
     describe: tuple[TermPattern, ...] = ()
     output: Output | None = None
-    register_as: OneOf["query", "stream"] | None = None
-    result_iri: NamedNode | None = None
-    result_name: str | None = None
-    computed_every_ms: int | None = None
-    t0_ms: int | None = None
-    report: str | None = None
-    emit: str | int | None = None
-    after_ms: int | None = None
-    once_per: OncePer | None = None
+    result: ResultDeclaration = ResultDeclaration()
+    emission: EmissionClauses = EmissionClauses()
     refresh_every_ms: int | None = None
     into_graph: NamedNode | None = None
     prefixes: dict[str, str] = field(default_factory=dict)

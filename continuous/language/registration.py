@@ -263,7 +263,7 @@ def output_of(registration: Registration, query: ContinuousQuery, profile: Profi
     Raises InputError or UnsupportedError where the query cannot be told so.
     """
     output = registration.output or query.output or _usual_output(query, profile)
-    if query.once_per is not None and output not in ("istream", "changes"):
+    if query.emission.once_per is not None and output not in ("istream", "changes"):
         raise InputError(
             f"ONCE PER is of rows that come, the output is {output}",
             hint='Register with "output": "istream" or "changes".',
@@ -277,12 +277,12 @@ def _usual_output(query: ContinuousQuery, profile: Profile) -> Output:
     # A plain SPARQL text that stays open tells its changes, whatever leaves or comes.
     if query.dialect == "sparql" and not query.windows:
         return "changes" if query.form != "construct" or not query.makes_blank_nodes else "istream"
-    return "istream" if profile == "cqels" or query.once_per is not None else "rstream"
+    return "istream" if profile == "cqels" or query.emission.once_per is not None else "rstream"
 
 
 def check_after(registration: Registration, query: ContinuousQuery) -> None:
     """AFTER and the registration's member say the same, of a query that has time."""
-    asked, said = registration.after, query.after_ms
+    asked, said = registration.after, query.emission.after_ms
     if None not in (asked, said) and asked != said:
         raise InputError(
             f"AFTER is {said} ms in the text, after is {asked} ms in the registration",

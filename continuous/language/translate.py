@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
-from typing import Literal as OneOf
 from typing import TypeVar, cast
 
 from pyoxigraph import NamedNode
@@ -14,9 +13,11 @@ from ..algebra.nodes import Algebra, TermPattern, TriplePattern, Var
 from ..algebra.query import (
     ContinuousQuery,
     DatasetClause,
+    EmissionClauses,
     Form,
     OncePer,
     Output,
+    ResultDeclaration,
     TemplateQuad,
     WindowDeclaration,
 )
@@ -72,15 +73,15 @@ def translate(unit: s.Unit, context: Context) -> ContinuousQuery:
         template=template,
         describe=_described(query, root, patterns),
         output=_OUTPUTS.get(register.kind or "") if register else None,
-        register_as=_registered_as(register),
-        result_iri=terms.iri(register.iri) if register and register.iri else None,
-        result_name=register.name if register else None,
-        computed_every_ms=every,
-        t0_ms=t0,
-        report=windows.report,
-        emit=_emit(unit, context),
-        after_ms=_after(unit, context),
-        once_per=_once_per(unit, root, context),
+        result=_result(register, terms),
+        emission=EmissionClauses(
+            computed_every_ms=every,
+            t0_ms=t0,
+            report=windows.report,
+            emit=_emit(unit, context),
+            after_ms=_after(unit, context),
+            once_per=_once_per(unit, root, context),
+        ),
         refresh_every_ms=_refresh_every(query, context),
         into_graph=into_graph,
         prefixes=dict(terms.prefixes),
@@ -91,10 +92,15 @@ def translate(unit: s.Unit, context: Context) -> ContinuousQuery:
     )
 
 
-def _registered_as(register: s.Register | None) -> OneOf["query", "stream"] | None:
+def _result(register: s.Register | None, terms: Terms) -> ResultDeclaration:
+    """The kind and name of the result, from the REGISTER clause."""
     if register is None:
-        return None
-    return "query" if register.kind in (None, "QUERY") else "stream"
+        return ResultDeclaration()
+    return ResultDeclaration(
+        kind="query" if register.kind in (None, "QUERY") else "stream",
+        iri=terms.iri(register.iri) if register.iri else None,
+        name=register.name,
+    )
 
 
 def _dataset(query: s.Query, terms: Terms, windows: Windows) -> DatasetClause:

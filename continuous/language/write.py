@@ -15,7 +15,7 @@ from quadrill.store.documents.times import units_of
 from ..algebra import nodes as a
 from ..algebra.print_triples import TermPrinter, parts_of
 from ..algebra.printer import BlockNames, Printer
-from ..algebra.query import ContinuousQuery, Dialect, WindowDeclaration, WindowSpec
+from ..algebra.query import ContinuousQuery, Dialect, EmissionClauses, WindowDeclaration, WindowSpec
 from ..algebra.select_parts import select_parts
 from .windows import DIALECT_NAMES, word_of
 
@@ -53,7 +53,7 @@ def _written(query: ContinuousQuery, clauses: int) -> tuple[str, list[NamedNode]
     terms = TermPrinter(nodes, query.prefixes, placeholders=query.dialect != "sparql")
     # The REPORT words stand in the first window.
     brackets = [
-        window_text(window, query.dialect, None if number else query.report)
+        window_text(window, query.dialect, None if number else query.emission.report)
         for number, window in enumerate(query.windows)
     ]
     blocks = BlockNames()
@@ -72,7 +72,8 @@ def _written(query: ContinuousQuery, clauses: int) -> tuple[str, list[NamedNode]
     ]
     if query.base_iri not in (None, _DEFAULT_BASE) and _calls_iri(nodes):
         prologue.insert(0, f"BASE <{query.base_iri}>")
-    return "\n".join([*prologue, *register, *lines, *_endings(query)]) + "\n", blocks.order
+    endings = _endings(query.emission, query.dialect)
+    return "\n".join([*prologue, *register, *lines, *endings]) + "\n", blocks.order
 
 
 def _window_variables(query: ContinuousQuery, names: Container[str], clauses: int) -> dict[NamedNode, str]:
@@ -106,32 +107,33 @@ def _dataset(query: ContinuousQuery, writer: Printer, brackets: Sequence[str]) -
 
 
 def _register(query: ContinuousQuery, terms: TermPrinter) -> list[str]:
-    every = []
-    if query.computed_every_ms is not None:
-        every.append(f"COMPUTED EVERY {duration_text(query.computed_every_ms, query.dialect)}")
-    if query.t0_ms is not None:
-        every.append(f"STARTING AT {query.t0_ms}")
-    if query.register_as is None:
+    result, emission = query.result, query.emission
+    if result.kind is None:
         return []
-    kind = query.output.upper() if query.output is not None else query.register_as.upper()
+    every = []
+    if emission.computed_every_ms is not None:
+        every.append(f"COMPUTED EVERY {duration_text(emission.computed_every_ms, query.dialect)}")
+    if emission.t0_ms is not None:
+        every.append(f"STARTING AT {emission.t0_ms}")
+    kind = query.output.upper() if query.output is not None else result.kind.upper()
     if query.dialect == "rspql" and kind == "QUERY":
         kind = ""
-    iri = "" if query.result_iri is None else terms.iri(query.result_iri)
-    words = ["REGISTER", kind, iri or query.result_name or "", *every, "AS"]
+    iri = "" if result.iri is None else terms.iri(result.iri)
+    words = ["REGISTER", kind, iri or result.name or "", *every, "AS"]
     return [" ".join(word for word in words if word)]
 
 
-def _endings(query: ContinuousQuery) -> Iterable[str]:
-    if query.after_ms is not None:
-        yield f"AFTER {duration_text(query.after_ms, query.dialect)}"
-    once = query.once_per
+def _endings(emission: EmissionClauses, dialect: Dialect) -> Iterable[str]:
+    if emission.after_ms is not None:
+        yield f"AFTER {duration_text(emission.after_ms, dialect)}"
+    once = emission.once_per
     if once is not None:
-        every = "" if once.every_ms is None else f" EVERY {duration_text(once.every_ms, query.dialect)}"
+        every = "" if once.every_ms is None else f" EVERY {duration_text(once.every_ms, dialect)}"
         yield f"ONCE PER {' '.join(f'?{each.name}' for each in once.variables)}{every}"
-    if isinstance(query.emit, int):
-        yield f"EMIT EVERY {duration_text(query.emit, query.dialect)}"
-    elif query.emit is not None:
-        yield f"EMIT ON {'CLOSE' if query.emit == 'on-window-close' else 'CHANGE'}"
+    if isinstance(emission.emit, int):
+        yield f"EMIT EVERY {duration_text(emission.emit, dialect)}"
+    elif emission.emit is not None:
+        yield f"EMIT ON {'CLOSE' if emission.emit == 'on-window-close' else 'CHANGE'}"
 
 
 def _calls_iri(nodes: object) -> bool:

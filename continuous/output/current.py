@@ -85,7 +85,7 @@ def emission_of(
         case _:
             names = tuple(each.name for each in query.columns)
             inner = SelectEmission(output, names, ordered, non_empty)
-    once = query.once_per
+    once = query.emission.once_per
     if once is None:
         return inner
     places = tuple(columns.index(each) for each in once.variables)

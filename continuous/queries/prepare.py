@@ -176,9 +176,9 @@ def prepare(
     if OUTSIDE:
         refuse_unrepeatable(query.root)
     check_view(registration, query)
-    t0 = registration.t0 if registration.t0 is not None else query.t0_ms
-    iri = registration.result_iri or (query.result_iri.value if query.result_iri is not None else None)
-    name = registration.name or (last_segment(iri) if iri is not None else None) or query.result_name
+    t0 = registration.t0 if registration.t0 is not None else query.emission.t0_ms
+    iri = registration.result_iri or (query.result.iri.value if query.result.iri is not None else None)
+    name = registration.name or (last_segment(iri) if iri is not None else None) or query.result.name
     return PreparedQuery(
         registration=registration,
         query=query,
@@ -219,13 +219,13 @@ class _ReportWish:
     @property
     def words(self) -> list[str]:
         """Kolibrie's REPORT words; the period of PERIODIC comes from COMPUTED EVERY or the registration."""
-        return (self.query.report or "").lower().replace("_", "-").split()
+        return (self.query.emission.report or "").lower().replace("_", "-").split()
 
     @property
     def asked(self) -> str | int | None:
         """The kind, or the period in milliseconds, that was asked for."""
-        query = self.query
-        return self.registration.report or (query.computed_every_ms if query.emit is None else query.emit)
+        said = self.query.emission
+        return self.registration.report or (said.computed_every_ms if said.emit is None else said.emit)
 
     @property
     def said(self) -> str | int | None:
@@ -258,15 +258,15 @@ class _ReportWish:
 
 _REFUSED_REPORTS: tuple[tuple[Callable[[_ReportWish], bool], Callable[[_ReportWish], str], str], ...] = (
     (
-        lambda wish: _differ(wish.query.emit, wish.registration.report),
+        lambda wish: _differ(wish.query.emission.emit, wish.registration.report),
         lambda wish: (
-            f"the report is {_shown_report(wish.query.emit)} in the text and "
+            f"the report is {_shown_report(wish.query.emission.emit)} in the text and "
             f"{_shown_report(wish.registration.report)} in the registration"
         ),
         'Leave "report" or EMIT out.',
     ),
     (
-        lambda wish: _differ(wish.query.emit, wish.query.computed_every_ms),
+        lambda wish: _differ(wish.query.emission.emit, wish.query.emission.computed_every_ms),
         lambda wish: "EMIT and COMPUTED EVERY in the text differ",
         "Leave one of them out.",
     ),
@@ -310,7 +310,7 @@ def _report(registration: Registration, query: ContinuousQuery, profile: Profile
         if is_refused(wish):
             raise InputError(message(wish), hint=hint)
     non_empty = registration.non_empty or "non-empty-content" in wish.words
-    after = query.after_ms if registration.after is None else registration.after
+    after = query.emission.after_ms if registration.after is None else registration.after
     if isinstance(wish.asked, int):
         return Report("periodic", wish.asked, t0 or 0, registration.strict, non_empty, after)
     kind: ReportKind = "on-window-close" if wish.kind == "on-window-close" else "on-content-change"

@@ -7,6 +7,7 @@ and algebra. ``QUADRILL_WRITE_GOLDEN=1`` writes the second halves anew; read the
 from __future__ import annotations
 
 import os
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,22 @@ from quadrill.continuous.language import parse
 
 GOLDEN = sorted((Path(__file__).parents[2] / "golden").glob("language-*.txt"))
 RULE, CASE = "\n----\n", "\n====\n"
-AROUND = ("output", "register_as", "result_iri", "result_name", "computed_every_ms", "t0_ms", "report")
+AROUND = {
+    "output": "output",
+    "register_as": "result.kind",
+    "result_iri": "result.iri",
+    "result_name": "result.name",
+    "computed_every_ms": "emission.computed_every_ms",
+    "t0_ms": "emission.t0_ms",
+    "report": "emission.report",
+}
+"""The words of a golden file before the windows, and where a query has their values."""
 
 
 def shown(query: ContinuousQuery) -> str:
-    lines = [f"{name} {value}" for name in AROUND if (value := getattr(query, name)) is not None]
+    lines = [
+        f"{name} {value}" for name, place in AROUND.items() if (value := attrgetter(place)(query)) is not None
+    ]
     for window in query.windows:
         stream = f"?{window.stream.name}" if isinstance(window.stream, Var) else str(window.stream)
         default = WindowSpec(window.spec.kind)

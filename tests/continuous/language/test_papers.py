@@ -102,8 +102,8 @@ def test_group_by_on_an_alias_groups_by_its_expression() -> None:
 
 def test_listing_2_has_two_windows_and_the_statement_as_a_triple_term() -> None:
     query = parse(read(DATA / "rspql-queries" / "listing2.rspql"))
-    assert query.result_iri == NamedNode("http://localhost/warning/tvs")
-    assert (query.register_as, query.output, query.computed_every_ms) == ("stream", None, 4_000)
+    assert query.result.iri == NamedNode("http://localhost/warning/tvs")
+    assert (query.result.kind, query.output, query.emission.computed_every_ms) == ("stream", None, 4_000)
     grid = WindowSpec("grid", width_ms=10_000, slide_ms=1_000)
     assert [(w.name.value, w.stream, w.spec) for w in query.windows] == [
         ("http://localhost/w1", NamedNode("http://stream/oxygen"), grid),

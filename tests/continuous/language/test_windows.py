@@ -164,7 +164,7 @@ def test_starting_at_of_the_query_is_apart_from_that_of_a_window() -> None:
         "FROM NAMED WINDOW <a> ON <s> [RANGE PT10S] FROM NAMED WINDOW <b> ON <s> [RANGE PT10S STARTING AT 1] "
         "{ WINDOW ?w { ?x ?y ?z } }"
     )
-    assert query.t0_ms == 7000 and query.computed_every_ms == 5000
+    assert query.emission.t0_ms == 7000 and query.emission.computed_every_ms == 5000
     assert [window.spec.t0_ms for window in query.windows] == [None, 1]
 
 
@@ -222,7 +222,7 @@ def test_register_names_the_output_operator(clause: str, output: str | None, kin
     query = parse(
         f"REGISTER {clause} <out> AS SELECT * FROM NAMED WINDOW <w> ON <s> [RANGE PT1S] {{ WINDOW <w> {{}} }}"
     )
-    assert (query.output, query.register_as, query.result_iri) == (
+    assert (query.output, query.result.kind, query.result.iri) == (
         output,
         kind,
         NamedNode("http://localhost/out"),
@@ -234,29 +234,29 @@ def test_the_prologue_stands_before_register_or_after_as() -> None:
     before = parse(f"PREFIX : <http://e/> REGISTER STREAM :out AS {body}")
     after = parse(f"REGISTER STREAM :out AS PREFIX : <http://e/> {body}")
     assert before.root == after.root and before.windows == after.windows
-    assert before.result_iri == after.result_iri == NamedNode("http://e/out")
+    assert before.result.iri == after.result.iri == NamedNode("http://e/out")
 
 
 def test_csparql_registers_by_bare_name() -> None:
     query = parse(
         "REGISTER QUERY My-Query.1 COMPUTED EVERY 5s AS SELECT * FROM STREAM <s> [RANGE 5s STEP 1s] { ?a ?b ?c }"
     )
-    assert (query.register_as, query.result_name, query.result_iri) == ("query", "My-Query.1", None)
-    assert query.computed_every_ms == 5000
+    assert (query.result.kind, query.result.name, query.result.iri) == ("query", "My-Query.1", None)
+    assert query.emission.computed_every_ms == 5000
     stream = parse(
         "REGISTER STREAM S AS CONSTRUCT { ?a ?b ?c } FROM STREAM <s> [RANGE 5s STEP 1s] { ?a ?b ?c }",
         dialect="csparql",
     )
-    assert (stream.register_as, stream.result_name, stream.form) == ("stream", "S", "construct")
+    assert (stream.result.kind, stream.result.name, stream.form) == ("stream", "S", "construct")
 
 
 def test_the_report_word_is_kept_and_ticks_other_than_time_are_unsupported() -> None:
     assert (
-        with_window("[RANGE 10 STEP 2 REPORT NON_EMPTY_CONTENT TICK TIME_DRIVEN]", "rspql").report
+        with_window("[RANGE 10 STEP 2 REPORT NON_EMPTY_CONTENT TICK TIME_DRIVEN]", "rspql").emission.report
         == "NON_EMPTY_CONTENT"
     )
     both = with_window("[RANGE 10 STEP 2 REPORT ON_WINDOW_CLOSE, NON_EMPTY_CONTENT]", "rspql")
-    assert both.report == "ON_WINDOW_CLOSE NON_EMPTY_CONTENT"
+    assert both.emission.report == "ON_WINDOW_CLOSE NON_EMPTY_CONTENT"
     with pytest.raises(UnsupportedError, match="TUPLE_DRIVEN"):
         with_window("[RANGE 10 STEP 2 TICK TUPLE_DRIVEN]", "rspql")
 
