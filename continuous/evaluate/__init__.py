@@ -1,1 +1,1 @@
-"""Evaluators: the incremental one, and the one that recomputes by definition."""
+"""Evaluators of continuous queries: an incremental evaluator, and a reference evaluator that recomputes."""

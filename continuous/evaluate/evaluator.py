@@ -1,4 +1,4 @@
-"""What evaluators of continuous queries share: a query split into static parts and the rest, its template."""
+"""Base class of the evaluators: splits a query into static parts and a remainder that reads windows."""
 
 from __future__ import annotations
 
@@ -43,26 +43,28 @@ from ..windows.window_delta import WindowKey
 from .filter_place import FilterPlace
 
 Windows = Iterable[tuple[WindowKey, Any]]
-"""The contents of the windows of a query, each of the kind that its evaluator gave (`content_of`)."""
+"""Pairs of a window's key and content; the content objects come from the evaluator's `content_of`."""
 
 
 class Evaluator(ABC):
     """Evaluates one continuous query; used by one thread at a time.
 
     Attributes:
-        engine: the word for it in descriptions.
-        analysis: what follows from the query alone.
-        root: the query's algebra; ``rest`` has tables in the place of static parts.
-        columns: of its rows; ``vars`` are their names, none for ASK.
-        ordered: the order of its rows means something.
-        is_whole: the one static part is the whole query: its rows are the answer, in their order.
-        statics: its static parts.
-        budget: what one evaluation may cost.
-        filter_place: where its uncertain filters are evaluated; None: before the joins.
-        state: the plan at work that keeps the answer by changes; None where it is computed anew.
-        content_of: gives a window what it holds its content in; None for quads.
-        kept: the rows that a checkpoint must hold, where the answer does not follow from the windows.
-        quads: the counts of the quads in the answer of a CONSTRUCT, for an output that deletes quads.
+        engine: the name of the evaluator in descriptions of a query, "native" or "reference".
+        analysis: the `Analysis` of the query text, independent of data.
+        root: the query's algebra; ``rest`` is the same algebra with a table node in place of each static
+            part.
+        columns: the columns of the answer's rows; ``vars`` are the names of the columns, empty for ASK.
+        ordered: True if the query orders the answer's rows.
+        is_whole: True if the whole query is one static part, whose rows are the answer in the part's order.
+        statics: the static parts of the query.
+        budget: the limits on rows, bytes and seconds of one evaluation.
+        filter_place: where uncertain filters are evaluated; None if always before the joins.
+        state: the plan that maintains the answer by deltas; None if the answer is recomputed.
+        content_of: returns a new content object for a window; None if windows contain quads.
+        kept: the rows that a checkpoint must contain because window contents alone do not determine the
+            answer.
+        quads: how many solutions yield each quad of a CONSTRUCT answer; None for SELECT and ASK.
     """
 
     engine: str
@@ -82,20 +84,20 @@ class Evaluator(ABC):
         *,
         whole: bool,
     ) -> None:
-        """Split the query; nothing is evaluated yet.
+        """Split the query into static parts and remainder, without an evaluation.
 
         Args:
-            query: what to evaluate.
-            store: where its static parts are.
-            options: of the registration.
-            terms: the dictionary of the engine; by default its own.
-            tables: where static parts are shared tables that follow the store from `begin` on; None: it reads
-                them itself with each `refresh`.
-            analysis: of the query; by default it is made here.
-            whole: a query without windows is one static part.
+            query: the continuous query to evaluate.
+            store: the store that static parts read.
+            options: the evaluation options of the registration.
+            terms: the engine's term dictionary; None creates a private dictionary.
+            tables: the registry of shared tables, which follow the store once the query has begun; None if
+                the query itself reads its static parts at each `refresh`.
+            analysis: the analysis of the query; None analyses the query again.
+            whole: True to treat a query without windows as one static part.
 
         Raises:
-            UnsupportedError, QueryTextError: it cannot be evaluated.
+            UnsupportedError, QueryTextError: the evaluator cannot evaluate the query.
         """
         if query.form == "describe":
             raise UnsupportedError(
@@ -129,34 +131,43 @@ class Evaluator(ABC):
         if query.form == "construct":
             keys = QuadKeys(self._template, self.columns, self.terms.dictionary)
             self.quads = QuadCounts(keys, self.terms.dictionary)
-        # Also an evaluator that was only made to check a query lets go of its terms.
+        # A finalizer releases the term ids even of an evaluator that was created only to validate a query.
         release = self.terms.dictionary.hold(weakly(self._held_rows))
         self._finalizer = weakref.finalize(self, let_go, release, self.statics.abandon)
 
     def run(
         self, given: Sequence[Transaction], timeline: QueryTimeline, emission: Emission, version: int
     ) -> tuple[RunResult, ChangedAnswer] | None:
-        """Work off the first of some transactions at once, as if by `advance`; None where none can be."""
+        """Process the first of several transactions in one generated loop.
+
+        Returns None if no loop covers a transaction.
+        """
         return None
 
     def replans(self, at: int, windows: Windows) -> ChangedAnswer | None:
-        """Make another plan where one is better by now; the answer of ``at``, None where the plan stays."""
+        """Rebuild the plan if another plan is now cheaper, and return the answer of ``at``.
+
+        Returns None if the present plan stays.
+        """
         return None
 
     def list_windows(self) -> None:  # noqa: B027
-        """From now on all of a window is told whenever it has taken the place of another."""
+        """Promise that each report reads all rows of a new window, so that the evaluator may skip deltas."""
 
     def catch_up(self, at: int, windows: Windows) -> None:  # noqa: B027
-        """Others go on from here: what was told at an instant without what they need is worked off."""
+        """Apply to the operators a window that was reported directly from its texts, if there is one."""
 
     # --- static parts ---------------------------------------------------------------------------
 
     @abstractmethod
     def take(self, changes: Changes) -> bool:
-        """Take changes of static parts into the next step; True when any row changed."""
+        """Apply changes of static parts to the next step; return True if any row changed."""
 
     def streams_of(self, window: str) -> list[str] | None:
-        """The streams to which static data bind a window's variable stream; None when they do not bind it."""
+        """Return the streams that static data bind to a window's stream variable.
+
+        Returns None if no static part binds the stream variable.
+        """
         variable = next(each.stream for each in self.query.windows if each.name.value == window)
         parts = enumerate(self.statics.parts)
         binding = [(place, part.vars.index(variable)) for place, part in parts if variable in part.vars]
@@ -167,19 +178,19 @@ class Evaluator(ABC):
 
     @abstractmethod
     def advance(self, at: int, windows: Windows) -> ChangedAnswer:
-        """The answer at an instant (milliseconds), given what the windows hold now."""
+        """Return the answer at an instant (milliseconds) over the present contents of the windows."""
 
     @abstractmethod
     def go_on(
         self, at: int, windows: Windows, kept: Sequence[Solution] = (), boolean: bool | None = None
     ) -> ChangedAnswer:
-        """The answer of the last evaluation before a restart, of which nothing is news.
+        """Restore the answer of the last evaluation before a restart, without emitting events.
 
         Args:
-            at: its instant.
-            windows: what they hold now, and what of that has changed since.
-            kept: the rows that were `kept`.
-            boolean: the answer of ASK.
+            at: the instant of that evaluation, in milliseconds.
+            windows: the present contents of the windows, with the changes since that evaluation.
+            kept: the rows of attribute `kept` at the checkpoint.
+            boolean: the answer of an ASK query at the checkpoint.
         """
 
     @cached_property
@@ -187,52 +198,52 @@ class Evaluator(ABC):
         return Template(self.query.template, self.columns, self.options.name)
 
     def construct(self, rows: Sequence[Solution], at: int) -> list[Quad]:
-        """The template over some rows of an answer: distinct quads in the order of the rows."""
+        """Instantiate the template with rows of an answer: distinct quads in the order of the rows."""
         return self._template.quads(rows, at)
 
     def close(self) -> None:
-        """The query has ended: let go of what is held now, not when memory is tidied."""
+        """Release the rows and tables of a query that has ended, without waiting for garbage collection."""
         self._finalizer()
         self.statics.close()
 
     def _held_rows(self) -> Iterator[IdRow]:
-        """The rows of ids that it needs, in the order in which they are made from others (`store.sweep`)."""
+        """Yield the id rows that the query still needs, in the order in which ids flow (`store.sweep`)."""
         yield from self.statics.steps.waiting()
         yield from self._answer_rows()
         if self.quads is not None:
             yield from self.quads.held()
 
     def _answer_rows(self) -> Iterator[IdRow]:
-        """Those of them that the answer is made from, and its own."""
+        """Yield the id rows of the operators and of the answer, in the order in which ids flow."""
         yield from ()
 
 
 class PlanSlot(Protocol):
-    """The place of a query in a plan of several, which evaluates it (`groups`)."""
+    """The place of one query in a shared plan, which evaluates all members of a group (`groups`)."""
 
     seen: int
     budget: Budget
 
     @property
     def state(self) -> PlanState:
-        """The plan at work."""
+        """The shared plan that evaluates the query."""
         ...
 
     def shown_after(self, number: int) -> tuple[Evaluation, int] | None:
-        """The newest evaluation that may be shown and its version, if later than that of a number."""
+        """Return the newest visible evaluation with its version, if its number is greater than ``number``."""
         ...
 
     def settle(self) -> None:
-        """Bring the query's figures to the plan's newest evaluation."""
+        """Bring the query's figures up to the shared plan's newest evaluation."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """How many queries are evaluated together, and this one's constants where they differ."""
+        """Return the number of members, and the constants of this query that differ between members."""
         ...
 
 
 def weakly(held: Callable[[], Iterator[IdRow]]) -> Holder:
-    """The method of an object that this keeps alive only while it is walked."""
+    """Return a sweep holder of a bound method that does not keep the method's object alive."""
     method = weakref.WeakMethod(held)
 
     def rows() -> Iterator[IdRow]:
@@ -243,6 +254,6 @@ def weakly(held: Callable[[], Iterator[IdRow]]) -> Holder:
 
 
 def let_go(release: Callable[[], None], close: Callable[[], object]) -> None:
-    """At the end of what holds rows: nobody walks over them any more, and what they are from is closed."""
+    """Remove a finalized evaluator's rows from the sweep, and close its tables."""
     release()
     close()

@@ -1,7 +1,7 @@
-"""The choice whether conditions with uncertainty functions are evaluated before or behind the joins.
+"""The choice whether filters with uncertainty functions are evaluated before or after the joins.
 
-Heuristic H4 of the RSP-QL* paper of 2021 evaluates them behind the joins. That is faster where fewer rows
-leave the joins than enter them, and slower where the joins make many rows of each.
+Heuristic H4 of the RSP-QL* paper of 2021 evaluates uncertain filters after the joins. Late filters are faster
+where fewer rows leave the joins than enter the joins, and slower where the joins multiply the rows.
 """
 
 from __future__ import annotations
@@ -19,22 +19,26 @@ Answer = TypeVar("Answer")
 
 _FIRST = 64
 _MOST = 8_192
-"""Steps before the first measurement of a plan, and between two at most; each interval is twice the last."""
+"""Steps of a plan before the first measurement, and the longest interval; each interval is twice the last."""
 _ROWS = 64
-"""Rows that a measurement needs."""
+"""Rows that a measurement of the fan-out needs at least."""
 _LATE_BELOW = 0.5
 _EARLY_ABOVE = 1.0
-"""Rows that each row becomes in the joins. `benchmarks.uncertainty`: late is 2.5 times faster at 0.1, equal
-at one, and three times slower at ten. Between the two bounds the plan stays, so that it changes rarely."""
+"""Joined rows per input row below which late filters are chosen, and above which early filters are chosen.
+
+`benchmarks.uncertainty` measured late filters as 2.5 times faster at a fan-out of 0.1, equal at 1, and three
+times slower at 10. A fan-out between the two bounds changes nothing, so that the plan changes rarely.
+"""
 
 
 class FilterPlace:
-    """Where the uncertain filters of one query are evaluated.
+    """The place, before or after the joins, at which the uncertain filters of one query are evaluated.
 
     Attributes:
-        place: in the present plan.
-        is_auto: it follows the measured fan-out of the joins.
-        fan_out: rows that each row became in the joins when it was measured last; None before.
+        place: the place of the filters in the present plan: early is before the joins, late is after the
+            joins.
+        is_auto: True if the place follows the measured fan-out of the joins.
+        fan_out: joined rows per input row at the last measurement; None before the first measurement.
     """
 
     def __init__(self, asked: OneOf["early", "late", "auto"]) -> None:
@@ -45,20 +49,23 @@ class FilterPlace:
         self._every = self._next = _FIRST
 
     def begin(self, plan: Plan) -> FilterPlace | None:
-        """Count the rows of a new plan; None where the place stays: as asked, or nothing could move."""
+        """Start to count the rows of a new plan.
+
+        Returns None if the place is fixed or the plan has no filter to move.
+        """
         measured = FanOut(plan) if self.is_auto else None
-        # Without a filter behind or before a join there is nothing to choose.
+        # A plan without an uncertain filter next to a join leaves no choice of the place.
         self._measured = measured if measured is not None and measured.pairs else None
         self._next = self._every
         return self if self._measured is not None else None
 
     @property
     def is_due(self) -> bool:
-        """True when it is time to measure."""
+        """True if the plan has run enough steps since the last measurement for the next measurement."""
         return self._measured is not None and self._measured.plan.figures.steps >= self._next
 
     def changes(self) -> bool:
-        """Measure; True when the filters belong into the other place, which is ``place`` from now on."""
+        """Measure the fan-out and update ``place``; return True if the filters have to move."""
         assert self._measured is not None
         self._every = min(2 * self._every, _MOST)
         self._next += self._every
@@ -71,10 +78,13 @@ class FilterPlace:
         return changed
 
     def planned(self, go_on: Callable[[], Answer]) -> Answer:
-        """Make the plan for the present place by ``go_on``; filters that cost too much late stay early."""
+        """Build a plan for the present place by ``go_on``.
+
+        If the plan with late filters raises BudgetError, build a plan with early filters.
+        """
         try:
             return go_on()
         except BudgetError:
-            # Without the filters the joins make more rows than one evaluation may.
+            # Without early filters, the joins make more rows than the limit of one evaluation.
             self.place, self.is_auto = "early", False
             return go_on()

@@ -1,9 +1,9 @@
-"""Evaluations by Oxigraph in a child process, because they cannot be stopped in this one.
+"""Evaluations by Oxigraph in a child process, because a call of Oxigraph cannot be interrupted in-process.
 
-The child is a copy of this process (store/logs/process_copy.py) at the moment before the evaluation. It sends
-the rows in batches through a pipe; whoever waits for it lets other queries go on, and kills it when the
-evaluation takes too long or is called off. Only so many children live at once (`places`).
-docs/decisions/0353-evaluations-in-children.md.
+The child is a copy of the server process (store/logs/process_copy.py), forked right before the evaluation.
+The child sends rows in batches through a pipe. While a fiber waits for the child, the engine runs other
+queries; the fiber kills the child if the evaluation times out or is cancelled. The permits of `places` bound
+the number of live children. docs/decisions/0353-evaluations-in-children.md.
 """
 
 from __future__ import annotations
@@ -32,40 +32,40 @@ from .places import PLACES, EvaluationPermit
 log = logging.getLogger("quadrill.continuous")
 
 Found: TypeAlias = "Generator[Solution, None, None] | bool"
-"""What an evaluation gives: rows one by one, or the value of ASK."""
+"""Result of an evaluation: a generator of rows, or the boolean of ASK."""
 
 _BATCH_TERMS, _BATCH_CHARACTERS = 4_096, 1 << 18
-"""References to terms, and characters of new terms, after which the child sends a batch."""
+"""References to terms, and characters of new terms, after which the child sends a batch of rows."""
 
 _BRIEF_S = 0.1
-"""Seconds of CPU time after which a child gives way to this process."""
+"""Seconds of CPU time after which a child lowers its scheduling priority below that of the server process."""
 
 _SHARE_S = 10.0
-"""Seconds after which a child ends where others wait for its place; twice as many at each new try."""
+"""Seconds after which a child is preempted if other evaluations wait for a permit; doubled at each retry."""
 
 _Work: TypeAlias = Callable[[Connection], object]
 
 
 class _MadeRoomError(Exception):
-    """A child was ended because others wait for its place."""
+    """The child of an evaluation was killed because other evaluations wait for a permit."""
 
 
 def evaluate_in_child(
     evaluate: Callable[[], Found], finish: Callable[[], None], most: int, budget: Budget, where: Any
 ) -> list[Solution] | bool | None:
-    """Evaluate in a child process; the first ``most`` rows, or all where that is 0.
+    """Evaluate in a child process and return the first ``most`` rows; ``most`` of 0 returns all rows.
 
-    None where the system has no room for another process.
+    Returns None if the system cannot create another process.
 
     Args:
-        evaluate: begins the evaluation; called in the child.
-        finish: called there behind the last row; raises what is wrong with them.
+        evaluate: starts the evaluation; called in the child.
+        finish: called in the child after the last row; raises an error that the rows' evaluation recorded.
         most: rows after which the child stops.
-        budget: limits the time, and takes the CPU time that the child used.
-        where: the operator that errors name.
+        budget: limits the time of the evaluation, and is charged with the child's CPU time.
+        where: the operator that error messages name.
 
     Raises:
-        BudgetError: it took too long or too much memory, or was called off.
+        BudgetError: the evaluation exceeded its time or memory, or was cancelled.
         ReportedError: the evaluation failed.
     """
 
@@ -76,7 +76,7 @@ def evaluate_in_child(
     while True:
         with PLACES.one() as place:
             _wait(place, budget, where)
-            # Neither the wait nor a child that was ended to make room counts as time of the evaluation.
+            # Waiting for a permit, and the time of a preempted child, do not count as time of the evaluation.
             began = time.monotonic()
             budget.leave_out(began - uncounted)
             try:
@@ -86,7 +86,7 @@ def evaluate_in_child(
 
 
 def _wait(place: EvaluationPermit, budget: Budget, where: Any) -> None:
-    """Wait for a place, while others go on."""
+    """Wait for a permit while the engine runs other queries."""
     while not place.ready(0.0):
         if not in_fiber():
             PLACES.give_beside(place)
@@ -97,10 +97,10 @@ def _wait(place: EvaluationPermit, budget: Budget, where: Any) -> None:
 def _evaluate(
     work: _Work, budget: Budget, where: Any, due: Callable[[], bool]
 ) -> list[Solution] | bool | None:
-    """Evaluate in a child, as `evaluate_in_child` does.
+    """Run one child process to its end, as `evaluate_in_child` describes; None if no process can be created.
 
     Raises:
-        _MadeRoomError: its place is ``due`` to others.
+        _MadeRoomError: ``due`` says that the child must give its permit to a waiting evaluation.
     """
     began, limits = budget.since or time.monotonic(), budget.limits
     until = began + limits.ms * budget.grace / 1000 if limits.ms else inf
@@ -133,18 +133,18 @@ def _evaluate(
     if answer.error is not None:
         raise answer.error
     if budget.since:
-        # The child was done then; what others did meanwhile does not count.
+        # The evaluation ended when the child was done; the time until this fiber resumed does not count.
         budget.since += time.monotonic() - answer.ended
     return answer.rows if answer.boolean is None else answer.boolean
 
 
 class _ChildOutput:
-    """What a child has sent so far.
+    """The output of a child process, as far as the child has sent it.
 
     Attributes:
         rows: the rows of a SELECT; ``boolean`` is the value of ASK.
-        error: why the evaluation failed.
-        ended: when the child was done, by the monotonic clock.
+        error: the exception with which the evaluation failed.
+        ended: when the child finished, by the monotonic clock; 0 before.
     """
 
     def __init__(self, child: ChildProcess, budget: Budget) -> None:
@@ -160,15 +160,15 @@ class _ChildOutput:
 
     @property
     def is_complete(self) -> bool:
-        """Nothing more will come."""
+        """True after the child's last message."""
         return self.ended > 0
 
     def ready(self, seconds: float) -> bool:
-        """Wait for at most so many seconds; True when there is something to take."""
+        """Wait for at most ``seconds``; return True if a message of the child is available."""
         return self.child.pipe.poll(seconds)
 
     def note_cpu(self) -> None:
-        """Add what the child has used so far to the costs of the query; one that takes long gives way."""
+        """Charge the query with the child's CPU time so far; lower the priority of a long-running child."""
         cpu = self.child.cpu()
         self._budget.elsewhere = self._before + cpu
         if cpu > _BRIEF_S and not self._is_long:
@@ -176,7 +176,7 @@ class _ChildOutput:
             self.child.step_back()
 
     def early_end(self, began: float, until: float, where: Any) -> BudgetError:
-        """The error of an evaluation whose process was ended before its answer was complete."""
+        """Return the error of an evaluation whose child process ended before the answer was complete."""
         now, budget = time.monotonic(), self._budget
         status = self.child.end()
         ended_by = status & 0x7F
@@ -193,7 +193,7 @@ class _ChildOutput:
         )
 
     def take(self, message: Any) -> None:
-        """Take one message of the child."""
+        """Store the rows or the final result of one message of the child."""
         match message:
             case int(width), int(count), list(new), array() as numbers:
                 self._terms += new
@@ -209,7 +209,7 @@ class _ChildOutput:
 
 
 def _answer(pipe: Connection, evaluate: Callable[[], Found], finish: Callable[[], None], most: int) -> None:
-    """Evaluate, and send the answer."""
+    """Evaluate in the child process, and send the rows and the result through the pipe."""
     found: Any = None
     try:
         given = evaluate()
@@ -220,14 +220,14 @@ def _answer(pipe: Connection, evaluate: Callable[[], Found], finish: Callable[[]
                 pipe.send(message)
         finish()
     except MemoryError:
-        return  # as where Oxigraph gets no memory: the process ends without an answer
+        return  # the process ends without an answer, as when Oxigraph itself runs out of memory
     except Exception as error:
         found = _sendable(error)
     pipe.send((time.monotonic(), found))
 
 
 def _batches(rows: Iterator[Solution], most: int) -> Iterator[tuple[int, int, list[Term], array[int]]]:
-    """The rows in messages: width, number of rows, terms that are new, numbers of the terms of all rows."""
+    """Yield the rows as messages: width, number of rows, new terms, and the terms' numbers in row order."""
     known: dict[Term | None, int] = {None: 0}
     new, numbers, count, size, width = list[Term](), array("I"), 0, 0, 0
     sent = 0
@@ -258,7 +258,7 @@ def _batches(rows: Iterator[Solution], most: int) -> Iterator[tuple[int, int, li
 
 
 def _sendable(error: Exception) -> Exception:
-    """An error as it can be sent to another process."""
+    """Return an exception that can be pickled: the error itself if possible, else a copy of its message."""
     error.__cause__ = error.__context__ = None
     with suppress(Exception):
         pickle.loads(pickle.dumps(error))

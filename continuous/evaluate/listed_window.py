@@ -1,8 +1,8 @@
-"""A whole window as an answer, straight from the texts of its triples.
+"""Answers that list a whole window, written directly from the texts of the window's triples.
 
-Where a query tells all matches of one pattern each time a window has taken the place of another, nothing of
-one window is needed for the next: its triples get no ids, and no change of the answer is computed. The
-operators are the readable twin, and take over where there is more than triples of the default graph.
+A query that reports all matches of one pattern each time a new window replaces the last one needs no state
+between windows. Therefore the triples get no term ids, and no delta of the answer is computed. The operators
+give the same answers, and evaluate windows that contain more than triples of the default graph.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from ..rows import Solution
 
 _REIFIES = str(REIFIES)
 Texts = Sequence[str | None]
-"""A row as N-Quads writes its terms."""
+"""A row of terms in N-Quads syntax; None for an unbound variable."""
 
 
 @dataclass(eq=False)
 class ListedAnswer:
-    """`ChangedAnswer` of a window's matches by columns, None for a name that the pattern does not bind."""
+    """The matches in one window as columns of N-Quads texts; None for a variable that no match binds."""
 
     names: Sequence[str]
     columns: Sequence[Sequence[str] | None]
@@ -39,43 +39,49 @@ class ListedAnswer:
 
     @property
     def texts(self) -> Sequence[Texts]:
-        """Its rows."""
+        """The matches as rows of N-Quads texts."""
         nothing = [None] * self.number
         return list(zip(*[nothing if each is None else each for each in self.columns], strict=True))
 
     @cached_property
     def rows(self) -> Sequence[Solution]:
-        """All rows."""
+        """The matches as rows of terms."""
         return [tuple([None if text is None else term_of(text) for text in row]) for row in self.texts]
 
     @property
     def inserted(self) -> Sequence[Solution]:
-        """Nobody asks what is new of a whole window."""
+        """Not implemented, because a report of a whole window needs no difference from the last window."""
         raise NotImplementedError
 
     deleted = inserted
 
     def listed(self, kind: EventKind) -> tuple[int, str] | None:
-        """All rows as objects of JSON."""
+        """Return the number of rows and the text of all rows as JSON objects.
+
+        Returns None unless the event contains the whole answer.
+        """
         if kind != "answer":
             return None
         bound = {name: column for name, column in zip(self.names, self.columns, strict=True) if column}
         return self.number, f"{{{columns_text([*bound], [*bound.values()])}}}" if bound else ""
 
     def coded(self, *, whole: bool = False) -> None:
-        """Rows are texts here."""
+        """Return None, because the rows are texts without term ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowListing:
-    """What one pattern matches in a window: constants by their places, and the places of the columns."""
+    """A compiled triple pattern over one window: constants by position, and the position of each column."""
 
     names: Sequence[str]
     constants: Sequence[tuple[int, str]]
     places: Sequence[int | None]
 
     def answer(self, elements: Sequence[Element]) -> ListedAnswer | None:
-        """The matches in some elements; None where not all are triples of the default graph."""
+        """Return the matches in the elements.
+
+        Returns None if any statement is not a plain triple of the default graph.
+        """
         found: Sequence[Statement] = [*chain.from_iterable([each.statements for each in elements])]
         if any([each[3] or each[2][:2] == "<<" or each[1] == _REIFIES for each in found]):
             return None
@@ -87,10 +93,10 @@ class WindowListing:
 
 
 def window_listing(state: PlanState, names: Sequence[str]) -> WindowListing | None:
-    """How a plan lists its one window; None for a plan that does more than that."""
+    """Return the listing of a plan that only scans its one window; None for any other plan."""
     plan = state.plan
     if len(plan.nodes) < 2 or len(state.keys) != 1:
-        return None  # for instance a query whose one window is declared and not used
+        return None  # for instance a query that declares its one window without using it
     source, scan, *rest = plan.nodes
     if not isinstance(scan.operator, Scan) or scan.operator.simple is None:
         return None

@@ -1,7 +1,7 @@
-"""The native evaluator: the answer kept up to date by deltas, at a cost that follows the change.
+"""The native evaluator: maintains the answer by deltas, at a cost proportional to the change.
 
-It is exact in the sense of `ReferenceEvaluator`; what it cannot keep up to date it refuses at construction,
-and the query is then recomputed.
+The native evaluator gives the same answers as `ReferenceEvaluator`. Its constructor raises UnsupportedError
+for a query without a delta form, and the reference evaluator recomputes the answers of that query.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from .listed_window import ListedAnswer, WindowListing, window_listing
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class AnswerChange:
-    """What one step did to the answer, and the answer after it: ``known`` where somebody asked for it.
+    """The change of the answer by one step, and the answer after that step, computed on demand.
 
-    ``later`` is the change after this one.
+    ``known`` is the whole answer as terms, None until a caller has read it. ``later`` is the next change.
     """
 
     _answer: IncrementalAnswer
@@ -57,32 +57,38 @@ class AnswerChange:
 
     @property
     def delta(self) -> Delta:
-        """The rows that went and came, in the answer's order; as long as it is somebody's ids are known."""
+        """The deleted and inserted rows, in the answer's order.
+
+        The sweep does not delete the ids of these rows while a caller references the `AnswerChange`.
+        """
         if len(self.deltas) != 1:
             self.deltas = [reduce(merge, self.deltas, {})]
         return self.deltas[0]
 
     @property
     def deleted(self) -> list[Solution]:
-        """The rows that went, each as often as it did."""
+        """The deleted rows as terms, each row as often as it was deleted."""
         return (self._rows or self.decode())[0]
 
     @property
     def inserted(self) -> list[Solution]:
-        """The rows that came, each as often as it did."""
+        """The inserted rows as terms, each row as often as it was inserted."""
         return (self._rows or self.decode())[1]
 
     @property
     def rows(self) -> list[Solution]:
-        """The whole answer after this step, also when it is read after later ones and in another thread."""
+        """The whole answer after this step; may be read after later steps and in another thread."""
         if self.known is None:
             self.known = self._answer.rows_after(self)
         return self.known
 
     def listed(self, kind: EventKind) -> tuple[int, str] | None:
-        """The rows that went or came straight from their ids, or all of them behind the newest step."""
+        """Return the number and the JSON text of an event's rows, written directly from term ids.
+
+        Returns None if the rows were decoded to terms already, or, for the whole answer, if a later step ran.
+        """
         whole = kind == "answer"
-        # What is decoded may have ids that are forgotten by now.
+        # Rows that are decoded already may have ids that a sweep has deleted.
         if (self.later or self.known) if whole else self._rows:
             return None
         weights, sign = self._answer.rows if whole else self.delta, -1 if kind == "delete" else 1
@@ -90,11 +96,11 @@ class AnswerChange:
         return len(rows), f"{{{self._answer.listed(rows)}}}" if rows else ""
 
     def coded(self, *, whole: bool = False) -> Delta:
-        """The change of the rows, or all of them at the newest step, as ids in the order of the columns."""
+        """Return the delta, or all rows if ``whole``, as term ids in the order of the columns."""
         return self._answer.coded(self._answer.rows if whole else self.delta)
 
     def decode(self) -> tuple[list[Solution], list[Solution]]:
-        """What went and what came, in terms, which are known from now on."""
+        """Decode the deleted and the inserted rows to terms, and cache the result."""
         deleted, inserted = list[Solution](), list[Solution]()
         for row, weight in pausing(self.delta.items()):
             (inserted if weight > 0 else deleted).extend([self._answer.decode(row)] * abs(weight))
@@ -103,18 +109,18 @@ class AnswerChange:
 
 
 class IncrementalAnswer:
-    """The answer of one plan and what the last step did to it; read in any thread.
+    """The answer of one plan and its last change; may be read in any thread.
 
     Attributes:
-        rows: the plan's rows with their weights.
-        decode: gives a row's columns as terms; ``listed`` writes them (`TermTexts.listed`), ``coded`` gives
-            a change of rows in the order of the columns.
+        rows: the plan's output rows with their weights.
+        decode: maps an id row to the answer's columns as terms. ``listed`` writes id rows as JSON
+            (`TermTexts.listed`), ``coded`` reorders the cells of a delta to the order of the columns.
     """
 
     def __init__(
         self, state: PlanState, names: Sequence[str], budget: Budget, *, ask: bool, ordered: bool
     ) -> None:
-        """``budget``: that of the query, which limits the answer's rows."""
+        """Create an empty answer; ``budget`` is the query's budget, which limits the rows of the answer."""
         self.rows: Delta = {}
         self._reading = threading.Lock()
         self.decode = state.decoder(names)
@@ -126,15 +132,15 @@ class IncrementalAnswer:
         self._shown_revision = -1
         self._newest: AnswerChange | None = None
         self._budget = budget
-        # Changes that are not decoded yet, those of them that somebody has.
+        # Weak references to the changes that a caller may still read, of which some are not decoded yet.
         self._waiting: deque[weakref.ref[AnswerChange]] = deque()
 
     def step(self, *deltas: Delta) -> AnswerChange:
-        """Apply changes of the plan's rows; they are decoded if anybody asks."""
+        """Add deltas of the plan's output to the answer; the rows of the change are decoded on demand."""
         top = self._top
         same_order = top is None or top.revision == self._shown_revision
         newest = self._newest
-        # A step that changes nothing after one that changed nothing.
+        # Two consecutive steps without a change share one object.
         if newest is not None and not any(deltas) and not any(newest.deltas) and same_order:
             return newest
         mine = self.rows
@@ -161,11 +167,14 @@ class IncrementalAnswer:
         return change
 
     def check(self, changes: Iterable[Delta]) -> int:
-        """How many rows it may have more behind some changes; raises BudgetError when it has too many."""
+        """Return how many rows may still be added after some deltas; raise BudgetError above the limit."""
         return self.limit(len(reduce(merge, changes, dict(self.rows))))
 
     def limit(self, rows: int) -> int:
-        """How many rows it may have more than some; raises BudgetError when these are too many."""
+        """Return how many rows may be added to an answer of ``rows`` rows.
+
+        Raises BudgetError if ``rows`` exceeds the limit of the query.
+        """
         limits = self._budget.limits
         most = limits.kept or sys.maxsize
         if rows > most:
@@ -174,7 +183,7 @@ class IncrementalAnswer:
         return most - rows
 
     def rows_after(self, change: AnswerChange) -> list[Solution]:
-        """The whole answer after a step: the newest answer without the changes since. In any thread."""
+        """Return the answer after a step: the newest answer minus later changes. Called in any thread."""
         with self._reading:
             since: list[AnswerChange] = []
             newest = change
@@ -197,20 +206,20 @@ class IncrementalAnswer:
         return [solution for row, weight in self.rows.items() for solution in [decode(row)] * weight]
 
     def equals(self, other: IncrementalAnswer) -> bool:
-        """True when both, perhaps of different plans, are the same answer."""
+        """Return True if both answers, perhaps of different plans, have equal rows."""
         if self._ask:
             return bool(self.rows) == bool(other.rows)
         return self.coded(self.rows) == other.coded(other.rows)
 
     def held(self) -> Iterator[IdRow]:
-        """The rows of the answer and of changes that are not decoded yet."""
+        """Yield the id rows of the answer and of changes that callers may still decode."""
         yield from list(self.rows)
         for each in list(self._waiting):
             change = each()
             yield from () if change is None else change.delta
 
     def settle(self) -> None:
-        """The plan ends: what was given out must not need it any more."""
+        """Decode all changes that callers still reference, before the plan and its ids are released."""
         for each in self._waiting:
             change = each()
             if change is not None:
@@ -225,11 +234,11 @@ class NativeEvaluator(Evaluator):
     """Evaluates one continuous query incrementally; not thread-safe.
 
     Attributes:
-        parsed: the analysis of the text; ``analysis`` is that of the present plan.
-        movable: its ``filter_place`` where that may change.
-        tables: the columns of the static parts, by name.
-        state: its plan at work; None while others evaluate the query.
-        answer: that of the plan.
+        parsed: the analysis of the query text; ``analysis`` belongs to the present plan.
+        movable: the ``filter_place`` if uncertain filters may move; None if their place is fixed.
+        tables: the column names of each static part, by the part's name.
+        state: the private plan of the query; None while a shared plan evaluates the query.
+        answer: the answer of the private plan.
     """
 
     engine = "native"
@@ -247,7 +256,7 @@ class NativeEvaluator(Evaluator):
         statics: TableRegistry | None = None,
         analysis: Analysis | None = None,
     ) -> None:
-        """As `Evaluator`. Raises UnsupportedError also for a construct without a delta form."""
+        """As `Evaluator`; also raises UnsupportedError for a query that has no delta form."""
         super().__init__(query, store, options, terms, statics, analysis, whole=False)
         self.parsed = self.analysis
         if options.uncertain_filters != "early":
@@ -255,16 +264,16 @@ class NativeEvaluator(Evaluator):
         try:
             self._make_plan()
         except BaseException:
-            self.close()  # its tables may be others' too
+            self.close()  # releases tables that other queries may share
             raise
 
     def _make_plan(self) -> None:
-        """Make the plan and the tables of the static parts."""
-        # The plan at work and its loop, once somebody asked for it.
+        """Build the plan, and open the tables of the static parts."""
+        # The generated loop of the present plan, built at the first call of `run`.
         self._loop: tuple[PlanState, QueryTimeline, RunLoop | None] | None = None
         self._listing: WindowListing | None = None
         if self.ordered and is_static(self.root):
-            # The store reads the first rows without anybody holding the others.
+            # The store reads only the first rows of such a query; an incremental plan would hold all rows.
             raise UnsupportedError("ORDER BY or LIMIT of a query without windows")
         self.tables = {part.name: [var.name for var in part.vars] for part in self.statics.parts}
         state = self._start_plan()
@@ -279,7 +288,7 @@ class NativeEvaluator(Evaluator):
             self.take(self.statics.refresh())
 
     def _start_plan(self) -> PlanState:
-        """Make the operators, empty; nobody sweeps the dictionary meanwhile."""
+        """Build the operators without rows, while the dictionary's sweep is suspended."""
         place, options = self.filter_place, self.options
         if place is not None:
             options = replace(options, uncertain_filters=place.place)
@@ -297,7 +306,7 @@ class NativeEvaluator(Evaluator):
         return state
 
     def take(self, changes: Changes) -> bool:
-        """Take changes of static parts into the next step; True when any row changed."""
+        """Apply changes of static parts to the next step; return True if any row changed."""
         assert self.state is not None
         taken = False
         for place, change in changes.items():
@@ -309,9 +318,11 @@ class NativeEvaluator(Evaluator):
         return taken
 
     def advance(self, at: int, windows: Encoded) -> AnswerChange | ListedAnswer:
-        """Take the changes of one transaction, at instant ``at`` (milliseconds); the change of the answer.
+        """Apply the changes of one transaction at instant ``at`` (milliseconds).
 
-        The windows hold keys of this engine's terms and tell what changed since the last call.
+        Return the change of the answer.
+
+        The windows contain keys of this engine's terms, and the changes of the keys since the last call.
         """
         state, answer = self.state, self.answer
         assert state is not None
@@ -326,12 +337,15 @@ class NativeEvaluator(Evaluator):
         return change
 
     def list_windows(self) -> None:
-        """From now on all of a window is told whenever it has taken the place of another."""
+        """Promise that each report reads a whole new window, so that texts may replace the operators."""
         if self.state is not None and not self.ordered:
             self._listing = window_listing(self.state, self.vars)
 
     def _list(self, state: PlanState, at: int, windows: Encoded) -> ListedAnswer | None:
-        """The answer straight from the texts of a window; None where the operators must look at it."""
+        """Return the rows of a window directly from its texts.
+
+        Returns None if the operators must evaluate the window.
+        """
         if self._listing is None:
             return None
         ((key, content),) = windows
@@ -344,19 +358,19 @@ class NativeEvaluator(Evaluator):
         if 0 < self.budget.limits.kept < listed.number:
             self.answer.limit(len({*listed.texts}))
         if content.changes:
-            # The operators let go of what they have, of a window before.
+            # The operators still hold rows of an earlier window, which an empty window retracts.
             content.waiting = ()
             self.answer.step(state.step(state.gather(at, [(key, content)])))
             content.waiting = waiting
         else:
             state.plan.figures.steps += 1
-        # What the operators would have given out, but for what they would have taken back.
+        # The figures count the rows as if the operators had emitted them; retractions are not counted.
         figures = state.plan.figures
         figures.rows[:] = [rows + listed.number for rows in figures.rows]
         return listed
 
     def catch_up(self, at: int, windows: Windows) -> None:
-        """Let the operators know what was told without them: others are to go on from here."""
+        """Apply a window to the operators that was reported from its texts."""
         for _, content in windows:
             if self.state is not None and type(content) is EncodedContent and content.by_text:
                 content.settle()
@@ -367,7 +381,10 @@ class NativeEvaluator(Evaluator):
     def run(
         self, given: Sequence[Transaction], timeline: QueryTimeline, emission: Emission, version: int
     ) -> tuple[RunResult, AnswerChange] | None:
-        """Work off the first of some transactions at once, as if by `advance`; None where none can be."""
+        """Process the first of several transactions in one generated loop.
+
+        Returns None if no loop covers a transaction.
+        """
         state, answer, made = self.state, self.answer, self._loop
         assert state is not None
         if self.movable is not None and self.movable.is_due:
@@ -383,9 +400,11 @@ class NativeEvaluator(Evaluator):
         return ran, change
 
     def replans(self, at: int, windows: Encoded) -> AnswerChange | ListedAnswer | None:
-        """Make another plan where filters have a better place by now; the answer of ``at``, None without.
+        """Rebuild the plan if the uncertain filters have a better place.
 
-        The windows are those of `advance`, before it.
+        Return the answer of ``at``, else None.
+
+        The windows have the contents before the next `advance`.
         """
         if self.movable is None or not self.movable.is_due or not self.movable.changes():
             return None
@@ -400,15 +419,15 @@ class NativeEvaluator(Evaluator):
     def go_on(
         self, at: int, windows: Encoded, kept: Sequence[Solution] = (), boolean: bool | None = None
     ) -> AnswerChange | ListedAnswer:
-        """The first step after a restart, over what the windows held at the last evaluation before it.
+        """Evaluate the first step after a restart, over the windows of the last evaluation.
 
-        What has changed in them since is left to the next step.
+        Changes of the windows since that evaluation are left to the next step.
         """
         assert self.state is not None
         return self.advance(at, [(key, self.state.copy_of(content)) for key, content in windows])
 
     def close(self) -> None:
-        """The query has ended."""
+        """Release the operators, the tables and the answer of a query that has ended."""
         super().close()
         if self.state is not None:
             self.state.close()
@@ -422,22 +441,22 @@ class NativeEvaluator(Evaluator):
 
     @cached_property
     def template(self) -> Hashable | None:
-        """Equal for queries that may be evaluated together; None for one that is evaluated alone."""
+        """The group key: queries with equal keys may share a plan; None if the query is evaluated alone."""
         statics, options = self.statics, self.options
         alone = self.ordered or statics.has_own or not statics.shares or is_static(self.rest)
-        # The place of filters may change for one query and not for another.
+        # The fan-out of one query may move its filters, while the filters of a sibling query stay.
         if alone or self.analysis.is_volatile or self.movable is not None:
             return None
         assert self.state is not None
         if self.state.asks_clock and statics.parts:
-            # A commit is an instant, of those alone whose static parts it changes.
+            # A commit evaluates only queries whose static parts it changes, so NOW() would differ by member.
             return None
         place = "early" if self.filter_place is None else self.filter_place.place
         kept = (options.window_default_graph, options.quoted_asserted, options.base_iri, place)
         return (self.analysis.skeleton.digest, self.query.form, self.vars, self.query.windows, kept)
 
     def sleep(self) -> None:
-        """Others evaluate the query: operators and answer are let go of."""
+        """Release the operators and the answer, because a shared plan now evaluates the query."""
         assert self.state is not None
         self.answer.settle()
         self.state.close()
@@ -445,6 +464,6 @@ class NativeEvaluator(Evaluator):
         self.statics.look_away()
 
     def wake(self) -> None:
-        """Evaluate it here again, from `go_on`: the operators are empty but for static parts."""
+        """Rebuild a private plan, which contains only rows of static parts until `go_on` adds windows."""
         self._start_plan().look_up(self.statics)
         self.take(self.statics.look_again())

@@ -1,7 +1,7 @@
-"""Places for child processes of evaluations: so many live at once, and the others wait in line.
+"""Permits for evaluations in child processes: a bounded number run at once, and the others are queued.
 
-A place is for one evaluation. Who comes first is served first, and a query has one evaluation at a time, so
-each has its turn before another one has its second.
+A permit is for one evaluation. Permits are granted in order of arrival, and a query has one evaluation at a
+time, so every waiting query gets a permit before another query gets its second one.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from threading import Event, Lock, get_ident
 
 _LEAST, _MOST = 2, 8
+"""Least and greatest number of permits of a process."""
 
 
 class EvaluationPermit:
-    """A place, or a wait for one. `ready` is called by whoever waits, `is_due` by whoever has it.
+    """A granted or awaited permit. The waiting thread calls `ready`, the running evaluation calls `is_due`.
 
     Attributes:
-        thread: in which it was asked for.
+        thread: the id of the thread that asked for the permit.
     """
 
     def __init__(self, places: Places) -> None:
@@ -29,24 +30,24 @@ class EvaluationPermit:
         self._since = 0.0
 
     def ready(self, seconds: float) -> bool:
-        """Wait for it for at most so many seconds; True once it is there."""
+        """Wait for the permit for at most ``seconds``; return True once the permit is granted."""
         return self._given.wait(seconds) if seconds else self._given.is_set()
 
     def is_due(self, seconds: float) -> bool:
-        """True when it has been held for so long and others wait."""
+        """True if the permit was held for more than ``seconds`` and other evaluations wait for one."""
         return self._places.waiting > 0 and time.monotonic() - self._since > seconds
 
     def give(self) -> None:
-        """It is there from now on."""
+        """Grant the permit."""
         self._since = time.monotonic()
         self._given.set()
 
 
 class Places:
-    """So many places; may be used in any thread.
+    """A pool of permits; may be used in any thread.
 
     Attributes:
-        most: how many there are.
+        most: the number of permits, without extra permits for threads that already hold one.
     """
 
     def __init__(self, most: int) -> None:
@@ -57,17 +58,20 @@ class Places:
 
     @property
     def held(self) -> int:
-        """How many are held."""
+        """The number of granted permits."""
         return len(self._held)
 
     @property
     def waiting(self) -> int:
-        """How many wait for one."""
+        """The number of evaluations that wait for a permit."""
         return len(self._line)
 
     @contextmanager
     def one(self) -> Iterator[EvaluationPermit]:
-        """A place for the time of a ``with``; it is to be waited for."""
+        """Queue for a permit, and return it at the end of the ``with`` block.
+
+        The caller must wait for `EvaluationPermit.ready` before it starts a child.
+        """
         place = EvaluationPermit(self)
         with self._lock:
             self._line[place] = None
@@ -81,7 +85,7 @@ class Places:
                 self._fill()
 
     def give_beside(self, place: EvaluationPermit) -> None:
-        """Give one more than there are to a thread that cannot go on otherwise: it holds others itself."""
+        """Grant an extra permit to a thread that already holds a permit, which cannot wait for itself."""
         with self._lock:
             if place in self._line and any(each.thread == place.thread for each in self._held):
                 self._give(place)
@@ -97,4 +101,4 @@ class Places:
 
 
 PLACES = Places(min(max(os.cpu_count() or 1, _LEAST), _MOST))
-"""Those of this process: as many as the machine has cores, but at least 2 and at most 8."""
+"""The permits of this process: as many as the machine has cores, but at least 2 and at most 8."""

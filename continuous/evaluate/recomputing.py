@@ -1,8 +1,8 @@
 """The reference evaluator: the answer at each instant by recomputing it with Oxigraph.
 
-It is the meaning of a query in one page of code: the rows of the static parts and the windows' contents stand
-in one scratch store, and the query, its windows turned to graphs, is evaluated there at each instant.
-docs/decisions/0030-recompute-on-one-store.md.
+The reference evaluator states the meaning of a query in one page of code. A scratch store contains the rows
+of the static parts and the contents of the windows. At each instant, Oxigraph evaluates the query over the
+scratch store, with windows rewritten to named graphs. docs/decisions/0030-recompute-on-one-store.md.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from .evaluator import Evaluator
 from .in_child import evaluate_in_child
 
 _TEXTS_KEPT = 16
+"""Query texts that are cached for different shapes of tables and windows; more than this clears the cache."""
 _MERGED_KEY: WindowKey = (MERGED, None)
 
 Contents = Mapping[WindowKey, WindowContent]
@@ -55,10 +56,10 @@ Contents = Mapping[WindowKey, WindowContent]
 
 @dataclass(frozen=True)
 class RecomputedAnswer:
-    """The answer at one instant, and what changed since the one ``before``, worked out when asked for.
+    """The answer at one instant, and its difference from the answer ``before``, computed on demand.
 
-    ``rows`` are in ORDER BY order when ``ordered``; otherwise their order means nothing. ``boolean`` is
-    ASK's answer. For CONSTRUCT the rows are the solutions over all visible variables of the WHERE clause.
+    ``rows`` are in ORDER BY order if ``ordered``; otherwise their order has no meaning. ``boolean`` is the
+    answer of ASK. The rows of a CONSTRUCT are solutions over all visible variables of the WHERE clause.
     """
 
     vars: tuple[str, ...]
@@ -69,28 +70,31 @@ class RecomputedAnswer:
 
     @cached_property
     def deleted(self) -> list[Solution]:
-        """The rows that are not there any more."""
+        """The rows that left the answer since the previous instant."""
         return difference(self.before, self.rows)
 
     @cached_property
     def inserted(self) -> list[Solution]:
-        """The rows that are new."""
+        """The rows that entered the answer since the previous instant."""
         return difference(self.rows, self.before)
 
     def listed(self, kind: str) -> None:
-        """Rows of terms are written as such."""
+        """Return None: the rows are terms, which the caller formats."""
 
     def coded(self, *, whole: bool = False) -> None:
-        """Rows are terms here."""
+        """Return None, because the rows are terms without term ids."""
 
 
 class ReferenceEvaluator(Evaluator):
-    """Evaluates one continuous query; not thread-safe, used by one thread at a time."""
+    """Evaluates one continuous query by recomputing each answer; not thread-safe, one thread at a time."""
 
     engine = "reference"
     most_in_process = 10_000
-    """Rows that an evaluation may enumerate in this process: it cannot be stopped. With the worst text and
-    data that was tried (columns of 8 patterns, or a function of ours for each row) they take 0.5 s."""
+    """Rows above which an evaluation runs in a child process, because Oxigraph cannot be interrupted.
+
+    With the slowest text and data that were tried (columns of 8 patterns, or a custom function for each row),
+    10,000 rows take 0.5 s.
+    """
 
     def __init__(
         self,
@@ -106,7 +110,7 @@ class ReferenceEvaluator(Evaluator):
         super().__init__(query, store, options, terms, statics, analysis, whole=True)
         self._union = options.window_default_graph == "union"
         self._functions = Functions(options.name, custom_functions(), self.budget)
-        # Where a window's block uses GRAPH, the graphs of elements are kept apart.
+        # A window block that uses GRAPH needs the graphs of elements as separate named graphs.
         self._uses_graphs = any(
             isinstance(each, Graph)
             for window in all_nodes(self.root)
@@ -122,7 +126,7 @@ class ReferenceEvaluator(Evaluator):
                 self._windows[_MERGED_KEY] = WindowGraphs(self._workspace, _MERGED_KEY, 0)
             elif not self.is_whole:
                 self._tables[part.name] = LoadedTable(part.name, self._workspace)
-        # The rows of a query without windows: in its order where it has one.
+        # The rows of a query without windows; ``_listed`` has the rows of an ordered query.
         self._rows: Counter[Solution] = Counter()
         self._listed: list[Solution] | None = None
         self._texts: dict[object, str] = {}
@@ -132,13 +136,13 @@ class ReferenceEvaluator(Evaluator):
                 self.take(self.statics.refresh())
             self.answer(0, {})
         except BaseException:
-            self.close()  # its tables may be others' too
+            self.close()  # releases tables that other queries may share
             raise
 
     # --- static parts ---------------------------------------------------------------------------
 
     def take(self, changes: Changes) -> bool:
-        """Take changes of static parts; True when any row changed."""
+        """Apply changes of static parts to the scratch store; return True if any row changed."""
         statics = self.statics
         for place, change in changes.items():
             if change.listed is not None:
@@ -152,7 +156,7 @@ class ReferenceEvaluator(Evaluator):
                 self._rows = +self._rows
             elif name == MERGED_PART:
                 graph = self._windows[_MERGED_KEY].graph
-                # Rows (object, predicate, subject) of `merged_background`.
+                # `merged_background` returns rows of (object, predicate, subject).
                 quads = {Quad(s, p, o, graph): weight for (o, p, s), weight in rows.items()}  # type: ignore[arg-type]
                 self._workspace.add(quads)
             elif rows:
@@ -162,7 +166,10 @@ class ReferenceEvaluator(Evaluator):
     # --- one evaluation ------------------------------------------------------------------------
 
     def answer(self, at: int, contents: Contents) -> RecomputedAnswer:
-        """The answer at instant ``at`` (milliseconds); a window left out is empty."""
+        """Return the answer at instant ``at`` (milliseconds).
+
+        A window without an entry in ``contents`` is empty.
+        """
         found: Sequence[Solution] | bool
         if self.is_whole:
             rows = list(self._rows.elements()) if self._listed is None else self._listed
@@ -180,11 +187,14 @@ class ReferenceEvaluator(Evaluator):
         return RecomputedAnswer(self.vars, found, self.ordered, before=self.kept)
 
     def _evaluate(self, text: str) -> list[Solution] | bool:
-        """Evaluate over the workspace, in a child where it may take long: Oxigraph cannot be stopped."""
+        """Evaluate a query text over the scratch store.
+
+        An evaluation that may be slow runs in a child process, because Oxigraph cannot be interrupted.
+        """
         functions, budget, width = self._functions, self.budget, len(self.columns)
         begin = partial(self._workspace.stream, text, width, functions.functions, functions.aggregates)
         check = functions.limited.check
-        # A row more than allowed is enough to fail.
+        # One row above the limit is enough to fail the evaluation.
         most = budget.limits.rows + 1 if budget.limits.rows and budget.since else 0
         if COPIES and (budget.since or budget.limits.ms) and self._work() > self.most_in_process:
             answer = evaluate_in_child(begin, check, most, budget, self)
@@ -200,7 +210,7 @@ class ReferenceEvaluator(Evaluator):
         return rows
 
     def _work(self) -> int:
-        """Rows that an evaluation over the workspace enumerates at most."""
+        """Upper bound of the rows that an evaluation over the scratch store enumerates."""
         sizes: Counter[NamedNode] = Counter()
         for (name, _), window in self._windows.items():
             sizes[name] += window.size
@@ -212,7 +222,7 @@ class ReferenceEvaluator(Evaluator):
         return bound.of(self.rest, whole)
 
     def advance(self, at: int, windows: Iterable[tuple[WindowKey, LiveQuads]]) -> RecomputedAnswer:
-        """The answer over what the windows hold now, beside the one of the last call."""
+        """Return the answer over the windows' present contents, with the answer of the last call."""
         found = self.answer(at, {key: live.content for key, live in windows})
         self.kept = found.rows
         return found
@@ -224,12 +234,12 @@ class ReferenceEvaluator(Evaluator):
         kept: Sequence[Solution] = (),
         boolean: bool | None = None,
     ) -> RecomputedAnswer:
-        """The answer of the last evaluation before a restart: it is not computed again."""
+        """Restore the answer of the last evaluation before a restart, without computing it again."""
         self.kept = kept
         return RecomputedAnswer(self.vars, kept, boolean=boolean, before=kept)
 
     def _load(self, given: Contents) -> dict[NamedNode, dict[Triple, int]]:
-        """Bring the evaluation store up to the contents; event times by window where the query reads them."""
+        """Load the windows into the scratch store; return event times by window if the query reads them."""
         times: dict[NamedNode, dict[Triple, int]] = {}
         for key in [*given, *(self._windows.keys() - given.keys() - {_MERGED_KEY})]:
             content = given.get(key, {})
@@ -249,7 +259,7 @@ class ReferenceEvaluator(Evaluator):
         return times
 
     def _text(self, keys: Sequence[WindowKey]) -> str:
-        """The text over the evaluation store; made again when streams, row shapes or graph names change."""
+        """Return the cached query text for the present window keys, row shapes and graph names."""
         tables = {name: table.shapes for name, table in self._tables.items()}
         key = (tuple(keys), tuple(tuple(map(tuple, shapes)) for shapes in tables.values()))
         if key in self._texts:
@@ -274,7 +284,7 @@ class ReferenceEvaluator(Evaluator):
 
 
 def _add_times(times: dict[Triple, int], content: WindowContent, *, union: bool) -> None:
-    """Keep the greatest event time of each triple, whatever graph patterns outside GRAPH match it in."""
+    """Record the greatest event time of each triple that patterns outside GRAPH can match."""
     for quad, time in content.items():
         triple = quad.triple
         if (union or isinstance(quad.graph_name, DefaultGraph)) and time > times.get(triple, time - 1):
