@@ -318,11 +318,9 @@ class NativeEvaluator(Evaluator):
         return taken
 
     def advance(self, at: int, windows: Encoded) -> AnswerChange | ListedAnswer:
-        """Apply the changes of one transaction at instant ``at`` (milliseconds).
+        """Apply one transaction at instant ``at`` (milliseconds), and return the change of the answer.
 
-        Return the change of the answer.
-
-        The windows contain keys of this engine's terms, and the changes of the keys since the last call.
+        The windows contain keys of the engine's terms, and the changes of the keys since the last call.
         """
         state, answer = self.state, self.answer
         assert state is not None
@@ -402,9 +400,8 @@ class NativeEvaluator(Evaluator):
     def replans(self, at: int, windows: Encoded) -> AnswerChange | ListedAnswer | None:
         """Rebuild the plan if the uncertain filters have a better place.
 
-        Return the answer of ``at``, else None.
-
-        The windows have the contents before the next `advance`.
+        Returns the answer of ``at``, or None if the plan stays. The windows are in the state of the last
+        `advance`.
         """
         if self.movable is None or not self.movable.is_due or not self.movable.changes():
             return None

@@ -1,1 +1,1 @@
-"""Relation to relation: SPARQL operators in delta form."""
+"""Relation-to-relation operators: the SPARQL algebra in delta form."""

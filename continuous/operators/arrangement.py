@@ -1,4 +1,4 @@
-"""Rows indexed by some of their columns: what joins look into."""
+"""Arrangements: rows indexed by the values of some columns, which joins probe."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ Index: TypeAlias = dict[Key, dict[IdRow, int]]
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
 SAMPLE = 500
+"""Rows that are sampled to estimate the fan-out of a key without an index."""
 _RECENT = 32
+"""Newest changed rows of an arrangement, which joins use to estimate how many rows a probe finds."""
 
 
 def enter(index: dict[Any, dict[Row, int]], columns: tuple[int, ...], change: Mapping[Row, int]) -> int:
-    """Add a change to an index by some columns; how many rows it has more than before."""
+    """Add a delta to an index over some columns; return by how many rows the index has grown."""
     grown, of = 0, key_getter(columns)
     for row, weight in change.items():
         key = of(row)
@@ -44,30 +46,33 @@ def enter(index: dict[Any, dict[Row, int]], columns: tuple[int, ...], change: Ma
 
 
 class Arrangement:
-    """A relation kept under the keys that were asked for, each key a tuple of column places.
+    """The rows of a relation, indexed by each requested key, where a key is a tuple of column positions.
 
-    An index maps the key's value (an id for one column, a tuple of ids for several, ``()`` for none) to the
-    rows with it and their weights.
+    An index maps a key's value (an id for one column, a tuple of ids for several columns, ``()`` for none) to
+    the rows with that value and their weights.
     """
 
     is_lookup = False
-    """The rows are not held: each key costs a query of the store, and there must be one."""
+    """True for a `Lookup`, which reads the rows of a key from the store instead of from memory; it needs a
+    key."""
     renewals = 0
-    """How often all rows were replaced since the last step, of a look-up; `renew` takes them."""
+    """How often a commit replaced all rows of a look-up since the last step; `renew` resets the number."""
 
     now: Mapping[tuple[int, ...], Any] | None = None
-    """What `index` gives at this step, by key, where it may be another one at each; None where it is not."""
+    """The indexes at this step by key, for an arrangement whose indexes change objects; None for fixed
+    indexes."""
 
     def __init__(self) -> None:
         self.indexes: dict[tuple[int, ...], Index] = {}
         self.flat: Delta | None = {}
-        """The rows until the first index is asked for, which generated code adds to as `update` does."""
+        """All rows until the first index is requested, None afterwards; generated code adds to this delta
+        directly."""
         self.count = 0
         self.ordered: dict[int, RowsInOrder] = {}
         self.recent: deque[IdRow] = deque(maxlen=_RECENT)
 
     def index(self, key: tuple[int, ...]) -> Index:
-        """The index under a key; it is made when there is none yet, and kept up to date from then on."""
+        """Return the index over a key; a missing index is built, and maintained from then on."""
         found = self.indexes.get(key)
         if found is None:
             found, of = {}, key_getter(key)
@@ -79,7 +84,7 @@ class Arrangement:
         return found
 
     def in_order(self, column: int, number_of: NumberOf) -> RowsInOrder:
-        """The rows by the number in a column; kept up to date from when they are first asked for."""
+        """Return the rows sorted by the number in a column; maintained from the first call on."""
         found = self.ordered.get(column)
         if found is None:
             found = self.ordered[column] = RowsInOrder(column, number_of)
@@ -88,7 +93,10 @@ class Arrangement:
         return found
 
     def keep(self, keys: Iterable[tuple[int, ...]]) -> None:
-        """Have exactly these indexes, one at least; none when none has been asked for yet."""
+        """Retain exactly the indexes over ``keys``, at least one.
+
+        Does nothing before the first request of an index.
+        """
         if self.flat is not None:
             return
         wanted = list(dict.fromkeys(keys)) or [next(iter(self.indexes))]
@@ -98,7 +106,7 @@ class Arrangement:
             del self.indexes[key]
 
     def fan_out(self, key: tuple[int, ...]) -> float:
-        """How many rows a value of the key has on average, estimated from a sample where it must be."""
+        """Return the mean number of rows per value of a key, estimated from a sample if no index exists."""
         count = len(self)
         if not count:
             return 0.0
@@ -108,7 +116,7 @@ class Arrangement:
         return estimated([row for row, _ in islice(self.rows(), SAMPLE)], key, count)
 
     def update(self, change: Delta) -> None:
-        """Add a change to every index."""
+        """Add a delta to every index and to the sorted rows."""
         self.recent.extend(change)
         if self.flat is not None:
             merge(self.flat, change)
@@ -121,11 +129,11 @@ class Arrangement:
             each.update(change)
 
     def renew(self) -> None:
-        """Take the rows that were replaced."""
+        """Read the replaced rows; only look-ups support this method."""
         raise NotImplementedError("rows that are held change one by one")
 
     def rows(self) -> Iterable[tuple[IdRow, int]]:
-        """Every row with its weight."""
+        """Yield every row with its weight."""
         if self.flat is not None:
             yield from self.flat.items()
             return
@@ -133,11 +141,11 @@ class Arrangement:
             yield from bucket.items()
 
     def held(self) -> Iterator[IdRow]:
-        """Every row, read in pieces while rows come and go; those that stay are there."""
+        """Yield every row while the rows change; a row that stays during the iteration is not missed."""
         if self.flat is not None:
             yield from list(self.flat)
             return
-        # Buckets that lose their rows to others in the meantime keep their own.
+        # A row that stays remains in its bucket, so the copied list of buckets has every row that stays.
         buckets = list(next(iter(self.indexes.values())).values())
         yield from chain.from_iterable(map(tuple, buckets))
 
@@ -146,20 +154,20 @@ class Arrangement:
 
 
 def estimated(sample: Sequence[IdRow], key: tuple[int, ...], count: int) -> float:
-    """How many of so many rows a value of a key has on average, by a sample of them."""
+    """Return the mean number of rows per value of a key among ``count`` rows, estimated from a sample."""
     values = len(set(map(key_getter(key), sample)))
-    # Few values in the sample are likely all there are; many go on in proportion.
+    # A sample with few distinct values probably has all values; many distinct values grow with the rows.
     return len(sample) / values if values > len(sample) / 2 else count / max(1, values)
 
 
 @lru_cache(maxsize=1024)
 def key_getter(columns: tuple[int, ...]) -> Callable[[Sequence[Any]], Key]:
-    """Gives the value of a key in a row."""
+    """Return a function that reads the value of a key from a row."""
     return itemgetter(*columns) if columns else lambda row: ()
 
 
 def picker(columns: tuple[int, ...]) -> Callable[[IdRow], IdRow]:
-    """Gives some columns of a row."""
+    """Return a function that reads some columns of a row as a tuple."""
     if len(columns) > 1:
         return itemgetter(*columns)
     if columns:

@@ -1,4 +1,4 @@
-"""Step 5 of 8: property paths of any length over a window."""
+"""Step 5 of 8: property paths of arbitrary length over a window."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..rows import EMPTY, LOOK_EVERY, Delta, IdRow, Schema, add
 from .linear import Operator
 
 Node: TypeAlias = IdRow
-"""A node's term, followed by the graph and stream that it is in where there are several."""
+"""A node: the id of its term, followed by the ids of graph and stream where several exist."""
 
 Edges: TypeAlias = defaultdict[Node, set[Node]]
 
@@ -20,16 +20,17 @@ Edges: TypeAlias = defaultdict[Node, set[Node]]
 class Closure(Operator):
     """``path*``, ``path+`` and ``path?`` as a set of pairs (from, to).
 
-    ``zero``: zero steps count; ``many``: more than one step counts.
-    Inputs: the edges, rows (from, to) whose weights count how often the inner path connects two nodes, and
-    for ``*`` and ``?`` the triples of the graph, whose subjects and objects are the nodes that zero steps
-    connect with themselves. ``constants`` are the terms of the pattern, nodes wherever they are.
+    ``zero`` adds pairs of zero steps, ``many`` adds pairs of more than one step. The first input has the
+    edges: rows (from, to) whose weights count how often the inner path connects two nodes. The second input,
+    for ``*`` and ``?``, has the triples of the graph, whose subjects and objects zero steps connect with
+    themselves. ``constants`` are the terms of the pattern, which are nodes of every graph.
 
-    In a block that is evaluated graph by graph or stream by stream all rows have these as columns behind the
-    others, and a third input has a row of them for each graph or stream that there is.
+    In a block that is evaluated graph by graph or stream by stream, all rows have graph and stream as last
+    columns, and a third input has one row for each existing graph or stream.
 
-    A changed edge (u, v) can change only what is reached by the nodes that reach u; these are searched again.
-    Law: out = closure(integrate(in)), a set. Source: SPARQL 1.1, section 18.4 (ZeroOrMorePath and others).
+    A changed edge (u, v) can only change the targets of nodes that reach u, so the operator searches again
+    from those nodes. Law: out = closure(integrate(in)), a set. Source: SPARQL 1.1, section 18.4
+    (ZeroOrMorePath and others).
     """
 
     schema: Schema
@@ -45,17 +46,18 @@ class Closure(Operator):
     _nodes: dict[Node, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Rows made in a step, edges crossed since the last look at the budget, and rows at the next one.
+        # Rows made in a step, edges crossed since the last budget check, and rows at the next budget check.
         self._made, self._crossed, self._look = 0, 0, 0
-        # The constants that are nodes whatever there is, until the first step has told of them.
+        # The empty context until the first step has added the constants, which are nodes of every graph.
         self._unsaid: Delta = {} if self.by_context else {(): 1}
 
     def step(self, *changes: Delta) -> Delta:
-        """Pairs that became connected or are connected no more."""
+        """Return the pairs that became connected (+1) and the pairs that lost their connection (-1)."""
         dirty = self._change_nodes(changes) if self.zero else set()
         turned = self._changed_edges(changes[0])
         self._made, self._crossed, self._look = 0, 0, self.budget.look
-        # What reached a lost edge is found before it is gone, what reaches a new one when it is there.
+        # Sources of a removed edge are searched before the removal, sources of a new edge after the
+        # insertion.
         dirty |= self._reaching({source for (source, _), present in turned.items() if not present})
         for (source, target), present in turned.items():
             if present:
@@ -76,7 +78,7 @@ class Closure(Operator):
         return out or EMPTY
 
     def held(self) -> Iterator[IdRow]:
-        """The edges, the nodes and the connected pairs."""
+        """Yield the edges, the nodes and the connected pairs."""
         yield from list(self._weights)
         yield from list(self._nodes)
         for source, targets in list(self._reached.items()):
@@ -84,11 +86,11 @@ class Closure(Operator):
                 yield _pair(source, target)
 
     def size(self) -> int:
-        """How many connected pairs there are."""
+        """Return the number of connected pairs."""
         return sum(map(len, self._reached.values()))
 
     def _changed_edges(self, change: Delta) -> dict[tuple[Node, Node], bool]:
-        """The edges that came (True) or went."""
+        """Apply a delta of edges; return the inserted edges as True and the deleted edges as False."""
         turned: dict[tuple[Node, Node], bool] = {}
         for row, weight in change.items():
             before = self._weights.get(row, 0)
@@ -98,7 +100,7 @@ class Closure(Operator):
         return turned
 
     def _change_nodes(self, changes: Sequence[Delta]) -> set[Node]:
-        """Nodes that came or went."""
+        """Apply deltas of triples and contexts; return the nodes that appeared or disappeared."""
         contexts, self._unsaid = self._unsaid, {}
         counted = [(row[:1] + row[3:], weight) for row, weight in changes[1].items()]
         counted += [(row[2:], weight) for row, weight in changes[1].items()]
@@ -113,7 +115,7 @@ class Closure(Operator):
         return turned
 
     def _reaching(self, targets: set[Node]) -> set[Node]:
-        """The nodes and all from which one of them is reached."""
+        """Return ``targets`` and all nodes from which a path leads to one of them."""
         return self._walk(targets, self._previous, 0) | targets if self.many else targets
 
     def _search(self, source: Node) -> set[Node]:
@@ -128,7 +130,7 @@ class Closure(Operator):
         return found
 
     def _walk(self, starts: Iterable[Node], edges: Edges, rows: int) -> set[Node]:
-        """All nodes that one or more edges lead to from some; each is so many rows that are made."""
+        """Return all nodes that paths of one or more edges reach; a node counts as ``rows`` rows."""
         found: set[Node] = set()
         waiting = list(starts)
         while waiting:
@@ -143,14 +145,14 @@ class Closure(Operator):
         return found
 
     def _count(self, rows: int) -> None:
-        """So many rows more are made; looks at the budget when it is time, by rows or by edges crossed."""
+        """Count rows made by this step; check the budget after enough rows or crossed edges."""
         self._made += rows
         if self._made > self._look or self._crossed > LOOK_EVERY:
             self._look, self._crossed = self.budget.check(self._made, self), 0
 
 
 def _pair(source: Node, target: Node) -> IdRow:
-    """The row of two connected nodes, which are in one graph."""
+    """Return the output row of two connected nodes, which share graph and stream."""
     return (source[0], *target)
 
 

@@ -1,4 +1,4 @@
-"""Step 5 of 8: GROUP BY with set functions that take values back."""
+"""Step 5 of 8: GROUP BY with aggregate functions that support retraction."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from .linear import Operator
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """One set function of a GROUP BY.
+    """One aggregate function of a GROUP BY.
 
-    ``new`` makes the accumulator of a group. Its input is the id in ``column``, or the value that ``compute``
-    gives; for ``COUNT(*)`` both are None and the rows themselves count, with DISTINCT by their ``columns``.
+    ``new`` creates the accumulator of a group. The accumulator's input is the id in ``column``, or the value
+    that ``compute`` returns. For ``COUNT(*)`` both are None: rows are counted, and COUNT(DISTINCT *) compares
+    rows by ``columns``.
     """
 
     new: Callable[[], Accumulator]
@@ -28,7 +29,7 @@ class Aggregation:
 
 @dataclass(slots=True)
 class GroupState:
-    """How many rows a group has, its running values and the row that was given out for it."""
+    """The number of rows in a group, its accumulators, and the row that was last emitted for the group."""
 
     rows: int
     accumulators: list[Accumulator]
@@ -37,12 +38,12 @@ class GroupState:
 
 @dataclass(eq=False, repr=False)
 class GroupAggregate(Operator):
-    """Groups of rows with equal keys; one output row (keys, results) for each group that has rows.
+    """Groups rows with equal keys, with one output row (keys, results) for each non-empty group.
 
-    ``keys`` are places of columns in the input; -1 for a key that is never bound.
-    Without keys there is exactly one group, also over nothing: COUNT is then 0 from the first step on.
-    Law: out = aggregate(integrate(in)); a group whose results do not change gives nothing.
-    Source: https://www.w3.org/TR/sparql11-query/#sparqlAlgebra, Group and Aggregation (18.5.1).
+    ``keys`` are column positions in the input; -1 stands for a key that is never bound. Without keys there is
+    exactly one group, which exists without rows too: COUNT is 0 from the first step on. Law: out =
+    aggregate(integrate(in)); a group with unchanged results emits nothing. Source:
+    https://www.w3.org/TR/sparql11-query/#sparqlAlgebra, Group and Aggregation (18.5.1).
     """
 
     schema: Schema
@@ -53,7 +54,7 @@ class GroupAggregate(Operator):
     _first: bool = True
 
     def step(self, *changes: Delta) -> Delta:
-        """Old and new row of every group whose results changed."""
+        """Return the old (-1) and the new (+1) row of every group whose results changed."""
         keys, values = self.keys, self.values
         dirty = self.begin()
         for row, weight in changes[0].items():
@@ -75,21 +76,21 @@ class GroupAggregate(Operator):
         return self.show(dirty)
 
     def begin(self) -> dict[IdRow, GroupState]:
-        """The groups to show in any case: at the first step the one group of an aggregate without keys."""
+        """Return the groups to emit without input: the single group of a keyless first step."""
         if not self._first:
             return {}
         self._first = False
         return {} if self.keys else {(): self.group(())}
 
     def group(self, key: IdRow) -> GroupState:
-        """The group of a key, made when it is not there."""
+        """Return the group of a key; a missing group is created."""
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = GroupState(0, [each.new() for each in self.aggregations])
         return group
 
     def show(self, dirty: dict[IdRow, GroupState]) -> Delta:
-        """The change of the output rows of these groups."""
+        """Return the delta of the output rows of changed groups, and delete empty groups."""
         out: Delta = {}
         values = self.values
         for key, group in dirty.items():
@@ -100,7 +101,7 @@ class GroupAggregate(Operator):
                 new = None
                 del self.groups[key]
             if new != old:
-                # Rows of different groups differ in their keys.
+                # Keys make the rows of different groups distinct, so no entry of the delta is overwritten.
                 if old is not None:
                     out[old] = -1
                 if new is not None:
@@ -109,7 +110,7 @@ class GroupAggregate(Operator):
         return out or EMPTY
 
     def held(self) -> Iterator[IdRow]:
-        """Keys and results, and the ids that accumulators keep."""
+        """Yield the groups' output rows, and the ids in their accumulators."""
         for group in list(self.groups.values()):
             for each in group.accumulators:
                 yield tuple(each.ids())
@@ -117,5 +118,5 @@ class GroupAggregate(Operator):
                 yield group.shown
 
     def size(self) -> int:
-        """How many groups there are."""
+        """Return the number of groups."""
         return len(self.groups)

@@ -1,4 +1,4 @@
-"""Step 5 of 8: join of any number of inputs as a delta join."""
+"""Step 5 of 8: join of any number of inputs as one delta join."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from .linear import Operator
 from .thresholds import Bound, BoundedRows, NumberOf
 
 _STORE_ROWS = 1_000_000.0
-"""A look-up in the store comes behind those in memory, before products: it is priced as so many rows."""
+"""Assumed cost, in rows, of a look-up in the store: above any probe in memory, below a cartesian product."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One look-up on the way of a change through the other inputs, in columns of input ``input``.
+    """One probe of another input on the route of a delta, with columns of input ``input``.
 
-    Those of ``key`` must be as in the row under construction (there at ``key_from``), all surely bound on
-    both sides; those of ``take`` are new to it. ``check`` may be unbound on one side: unbound goes with all.
-    Without a key rows are looked up by ``bounds``, where there are any.
+    The columns ``key`` must equal the cells ``key_from`` of the row under construction; both are bound in all
+    rows. The columns ``take`` are appended to the row. The columns ``check`` may be unbound on one side, and
+    an unbound cell is compatible with any value. Without a key, ``bounds`` select the rows, if there are any.
     """
 
     input: int
@@ -35,12 +35,12 @@ class Probe:
 
 
 class DeltaJoin(Operator):
-    """⋈ of n inputs, the SPARQL join: rows that agree on the variables that both bind.
+    """The SPARQL join ⋈ of n inputs: rows that agree on the variables which both rows bind.
 
-    A change of input i meets the inputs before it after their change and those behind it before theirs, so
-    an event that enters two inputs joins itself once. No intermediate result is kept, therefore any order of
-    look-ups gives the same answer. Law: multilinear in the inputs. ``static`` says for each input whether it
-    changes with the store alone, ``pinned`` whether the ids of its rows are pinned elsewhere.
+    The delta of input i is joined with the updated rows of the inputs before i and the old rows of the inputs
+    after i, so an event that enters two inputs joins itself once. No intermediate result is stored, therefore
+    any order of probes gives the same answer. Law: multilinear in the inputs. ``static`` says for each input
+    whether only commits change its rows, and ``pinned`` whether another owner pins the ids of its rows.
     Source: delta joins as in Materialize and differential dataflow's dogsdogsdogs; SPARQL 1.1, section 18.5.
     """
 
@@ -48,29 +48,29 @@ class DeltaJoin(Operator):
         self.inputs = tuple(inputs)
         names = tuple(dict.fromkeys(name for schema in inputs for name in schema.vars))
         self.schema = Schema(names, frozenset().union(*(schema.certain for schema in inputs)))
-        # Where the columns of each input are in the result.
+        # The result columns of each input.
         self._places = tuple(self.schema.positions(schema.vars) for schema in inputs)
         self.static = self.pinned = (False,) * len(inputs)
         self.arrangements = tuple(Arrangement() for _ in inputs)
-        # Conditions over the joined rows, by the input that may be looked up by them.
+        # Conditions over joined rows, listed under the input whose rows the conditions can select.
         self._bounds: tuple[tuple[Bound, ...], ...] = ((),) * len(inputs)
         self._number_of: NumberOf = lambda term_id: None
         self.routes = tuple(self._route(start) for start in range(len(inputs)))
 
     def narrow(self, bounds: Sequence[Sequence[Bound]], number_of: NumberOf) -> None:
-        """Rows that conditions compare, by input, need be found only where these can be true."""
+        """Set comparisons by input, so that probes without a key read only rows that may satisfy them."""
         self._bounds, self._number_of = tuple(map(tuple, bounds)), number_of
         self.replan()
 
     def passing(self, probe: Probe) -> BoundedRows:
-        """What a look-up by bounds looks into."""
+        """Return the rows that a probe by bounds searches."""
         rows = self.arrangements[probe.input]
         return BoundedRows(
             [(rows.in_order(each.column, self._number_of), each.relation) for each in probe.bounds]
         )
 
     def step(self, *changes: Delta) -> Delta:
-        """The rows that the changes of the inputs, taken one after the other, make and unmake."""
+        """Join the deltas of the inputs one after the other; return the delta of the joined rows."""
         out: Delta = {}
         for place, change in enumerate(changes):
             if not change or self.arrangements[place].renewals:
@@ -83,11 +83,11 @@ class DeltaJoin(Operator):
 
     @property
     def is_due(self) -> bool:
-        """True when a step is due though no input has changed by rows: one that is looked up was replaced."""
+        """True if a commit replaced the rows of a look-up, so that a step is due without a delta."""
         return any(each.renewals for each in self.arrangements)
 
     def _renew(self, changes: Sequence[Delta], out: Delta) -> None:
-        """Inputs that are looked up were replaced: the difference of the whole joins before and after."""
+        """Replace the rows of look-ups: retract the whole old join, and insert the whole new join."""
         held = [place for place, each in enumerate(self.arrangements) if not each.is_lookup]
         start = min(held, key=lambda place: len(self.arrangements[place]))
         rows = dict(self.arrangements[start].rows())
@@ -100,9 +100,9 @@ class DeltaJoin(Operator):
         self._follow(start, rows, out)
 
     def replan(self) -> bool:
-        """Choose the routes again from the sizes there are now; True when one changed.
+        """Choose the routes again for the present sizes of the inputs; return True if a route changed.
 
-        Nothing but look-ups depends on a route, so it may change between any two steps.
+        Routes may change between any two steps, because the state of the join does not depend on routes.
         """
         routes = tuple(self._route(start) for start in range(len(self.inputs)))
         changed = routes != self.routes
@@ -113,7 +113,7 @@ class DeltaJoin(Operator):
         return changed
 
     def always_keyed(self, places: Collection[int]) -> bool:
-        """True when these inputs can be looked up by a key on every route, and others bring the rows."""
+        """Return True if every route can probe these inputs by a key that the other inputs bind."""
         if len(set(places)) == len(self.inputs):
             return False
         for start in range(len(self.inputs)):
@@ -131,18 +131,18 @@ class DeltaJoin(Operator):
         return True
 
     def look_up(self, place: int, arrangement: Arrangement) -> None:
-        """An input is looked up elsewhere from now on; what the query has taken of it counts as taken."""
+        """Replace the arrangement of an input by a shared one, whose present rows count as processed."""
         arrangements = list(self.arrangements)
         arrangements[place] = arrangement
         self.arrangements = tuple(arrangements)
         self.replan()
 
     def keys_of(self, place: int) -> list[tuple[int, ...]]:
-        """The keys by which the routes look an input up."""
+        """Return the keys by which the routes probe an input."""
         return [probe.key for route in self.routes for probe in route if probe.input == place]
 
     def held(self) -> Iterator[IdRow]:
-        """The rows of all inputs but those that are pinned."""
+        """Yield the rows of all inputs except inputs whose ids are pinned."""
         return chain.from_iterable(
             arrangement.held()
             for arrangement, pinned in zip(self.arrangements, self.pinned, strict=True)
@@ -150,7 +150,7 @@ class DeltaJoin(Operator):
         )
 
     def size(self) -> int:
-        """How many rows the inputs hold."""
+        """Return the number of rows in the arrangements of all inputs."""
         return sum(map(len, self.arrangements))
 
     def _follow(self, start: int, change: Delta, out: Delta) -> None:
@@ -180,9 +180,10 @@ class DeltaJoin(Operator):
             add(out, tuple(result), weight)
 
     def cost(self, start: int, place: int, sure: set[str]) -> tuple[float, int]:
-        """Expected rows of a look-up; products last, before anything is known most common columns first.
+        """Return the expected rows of a probe, and a tie-breaker; cartesian products cost the most.
 
-        Where the key comes from the changed row itself, recent changes tell how often it finds anything.
+        If the changed row itself binds the whole key and an index exists, the estimate is the mean number of
+        rows that recent changes find.
         """
         schema, first, target = self.inputs[place], self.inputs[start], self.arrangements[place]
         keyed = [name for name in schema.vars if name in sure and name in schema.certain]
@@ -194,7 +195,8 @@ class DeltaJoin(Operator):
         if target.is_lookup:
             return (_STORE_ROWS + target.fan_out(key), -len(keyed))
         if recent and set(keyed) <= first.certain:
-            # An index that only this asks for is kept up to date with each change: not for a window.
+            # A window would pay for an index only of this estimate with each change, so only static inputs
+            # get one.
             index = target.index(key) if self.static[place] else target.indexes.get(key)
             columns = first.positions(keyed)
             if index:
@@ -203,9 +205,9 @@ class DeltaJoin(Operator):
         return (round(target.fan_out(key), 1), -len(keyed))
 
     def order(self, start: int) -> list[int]:
-        """The other inputs in the order in which changes of one are looked up in them.
+        """Return the other inputs in the order in which a delta of input ``start`` probes them.
 
-        Greedy: next comes the input whose look-up is expected to find the fewest rows.
+        The order is greedy: the next input is the one whose probe is expected to find the fewest rows.
         """
         sure = set(self.inputs[start].certain)
         left = [place for place in range(len(self.inputs)) if place != start]
@@ -217,7 +219,7 @@ class DeltaJoin(Operator):
         return chosen
 
     def _route(self, start: int) -> tuple[Probe, ...]:
-        """The look-ups of one input's change in the other inputs, in the present `order`."""
+        """Return the probes for a delta of input ``start``, in the present `order` of the other inputs."""
         seen, sure = set(self.inputs[start].vars), set(self.inputs[start].certain)
         probes = []
         for chosen in self.order(start):
@@ -234,7 +236,7 @@ class DeltaJoin(Operator):
         return tuple(probes)
 
     def _bounded(self, place: int, sure: Collection[str]) -> tuple[Bound, ...]:
-        """The conditions by which an input can be looked up, beside variables that are known."""
+        """Return the comparisons that can select rows of an input, given bound variables ``sure``."""
         if self.arrangements[place].is_lookup or self.arrangements[place].now is not None:
             return ()
         return tuple(each for each in self._bounds[place] if each.given in sure)

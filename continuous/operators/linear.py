@@ -1,4 +1,4 @@
-"""What an operator is, and those that look at one row at a time: scan, filter, extend, project, union."""
+"""The base class of operators, and the operators that process rows one at a time: scan, filter, union etc."""
 
 from __future__ import annotations
 
@@ -17,47 +17,48 @@ from ..rows import EMPTY, UNLIMITED, Delta, IdRow, PinnedIds, Schema, add
 class Operator:
     """Maps the deltas of its inputs to the delta of its output.
 
-    Law, tested for each operator:  step = differentiate ∘ whole-relation form ∘ integrate.
+    Law, tested for each operator: step = differentiate ∘ whole-relation form ∘ integrate.
 
-    The relation before the first step is empty on both sides, so an operator whose answer over nothing is
-    something (inline data, an aggregate without GROUP BY) gives it at its first step. The plan calls every
-    operator at its first step and afterwards only those with an input that changed.
+    Before the first step, inputs and output are empty. An operator with rows for empty inputs (inline data,
+    an aggregate without GROUP BY) emits those rows at its first step. The plan calls every operator at its
+    first step, and afterwards only operators with a changed input.
     """
 
     schema: Schema
     budget = UNLIMITED
-    """What one step may cost, of one that may give out more rows than it takes."""
+    """The limits of one step; only operators that may emit more rows than they receive check the budget."""
     kept: Collection[IdRow] | None = None
-    """The rows that it keeps, where one collection has them; other operators override `held` and `size`."""
+    """The stored rows, if one collection contains all of them; other operators override `held` and `size`."""
 
     def step(self, *changes: Delta) -> Delta:
-        """Take one change of each input; the change of the output, without zero weights."""
+        """Apply one delta of each input; return the delta of the output, without zero weights."""
         raise NotImplementedError
 
     @property
     def is_due(self) -> bool:
-        """True when a step is due though no input has changed."""
+        """True if a step is due although no input has changed."""
         return False
 
     def held(self) -> Iterable[IdRow]:
-        """Every row of term ids that the operator may still give out or compare with.
+        """Yield every id row that the operator may still emit or compare.
 
-        Read in pieces while the operator goes on (`quadrill.store.sweep`): each collection is copied when it
-        is reached, and what rows are made from comes before the rows.
+        The sweep reads the rows in slices while the operator runs (`quadrill.store.sweep`). Therefore each
+        collection is copied when the iteration reaches it, and rows that other rows are built from come
+        first.
         """
         return () if self.kept is None else list(self.kept)
 
     def size(self) -> int | None:
-        """How many rows it keeps; None for an operator that never keeps any."""
+        """Return the number of stored rows; None for an operator that never stores rows."""
         return None if self.kept is None else len(self.kept)
 
 
 class Scan(Operator):
-    """Rows of the variables of one pattern over triples (s, p, o) or quads (s, p, o, g).
+    """Matches one pattern with triples (s, p, o) or quads (s, p, o, g), as rows of the pattern's variables.
 
-    Constants are compared by id, a repeated variable must repeat, triple term patterns are taken apart.
-    Several quads can give one row only where a position is not in the pattern (a graph that is not asked
-    for), so weights add up.
+    Constants are compared by id, and a repeated variable must have equal ids. A triple term pattern is
+    matched part by part. Several quads can yield one row only if the pattern leaves out a position, such as
+    the graph; their weights add up.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Scan(Operator):
         pins: PinnedIds,
         loose: frozenset[str] = frozenset(),
     ) -> None:
-        """``positions``: patterns for s, p, o and the columns behind them; ``loose``: may be unbound."""
+        """Compile ``positions``: patterns for s, p, o etc.; variables in ``loose`` may be unbound."""
         self.positions = tuple(positions)
         names = [name for position in self.positions for name in term_variables(position)]
         unique = tuple(dict.fromkeys(names))
@@ -86,7 +87,7 @@ class Scan(Operator):
             )
 
     def step(self, *changes: Delta) -> Delta:
-        """The rows of the quads that match."""
+        """Return the delta of rows for the matching quads."""
         out: Delta = {}
         constants, simple = self.constants, self.simple
         for quad, weight in changes[0].items():
@@ -120,7 +121,7 @@ class Scan(Operator):
 
 
 class Select(Operator):
-    """Keeps some columns of the quads that a test accepts: negated sets of paths, graph names."""
+    """Projects the quads that a condition accepts, for negated property sets and graph names."""
 
     def __init__(self, schema: Schema, columns: Sequence[int], accept: Condition) -> None:
         self.schema = schema
@@ -128,7 +129,7 @@ class Select(Operator):
         self._accept = accept
 
     def step(self, *changes: Delta) -> Delta:
-        """The columns of the changed quads that are accepted."""
+        """Return the projected columns of the accepted quads."""
         out: Delta = {}
         for row, weight in changes[0].items():
             if self._accept(row):
@@ -137,7 +138,7 @@ class Select(Operator):
 
 
 class RowFilter(Operator):
-    """σ: the rows for which the condition's effective boolean value is true. An error is not true.
+    """The filter σ: rows for which the condition's effective boolean value is true; an error counts as false.
 
     Source: https://www.w3.org/TR/sparql11-query/#sparqlAlgebra, Filter.
     """
@@ -147,13 +148,13 @@ class RowFilter(Operator):
         self.condition = condition
 
     def step(self, *changes: Delta) -> Delta:
-        """The changed rows that pass."""
+        """Return the changed rows that satisfy the condition."""
         condition = self.condition
         return {row: weight for row, weight in changes[0].items() if condition(row)}
 
 
 class AddColumn(Operator):
-    """Adds one column, the id of an expression's value; an error leaves it unbound.
+    """Appends one column with the id of an expression's value; an error leaves the column unbound.
 
     Source: https://www.w3.org/TR/sparql11-query/#sparqlAlgebra, Extend.
     """
@@ -163,15 +164,16 @@ class AddColumn(Operator):
         self.compute = compute
 
     def step(self, *changes: Delta) -> Delta:
-        """The changed rows with their new column; equal rows stay equal."""
+        """Return the changed rows with the new column."""
         compute = self.compute
         return {(*row, compute(row)): weight for row, weight in changes[0].items()}
 
 
 class UnionAll(Operator):
-    """⊎: the rows of all inputs, each brought to the common columns; weights of equal rows add up.
+    """The union ⊎ of all inputs on common columns; the weights of equal rows add up.
 
-    ``columns`` are for each input the places in its rows; -1 is an unbound column.
+    ``columns`` gives for each input the position of each output column in its rows; -1 leaves a column
+    unbound.
     """
 
     def __init__(self, schema: Schema, *columns: Sequence[int]) -> None:
@@ -179,7 +181,7 @@ class UnionAll(Operator):
         self._columns = tuple(map(tuple, columns))
 
     def step(self, *changes: Delta) -> Delta:
-        """The changes of all inputs together."""
+        """Return the sum of the inputs' deltas."""
         out: Delta = {}
         for columns, change in zip(self._columns, changes, strict=True):
             for row, weight in change.items():
@@ -188,11 +190,11 @@ class UnionAll(Operator):
 
 
 class Projection(UnionAll):
-    """π on multisets: chosen columns of one input, in order."""
+    """The projection π on multisets: chosen columns of one input, in order."""
 
 
 class ConstantRows(Operator):
-    """VALUES and the unit: rows that are there from the first step on and never change."""
+    """The rows of VALUES, or the single empty row: emitted at the first step, and never changed."""
 
     def __init__(self, schema: Schema, rows: Delta) -> None:
         self.schema = schema
@@ -200,7 +202,7 @@ class ConstantRows(Operator):
         self._given = False
 
     def step(self, *changes: Delta) -> Delta:
-        """All rows once, then nothing."""
+        """Return all rows at the first step, and an empty delta afterwards."""
         if self._given:
             return EMPTY
         self._given = True
@@ -208,11 +210,11 @@ class ConstantRows(Operator):
 
 
 class Deduplicate(Operator):
-    """δ: a row is there once while some input has it. With several inputs it is their RDF merge.
+    """Duplicate elimination δ: emits a row once while any input has it; with several inputs, an RDF merge.
 
-    ``columns`` are for each input the places in its rows; None (the default) takes its rows as they are.
-    Law: out = [sum of the inputs > 0]. Keeps the weight of every row.
-    Source: https://www.w3.org/TR/rdf11-mt/#dfn-merge; C-SPARQL merges its windows with the FROM graphs.
+    ``columns`` gives for each input the columns of the output; None (the default) uses the input's rows
+    unchanged. Law: out = [sum of the inputs > 0]. The weight of every row is stored. Source:
+    https://www.w3.org/TR/rdf11-mt/#dfn-merge; C-SPARQL merges its windows with the FROM graphs.
     """
 
     def __init__(self, schema: Schema, *columns: Sequence[int] | None) -> None:
@@ -221,7 +223,7 @@ class Deduplicate(Operator):
         self.kept: Delta = {}
 
     def step(self, *changes: Delta) -> Delta:
-        """+1 for rows that became present, -1 for rows that are gone."""
+        """Return +1 for rows that appeared, and -1 for rows that disappeared."""
         out: Delta = {}
         weights = self.kept
         for columns, change in zip(self._columns, changes, strict=True):
@@ -237,7 +239,7 @@ class Deduplicate(Operator):
                 if (before > 0) == (after > 0):
                     continue
                 if row in out:
-                    # It went from one input and came to another.
+                    # The row left one input and entered another input in this step.
                     del out[row]
                 else:
                     out[row] = 1 if after > 0 else -1

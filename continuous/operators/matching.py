@@ -1,8 +1,8 @@
-"""Step 5 of 8: operators that ask of each left row whether something on the right matches it.
+"""Step 5 of 8: OPTIONAL, MINUS, EXISTS and NOT EXISTS, which look for matches of each left row.
 
-OPTIONAL, MINUS, EXISTS and NOT EXISTS differ only in what they give for a left row with and without a match.
-All keep match *counts*: when one of two matches leaves, the other is still there (the equations of the DEBS
-2015 paper, 3.3, are set based and lose it).
+The four operators differ only in the output for a left row with and without a match. All store match
+*counts*: if one of two matches leaves, the other match remains. The equations of the DEBS 2015 paper, section
+3.3, are set based and lose the other match.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from .linear import Operator
 
 Mode = OneOf["left", "minus", "semi", "anti", "mark"]
 Residual = Callable[[IdRow, IdRow], bool]
-"""A condition on a left row, with what the right one binds of it, and that right row."""
+"""A condition on a left row, extended by the right row's bindings, and on that right row."""
 
 
 class Match(Operator):
-    """Left join, minus, semi join, anti join, and the mark join that adds a boolean column.
+    """Left join, minus, semi join, anti join, and the mark join, which adds a boolean column.
 
-    Shapes: ``left`` gives merged rows, or the left row padded with unbound columns; ``minus``, ``anti`` and
-    ``semi`` give left rows; ``mark`` gives left rows with a last column, ``true_id`` or ``false_id``.
-    Rows are compatible when they agree on the common variables that both bind; for ``minus`` at least one
-    must be bound on both sides. The condition of OPTIONAL and the correlated filters of EXISTS are
-    ``residual``; they see both rows, so an inequality is as good as an equality.
+    Output: ``left`` emits merged rows, or the left row padded with unbound columns; ``minus``, ``anti`` and
+    ``semi`` emit left rows; ``mark`` emits left rows with a last column of ``true_id`` or ``false_id``. Two
+    rows are compatible if they agree on the common variables that both rows bind; ``minus`` needs at least
+    one common variable that both rows bind. The condition of OPTIONAL and the correlated filters of EXISTS
+    are ``residual``, which sees both rows, so inequalities work as well as equalities.
 
-    Law: out = whole(left, right) on multisets; the weight of a right row counts only for ``left``.
-    Source: SPARQL 1.1, section 18.5 (LeftJoin, Minus) and 18.6 (exists).
+    Law: out = whole(left, right) on multisets; the weight of a right row counts only for ``left``. Source:
+    SPARQL 1.1, section 18.5 (LeftJoin, Minus) and 18.6 (exists).
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Match(Operator):
         false_id: int = 0,
         ignored: frozenset[str] = frozenset(),
     ) -> None:
-        """``ignored``: common variables that do not count as an overlap for MINUS."""
+        """Compile a match; variables in ``ignored`` do not count as common variables for MINUS."""
         common = [name for name in left.vars if name in right.vars]
         keyed = [name for name in common if name in left.certain and name in right.certain]
         loose = [name for name in common if name not in keyed]
@@ -55,7 +55,7 @@ class Match(Operator):
         added = [name for name in right.vars if name not in left.vars]
         self._pick = picker(right.positions(added))
         self._residual = residual
-        # Columns of which one must be bound on both sides; None where that is sure.
+        # Pairs of columns of which MINUS needs one bound on both sides; None if one pair is always bound.
         self._overlap: tuple[tuple[int, int], ...] | None = None
         if mode == "minus" and all(name in ignored for name in keyed):
             self._overlap = tuple(
@@ -64,11 +64,11 @@ class Match(Operator):
         self._left_of, self._right_of = key_getter(self._left_key), key_getter(self._right_key)
         self._lefts: Index = {}
         self._right = Arrangement()
-        # With equality alone a match is a matter of the key, otherwise of each left row.
+        # Without loose columns and residual, all left rows of a key have the same matches.
         self._by_key = not self._loose and residual is None
         self._counts: dict[IdRow, int] = {}
         self._merges = mode == "left"
-        # The columns behind a left row that has a match, and behind one that has none; None: it is not given.
+        # Cells appended to a left row with a match (True) and without a match (False); None omits the row.
         self._behind: dict[bool, IdRow | None]
         match mode:
             case "left":
@@ -85,7 +85,7 @@ class Match(Operator):
                 self._behind = {True: None, False: ()}
 
     def step(self, *changes: Delta) -> Delta:
-        """Left changes against the old right side, then right changes against the new left side."""
+        """Match left changes with the old right side, then right changes with the new left side."""
         left, right = changes
         out: Delta = {}
         if self._overlap == ():
@@ -97,21 +97,21 @@ class Match(Operator):
         return out or EMPTY
 
     def look_up(self, place: int, arrangement: Arrangement) -> None:
-        """The right side, whose place is 1, is looked up elsewhere from now on: its rows count as taken."""
+        """Replace the right side (place 1) by a shared arrangement; its rows count as processed."""
         assert place == 1, "rows of the left side are given out"
         self._right = arrangement
 
     def keys_of(self, place: int) -> list[tuple[int, ...]]:
-        """The keys by which a side is looked up."""
+        """Return the key by which a side is probed: the left side is 0, the right side is 1."""
         return [self._right_key if place else self._left_key]
 
     def held(self) -> Iterator[IdRow]:
-        """The rows of both sides; see `Arrangement.held`."""
+        """Yield the rows of both sides; see `Arrangement.held`."""
         yield from chain.from_iterable(map(tuple, list(self._lefts.values())))
         yield from self._right.held()
 
     def size(self) -> int:
-        """How many rows both sides hold."""
+        """Return the number of rows of both sides."""
         return sum(map(len, self._lefts.values())) + len(self._right)
 
     def _step_left(self, change: Delta, out: Delta) -> None:
@@ -123,7 +123,7 @@ class Match(Operator):
         for row, weight in change.items():
             key = left_of(row)
             bucket = rights.get(key, EMPTY)
-            # Of a row that is here already it is known.
+            # The match count of a stored left row is known.
             matches = len(bucket) if by_key else counts.get(row)
             if bucket and (merges or matches is None):
                 if (made := made + len(bucket)) > look:
@@ -158,9 +158,9 @@ class Match(Operator):
         lefts, rights = self._lefts, self._right.index(self._right_key)
         right_of, pick, by_key, merges = self._right_of, self._pick, self._by_key, self._merges
         loose, residual, counts = self._loose, self._residual, self._counts
-        # What nobody else looks into is changed in passing.
+        # A private arrangement is updated in the same loop; a shared arrangement has its own update.
         own, grown = type(self._right) is Arrangement, 0
-        # By key: whether there was a match before.
+        # For each touched key, whether the key had right rows before this step.
         touched: dict[Key, bool] = {}
         made, look = 0, self.budget.look
         for other, count in change.items():
@@ -209,7 +209,7 @@ class Match(Operator):
                     self._task(row, weight, before, out)
 
     def _agreed(self, row: IdRow, other: IdRow) -> IdRow | None:
-        """The left row with what the right row binds of it; None when they are not compatible."""
+        """Return the left row with the right row's bindings; None if the rows are incompatible."""
         overlap = self._overlap
         if overlap is not None and not any(row[column] and other[place] for column, place in overlap):
             return None
@@ -222,7 +222,7 @@ class Match(Operator):
         return tuple(cells)
 
     def _task(self, row: IdRow, weight: int, before: bool, out: Delta) -> None:
-        """A left row had a match or not, and now it is the other way round."""
+        """Replace the output of a left row that gained its first match or lost its last match."""
         for matched, sign in ((before, -weight), (not before, weight)):
             behind = self._behind[matched]
             if behind is not None:

@@ -1,4 +1,4 @@
-"""ORDER BY, LIMIT and OFFSET: the first rows in their order, of all rows or of each group."""
+"""ORDER BY, LIMIT and OFFSET: the first rows of the whole input or of each group, in order."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SortKey = tuple[Any, ...]
 
 @dataclass(slots=True)
 class _OrderedRows:
-    """The rows of one group.
+    """The ordered rows of one group.
 
-    ``sorted`` are the keys of its first rows, up to ``floor``, of all where that is None. ``forms`` has the
-    shown form of each row that is shown, ``listed`` these in order and how often each is there, ``shown``
-    each of them with its least key and how often it is there in all. ``bar`` is the key at the last place
-    shown, None while there is room behind it.
+    ``sorted`` are the sort keys of the group's rows, up to ``floor``, or of all rows if ``floor`` is None.
+    ``forms`` maps each row in the output to its output columns. ``listed`` has the output rows in order with
+    their counts, and ``shown`` maps each output row to its least key and its total count. ``bar`` is the key
+    of the last row within the limit, None while the group has fewer rows.
     """
 
     sorted: list[SortKey] = field(default_factory=list)
@@ -38,22 +38,20 @@ _ABSENT: tuple[SortKey, int] = ((), 0)
 
 @dataclass(eq=False, repr=False)
 class TopK(Operator):
-    """The rows at the places ``offset`` to ``offset + limit`` of the input in order.
+    """The rows at positions ``offset`` to ``offset + limit`` of the ordered input.
 
-    ``form`` gives the columns that are shown of an input row, ``sort_key`` its key, total over these columns:
-    rows that tie are equal there. It gets a key as well and may give () for a row that is behind it. Keys
-    are kept in sorted lists, with the row as their last part; the rows shown are read again only when
-    a change falls before their end. Rows far behind that end are in no list, and mostly without a
-    key, until so many before them have gone that they may be shown. With ``by``, the rows with equal
-    values in these columns are a group, which is ordered and cut on its own: LIMIT in a block that is
-    evaluated graph by graph. The first of each group is what DISTINCT keeps of equal rows: a row stands where
-    the least of its keys puts it.
+    ``form`` returns the output columns of an input row. ``sort_key`` returns the sort key of an input row, a
+    total order over the output columns: tied rows have equal output columns. ``sort_key`` also receives a
+    key, and may return () for a row that sorts after that key.
 
-    ``by`` are places in the input; what is shown of the rows of two groups must differ. ``spare`` rows behind
-    those shown are listed when too many or too few are; one at least.
+    Keys are kept in sorted lists, with the row as their last part. The output is read again only if a change
+    falls before the end of the output. Rows far after that end are in no list, and most of them have no key,
+    until so many earlier rows have left that the output needs them.
 
-    Law: out = union over the groups of slice(sort(integrate(in))).
-    Source: https://www.w3.org/TR/sparql11-query/#sparqlAlgebra, OrderBy, Project, Distinct, Slice.
+    With ``by``, rows with equal values in the columns ``by`` form a group, which is ordered and cut
+    separately, as for LIMIT in a block that is evaluated graph by graph. Output rows of two groups must
+    differ. DISTINCT keeps the first of equal rows, so the least key of a row decides its position. The list
+    is rebuilt with ``spare`` additional rows, at least one, if it has become too long or too short.
     """
 
     schema: Schema
@@ -63,22 +61,23 @@ class TopK(Operator):
     limit: int | None
     by: Sequence[int] = ()
     spare: int = 64
-    # Each row of the input with its key, where it was ever listed, and how often it is there.
+    # Each input row with its key (() if never computed) and its count.
     kept: dict[IdRow, tuple[SortKey, int]] = field(default_factory=dict)
     _groups: dict[IdRow, _OrderedRows] = field(default_factory=dict)
-    # The keys of the rows that the last step told of, in their shown form; of several the least.
+    # Sort keys of the output rows in the last delta; the least key of each row.
     _key_of: dict[IdRow, SortKey] = field(default_factory=dict)
-    # Grows with each step that may have changed the order of what is shown, though no row came or went.
+    # Incremented by each step that may have changed the order of the output, even with an empty delta.
     revision: int = 0
 
     def __post_init__(self) -> None:
         self._end = None if self.limit is None else self._offset + self.limit
         self._shows_all = self.limit is None and not self._offset
-        # One group's rows are found again among all rows; more than so many are not listed.
+        # Number of keys to list; None lists all. With ``by`` all are listed, as `kept` mixes the rows of all
+        # groups.
         self._listed = None if self._end is None or self.by else self._end + self.spare
 
     def step(self, *changes: Delta) -> Delta:
-        """The change of the rows shown."""
+        """Return the delta of the output rows."""
         out: Delta = {}
         told: dict[IdRow, SortKey] = {}
         touched: dict[IdRow, _OrderedRows] = {}
@@ -108,7 +107,7 @@ class TopK(Operator):
         return out or EMPTY
 
     def rows(self) -> list[IdRow]:
-        """The rows shown, in order, each as often as it is there."""
+        """Return the output rows in order, each as often as its count."""
         groups = self._groups.values()
         if self._shows_all:
             ordered = [key[-1] for each in groups for key in each.sorted]
@@ -116,17 +115,17 @@ class TopK(Operator):
         return [form for each in groups for form, count in each.listed for _ in range(count)]
 
     def held(self) -> Iterator[IdRow]:
-        """The rows of the input, and what is shown of the first."""
+        """Yield the rows of the input, and the output rows."""
         yield from super().held()
         for group in list(self._groups.values()):
             yield from list(group.shown)
 
     def in_order(self, change: Delta) -> Delta:
-        """The last change, its rows in order."""
+        """Return the last delta with its rows in output order."""
         return {row: change[row] for row in sorted_in_slices(change, self._key_of.__getitem__)}
 
     def _enter(self, group: _OrderedRows, row: IdRow, weight: int) -> SortKey:
-        """Enter one changed row; its key, or () for one that is behind the floor."""
+        """Apply one changed row to its group; return the row's key, or () for a row after the floor."""
         known, floor = self.kept.get(row), group.floor
         if known is None:
             begun = self._sort_key(row, floor)
@@ -148,9 +147,10 @@ class TopK(Operator):
         return key
 
     def _show(self, group: _OrderedRows, told: dict[IdRow, SortKey], out: Delta) -> bool:
-        """Read anew what a group shows; its change, and the keys of the rows now and before.
+        """Read the output of a group again and set its bar; add the difference to ``out``.
 
-        The bar is set at the last place. False when it is the same in the same order.
+        The keys of old and new output rows are added to ``told``. Returns False if rows and order are
+        unchanged.
         """
         if group.floor is not None and len(group.sorted) <= (self._end or 0):
             for row, (key, count) in self.kept.items():
@@ -184,5 +184,5 @@ class TopK(Operator):
 
 
 def _cells(row: IdRow, columns: Sequence[int]) -> IdRow:
-    """Some columns of a row; -1 is one that is never bound."""
+    """Return some columns of a row; column -1 is unbound."""
     return tuple([row[column] if column >= 0 else 0 for column in columns])

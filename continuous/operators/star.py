@@ -1,4 +1,4 @@
-"""A star: several triple patterns with one subject, kept up to date together."""
+"""Star joins: several triple patterns with one subject, maintained by one operator."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from ..rows import Delta, IdRow, Schema
 from .linear import Operator
 
 Slot: TypeAlias = int | set[int] | None
-"""No object, one, or several."""
+"""The objects of one pattern for one subject: none, one id, or a set of ids."""
 
 
 class Star(Operator):
-    """Join of patterns ``?s p1 ?o1 . ?s p2 ?o2 ...`` over a set of triples or quads.
+    """Join of the patterns ``?s p1 ?o1 . ?s p2 ?o2 ...`` over a set of triples or quads.
 
-    ``slots`` gives for each pattern its predicate's id and the id of its object, or None where the object is
-    a variable of its own. With ``graph`` the input are quads (s, p, o, g) and the entries are per graph.
-    Shapes: in, a change of a set (weights ±1); out, rows (subject, [graph,] objects of the variable slots).
+    ``slots`` gives for each pattern the id of the predicate and the id of the object, or None for an object
+    variable. With ``graph`` the input rows are quads (s, p, o, g), and each graph has separate entries.
+    Input: deltas of a set (weights ±1). Output: rows (subject, [graph,] objects of the variable slots).
     """
 
     def __init__(
         self, subject: str, slots: Sequence[tuple[int, int | None, str | None]], graph: str | None = None
     ) -> None:
-        """``slots``: (predicate id, object id or None, object variable or None)."""
+        """Compile ``slots`` of (predicate id, object id or None, object variable or None)."""
         self.graph, self._width = graph, len(slots)
         head = (subject,) if graph is None else (subject, graph)
         names = (*head, *(name for _, _, name in slots if name is not None))
         self.schema = Schema(names, frozenset(names))
         self._shown = tuple(place for place, (_, _, name) in enumerate(slots) if name is not None)
-        # By predicate its places, each with the object that it asks for.
+        # For each predicate, the slots with that predicate and their constant objects.
         self.places: dict[int, list[tuple[int, int | None]]] = {}
         for place, (predicate, wanted, _) in enumerate(slots):
             self.places.setdefault(predicate, []).append((place, wanted))
-        # By subject, or by subject and graph; in ``several`` those that have a slot of several objects.
+        # Slots by subject, or by subject and graph; ``several`` has the keys with a slot of several objects.
         self.entries: dict[Any, list[Slot]] = {}
         self.several: set[Any] = set()
-        # Rows that products have made in this step, and where to look at the budget.
+        # Rows that products have made in this step, and rows at the next budget check.
         self._made, self._look = 0, 0
 
     @property
     def is_plain(self) -> bool:
-        """True where as many triples of one subject as there are patterns are a row."""
+        """True if a subject with one triple per pattern yields exactly one row."""
         return self.graph is None and len(self._shown) == self._width == len(self.places)
 
     def step(self, *changes: Delta) -> Delta:
-        """Rows of the entries that changed, new against old."""
+        """Return the delta of rows of the changed entries."""
         places, entries, width = self.places, self.entries, self._width
         quads = self.graph is not None
         self._made, self._look = 0, self.budget.look
@@ -68,7 +68,7 @@ class Star(Operator):
                     if entry is None:
                         entry = entries[key] = [None] * width
                     elif None not in entry:
-                        # It is about to change: its rows go.
+                        # The entry is about to change, so the step retracts its present rows.
                         for row in self.rows(key, entry):
                             out[row] = -1
                     touched[key] = entry
@@ -89,7 +89,7 @@ class Star(Operator):
         return out
 
     def _change(self, key: Any, entry: list[Slot], place: int, object_: int, weight: int) -> None:
-        """An object came to a slot that holds something, or went from it."""
+        """Insert an object into an occupied slot, or delete an object from the slot."""
         slot = entry[place]
         if type(slot) is int:
             entry[place] = {slot, object_} if weight > 0 else None
@@ -107,7 +107,7 @@ class Star(Operator):
                 self.several.discard(key)
 
     def rows(self, key: Any, entry: list[Slot]) -> list[IdRow]:
-        """The rows of one entry without empty slots."""
+        """Return the rows of one entry without empty slots."""
         head: IdRow = key if self.graph is not None else (key,)
         objects: list[Any] = entry
         if len(self._shown) < len(entry):
@@ -121,7 +121,7 @@ class Star(Operator):
         return [(*head, *objects) for objects in product(*choices)]
 
     def held(self) -> Iterator[IdRow]:
-        """Keys and objects of all entries."""
+        """Yield the keys and objects of all entries."""
         for key, entry in list(self.entries.items()):
             yield key if self.graph is not None else (key,)
             for slot in entry:
@@ -129,5 +129,5 @@ class Star(Operator):
                     yield tuple(slot) if isinstance(slot, set) else (slot,)
 
     def size(self) -> int:
-        """How many entries are there."""
+        """Return the number of entries."""
         return len(self.entries)

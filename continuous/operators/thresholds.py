@@ -1,11 +1,11 @@
-"""Rows in the order of a number: what a join looks into where a condition compares a column of theirs.
+"""Rows sorted by a number, which a join searches if a condition compares a column of the rows.
 
     FILTER(?v > ?limit)      with the rows (:a, 10), (:b, 20), (:c, 30) of ?who ?limit
     ?v = 25                  finds (:a, 10) and (:b, 20)
 
-What is found holds all rows that the condition can be true for, and few others: the filter over the join
-looks at each. Numbers of all types have one order here, as doubles; comparing is about as exact as single
-precision, since that is what numbers may be promoted to. Rows without a number are found always.
+The result contains all rows for which the condition can be true, and few other rows, which the filter above
+the join removes. Numbers of all types are ordered as doubles, with the tolerance of single precision, because
+SPARQL may promote numbers to single precision. Rows without a number are always in the result.
 """
 
 from __future__ import annotations
@@ -20,19 +20,22 @@ from typing import Literal as OneOf
 from ..rows import Delta, IdRow
 
 NumberOf: TypeAlias = Callable[[int], float | None]
-"""The number that a term is, by its id; None for one that is none, or not finite."""
+"""Returns the number for a term id; None for a term that is not a finite number."""
 Relation: TypeAlias = OneOf["<", ">", "="]
 _SLACK = 1e-6
+"""Relative tolerance of comparisons, wider than the rounding of a single-precision number."""
 _LEAST = 1e-30
+"""Absolute tolerance of comparisons, for numbers near zero."""
 _MANY = 32
+"""Added rows above which one sort of the whole list replaces single insertions."""
 _FIRST: Any = (-inf,)
 _LAST: Any = (inf,)
-"""Before and behind all rows."""
+"""Sentinels that sort before and after every row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A condition that compares a column of an input's rows with a variable of another input."""
+    """A comparison of column ``column`` of an input's rows with variable ``given`` of another input."""
 
     column: int
     relation: Relation
@@ -40,7 +43,7 @@ class Bound:
 
 
 class RowsInOrder:
-    """Rows by the number in one column; ``rows`` has all of them with their weights."""
+    """Rows sorted by the number in one column; ``rows`` contains all rows with their weights."""
 
     def __init__(self, column: int, number_of: NumberOf) -> None:
         self._column = column
@@ -50,7 +53,7 @@ class RowsInOrder:
         self.others: dict[IdRow, None] = {}
 
     def update(self, change: Delta) -> None:
-        """Take a change of the rows."""
+        """Apply a delta of the rows."""
         added: list[tuple[float, IdRow]] = []
         for row, weight in change.items():
             before = self.rows.get(row, 0)
@@ -75,7 +78,7 @@ class RowsInOrder:
                 insort(self.numbered, each)
 
     def span(self, relation: str, number: float) -> tuple[int, int]:
-        """Between which places a column may be in this relation to a number."""
+        """Return the range of positions whose numbers may be in the given relation to ``number``."""
         slack = abs(number) * _SLACK + _LEAST
         begin = 0 if relation == "<" else bisect_left(self.numbered, (number - slack, _FIRST))
         end = None if relation == ">" else bisect_right(self.numbered, (number + slack, _LAST))
@@ -83,13 +86,13 @@ class RowsInOrder:
 
 
 class BoundedRows:
-    """Finds rows by bounds: those within the one that leaves the fewest."""
+    """Selects rows by several bounds: the rows of the bound with the shortest range."""
 
     def __init__(self, bounds: Sequence[tuple[RowsInOrder, str]]) -> None:
         self._bounds = bounds
 
     def get(self, given: Sequence[int], default: Delta) -> Delta:
-        """The rows for ids of the variables that are compared with, as the index of a join gives them."""
+        """Return the rows for ids of the compared variables; has the signature of an index's ``get``."""
         best: tuple[int, int, int, RowsInOrder] | None = None
         for (rows, relation), term_id in zip(self._bounds, given, strict=True):
             number = rows.number_of(term_id)
