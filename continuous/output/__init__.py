@@ -1,1 +1,1 @@
-"""Relation to stream: what is told of each evaluation, and the answer of now."""
+"""Relation-to-stream operators: the events that each evaluation emits, and the current answer."""

@@ -1,4 +1,4 @@
-"""The relation-to-stream operator of a query, and the answer that it shows now."""
+"""The relation-to-stream operator of a query, and the query's current answer."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ from .once import OnceEmission
 from .quad_counts import QuadCounts
 
 Emission: TypeAlias = SelectEmission | AskEmission | ConstructEmission | OnceEmission
-"""The relation-to-stream operator of one query; ``empty`` is its answer before the first evaluation."""
+"""The relation-to-stream operator of one query; ``empty`` is the query's answer before the first
+evaluation."""
 
 
 @dataclass(slots=True)
 class CurrentAnswer:
-    """The answer after an evaluation at a version; called, in any thread, it gives its line, and keeps it.
+    """The answer after one evaluation; a call returns the answer as one line of JSON, and caches the line.
 
-    ``newer`` gives an evaluation that may be shown and its version, where one later than that with the
-    ``number`` left the answer as it is without telling the query.
+    May be called in any thread. ``newer`` returns the newest visible evaluation and its version, if that
+    evaluation is later than evaluation ``number`` and left the answer unchanged without an event.
     """
 
     emission: Emission
@@ -45,7 +46,7 @@ class CurrentAnswer:
     made: tuple[tuple[Evaluation, int], str] | None = None
 
     def __call__(self) -> str | None:
-        """The answer at the newest evaluation that left it as it is; None before the first."""
+        """Return the line of the newest evaluation with this answer; None before the first evaluation."""
         newer = None if self.newer is None else self.newer(self.number)
         if newer is None:
             if self.step is None:
@@ -70,9 +71,10 @@ def emission_of(
     columns: Sequence[Var],
     most_kept: int,
 ) -> Emission:
-    """The operator of a query with these columns; ``non_empty``: an empty answer is not told.
+    """Return the relation-to-stream operator of a query.
 
-    ``most_kept`` is how many keys and rows ONCE PER may remember, 0 for any number.
+    ``non_empty`` suppresses empty answers. ``most_kept`` is the number of keys and rows that ONCE PER may
+    remember, 0 for any number.
     """
     ordered = has_order(query.root)
     inner: SelectEmission | ConstructEmission

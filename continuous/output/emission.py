@@ -1,9 +1,9 @@
-"""Step 6 of 8: relation to stream. What a query's feed is told of each evaluation, and its current answer.
+"""Step 6 of 8: relation to stream: the events that a query emits for each evaluation, and its current answer.
 
-    istream  the rows that came      dstream  the rows that went      changes  both      rstream  all rows
+    istream  inserted rows      dstream  deleted rows      changes  both      rstream  all rows
 
-Rows are a multiset: duplicates count. Rows without an order of their own are told in a fixed one, since how
-they were found depends on the past.
+Rows are a multiset: duplicates count. Rows without ORDER BY are emitted in a fixed order, because the order
+in which joins find rows depends on earlier inputs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EmitElement: TypeAlias = Callable[[int, list[Quad], bool], None]
 
 
 class ChangedAnswer(Protocol):
-    """An answer that knows which rows went and came at the last evaluation, each as often as it did.
+    """An answer with the rows that the last evaluation deleted and inserted, each as often as it was changed.
 
     ``rows`` are all rows after the evaluation, ``boolean`` is the answer of ASK.
     """
@@ -53,19 +53,19 @@ class ChangedAnswer(Protocol):
     def boolean(self) -> bool | None: ...  # noqa: D102
 
     def listed(self, kind: EventKind) -> tuple[int, str] | None:
-        """How many rows an event tells, and they as objects of JSON; None where they are made of terms."""
+        """Return number and JSON text of an event's rows; None if the caller must format terms."""
         ...
 
     def coded(self, *, whole: bool = False) -> Delta | None:
-        """The change of the rows, or all of them, as ids in the order of the columns; None for terms."""
+        """Return the delta, or all rows if ``whole``, as ids in column order; None if the rows are terms."""
         ...
 
 
 class EvaluationInfo(NamedTuple):
-    """What an event says of its evaluation: instant, version of the dataset, window, revised event, sources.
+    """The members of an event about its evaluation: instant, dataset version, window, revised event, sources.
 
-    ``skipped``: the report is of a run of empty ones, in which only what leaves is news. ``repeats``:
-    retained elements are evaluated once more.
+    ``skipped`` is True for the report of a run of empty windows, which emits only deletions. ``repeats`` is
+    True if retained elements are evaluated a second time.
     """
 
     at: int
@@ -77,7 +77,7 @@ class EvaluationInfo(NamedTuple):
     repeats: bool = False
 
     def head(self) -> str:
-        """The members that every event begins with, as the beginning of a JSON object."""
+        """Return the members that begin every event, as the beginning of a JSON object."""
         text = f'{{"at":{self.at},"version":{self.version}'
         if self.window is not None:
             text += f',"window":{{"open":{self.window.open},"close":{self.window.close}}}'
@@ -88,14 +88,14 @@ class EvaluationInfo(NamedTuple):
 
 @dataclass(slots=True)
 class EmissionCounts:
-    """How many rows were told as new and as gone, and how many whole answers."""
+    """Numbers of rows emitted as inserted and as deleted, and of emitted whole answers."""
 
     rows_inserted: int = 0
     rows_deleted: int = 0
     answers: int = 0
 
     def add(self, kind: EventKind, rows: int) -> None:
-        """An event of this kind tells so many rows."""
+        """Count one event of kind ``kind`` with ``rows`` rows."""
         if kind == "insert":
             self.rows_inserted += rows
         elif kind == "delete":
@@ -105,7 +105,7 @@ class EmissionCounts:
 
 
 def difference(rows: Sequence[T], minus: Sequence[T]) -> list[T]:
-    """Multiset difference, in the order of ``rows``: without as many copies of each row as ``minus`` has.
+    """Return the multiset difference ``rows`` minus ``minus``, in the order of ``rows``.
 
     >>> difference(["a", "b", "a"], ["a", "c"])
     ['b', 'a']
@@ -121,7 +121,7 @@ def difference(rows: Sequence[T], minus: Sequence[T]) -> list[T]:
 
 
 def refuse(size: int, most: int) -> None:
-    """Raise BudgetError: one evaluation tells too much."""
+    """Raise BudgetError, because the events of one evaluation exceed their limit in bytes."""
     message = f"one evaluation tells {size} bytes, the limit is {most} (max_evaluation_bytes)"
     raise BudgetError(message, limit=most)
 
@@ -134,9 +134,9 @@ def _rows_of(kind: EventKind, answer: ChangedAnswer) -> Sequence[Solution]:
 
 @dataclass(slots=True)
 class SelectEmission:
-    """Rows as SPARQL Results JSON; ``ordered``: they have an order of their own.
+    """Emits the rows of SELECT as SPARQL Results JSON; ``ordered`` is True if the query has an ORDER BY.
 
-    ``head`` is what stands between the moment and the rows.
+    ``head`` is the JSON text between the evaluation's members and the rows.
     """
 
     output: Output
@@ -146,7 +146,7 @@ class SelectEmission:
     counts: EmissionCounts = field(default_factory=EmissionCounts)
     empty: dict[str, Any] = field(init=False)
     head: str = field(init=False)
-    # What was told of the first rows last: they are often the same again.
+    # The ordered rows that were written last, with their text: an unchanged answer needs no new text.
     _told: tuple[Sequence[Solution], str] = ((), "")
 
     def __post_init__(self) -> None:
@@ -154,10 +154,10 @@ class SelectEmission:
         self.head = f',"head":{one_line(self.empty["head"])},"results":{{"bindings":['
 
     def events(self, moment: EvaluationInfo, answer: ChangedAnswer) -> list[Event]:
-        """One event for each sign that has rows; RSTREAM tells an empty answer too."""
+        """Return one event for each kind with rows; RSTREAM also emits an empty answer."""
         found: list[Event] = []
         for kind in _KINDS[self.output]:
-            # Rows without an order of their own are written straight from ids where the answer has them.
+            # Rows without ORDER BY are written directly from ids if the answer supports that.
             told = None if self.ordered else answer.listed(kind)
             number, listed = told or self._of_terms(_rows_of(kind, answer))
             if number or (kind == "answer" and not (moment.skipped or self.non_empty)):
@@ -166,7 +166,7 @@ class SelectEmission:
         return found
 
     def current(self, moment: EvaluationInfo, answer: ChangedAnswer) -> str:
-        """All rows of the answer, behind the moment on one line: `one_line` of `solutions`."""
+        """Return all rows of the answer with the evaluation's members, as one line of JSON."""
         return self._around(moment, self._of_terms(answer.rows)[1])
 
     def _around(self, moment: EvaluationInfo, listed: str) -> str:
@@ -185,14 +185,14 @@ class SelectEmission:
 
 @dataclass(slots=True)
 class AskEmission:
-    """The boolean whenever it changes; ``told`` is the one told last."""
+    """Emits the boolean of ASK at each change; ``told`` is the last emitted boolean."""
 
     told: bool | None = None
     counts: EmissionCounts = field(default_factory=EmissionCounts)
     empty: dict[str, Any] = field(default_factory=lambda: {"head": {}, "boolean": False})
 
     def events(self, moment: EvaluationInfo, answer: ChangedAnswer) -> list[Event]:
-        """One answer event where the boolean is another."""
+        """Return one answer event if the boolean has changed since the last event."""
         if answer.boolean == self.told:
             return []
         self.told = answer.boolean
@@ -200,16 +200,17 @@ class AskEmission:
         return [("answer", self.current(moment, answer))]
 
     def current(self, moment: EvaluationInfo, answer: ChangedAnswer) -> str:
-        """The boolean of the answer."""
+        """Return the boolean of the answer with the evaluation's members, as one line of JSON."""
         return f'{moment.head()},"head":{{}},"boolean":{one_line(answer.boolean)}}}'
 
 
 @dataclass(slots=True)
 class ConstructEmission:
-    """Quads of the template as N-Quads; also the elements of the stream that the query makes.
+    """Emits the quads of a CONSTRUCT as N-Quads, and as elements of the query's output stream.
 
-    ISTREAM and RSTREAM instantiate the rows emitted; where quads can be deleted they are counted, so that one
-    goes only when no solution yields it any more. ``head`` is what stands between the moment and the quads.
+    ISTREAM and RSTREAM instantiate the template with the emitted rows. Outputs that delete quads count the
+    solutions of each quad, because a quad is deleted only when no solution yields it any longer. ``head`` is
+    the JSON text between the evaluation's members and the quads.
     """
 
     output: Output
@@ -224,16 +225,16 @@ class ConstructEmission:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns of solutions."""
+        """The names of the columns of solutions."""
         return self.quads.names
 
     @property
     def counts_quads(self) -> bool:
-        """True where quads can be deleted."""
+        """True if the output deletes quads."""
         return "delete" in _KINDS[self.output]
 
     def events(self, moment: EvaluationInfo, answer: ChangedAnswer) -> list[Event]:
-        """One event for each sign that has quads; RSTREAM tells an empty answer too."""
+        """Return one event for each kind with quads; RSTREAM also emits an empty answer."""
         at, skipped, repeats = moment.at, moment.skipped, moment.repeats
         if self.counts_quads:
             delta = answer.coded()
@@ -247,7 +248,7 @@ class ConstructEmission:
     def changed(
         self, at: int, head: str, delta: Delta, *, skipped: bool = False, repeats: bool = False
     ) -> list[Event]:
-        """The events of a change of solutions as ids, where quads are counted; ``head`` is the moment's."""
+        """Return the events for a delta of solutions as ids; ``head`` comes from `EvaluationInfo.head`."""
         deleted, inserted = self.quads.change(delta, ordered=self.ordered)
         signs: list[tuple[EventKind, list[Quad]]] = [("delete", deleted)]
         if self.output == "changes":
@@ -255,7 +256,7 @@ class ConstructEmission:
         return self._told(at, head, signs, skipped=skipped, repeats=repeats)
 
     def current(self, moment: EvaluationInfo, answer: ChangedAnswer) -> str:
-        """The quads of all rows."""
+        """Return the quads of all rows with the evaluation's members, as one line of JSON."""
         return self._line(moment.head(), self._quads(answer.rows, moment.at))
 
     def go_on(self, answer: ChangedAnswer) -> None:
@@ -273,14 +274,15 @@ class ConstructEmission:
         skipped: bool,
         repeats: bool,
     ) -> list[Event]:
-        """The events of some quads, which are also an element of the stream that the query makes."""
+        """Return the events for some quads, and pass the quads to the query's output stream."""
         events: list[Event] = []
         for kind, quads in signs:
             if quads or (kind == "answer" and not (skipped or self.non_empty)):
                 self.counts.add(kind, len(quads))
                 events.append((kind, self._line(head, quads)))
         if self.emit_element is not None and not skipped:
-            # What is new or all there is; of DSTREAM what went.
+            # The output stream receives inserted quads or whole answers; a DSTREAM query streams deleted
+            # quads.
             streamed = dict.fromkeys(signs[-1][1])
             if streamed:
                 self.emit_element(at, list(streamed), repeats)

@@ -1,9 +1,9 @@
-"""ONCE PER: of the rows that come those are told whose key has not been told for a while, or ever.
+"""ONCE PER: suppresses an inserted row if another row with the same key was emitted recently, or ever.
 
-    ONCE PER ?v … [EVERY d]    a row at t is told unless one of its key was told at an instant > t - d
+    ONCE PER ?v … [EVERY d]    emits a row at t unless a row with its key was emitted at an instant > t - d
 
-Of rows that go those are told that had been told. Rows of one instant are looked at one after the other, in
-their own order or the fixed one, so that a key is told by one of them however the instant is cut into
+A deletion is emitted only for a row that was emitted. The rows of one instant are checked one after the
+other, in the query's order or a fixed order, so that one row emits the key however the instant is split into
 transactions. Source: docs/semantics.md, section 8.
 """
 
@@ -24,7 +24,7 @@ from .emission import ChangedAnswer, ConstructEmission, EmissionCounts, Evaluati
 
 @dataclass(frozen=True, slots=True)
 class EmittedAnswer:
-    """What is told of an answer: ``standing`` are the rows that were told and stand."""
+    """The part of an answer that ONCE PER emits; ``standing`` counts emitted rows still in the answer."""
 
     deleted: Sequence[Solution]
     inserted: Sequence[Solution]
@@ -33,19 +33,19 @@ class EmittedAnswer:
 
     @property
     def rows(self) -> Sequence[Solution]:
-        """Those that stand; most outputs need not ask."""
+        """The emitted rows still in the answer, built on demand because most outputs ignore them."""
         return tuple(self.standing.elements())
 
     def listed(self, kind: EventKind) -> None:
-        """Rows are terms here."""
+        """Return None, because the rows are terms without term ids."""
 
     def coded(self, *, whole: bool = False) -> None:
-        """Rows are terms here."""
+        """Return None, because the rows are terms without term ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnceSnapshot:
-    """Keys with the instants at which they were told last, oldest first; rows that were told and stand."""
+    """Keys with the instants of their last emissions, oldest first, and emitted rows still in the answer."""
 
     told: list[tuple[Solution, int]]
     standing: list[tuple[Solution, int]]
@@ -53,10 +53,10 @@ class OnceSnapshot:
 
 @dataclass(slots=True)
 class OnceEmission:
-    """Tells by ``inner`` what passes.
+    """Suppresses repeated keys, and passes the other rows to ``inner``, which writes the events.
 
-    ``places`` are those of the key in a row. ``most`` is how many keys and rows may be remembered, 0 for
-    any number.
+    ``places`` are the positions of the key in a row. ``most`` bounds the remembered keys and rows; 0 for no
+    bound.
     """
 
     inner: SelectEmission | ConstructEmission
@@ -68,16 +68,16 @@ class OnceEmission:
 
     @property
     def counts(self) -> EmissionCounts:
-        """What was told."""
+        """The numbers of emitted rows."""
         return self.inner.counts
 
     @property
     def empty(self) -> dict[str, Any]:
-        """The answer before the first evaluation."""
+        """The query's answer before the first evaluation."""
         return self.inner.empty
 
     def events(self, moment: EvaluationInfo, answer: ChangedAnswer) -> list[Event]:
-        """One event for each sign that has rows to tell."""
+        """Return one event for each kind with rows that pass ONCE PER."""
         self._forget(moment.at)
         deleted = [row for row in answer.deleted if self._leaves(row)]
         rows = answer.inserted if self.inner.ordered else in_fixed_order(answer.inserted)
@@ -91,15 +91,15 @@ class OnceEmission:
         return self.inner.events(moment, EmittedAnswer(deleted, inserted, self.standing))
 
     def current(self, moment: EvaluationInfo, answer: ChangedAnswer) -> str:
-        """All rows of the answer, told or not."""
+        """Return all rows of the answer, including suppressed rows, as one line of JSON."""
         return self.inner.current(moment, answer)
 
     def snapshot(self) -> OnceSnapshot:
-        """For a checkpoint."""
+        """Return the remembered keys and rows for a checkpoint."""
         return OnceSnapshot(list(self.told.items()), list(self.standing.items()))
 
     def restore(self, kept: OnceSnapshot) -> None:
-        """Go on from a checkpoint."""
+        """Restore the remembered keys and rows from a checkpoint."""
         self.told, self.standing = OrderedDict(kept.told), Counter(dict(kept.standing))
         if isinstance(self.inner, ConstructEmission):
             self.inner.go_on(EmittedAnswer((), (), self.standing))
@@ -124,7 +124,7 @@ class OnceEmission:
         return many > 0
 
     def _forget(self, at: int) -> None:
-        """Keys that were told too long ago may be told again."""
+        """Forget keys whose last emission was at least EVERY milliseconds before instant ``at``."""
         told, every = self.told, self.every_ms
         while every is not None and told and next(iter(told.values())) <= at - every:
             told.popitem(last=False)

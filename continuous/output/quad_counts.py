@@ -1,8 +1,8 @@
-"""The counts of the quads in a CONSTRUCT's answer, kept up to date by the changes of its solutions.
+"""Counts of the quads in a CONSTRUCT answer, maintained by deltas of the solutions.
 
-A quad is in the answer while at least one solution yields it. A change of the solutions changes the counts of
-the quads that these solutions yield; an event has the quads whose count leaves or reaches 0. So its cost
-follows the change and not the answer.
+A quad is in the answer while at least one solution yields it. A delta of the solutions changes the counts of
+the quads that these solutions yield. An event contains the quads whose count leaves or reaches 0, so the cost
+of an event depends on the size of the delta and not of the answer.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ..slices import PAUSE, pausing
 
 
 class QuadCounts:
-    """Counts how many solutions yield each quad of an answer; used by the engine's thread.
+    """Counts how many solutions yield each quad of an answer; used by the engine's thread only.
 
-    Law: `change` gives the difference of the sets of quads before and after a change of the solutions.
-    ``names`` are those of the columns of solutions.
+    Law: `change` returns the difference of the sets of quads before and after a delta of the solutions.
+    ``names`` are the names of the solutions' columns.
     """
 
     def __init__(self, keys: QuadKeys, dictionary: TermDictionary) -> None:
-        """Begin with the empty answer; ``keys`` are by ids of the dictionary."""
+        """Start with an empty answer; the ids in ``keys`` belong to ``dictionary``."""
         self.names = keys.names
         self._keys, self._dictionary = keys, dictionary
         self._counts: dict[IdRow, int] = {}
@@ -36,11 +36,12 @@ class QuadCounts:
         return len(self._counts)
 
     def change(self, delta: Delta, *, ordered: bool) -> tuple[list[Quad], list[Quad]]:
-        """Take a change of the solutions; the quads that left the answer, and those that entered it.
+        """Apply a delta of the solutions; return the deleted and the inserted quads.
 
         Args:
-            delta: the rows of the solutions, as ids in the order of the columns.
-            ordered: their order means something; otherwise they are taken in a fixed one.
+            delta: solutions with their weights, as ids in the order of the columns.
+            ordered: True to process solutions in the order of ``delta``; False to sort them into a fixed
+                order.
         """
         counts, quad = self._counts, self._keys.quad
         before: dict[IdRow, int] = {}
@@ -62,7 +63,7 @@ class QuadCounts:
         return deleted, inserted
 
     def coded(self, deleted: Iterable[Solution], inserted: Iterable[Solution]) -> Delta:
-        """Solutions that went and came as a change of rows of ids."""
+        """Return deleted and inserted solutions as a delta of id rows."""
         found: Delta = {}
         ids = self._dictionary.ids
         for rows, weight in ((deleted, -1), (inserted, 1)):
@@ -71,12 +72,12 @@ class QuadCounts:
         return found
 
     def held(self) -> Iterator[IdRow]:
-        """The rows of ids that the next change needs."""
+        """Yield the id rows that the next change needs."""
         yield from self._keys.held()
         yield from list(self._counts)
 
     def _arranged(self, delta: Delta, *, ordered: bool) -> list[IdRow]:
-        """The rows of a change, those that went first, both in their own or in the fixed order."""
+        """Return the rows of a delta, deletions first, each part in its given order or in the fixed order."""
         deleted = [row for row, weight in delta.items() if weight < 0]
         inserted = [row for row, weight in delta.items() if weight > 0]
         for rows in () if ordered else (deleted, inserted):
@@ -85,6 +86,6 @@ class QuadCounts:
         return deleted + inserted
 
     def _texts(self, row: IdRow) -> list[str]:
-        """What `store.results.in_fixed_order` sorts a row by."""
+        """Return the sort key of a row, equal to the sort key of `store.results.in_fixed_order`."""
         terms = self._dictionary.terms
         return [str(terms[each]) if each else "" for each in row]
