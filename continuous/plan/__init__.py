@@ -1,1 +1,1 @@
-"""Algebra to a plan of operators, and to generated code."""
+"""Planning: compiles algebra to operators, and operators to generated Python code."""

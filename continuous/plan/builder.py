@@ -1,4 +1,4 @@
-"""Adds operators to the plan of one query: its inputs, and what joins, filters and reshapes planned rows."""
+"""The builder of a query's plan: adds inputs, joins, filters and projections as plan nodes."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ from .plan import CLOCK_KEY, PlanNode, SourceKey, source_key
 
 TRIPLE = ("s", "p", "o")
 _TURNED: dict[str, Relation] = {"<": ">", ">": "<", "=": "="}
+"""The comparison operator with its sides exchanged."""
 
 
 @dataclass(slots=True)
 class Compilation:
-    """The material of one query's plan; ``tables`` gives the columns of its static parts by name.
+    """The services for compiling one query's plan; ``tables`` maps static parts to their column names.
 
-    With ``late_filters`` conditions with uncertainty functions stay behind the joins of their group.
+    With ``late_filters``, conditions with uncertainty functions are evaluated after the joins of their group.
     """
 
     terms: TermDictionary
@@ -49,7 +50,7 @@ class Compilation:
 
 @dataclass(frozen=True, slots=True)
 class PatternScope:
-    """The place of a pattern: in which window, in which of its graphs, on which variable stream."""
+    """The scope of a pattern: a window, a graph in that window, and the variable of the window's stream."""
 
     window: NamedNode | None = None
     graph: NamedNode | BlankNode | Var | None = None
@@ -57,26 +58,26 @@ class PatternScope:
 
     @property
     def columns(self) -> list[Var]:
-        """The variables that a block around the pattern binds: those of ``GRAPH ?g`` and ``STREAM ?s``."""
+        """The variables that enclosing blocks ``GRAPH ?g`` and ``STREAM ?s`` bind."""
         columns = [self.graph] if isinstance(self.graph, Var) else []
         return [*columns, Var(self.stream)] if self.stream else columns
 
     @property
     def context(self) -> Names:
-        """The names of `columns`."""
+        """The names of the variables in `columns`."""
         return frozenset(each.name for each in self.columns)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOutput:
-    """A place in the plan under construction and what its rows look like."""
+    """A node of the plan under construction, by its position, and the schema of the node's rows."""
 
     place: int
     schema: Schema
 
 
 class PlanBuilder:
-    """Collects nodes, each behind its inputs; equal sources are one node."""
+    """Collects plan nodes, each after its inputs; equal sources share one node."""
 
     def __init__(self, compilation: Compilation) -> None:
         self.compilation = compilation
@@ -94,18 +95,18 @@ class PlanBuilder:
         detail: str = "",
         exprs: Sequence[Expr | None] = (),
     ) -> PlanOutput:
-        """A node behind its inputs."""
+        """Append a node after its inputs, and return its output."""
         places = tuple(each.place for each in inputs)
         static = all(self.nodes[each].static for each in places)
         self.nodes.append(PlanNode(label, operator.schema, places, operator, None, detail, exprs, static))
         return PlanOutput(len(self.nodes) - 1, operator.schema)
 
     def fresh(self, stem: str) -> Var:
-        """A variable that the query does not have."""
+        """Return a new variable that does not occur in the query."""
         return Var(f"_:{stem}{next(self._fresh)}")
 
     def pinned(self, term: Term) -> int:
-        """The id of a constant, kept as long as the plan."""
+        """Return the id of a constant, pinned until the plan is released."""
         term_id = self.compilation.terms.ids[canonical(term)]
         self.compilation.pins.pin([term_id])
         return term_id
@@ -113,19 +114,19 @@ class PlanBuilder:
     # --- inputs ---------------------------------------------------------------------------------
 
     def triples(self, scope: PatternScope) -> PlanOutput:
-        """The triples that patterns outside GRAPH match, (s, p, o)."""
+        """Return the triples (s, p, o) of a window that patterns outside GRAPH match."""
         return self._merge(False) if scope.window == MERGED else self._window("triples", (), scope)
 
     def quads(self, scope: PatternScope) -> PlanOutput:
-        """The quads of the named graphs of a window, (s, p, o, g)."""
+        """Return the quads (s, p, o, g) of a window's named graphs."""
         return self._window("quads", ("g",), scope)
 
     def times(self, scope: PatternScope) -> PlanOutput:
-        """The triples that patterns outside GRAPH match with their event times, (s, p, o, time)."""
+        """Return the triples that patterns outside GRAPH match with their event times: (s, p, o, time)."""
         return self._merge(True) if scope.window == MERGED else self._window("times", ("time",), scope)
 
     def streams(self, scope: PatternScope) -> PlanOutput:
-        """The streams of a window whose stream is a variable, under the name that they have in the scope."""
+        """Return the present streams of a window with a variable stream, as one column named by the scope."""
         assert scope.window is not None and scope.stream is not None
         key = source_key("streams", scope.window)
         given = self._source(key, Schema.bound("stream"), "streams")
@@ -133,14 +134,14 @@ class PlanBuilder:
         return self.add("named", named, [given])
 
     def table(self, node: TableNode) -> PlanOutput:
-        """A static part, or the clock."""
+        """Return the rows of a static part, or the row of the clock."""
         if node.name == CLOCK.name:
             return self._source(CLOCK_KEY, Schema.bound(NOW), "clock")
         schema = Schema(tuple(self.compilation.tables[node.name]), node.certain)
         return self._source(source_key("table", node.name), schema, "table", node.name)
 
     def _source(self, key: SourceKey, schema: Schema, label: str, detail: str = "") -> PlanOutput:
-        """The node where the changes of ``key`` enter."""
+        """Return the node that receives the deltas of source ``key``."""
         if key not in self._sources:
             self._sources[key] = PlanOutput(len(self.nodes), schema)
             static = label == "table"
@@ -148,7 +149,7 @@ class PlanBuilder:
         return self._sources[key]
 
     def _window(self, kind: str, more: tuple[str, ...], scope: PatternScope) -> PlanOutput:
-        """The changes of one window; those of a variable stream have it as their last column."""
+        """Return the node of a window's deltas; a variable stream adds the stream as last column."""
         assert scope.window is not None
         names = (*TRIPLE, *more, *(("stream",) if scope.stream else ()))
         stream = self.declared[scope.window].stream
@@ -157,7 +158,7 @@ class PlanBuilder:
         return self._source(key, Schema.bound(*names), "window", f"{shown} ({kind})")
 
     def _merge(self, timed: bool) -> PlanOutput:
-        """All windows and the background graphs in one."""
+        """Return the merge of all windows and the background graphs, with event times if ``timed``."""
         if timed not in self._merged:
             read = self.times if timed else self.triples
             inputs = [read(PatternScope(window)) for window in self.declared]
@@ -175,7 +176,7 @@ class PlanBuilder:
         return self._merged[timed]
 
     def _newest_first(self, row: IdRow, floor: SortKey | None) -> SortKey:
-        """Of a triple's event times the greatest counts; one without a time comes last."""
+        """Sort key that puts the greatest event time of a triple first, and a triple without a time last."""
         time = self.compilation.context.values[row[3]]
         assert time is None or isinstance(time, int)
         return (1, 0) if time is None else (0, -time)
@@ -183,7 +184,7 @@ class PlanBuilder:
     # --- rows -----------------------------------------------------------------------------------
 
     def values(self, node: Values) -> PlanOutput:
-        """The rows of VALUES as an input."""
+        """Return the rows of VALUES as an input."""
         encode = self.compilation.terms.encode
         counted: Delta = {}
         for row in node.rows:
@@ -192,7 +193,7 @@ class PlanBuilder:
         return self.add("values", linear.ConstantRows(schema, counted), [])
 
     def filter(self, built: PlanOutput, condition: Expr) -> PlanOutput:
-        """Rows for which a condition without EXISTS is true."""
+        """Filter rows by a condition without EXISTS."""
         names = built.schema.vars
         test = compile_condition(condition, names, self.compilation.context)
         proved = bound_when_true(condition) & frozenset(names)
@@ -200,7 +201,7 @@ class PlanBuilder:
         return self.add("filter", linear.RowFilter(schema, test), [built], exprs=[condition])
 
     def left_join(self, left: PlanOutput, right: PlanOutput, condition: Expr | None) -> PlanOutput:
-        """OPTIONAL with a condition without EXISTS."""
+        """Plan OPTIONAL with a condition without EXISTS."""
         residual = None
         if condition is not None:
             names = left.schema.vars, right.schema.vars
@@ -208,20 +209,20 @@ class PlanBuilder:
         return self.add("optional", Match("left", left.schema, right.schema, residual), [left, right])
 
     def without(self, left: PlanOutput, right: PlanOutput) -> PlanOutput:
-        """The rows of the left side for which the right side, over the same columns, has none."""
+        """Return the left rows without a match among the right rows, which have the same columns."""
         return self.add("absent", Match("anti", left.schema, right.schema), [left, right])
 
     def constant(self, built: PlanOutput, name: str, term_id: int) -> PlanOutput:
-        """One more column with one term in it; 0 for an unbound one."""
+        """Append a column with one term id; id 0 leaves the column unbound."""
         sure = built.schema.certain | {name} if term_id else built.schema.certain
         schema = Schema((*built.schema.vars, name), sure)
         self.compilation.pins.pin([term_id])
         return self.add("constant", linear.AddColumn(schema, lambda row: term_id), [built], f"?{name}")
 
     def join(self, *inputs: PlanOutput, conditions: Sequence[Expr] = ()) -> PlanOutput:
-        """The joined rows of some inputs; ids in rows of static tables are pinned with them.
+        """Join inputs; ids in rows of static tables stay pinned by the tables.
 
-        Those for which ``conditions`` are not true may be left out.
+        The join may omit rows for which one of ``conditions`` is not true.
         """
         operator = DeltaJoin([each.schema for each in inputs])
         nodes = [self.nodes[each.place] for each in inputs]
@@ -233,14 +234,14 @@ class PlanBuilder:
         return self.add("join", operator, inputs)
 
     def union(self, left: PlanOutput, right: PlanOutput) -> PlanOutput:
-        """The rows of both."""
+        """Return the rows of both inputs."""
         names = tuple(dict.fromkeys((*left.schema.vars, *right.schema.vars)))
         schema = Schema(names, left.schema.certain & right.schema.certain)
         operator = linear.UnionAll(schema, left.schema.columns(names), right.schema.columns(names))
         return self.add("union", operator, [left, right])
 
     def extend(self, built: PlanOutput, name: str, expr: Expr) -> PlanOutput:
-        """Add a column to each row."""
+        """Append a column with the value of an expression."""
         names, sure = built.schema.vars, built.schema.certain
         if (isinstance(expr, Var) and expr.name in sure) or always_bound(expr):
             sure |= {name}
@@ -250,19 +251,19 @@ class PlanBuilder:
         return self.add("extend", operator, [built], f"?{name}", [expr])
 
     def project(self, built: PlanOutput, names: Sequence[str]) -> PlanOutput:
-        """Some columns in an order; the input where it has just these."""
+        """Project to columns ``names``; an input with exactly these columns is returned unchanged."""
         if tuple(names) == built.schema.vars:
             return built
         schema = Schema(tuple(names), built.schema.certain & frozenset(names))
         return self.add("project", linear.Projection(schema, built.schema.columns(names)), [built])
 
     def distinct(self, built: PlanOutput) -> PlanOutput:
-        """Each row once."""
+        """Return each distinct row once."""
         return self.add("distinct", linear.Deduplicate(built.schema), [built])
 
 
 def _bounds(condition: Expr, node: PlanNode) -> Iterator[Bound]:
-    """The columns of a static input that a condition compares with variables which that has not."""
+    """Yield the comparisons of a static input's columns with variables that the input does not bind."""
     match condition:
         case Call(("<" | "<=" | ">" | ">=" | "=") as name, (Var(left), Var(right))) if node.static:
             turned = _TURNED[name[0]]

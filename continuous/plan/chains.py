@@ -1,13 +1,14 @@
-"""Generated code for one row: filters, new columns, then a delta or a group takes it.
+"""Generated code that processes one row: filters and new columns, up to a delta or a GROUP BY.
 
-A row that leaves a window went through the same expressions when it came. Where they cost more than
-remembering, what was made of it then is kept until it leaves, so that expiry evaluates nothing again:
+A row that leaves a window evaluates the same expressions as when it entered. If the expressions cost more
+than a look-up, generated code stores the result of an entering row until the row leaves, so that expiry
+evaluates no expression:
 
-    made = memo.pop(row, ABSENT) if w < 0 else ABSENT     None: a filter had dropped it
-    if made is ABSENT: filters, columns ...; memo[row] = what goes on
+    made = memo.pop(row, ABSENT) if w < 0 else ABSENT     None: a filter dropped the row
+    if made is ABSENT: filters, columns ...; memo[row] = the result
 
-Expressions are functions of the row alone (the instant is a column), so both ways give the same. A row that
-comes several times and leaves one by one is computed again: the memo is never asked for what it has not.
+Expressions depend on the row alone, since the instant is a column, so both ways give the same result. A row
+that enters several times and leaves once at a time is evaluated again, because the memo no longer has it.
 """
 
 from __future__ import annotations
@@ -30,22 +31,22 @@ from .plan import PlanNode
 
 @dataclass(slots=True)
 class RowMemos:
-    """What generated code remembers.
+    """Results of expressions that generated code stores.
 
-    ``rows`` are, by the last operator of a chain, what was made of each row that is there; first a row of
-    term ids. ``columns`` are, by the operator, the values of new columns behind a join.
+    ``rows`` maps the last operator of a chain to the results for present rows; a result begins with a row of
+    term ids. ``columns`` maps operators after a join to the ids of their computed columns.
     """
 
     rows: dict[int, dict[IdRow, tuple[Any, ...] | None]] = field(default_factory=dict)
     columns: dict[int, ColumnMemo] = field(default_factory=dict)
 
     def forget_rows(self) -> None:
-        """Forget what was made of rows; columns depend on nothing but ids."""
+        """Delete the results for rows; the ids of columns stay, because these depend on nothing but ids."""
         for memo in self.rows.values():
             memo.clear()
 
     def held(self) -> Iterator[IdRow]:
-        """The remembered rows, and the values of columns; see `Operator.held`."""
+        """Yield the stored rows and the ids of columns; see `Operator.held`."""
         for memo in self.rows.values():
             for made in list(memo.values()):
                 if made is not None:
@@ -56,18 +57,19 @@ class RowMemos:
 
 _ABSENT = object()
 _COSTLY_CALLS = 4
-"""Fewer operations than this are quicker done again than remembered."""
+"""Operations below which repeating an evaluation is faster than storing its result."""
 _CALLS_OF_AN_ID = 2
-"""To find the id of a value that was computed costs as much as so many of them."""
+"""Operations that cost as much as the look-up of a computed value's id."""
 _LEAST_VALUES = 1_024
-"""Values of a column that are remembered at least before all are dropped."""
+"""Least capacity of a column's memo, which is cleared when it is full."""
 
 
 class ColumnMemo(dict[Any, int]):
-    """The ids of a computed column by the ids that it was computed from, of about the rows of a join.
+    """The ids of a computed column, by the ids that the column is computed from.
 
-    A row that joins with many others is evaluated once. Ids are never given twice, so an entry whose row has
-    gone is not wrong; all are dropped when there are twice as many as the join has rows.
+    A row that joins with many others is evaluated once. The dictionary never reuses an id, so an entry of a
+    deleted row is not wrong. The memo is cleared when it has more than twice as many entries as the join has
+    rows.
     """
 
     def __init__(self, join: DeltaJoin) -> None:
@@ -76,7 +78,7 @@ class ColumnMemo(dict[Any, int]):
         self._most = _LEAST_VALUES
 
     def keep(self, key: Any, term_id: int) -> int:
-        """Remember an id and return it."""
+        """Store an id and return it."""
         if len(self) >= self._most:
             self._most = max(_LEAST_VALUES, 2 * self._join.size())
             if len(self) >= self._most:
@@ -103,11 +105,11 @@ class RowBody:
         counted: bool = False,
         once: bool = False,
     ) -> None:
-        """The code for one row, up to the last operator of the chain, which keeps it or gives it on.
+        """Write the code for one row, up to the last operator of the chain, which stores or emits the row.
 
-        A scan or join at its head has given the row out already, ``counted`` perhaps. ``remembered`` is the
-        local with the row where it leaves as it came, and may be remembered. With ``once`` no row is
-        made twice.
+        The scan or join at the head of the chain has emitted the row already, and ``counted`` says that the
+        row is counted. ``remembered`` is the local with the row if the row's result may be stored. With
+        ``once``, the caller guarantees that the loop makes no row twice.
         """
         out, last = self._out, chain[-1]
         if len(chain) > 1 and not counted and not takes_rows(self._nodes[chain[0]]):
@@ -130,7 +132,7 @@ class RowBody:
         out.known = known
 
     def renames(self, chain: list[int], given: Sequence[str]) -> bool:
-        """True where columns get other names alone: rows of these columns stay as they are."""
+        """Return True if the chain only renames columns, so that rows of columns ``given`` stay unchanged."""
         columns: dict[str, int] = {name: place for place, name in enumerate(given)}
         for node in [self._nodes[place] for place in chain]:
             if isinstance(node.operator, linear.Scan):
@@ -147,16 +149,17 @@ class RowBody:
         return [columns.get(name) for name in self._nodes[chain[-1]].schema.vars] == [*range(len(given))]
 
     def whole(self, chain: list[int], slots: dict[str, str]) -> bool:
-        """True where no variable is left out on all the way, so that no two rows become one.
+        """Return True if no node of the chain drops a variable, so that two different rows stay different.
 
-        A name that is left out may stand for something else behind it.
+        A dropped name may denote another variable after the node that drops it.
         """
         return all(slots.keys() <= set(self._nodes[each].schema.vars) for each in chain)
 
     def _pays(self, chain: list[int]) -> bool:
-        """True where a row costs more than remembering what was made of it.
+        """Return True if evaluating a row costs more than storing its result.
 
-        Of a row that some filter dropped it is not remembered which, so one filter alone can count its rows.
+        The memo does not record which filter dropped a row, so a chain with two counting filters is not
+        stored.
         """
         nodes = [self._nodes[place] for place in chain]
         exprs = [expr for node in nodes for expr in node.exprs if expr]
@@ -167,11 +170,11 @@ class RowBody:
         return len(self._counted(chain)) < 2 and calls >= _COSTLY_CALLS
 
     def _counted(self, chain: list[int]) -> list[int]:
-        """The filters on the way, which count the rows that they let pass."""
+        """Return the filters of the chain that count the rows they pass."""
         return [each for each in chain[:-1] if isinstance(self._nodes[each].operator, linear.RowFilter)]
 
     def _remembered(self, chain: list[int], slots: dict[str, str], row: str) -> list[str]:
-        """The lines of `_compute` for a row that is new; what was made of it then for one that leaves."""
+        """Write `_compute` for a new row, and the look-up of the stored result for a row that leaves."""
         out, last = self._out, chain[-1]
         memo = out.name_of(self._memos.rows.setdefault(last, {}), "memo")
         operator = self._nodes[last].operator
@@ -197,9 +200,9 @@ class RowBody:
         return names
 
     def _compute(self, chain: list[int], slots: dict[str, str], dropped: str = "") -> None:
-        """Filters and new columns; ``dropped`` is what is done with a row that a filter drops."""
+        """Write filters and new columns; ``dropped`` is the code for a row that a filter drops."""
         out = self._out
-        # The columns of the join at the head that the columns behind it are computed from.
+        # For each new column, the columns of the join at the head that the column is computed from.
         read: dict[str, Names] = {}
         for place in chain:
             node = self._nodes[place]
@@ -227,14 +230,14 @@ class RowBody:
                     out.known.pop(name, None)
 
     def _of_one_input(self, head: int, names: Names, expr: Expr) -> bool:
-        """True for an expression over the columns of one input of the join at the head of the chain."""
+        """Return True if an expression reads columns of only one input of the join at the chain's head."""
         join = self._nodes[head].operator
         if not isinstance(join, DeltaJoin) or not names or not _calls(expr) or is_volatile(expr):
             return False
         return any(names <= set(schema.vars) for schema in join.inputs)
 
     def _remembered_column(self, head: int, place: int, names: Sequence[str], slots: dict[str, str]) -> None:
-        """A new column whose id is remembered by the columns of the join that it is computed from."""
+        """Write a new column whose id is stored under the ids of the columns it is computed from."""
         out, node = self._out, self._nodes[place]
         name, made = node.schema.vars[-1], out.fresh("i")
         join = self._nodes[head].operator
@@ -253,7 +256,7 @@ class RowBody:
         slots[name] = made
 
     def _id(self, name: str, slots: dict[str, str]) -> str:
-        """The text of a column's id; it is computed here when only the value is there."""
+        """Return the text of a column's id; a column with only a value gets code for the id."""
         slot = slots.get(name)
         if slot is None:
             return "0"
@@ -270,12 +273,12 @@ class RowBody:
         return result
 
     def _ids(self, names: Sequence[str], slots: dict[str, str]) -> str:
-        """The text of a row of these columns; "" is one that is never bound."""
+        """Return the text of a row with these columns; the name "" stands for an unbound column."""
         cells = [self._id(name, slots) if name else "0" for name in names]
         return f"({', '.join(cells)}{',' * (len(cells) == 1)})"
 
     def _made(self, last: int, slots: dict[str, str]) -> list[str]:
-        """The code of what the last operator takes: the row, or a group's key and accumulated values."""
+        """Return the texts of the last operator's input: a row, or a group's key and accumulated values."""
         out, node = self._out, self._nodes[last]
         group = node.operator
         if not isinstance(group, GroupAggregate):
@@ -286,7 +289,7 @@ class RowBody:
         made = ["key"]
         for expr, aggregation in zip(node.exprs, group.aggregations, strict=True):
             if expr is None:
-                # COUNT(*) counts whatever is there, with DISTINCT rows.
+                # COUNT(*) counts each row once, and COUNT(DISTINCT *) needs the row's ids.
                 whole = [below[each] for each in aggregation.columns]
                 given = self._ids(whole, slots) if aggregation.new().by_id else "True"
             elif not aggregation.new().by_id:
@@ -300,7 +303,7 @@ class RowBody:
         return made
 
     def _take(self, last: int, group: GroupAggregate, made: list[str], weight: str) -> None:
-        """Take the row into its group."""
+        """Write the code that adds the row to its group."""
         out = self._out
         key, *given = made
         out.line(f"group = t{last}.get({key})")
@@ -314,19 +317,19 @@ class RowBody:
 
 
 def _calls(expr: Expr) -> int:
-    """How many operations an expression has."""
+    """Return the number of operations in an expression."""
     return sum(isinstance(each, Call | FunctionCall) for each in sub_expressions(expr))
 
 
 def _only(node: PlanNode) -> Expr:
-    """The expression of a filter or a new column."""
+    """Return the expression of a filter or a new column."""
     (expr,) = node.exprs
     assert expr is not None
     return expr
 
 
 def takes_rows(node: PlanNode) -> bool:
-    """True for the nodes that a loop does in passing, and for a GROUP BY at its end."""
+    """Return True for nodes that a loop processes row by row, and for the GROUP BY at a loop's end."""
     operator = node.operator
     if isinstance(operator, linear.RowFilter | linear.AddColumn):
         return bool(node.exprs)

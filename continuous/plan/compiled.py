@@ -1,10 +1,10 @@
-"""A plan as one generated Python function.
+"""A plan compiled to one generated Python function.
 
-The operators of a plan are its readable form and the test of this one: both give the same deltas.
-Generated are the loops: look-ups of joins nested in each other, filters and expressions in the innermost of
-them, and the rows of a GROUP BY taken in at once, without a delta between any two of these steps. Whatever
-is not a loop over rows (stars, matching, ordering, paths) is called as it is. The function counts the rows
-that each operator gives out; a second form of it, run at one step of many, measures their time too.
+The operators of a plan are the readable form of the generated function and its test: both give the same
+deltas. The loops are generated: probes of joins are nested, filters and expressions run in the innermost
+loop, and the rows of a GROUP BY are accumulated there, without a delta between these steps. Operators that
+are not loops over rows (stars, matching, ordering, paths) are called as they are. The function counts the
+rows that each operator emits. A second form of the function, which runs at few steps, also measures CPU time.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from .keeping import is_set, keep
 from .plan import Plan, PlanNode, SourceKey
 
 _DEEPEST_JOIN = 12
+"""Inputs of the largest join that is written as nested loops, since Python limits nested blocks to 20."""
 _LARGE = 256
-"""Rows of a first step that is worth a function."""
+"""Rows of a first step for which generating a function pays."""
 
 
 class EnclosingLoop(Protocol):
-    """A loop around the steps of a plan, which it places in its own code.
+    """A loop around the steps of a plan, which places the steps in its own code.
 
-    ``sources`` are the locals in which the changes of windows are, ``only`` the predicate of their triples
-    where they have but one, ``stars``, by the places of stars, those with rows that they need not make;
-    ``head`` is that of its function.
+    ``sources`` names the locals with the windows' deltas. ``only`` gives the predicate of windows whose
+    triples all have one predicate. ``stars`` names, by the position of a star, the local with rows that the
+    loop makes instead of the star. ``head`` is the ``def`` line of the loop's function.
     """
 
     head: str
@@ -46,29 +47,30 @@ class EnclosingLoop(Protocol):
     def write(self, out: ExpressionEmitter, steps: Callable[[], str], delta: str) -> None:
         """Write the lines of the loop.
 
-        ``steps`` gives the lines of one step; ``delta`` is the local with the change of the answer after it.
+        ``steps`` returns the lines of one step; ``delta`` is the local that contains the answer's delta after
+        a step.
         """
         ...
 
 
 class CompiledPlan:
-    """Runs a plan by its generated function; made again when a join chooses another route.
+    """Runs a plan by its generated function, which is generated again when a join chooses another route.
 
-    The function works on the state of the plan's own operators, so that both forms can take turns. The
-    operators take the first step unless it is a large one: many a plan takes no other, since its query joins
-    others before, and a start need not wait for thousands of functions.
-    ``renewals`` counts how often it was made; ``special`` is the number of the next step that is measured,
-    before which joins look for better routes.
+    The function works on the state of the plan's operators, so function and operators can alternate. The
+    operators run the first step unless that step is large: many plans run only one step, because their query
+    joins a group before the second step, and a start should not wait for thousands of functions. ``renewals``
+    counts how often the function was generated. ``special`` is the number of the next measured step, before
+    which joins choose their routes again.
     """
 
     def __init__(
         self, plan: Plan, context: ExpressionContext, *, replan: int = 16, replan_most: int = 1024
     ) -> None:
-        """Special steps are that of number ``replan``, then after twice as many, up to ``replan_most``."""
+        """Measure step number ``replan``, then at doubling intervals of at most ``replan_most`` steps."""
         self.plan = plan
         self.context = context
         self._joins = [node.operator for node in plan.nodes if isinstance(node.operator, DeltaJoin)]
-        # Counted from the first step on: how many are between two of them, and the next.
+        # Number of steps between two measured steps, and the number of the next measured step.
         self._replan_every = self._replan_at = replan
         self._replan_most = replan_most
         self.special = 0
@@ -79,7 +81,7 @@ class CompiledPlan:
         self._timed: Any = None
 
     def loop(self, around: EnclosingLoop) -> tuple[str, Any]:
-        """The source text and the function of a loop, by ``around``, over steps before ``special``."""
+        """Return the source text and the function of a loop around the steps before ``special``."""
         return _Writer(self.plan, self.context, self._memos).write_loop(around)
 
     def step(self, changes: Mapping[SourceKey, Delta]) -> Delta:
@@ -92,9 +94,9 @@ class CompiledPlan:
         return self._special_step(changes, steps)
 
     def _special_step(self, changes: Mapping[SourceKey, Delta], steps: int) -> Delta:
-        """The first step, or one that is measured, before which joins look for better routes."""
+        """Run the first step, or a measured step, before which joins choose their routes again."""
         if not self.plan.primed and sum(map(len, changes.values())) < _LARGE:
-            self.plan.figures.steps -= 1  # the operators count it
+            self.plan.figures.steps -= 1  # `Plan.step` counts the step again
             return self.plan.step(changes)
         timed = steps >= self._replan_at
         if timed:
@@ -104,7 +106,7 @@ class CompiledPlan:
             self._renew()
         self.special = self._replan_at
         if timed and self._timed is None:
-            # With a look at the clock behind each loop.
+            # The timed form of the function reads the clock after each loop.
             _, self._timed = _Writer(self.plan, self.context, self._memos, timed=True).write()
         self.plan.figures.timed_steps += timed
         step = self._timed if timed else self._step
@@ -113,12 +115,12 @@ class CompiledPlan:
         return delta
 
     def outdate(self) -> None:
-        """An input of a join has become another: the function is made when it is needed."""
+        """Discard the function after the replacement of a join's input; it is generated again on demand."""
         self._step, self.special = None, 0
 
     @property
     def text(self) -> str:
-        """The source of the function."""
+        """The source text of the function."""
         if self._step is None:
             self._renew()
         return self._source
@@ -129,16 +131,16 @@ class CompiledPlan:
         self.renewals += 1
 
     def forget(self) -> None:
-        """The operators take the next step themselves: rows that leave in it are not to stay here."""
+        """Delete stored results for rows, because a step by the operators does not maintain them."""
         self._memos.forget_rows()
 
     def held(self) -> Iterator[IdRow]:
-        """The rows that are remembered for when what they were made of leaves; see `Operator.held`."""
+        """Yield the stored results of rows that have not left yet; see `Operator.held`."""
         yield from self._memos.held()
 
 
 class _Writer:
-    """Writes the source text of a plan's function; ``memos`` are shared by all its forms."""
+    """Writes the source text of a plan's function; all forms of the function share ``memos``."""
 
     def __init__(
         self, plan: Plan, context: ExpressionContext, memos: RowMemos, *, timed: bool = False
@@ -153,14 +155,15 @@ class _Writer:
         self._consumers = Counter(place for node in plan.nodes for place in node.inputs)
         self._next = {place: number for number, node in enumerate(plan.nodes) for place in node.inputs}
         self._written: set[int] = set()
-        # What steps are in, and the operators whose rows are counted in its locals.
+        # The loop around the steps, and the operators whose emitted rows are counted in locals of the loop.
         self._around: EnclosingLoop | None = None
         self._counted: list[int] = []
-        # By scans whose rows a join makes itself as it loops over triples: these, and the row of one.
+        # Scans whose rows a join makes while it loops over triples, each with the texts of the triples and of
+        # a row.
         self._in_line: dict[int, tuple[str, str]] = {}
 
     def write(self) -> tuple[str, Any]:
-        """The source text and the function."""
+        """Return the source text and the function of one step."""
         out = self._out
         out.depth = 1
         self._steps()
@@ -169,14 +172,14 @@ class _Writer:
         return out.source(head), out.build(head, "step")
 
     def write_loop(self, around: EnclosingLoop) -> tuple[str, Any]:
-        """The same for a loop around many steps; the changes of windows are in the locals that it names."""
+        """Return the source text and the function of a loop around many steps."""
         out, self._around = self._out, around
         out.in_loop = True
         out.depth = 1
         around.write(out, self._steps_apart, f"d{self._root}")
         begin = [f"number{each} = 0" for each in self._counted] + out.begin
         out.lines[:0] = [f"    {line}" for line in begin]
-        out.depth = 2  # in the clause that ends the loop
+        out.depth = 2  # inside the ``finally`` clause at the end of the loop
         out.line(*[f"rows_out[{each}] += number{each}" for each in self._counted], *out.end)
         return out.source(around.head), out.build(around.head, "run")
 
@@ -186,7 +189,7 @@ class _Writer:
         return "\n".join(lines)
 
     def _steps(self) -> None:
-        """The lines of one step, which leave the change of the root."""
+        """Write the lines of one step, which leave the root's delta in a local."""
         out = self._out
         out.names["EMPTY"] = EMPTY
         values = out.context.values
@@ -194,7 +197,7 @@ class _Writer:
         out.names["rows_out"] = self._figures.rows
         out.names["budget"] = self._budget
         if any(isinstance(node.operator, DeltaJoin) for node in self._nodes):
-            # Rows that joins have made, and how many may be made before somebody looks at the budget.
+            # Rows that joins have made, and the number of rows at which the step checks the budget.
             out.line("joined, look = 0, budget.look")
         if self._timed:
             out.names["spent"] = self._figures.spent
@@ -243,14 +246,14 @@ class _Writer:
         self._count(place)
 
     def _count(self, place: int) -> None:
-        """Count the rows of a delta that is there as a whole."""
+        """Write the code that counts the rows of a complete delta."""
         number = f"number{place}" if self._out.in_loop else f"rows_out[{place}]"
         self._out.line(f"if d{place}: {number} += len(d{place})")
         if self._out.in_loop:
             self._counted.append(place)
 
     def _loop(self, place: int, node: PlanNode) -> None:
-        """A loop over the rows of one delta: a scan, or what looks at one row at a time, and its chain."""
+        """Write a loop over one delta, for a scan or an operator on single rows, and the chain after it."""
         out, operator = self._out, node.operator
         (given,) = node.inputs
         chain = self._chain(place)
@@ -293,13 +296,13 @@ class _Writer:
         self._close_sink(chain)
 
     def _joins(self, place: int) -> bool:
-        """True in a loop for what one input of a join alone reads."""
+        """Return True in a loop if a single input of a join reads the node."""
         alone = self._out.in_loop and self._consumers[place] == 1
         join = self._nodes[self._next[place]].operator if alone else None
         return isinstance(join, DeltaJoin) and len(join.inputs) <= _DEEPEST_JOIN
 
     def _join(self, place: int, join: DeltaJoin) -> None:
-        """The code of a join: for each changed input its rows, with the look-ups of its route inside."""
+        """Write a join: for each changed input a loop over its delta, with the probes of its route nested."""
         out = self._out
         chain = self._chain(place)
         self._open_sink(chain)
@@ -313,7 +316,7 @@ class _Writer:
             if not static
         }
         inputs = [self._nodes[each] for each in self._nodes[place].inputs]
-        # In a loop static parts stay as they are.
+        # In a loop, static parts do not change.
         moving = [each for each, node in enumerate(inputs) if self._around is None or not node.static]
         for number in moving:
             route = join.routes[number]
@@ -322,7 +325,7 @@ class _Writer:
             out.line(f"if {given}:  # #{place} join: what came from #{source}")
             out.depth += 1
             inside = out.depth
-            # What the last look-up finds is what the join gives out, where nothing is left to be checked.
+            # Without columns to check, every row that the last probe finds is an output row of the join.
             plain = len(chain) > 1 and bool(route) and not route[-1].check
             if plain:
                 out.line("begun, between = joined, 0")
@@ -341,7 +344,7 @@ class _Writer:
                     probe, index, self._nodes[place], join, slots, last=probe is route[-1] or not plain
                 )
                 weights.append(f"w{probe.input}")
-            # Rows of one input with all that they meet: no two are the same where no column is left out.
+            # With one moving input and no dropped column, all output rows of the join are different.
             whole = self._rows.whole(chain, slots)
             once = len(moving) == 1 and not any(probe.check for probe in route) and whole
             self._rows.body(chain, dict(slots), " * ".join(weights), counted=plain, once=once)
@@ -354,7 +357,7 @@ class _Writer:
         self._close_sink(chain)
 
     def _index(self, join: DeltaJoin, probe: Probe, often: bool) -> str:
-        """The name of the index that a look-up uses; where only commits look, it is made when one does."""
+        """Return the name of a probe's index; an index that only commits probe is built on demand."""
         out = self._out
         arrangement = join.arrangements[probe.input]
         if probe.bounds:
@@ -365,7 +368,7 @@ class _Writer:
         if arrangement.now is not None:
             arrangement.index(probe.key)
             found = f"{index} = {out.name_of(arrangement.now, 'now')}[{probe.key}]"
-            if out.in_loop:  # in which it stays the same
+            if out.in_loop:  # the index does not change during a run of the loop
                 out.begin.append(f"{found}.rows")
             else:
                 out.line(found)
@@ -376,7 +379,7 @@ class _Writer:
     def _probe(
         self, probe: Probe, index: str, node: PlanNode, join: DeltaJoin, slots: dict[str, str], *, last: bool
     ) -> None:
-        """One look-up: a loop over what it finds, which is counted first; ``last``: for good."""
+        """Write one probe as a loop over the rows it finds; without ``last``, count them as intermediate."""
         out = self._out
         names = join.inputs[probe.input].vars
         texts = [slots[each.given] for each in probe.bounds] or [slots[names[column]] for column in probe.key]
@@ -395,7 +398,7 @@ class _Writer:
         out.line(f"{found} = {index}.get({key}, EMPTY)  # {told}")
         met = f"{found}.items()"
         if out.in_loop and join.arrangements[probe.input].now is not None:
-            # A row may stand for itself, once.
+            # A single row of weight 1 may stand in place of a dictionary of rows.
             out.line(f"{found} = (({found}, 1),) if type({found}) is tuple else {met}")
             met = found
         out.line(f"joined += len({found})")
@@ -416,7 +419,7 @@ class _Writer:
     # --- chains ---------------------------------------------------------------------------------
 
     def _chain(self, place: int) -> list[int]:
-        """The node and the linear nodes behind it that alone read its rows, with a GROUP BY at the end."""
+        """Return a node and the linear nodes that exclusively read its rows, with a GROUP BY at the end."""
         chain = [place]
         while self._consumers[chain[-1]] == 1 and chain[-1] != self._root:
             following = self._next[chain[-1]]
@@ -429,7 +432,7 @@ class _Writer:
             self._figures.timed_with[each] = place
             operator = self._nodes[each].operator
             if each != chain[-1] and isinstance(operator, linear.AddColumn | linear.Projection):
-                # It gives out as many rows as it takes, so one count serves both.
+                # The operator emits as many rows as it receives, so one count serves both.
                 self._figures.counted_at[each] = self._nodes[each].inputs[0]
         return chain
 

@@ -1,6 +1,6 @@
-"""Generated lines by which a loop tells the rows that a step has brought, as lines of JSON.
+"""Generated lines by which a loop writes the rows of a step as JSON events.
 
-`SelectEmission`, `ConstructEmission` and `quadrill.store.results` are the readable form of it.
+`SelectEmission`, `ConstructEmission` and `quadrill.store.results` are the readable form of these lines.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from .plan_state import PlanState
 
 _INSERT, _DELETE = ("insert", "rows_inserted", 1), ("delete", "rows_deleted", -1)
 _SIGNS = {"istream": (_INSERT,), "dstream": (_DELETE,), "changes": (_DELETE, _INSERT), "rstream": ()}
-_BEGIN, _END = '{{"at":{due}{middle}', "]}}}}"  # of a line, in a formatted string
+_BEGIN, _END = '{{"at":{due}{middle}', "]}}}}"  # the ends of an event's line, for a formatted string
 
 
 @dataclass(slots=True)
 class EventCode:
-    """Writes them for a query, or for the members of a plan, by the column with their ``label``."""
+    """Writes the event lines for one query, or for members of a shared plan by the column ``label``."""
 
     state: PlanState
     emission: SelectEmission | ConstructEmission
     label: int | None
-    # Of rows that have an order: the revision of it that was written last, and what was written.
+    # The revision of the ordered rows that was written last, and its text.
     _listed: list[Any] = field(default_factory=lambda: [-1, ""])
 
     def members(self, out: ExpressionEmitter, delta: str, label: int) -> str:
-        """The lines for a change that has rows of several members."""
+        """Return the lines for a delta with rows of several members."""
         tested = {"istream": "if w > 0: ", "dstream": "if w < 0: "}.get(self.emission.output, "")
         told = "mine.at, mine.place = due, steps - left"
         rows = self.rows(out, "share", "mine.events", "mine.counts", told)
         return fill(_MEMBERS, delta=delta, tested=tested, label=label, rows=rows)
 
     def rows(self, out: ExpressionEmitter, delta: str, events: str, counts: str, told: str) -> str:
-        """The lines for a change, and what is to be done where there are any."""
+        """Return the lines for one delta; the code ``told`` runs if the delta has events."""
         if isinstance(self.emission, ConstructEmission):
             return self._quads(out, self.emission, delta, events, told)
         signs = _SIGNS[self.emission.output]
@@ -71,7 +71,7 @@ class EventCode:
     def _quads(
         self, out: ExpressionEmitter, emission: ConstructEmission, delta: str, events: str, told: str
     ) -> str:
-        """The lines of the quads that come and go with a change, of a query that has the plan for itself."""
+        """Return the lines for the quads of a delta, for a query with a private plan."""
         changed, coded = emission.changed, self.state.coder_of(emission.names)
 
         def events_of(at: int, head: str, delta: Delta) -> list[Event]:
@@ -81,14 +81,14 @@ class EventCode:
         return fill(_QUADS, made=made, begin=_BEGIN, delta=delta, refuse=refused, events=events, told=told)
 
     def _refused(self, out: ExpressionEmitter, lines: Sequence[str]) -> str:
-        """The lines of an instant are too long; other members are told theirs before a run ends by it."""
+        """Return the lines that test the size of events, and store the rows of a refused member."""
         size = " + ".join(f"len({line})" for line in lines)
         if self.label is None:
             return f"if {size} > heavy: {out.name_of(refuse, 'refuse')}({size}, heavy)"
         return fill(_REFUSED, size=size, label=self.label)
 
     def whole(self, out: ExpressionEmitter, top: str | None) -> str:
-        """The line of all rows in their order, made when they are others than at the last instant."""
+        """Return the lines for the whole ordered answer; unchanged rows are not formatted again."""
         listed = out.name_of(self._listed, "listed")
         return fill(
             _WHOLE,
@@ -103,13 +103,13 @@ class EventCode:
         )
 
     def _many(self, out: ExpressionEmitter) -> str:
-        """The function that writes rows, without the outermost braces."""
+        """Return the name of the function that writes several rows, without the outermost braces."""
         names, ordered = self.emission.names, self.emission.ordered
         columns = self.state.plan.schema.columns(names)
         return out.name_of(partial(self.state.terms.texts.listed, names, columns, ordered=ordered), "many")
 
     def _written(self, out: ExpressionEmitter, kind: str) -> str:
-        """The line of the rows of one sign; that of one row is put together here."""
+        """Return the lines that write the rows of one sign; a single row is formatted without a call."""
         names, schema = self.emission.names, self.state.plan.schema
         columns = [each for each in zip(names, schema.columns(names), strict=True) if each[1] >= 0]
         if schema.certain.issuperset(names):

@@ -1,4 +1,4 @@
-"""How many rows the joins behind the uncertain filters of a plan make of each row, by its counters."""
+"""The fan-out of the joins next to a plan's uncertain filters, measured by the plan's row counters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Pair = tuple[int, int]
 
 
 def uncertain_filters(plan: Plan) -> list[int]:
-    """The places of the filters of a plan that call uncertainty functions."""
+    """Return the positions of a plan's filters that call uncertainty functions."""
     return [
         number
         for number, node in enumerate(plan.nodes)
@@ -23,10 +23,11 @@ def uncertain_filters(plan: Plan) -> list[int]:
 
 
 class FanOut:
-    """The rows that join with those that reach uncertain filters, since the last `measure`.
+    """The mean number of joined rows per row at a plan's uncertain filters, since the last `measure`.
 
-    For each uncertain filter of the plan there is a pair of nodes: one whose rows the condition could be
-    tested on at the earliest, or which it has let pass, and one whose rows it is tested on at the latest.
+    Each uncertain filter has a pair of nodes. The rows of the first node are the rows on which the condition
+    could be tested first, or the rows which the condition has passed. The rows of the second node are the
+    rows on which the condition could be tested last.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -37,7 +38,7 @@ class FanOut:
         self._counted = self._counts()
 
     def measure(self, least: int) -> float | None:
-        """The mean number of rows that a row becomes; None where fewer than ``least`` rows were counted."""
+        """Return the mean fan-out, or None if fewer than ``least`` rows were counted."""
         rows, joined = self._counts()
         rows, joined = rows - self._counted[0], joined - self._counted[1]
         if rows < least:
@@ -50,7 +51,7 @@ class FanOut:
         return sum(rows_out(low) for low, _ in self.pairs), sum(rows_out(high) for _, high in self.pairs)
 
     def _pair(self, place: int) -> _Pair | None:
-        """The nodes of a filter; None where nothing joins in its group, or the condition needs all of it."""
+        """Return the node pair of a filter; None without a join, or if the condition needs all members."""
         (expr,) = self.plan.nodes[place].exprs
         assert expr is not None
         low, top = self._earliest(place, expression_variables(expr)), self._latest(place)
@@ -60,7 +61,7 @@ class FanOut:
         return None if low is None else (low, below)
 
     def _earliest(self, place: int, names: Names) -> int | None:
-        """The node below a join below the filter that has all variables; None where there is none."""
+        """Return the deepest node below a join whose rows bind all ``names``; None if there is none."""
         nodes, found = self.plan.nodes, None
         while True:
             node = nodes[place]
@@ -80,7 +81,7 @@ class FanOut:
                 return found
 
     def _latest(self, place: int) -> int | None:
-        """The last node that joins the filter's rows with others of its group; None where none does."""
+        """Return the last node that joins the filter's rows with other rows of the group, or None."""
         found = None
         while (above := self._above.get(place)) is not None:
             operator = self.plan.nodes[above].operator

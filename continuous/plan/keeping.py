@@ -1,4 +1,4 @@
-"""Generated code by which an input of a join keeps its change: `Arrangement.update`, in a loop in line."""
+"""Generated code that adds a join input's delta to its arrangement, inline in loops."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def keep(
     *,
     often: bool,
 ) -> tuple[list[str], str]:
-    """The lines for each row that an input of this number gets, and that behind all of them.
+    """Return the lines for each row of input ``number``, and the line after the last row.
 
-    They are in the local ``given``, or made so of the triples there, and come from the operator ``of``;
-    ``often``: something that moves with windows looks into it.
+    The rows are in the local ``given``, or, if ``made`` is the text of a row, made from the triples in that
+    local. Operator ``of`` emits the rows. ``often`` says that deltas of windows probe this input.
     """
     arrangement = join.arrangements[number]
     name, row, weight = out.name_of(arrangement, "input"), f"row{number}", f"w{number}"
@@ -60,7 +60,7 @@ def keep(
 
 
 def is_set(of: Operator | None) -> bool:
-    """True for rows that are there once each: as the triples of a window, no column of which is left out."""
+    """Return True for rows that occur once each, as triples of a window of which no column is dropped."""
     if not isinstance(of, Scan) or of.simple is None:
         return False
     return len(of.simple) + len(of.constants) == len(of.positions)

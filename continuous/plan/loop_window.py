@@ -1,8 +1,8 @@
-"""The generated lines of one window of a run loop: what enters it, what leaves it, its changes.
+"""The generated lines of one window of a run loop: entering elements, leaving elements, and deltas.
 
-`EncodedContent` and `QueryTimeline.slide` are the readable form. Triples that are all there is of their
-subject, of an element that comes or goes, are a row of the star that alone reads the window: its entry and
-row are made here. Any other change goes through the window and the operator.
+`EncodedContent` and `QueryTimeline.slide` are the readable form of these lines. If an element's triples are
+the only triples of their subject, and a star alone reads the window, the triples are one row of the star. The
+generated lines then make the star's entry and row. Any other change goes through the window and the operator.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..windows.operator import WindowOperator
 from ..windows.window_delta import Columns, Predicates
 from .plan import SourceKey
 
-# Of one window, whose number is $n.
+# The following templates belong to one window, whose number replaces ``$n``.
 _OPENED = """
 live$n = window$n.live
 count$n, size$n = live$n.$held, live$n.occurrences
@@ -44,7 +44,7 @@ if known is not None and count$n.get(known[3]) is known[1]:
     rows$n[(known[3], *entries$n.pop(known[3]))] = -1
 $otherwise
 """
-# Its ids are held by the window: they mean the same whatever was forgotten since.
+# The window holds these ids, so no sweep has deleted them since the element entered.
 _LEAVE_KEYS = """
 known = element.encoded
 keys = keys_of(element) if known is None else known[1]
@@ -58,7 +58,7 @@ for key in keys:
         $fresh
         change$n[key] = -1
 """
-# What is no row of a star by itself goes through the window and the operator, triple by triple.
+# Triples that do not form one star row go through the window and the operator, triple by triple.
 _OTHERWISE = """
 else:
     live$n.occurrences = size$n
@@ -117,10 +117,11 @@ SIZE = "live$n.occurrences = size$n"
 
 @dataclass(frozen=True, slots=True)
 class LoopWindow:
-    """One window of a loop: the place of its stream, the source of the plan that its triples are.
+    """One window of a run loop: the index of its stream, and the plan's source for its triples.
 
-    ``stay`` is None for a window that nothing leaves by time; of ``triples`` it keeps the newest, where it
-    counts them. ``star`` is what takes rows from it, with its place in the plan.
+    ``stay`` is the time in milliseconds that elements stay; None if elements do not leave by time.
+    ``triples`` is the number of newest triples that the window contains; None if the window does not count
+    triples. ``star`` is the star that receives rows, with its position in the plan.
     """
 
     stream: int
@@ -132,7 +133,7 @@ class LoopWindow:
 
     @property
     def only(self) -> int | None:
-        """The one predicate of its triples, where it keeps those of one alone."""
+        """The only predicate of the window's triples; None if several predicates are wanted."""
         return next(iter(self.wanted)) if self.wanted and len(self.wanted) == 1 else None
 
 
@@ -140,7 +141,7 @@ Pick: TypeAlias = Callable[[list[int]], tuple[int, ...]]
 
 
 class _Picks(dict[Columns | None, Pick | None]):
-    """By the columns of an element: what gives a star's objects; None where it is no row by itself."""
+    """Functions that select a star's objects, by the columns of an element; None if no single row results."""
 
     def __init__(self, star: Star, wanted: Predicates) -> None:
         super().__init__({None: None})
@@ -159,7 +160,7 @@ class _Picks(dict[Columns | None, Pick | None]):
 
 @dataclass(slots=True)
 class WindowCode:
-    """The generated lines of one window of a loop: `EncodedContent` and `QueryTimeline.slide` in line."""
+    """The generated lines of one window: `EncodedContent` and `QueryTimeline.slide` inline in a loop."""
 
     out: ExpressionEmitter
     number: int
@@ -168,15 +169,15 @@ class WindowCode:
 
     @property
     def stays(self) -> bool:
-        """True where elements leave by time."""
+        """True if elements leave the window by time."""
         return self.window.stay is not None
 
     def filled(self, template: str, **parts: object) -> str:
-        """A template with the number of the window and its other parts."""
+        """Fill a template with the window's number and other parts."""
         return fill(template, n=self.number, stay=self.window.stay, **parts)
 
     def opened(self) -> str:
-        """The lines before the loop."""
+        """Return the lines before the loop."""
         window, kept = self.window, []
         self.out.names[f"window{self.number}"] = self.operator
         if self.stays:
@@ -189,7 +190,7 @@ class WindowCode:
         return self.filled(_OPENED, held="counts" if window.star is None else "alone", kept=block(kept))
 
     def left(self) -> str:
-        """Elements that are too old leave the window."""
+        """Return the lines that remove expired elements."""
         changes = "change" if self.window.star is None else "rows"
         if not self.stays:
             return self.filled("$changes$n = {}", changes=changes)
@@ -198,12 +199,12 @@ class WindowCode:
     def _leave(self) -> str:
         if self.window.star is not None:
             return self.filled(_LEAVE_ROW, otherwise=self.filled(_OTHERWISE, method="remove"))
-        # Where elements leave by time nothing has entered yet.
+        # In a window that expires by time, no triple has entered yet in this step.
         fresh = "if key in change$n: del change$n[key]; continue" if self.window.triples is not None else ""
         return self.filled(_LEAVE_KEYS, unwanted=self._unwanted(), fresh=self.filled(fresh))
 
     def entered(self) -> str:
-        """Elements enter the window."""
+        """Return the lines that add elements."""
         held = self.filled(_HELD) if self.stays else ""
         if self.window.star is not None:
             picks = self.out.name_of(_Picks(self.window.star[1], self.window.wanted), "picks")
@@ -217,7 +218,7 @@ class WindowCode:
         return self.filled(_ENTERED, held=held, enter=enter)
 
     def _unwanted(self) -> str:
-        """The test of a key that the window does not keep."""
+        """Return the test for a key whose predicate the window does not store."""
         if self.window.wanted is None:
             return "key is None"
         if (only := self.window.only) is not None:

@@ -1,4 +1,4 @@
-"""GROUP BY, ORDER BY and LIMIT over rows that are planned already."""
+"""Plans GROUP BY, ORDER BY and LIMIT over rows whose plan exists already."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ..rows import Schema
 from .builder import PlanBuilder, PlanOutput
 
 Marked = Callable[[PlanOutput, Expr], tuple[PlanOutput, Expr]]
-"""Turns EXISTS in an expression to a column of the rows."""
+"""A function that replaces each EXISTS in an expression by a column of the rows."""
 
 
 def group_by(
     builder: PlanBuilder, node: Group, built: PlanOutput, marked: Marked, context: PlanOutput | None
 ) -> PlanOutput:
-    """GROUP BY over planned rows.
+    """Plan GROUP BY over planned rows.
 
-    In a block that is evaluated graph by graph or stream by stream ``context`` has a row for each of these;
-    the planned rows bind its columns, which are keys, too. Without keys of its own there is a group for each
-    of them, also over nothing.
+    In a block that is evaluated graph by graph or stream by stream, ``context`` has a row for each graph or
+    stream. The planned rows bind the columns of ``context``, which are additional keys. Without other keys,
+    each row of ``context`` has a group, even without planned rows.
     """
     around = () if context is None else context.schema.vars
-    # What the query does not name, as the instant, tells no rows apart.
+    # Generated variables, such as the instant, do not distinguish rows for COUNT(DISTINCT *).
     named = [name for name in built.schema.vars if name in around or not name.startswith("_:")]
     given = builder.compilation
     values = given.context.values
@@ -69,10 +69,9 @@ def top_k(
     marked: Marked,
     context: Collection[str],
 ) -> PlanOutput:
-    """Slice over DISTINCT over projection over ORDER BY, with ties by the projected columns.
+    """Plan a slice over DISTINCT over projection over ORDER BY, with the projected columns as tie-breakers.
 
-    ``build`` plans what is below; for each value of the columns ``context`` rows are ordered and cut on their
-    own.
+    ``build`` plans the input. Rows are ordered and cut separately for each value of the columns ``context``.
     """
     order = partial(row_order, context=builder.compilation.context, keys=builder.compilation.keys)
     parts = sliced(node) if context else sliced(node).computed_late()

@@ -1,8 +1,8 @@
-"""Triple patterns and property paths of a window as operators, and blocks evaluated graph by graph.
+"""Plans triple patterns and property paths of a window, and blocks evaluated graph by graph.
 
-The rows of ``GRAPH ?g { }`` and ``STREAM ?s [w] { }`` carry the graph or stream as a column, the *context*.
-Patterns bind it by themselves; where it matters that there is no row, or how many there are (OPTIONAL, MINUS,
-EXISTS, GROUP BY, LIMIT), rows that hold for every graph are joined with the graphs that there are.
+The rows of ``GRAPH ?g { }`` and ``STREAM ?s [w] { }`` have a column for the graph or stream, the *context*.
+Patterns bind the context themselves. Where the absence or number of rows matters (OPTIONAL, MINUS, EXISTS,
+GROUP BY, LIMIT), rows without a context are joined with all existing graphs or streams.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from .builder import PatternScope, PlanBuilder, PlanOutput
 
 
 class Patterns:
-    """Plans the leaves of one query."""
+    """Plans the patterns and paths of one query."""
 
     def __init__(self, builder: PlanBuilder) -> None:
         self._builder = builder
-        # By their input and what they ask of it, whatever its variables are called.
+        # Stars by their input, predicates and objects; the names of variables do not matter.
         self._stars: dict[tuple[int, tuple[Any, ...]], PlanOutput] = {}
 
     def basic(self, patterns: Sequence[TriplePattern], scope: PatternScope) -> list[PlanOutput]:
-        """One member per star of two or more patterns, and per other pattern."""
+        """Return one member for each star of two or more patterns, and one for each other pattern."""
         stars: dict[Var, list[TriplePattern]] = {}
         single: list[TriplePattern] = []
         taken: set[tuple[Var, Var]] = set()
@@ -79,7 +79,7 @@ class Patterns:
         return [*members, *(self.pattern(each, scope) for each in single)]
 
     def pattern(self, pattern: TriplePattern, scope: PatternScope, time: Var | None = None) -> PlanOutput:
-        """One triple pattern; with ``time`` as a column the event time of its triple, if there is one."""
+        """Plan one triple pattern; ``time`` adds a column with the triple's event time, if any."""
         positions = (pattern.subject, pattern.predicate, pattern.object)
         shown = " ".join(map(_shown, positions))
         if time is None:
@@ -95,9 +95,9 @@ class Patterns:
     def path(
         self, subject: TermPattern, path: PathExpr, object_: TermPattern, scope: PatternScope
     ) -> PlanOutput:
-        """A property path pattern; solutions as SPARQL 1.1, section 18.4, has them.
+        """Plan a property path pattern, with the solutions of SPARQL 1.1, section 18.4.
 
-        Alternatives give a pair of nodes once, as the store's own evaluation has it.
+        Alternatives yield each pair of nodes once, as in Oxigraph.
         """
         builder = self._builder
         match path:
@@ -126,7 +126,7 @@ class Patterns:
     def _except(
         self, start: TermPattern, excluded: Sequence[NamedNode], end: TermPattern, scope: PatternScope
     ) -> PlanOutput:
-        """The ends of triples with any other predicate."""
+        """Plan the triples whose predicate is not in ``excluded``."""
         source = self._triples(scope)
         others = {*map(self._builder.pinned, excluded)}
         select = Select(source.schema, range(len(source.schema.vars)), lambda row: row[1] not in others)
@@ -156,7 +156,7 @@ class Patterns:
         if extra:
             inputs.append(self.context(scope))
         pairs = self._builder.add("closure", operator, inputs)
-        # The pairs are read like triples without a predicate.
+        # A scan reads the pairs (subject, object), which have no predicate column.
         return self._scan([subject, object_, *extra], pairs)
 
     # --- pieces ---------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class Patterns:
             pairs = zip(operator.schema.vars, known.schema.vars, strict=True)
             new = {name: Var(old) for name, old in pairs if name != old}
             if known.schema.certain.isdisjoint(new):
-                # The same under other names, as in a condition on absence.
+                # The known star has the same rows under other names, as for a condition on absence.
                 named = reduce(lambda built, name: builder.extend(built, name, new[name]), new, known)
                 return builder.project(named, operator.schema.vars)
         objects = "; ".join(f"{each.predicate} {_shown(each.object)}" for each in patterns)
@@ -197,7 +197,7 @@ class Patterns:
         return self._builder.add("scan", scan, [source], shown)
 
     def _triples(self, scope: PatternScope) -> PlanOutput:
-        """The triples that a pattern in this scope ranges over, with its context columns behind them."""
+        """Return the triples that a pattern in this scope matches, with the context columns last."""
         if scope.graph is None:
             return self._builder.triples(scope)
         source = self._builder.quads(scope)
@@ -215,7 +215,7 @@ class Patterns:
     # --- blocks ---------------------------------------------------------------------------------
 
     def context(self, scope: PatternScope) -> PlanOutput:
-        """The graphs, or streams, for each of which a block is evaluated, each once."""
+        """Return the existing graphs or streams for which a block is evaluated, each once."""
         if not isinstance(scope.graph, Var):
             return self._builder.streams(scope)
         source = self._builder.quads(scope)
@@ -224,7 +224,7 @@ class Patterns:
         return self._builder.add("graphs", graphs, [source])
 
     def graph_exists(self, name: NamedNode, scope: PatternScope) -> PlanOutput:
-        """One row, for each stream of a variable one, while the window has a graph of this name."""
+        """Return one row, or one row per stream, while the window has a graph of this name."""
         source = self._builder.quads(scope)
         graph = self._builder.pinned(name)
         names = (scope.stream,) if scope.stream else ()
@@ -232,16 +232,16 @@ class Patterns:
         return self._builder.distinct(self._builder.add("graph", select, [source], str(name)))
 
     def in_context(self, built: PlanOutput, scope: PatternScope) -> PlanOutput:
-        """Rows that tell for which graph or stream they are; one that holds for all is there for each."""
+        """Return rows with context columns; a row without a context is joined with every graph or stream."""
         if scope.context <= built.schema.certain:
             return built
         return self._builder.join(built, self.context(scope))
 
     def inside_name(self, name: str, inner: Algebra, outer: Names) -> str:
-        """What a block's variable is called inside: a name of its own where the block has one like it.
+        """Return the name of a block's variable inside the block; a new name if the block uses the name.
 
-        ``GRAPH ?g { SELECT ... { ?g :p ?o } }`` binds ?g behind its pattern, whose ?g is another variable.
-        Raises UnsupportedError where EXISTS substitutes it, as ``outer`` says.
+        ``GRAPH ?g { SELECT ... { ?g :p ?o } }`` binds ?g after its pattern, whose ?g is another variable.
+        Raises UnsupportedError if an EXISTS substitutes the variable, which ``outer`` then contains.
         """
         if name not in mentioned(inner) or only_matches(inner):
             return name
@@ -250,7 +250,7 @@ class Patterns:
         return self._builder.fresh("in").name
 
     def renamed(self, built: PlanOutput, inside: str, name: str, scope: PatternScope) -> PlanOutput:
-        """The rows with the block's variable, where they agree with what it is bound to already."""
+        """Rename the block's variable to ``name``, and omit rows that bind ``name`` to another term."""
         if inside == name:
             return built
         pairs = self._builder.extend(self.context(scope), name, Var(inside))
@@ -258,7 +258,7 @@ class Patterns:
 
 
 def _canonical(term: TermPattern | NamedNode) -> TermPattern:
-    """The term in the store's form, those inside a triple term too."""
+    """Return a term in the store's canonical form, including terms inside a triple term."""
     if isinstance(term, TripleTerm):
         return TripleTerm(_canonical(term.subject), term.predicate, _canonical(term.object))
     return term if isinstance(term, Var) else canonical(term)  # type: ignore[return-value]

@@ -1,9 +1,9 @@
-"""The planner: the part of a query that is no static part becomes operators.
+"""The planner: compiles the non-static remainder of a query to operators.
 
 A group (joins, windows, basic graph patterns, filters) is flattened to its members: stars of one subject,
-single patterns, paths, static tables and whatever is planned on its own. They meet in one delta join, and
-each filter goes to the member that binds its variables. The other nodes become one operator each. What
-cannot be kept up to date raises UnsupportedError; the query is then recomputed instead.
+single patterns, paths, static tables, and other nodes with a separate plan. One delta join joins the members,
+and each filter moves to a member that binds its variables. Every other node becomes one operator. A construct
+without a delta form raises UnsupportedError, and the reference evaluator evaluates the query instead.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ from .plan import Plan
 
 @dataclass(slots=True)
 class _FlatGroup:
-    """Members of a flattened group and the filters over them.
+    """The members of a flattened group, and the filters over the members.
 
-    ``residual`` are the filters that need the row of an EXISTS around it, whose variables are ``outer``.
+    ``residual`` contains filters that need a row outside an EXISTS, whose variables are ``outer``.
     """
 
     outer: Names = NO_NAMES
@@ -73,7 +73,7 @@ class _FlatGroup:
     conditions: list[Expr] = field(default_factory=list)
 
     def inside(self) -> _FlatGroup:
-        """A group inside this one, in the same EXISTS."""
+        """Return a new group inside this one, in the same EXISTS."""
         return _FlatGroup(self.outer, self.residual)
 
     def certain(self) -> Names:
@@ -84,10 +84,10 @@ class _FlatGroup:
 
 
 def build_plan(root: Algebra, compilation: Compilation, *, ordered: bool) -> Plan:
-    """The plan of a query whose static parts are `TableNode` nodes.
+    """Plan a query whose static parts are `TableNode` nodes.
 
-    With ``ordered`` the order of the root's rows means something. Raises UnsupportedError for a construct
-    that has no delta form here.
+    ``ordered`` says that the root's rows have an order. Raises UnsupportedError for a construct without a
+    delta form.
     """
     planner = _Planner(compilation)
     built = planner.top_k(root, PatternScope()) if ordered else planner.build(root, PatternScope())
@@ -102,7 +102,7 @@ class _Planner:
     # --- nodes ----------------------------------------------------------------------------------
 
     def build(self, node: Algebra, scope: PatternScope) -> PlanOutput:
-        """The operator of a node and all below it."""
+        """Plan a node and everything below it."""
         builder = self.builder
         match node:
             case Bgp() | Join() | Window() | Graph() | Filter() | Path() | TableNode() | Values():
@@ -139,18 +139,18 @@ class _Planner:
                 raise UnsupportedError("SERVICE beside a window")
 
     def top_k(self, node: Algebra, scope: PatternScope) -> PlanOutput:
-        """The operator of a node whose rows have an order."""
+        """Plan a node whose rows have an order."""
         marked = partial(self._marked, scope=scope)
         return top_k(self.builder, node, partial(self._whole, scope=scope), marked, scope.context)
 
     def _whole(self, node: Algebra, scope: PatternScope) -> PlanOutput:
-        """The operator of a node whose rows tell for which graph or stream of a block they are."""
+        """Plan a node so that its rows have the context columns of the enclosing block."""
         return self._patterns.in_context(self.build(node, scope), scope)
 
     # --- groups ---------------------------------------------------------------------------------
 
     def _flatten(self, node: Algebra, scope: PatternScope, group: _FlatGroup) -> None:
-        """Add the members of a group, and the filters that may look at all of them."""
+        """Add the members of a node to a group, and the filters that may apply to the whole group."""
         match node:
             case Join(left, right):
                 self._flatten(left, scope, group)
@@ -178,7 +178,7 @@ class _Planner:
     def _flatten_filter(
         self, condition: Expr, inner: Algebra, scope: PatternScope, group: _FlatGroup
     ) -> None:
-        """A filter joins the group's filters when it means the same there, else its part stays apart."""
+        """Merge a filter into the group if its meaning stays the same; else plan its input separately."""
         below = group.inside()
         self._flatten(inner, scope, below)
         names = expression_variables(condition)
@@ -206,7 +206,8 @@ class _Planner:
             raise QueryTextError("a window inside a window is an error")
         variable = node.name
         if isinstance(variable, Var):
-            # The branches are built apart, so no filter in them can wait for the row of EXISTS.
+            # The branches are planned separately, so a filter in a branch cannot use the row outside an
+            # EXISTS.
             correlation(node, group.outer)
             names = self.builder.declared
             if not names:
@@ -225,7 +226,7 @@ class _Planner:
         group.members.append(self._patterns.renamed(built, hidden, stream.name, inside))
 
     def _flatten_graph(self, node: Graph, scope: PatternScope, group: _FlatGroup) -> None:
-        """The block of a graph, evaluated apart: inside another GRAPH it is in the same stream alone."""
+        """Plan the block of a graph separately; a nested GRAPH retains the window and the stream."""
         if scope.window is None:
             raise UnsupportedError("GRAPH outside a window in a part that is not static")
         name, below = node.name, group.inside()
@@ -248,7 +249,7 @@ class _Planner:
             group.members.append(self._patterns.context(inside))
 
     def _timed(self, timed: TimedPattern, scope: PatternScope) -> PlanOutput:
-        """A basic graph pattern with the greatest event times of its triples as columns."""
+        """Plan a basic graph pattern with the greatest event times of its triples as columns."""
         asked = {triple for _, triples in timed.marks for triple in triples}
         times: dict[Expr, Var] = {}
         group = _FlatGroup()
@@ -269,7 +270,7 @@ class _Planner:
         return self.builder.project(built, [name for name in names if name not in hidden])
 
     def _finish(self, group: _FlatGroup) -> PlanOutput:
-        """Join the members, each filter as early as its variables allow, unless it is to be late."""
+        """Join the members, and apply each filter as early as its variables allow, except late filters."""
         members = list(group.members)
         late: list[Expr] = []
         waiting = deque(group.conditions)
@@ -285,7 +286,7 @@ class _Planner:
                     members[place] = self.builder.filter(member, condition)
                     break
             else:
-                # One that calls functions may be costly: whoever wrote it late had reasons.
+                # A condition with function calls may be costly, so it stays whole and after the joins.
                 whole = len(parts) == 1 or any(
                     isinstance(x, FunctionCall) for x in sub_expressions(condition)
                 )
@@ -303,7 +304,7 @@ class _Planner:
     # --- rows -----------------------------------------------------------------------------------
 
     def _with_condition(self, built: PlanOutput, condition: Expr, scope: PatternScope) -> PlanOutput:
-        """A filter whose condition has EXISTS in it."""
+        """Plan a filter whose condition contains EXISTS."""
         built = self._patterns.in_context(built, scope)
         if isinstance(condition, Exists):
             right, residual = self._exists_side(condition, built.schema, scope)
@@ -315,7 +316,7 @@ class _Planner:
         return self.builder.project(self.builder.filter(built, condition), names)
 
     def _marked(self, built: PlanOutput, expr: Expr, scope: PatternScope) -> tuple[PlanOutput, Expr]:
-        """Each EXISTS in the expression as a boolean column of the rows."""
+        """Replace each EXISTS in an expression by a boolean column of the rows."""
         built = self._patterns.in_context(built, scope)
         id_of = self.builder.compilation.context.values.id_of
 
@@ -350,9 +351,10 @@ class _Planner:
     def _left_join(
         self, left: PlanOutput, right: PlanOutput, condition: Expr | None, scope: PatternScope
     ) -> PlanOutput:
-        """OPTIONAL. With EXISTS in its condition: the joined rows that pass, and the left rows without one.
+        """Plan OPTIONAL; a condition with EXISTS needs a union of matching rows and unmatched left rows.
 
-        Joining may bind a variable that the left row leaves unbound, so those are told apart by copies.
+        A join may bind a variable that the left row leaves unbound, so copies of such columns identify left
+        rows.
         """
         if condition is None or not has_exists(condition):
             return self.builder.left_join(left, right, condition)
@@ -372,11 +374,11 @@ class _Planner:
         return self.builder.union(self.builder.project(joined, shown), self.builder.project(absent, names))
 
     def _exists_side(self, exists: Exists, left: Schema, scope: PatternScope) -> tuple[PlanOutput, Any]:
-        """The right side of EXISTS, and the test of two rows for filters that see both sides."""
+        """Plan the right side of EXISTS; return it with the test for filters on both sides, or None."""
         group = _FlatGroup(outer=frozenset(left.vars))
         self._flatten(exists.pattern, scope, group)
         right = self._finish(group)
-        # Of what is only looked for, other columns would be made and kept for nothing.
+        # Columns that no condition reads are dropped, since they would cost memory without an effect.
         asked = frozenset(left.vars).union(*map(expression_variables, group.residual))
         right = self.builder.project(right, [name for name in right.schema.vars if name in asked])
         if not group.residual:

@@ -1,4 +1,4 @@
-"""The physical plan: operators in an order in which each comes behind its inputs, and what they read."""
+"""The physical plan: operators in topological order, with their inputs."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from ..rows import EMPTY, UNLIMITED, Budget, Delta, IdRow, Schema
 from ..windows.window_delta import Predicates
 
 SourceKey = str
-"""One input of a plan."""
+"""The key of one input of a plan, made by `source_key`."""
 
 
 def source_key(kind: str, name: NamedNode | str) -> SourceKey:
-    """The key of an input: ``triples``, ``quads``, ``times`` or ``streams`` of a window, or a ``table``."""
+    """Return an input's key; ``kind`` is triples, quads, times or streams for a window, or table."""
     return f"{kind} {name}"
 
 
 _WRITTEN = ("filter", "extend")
 CLOCK_KEY: SourceKey = "clock now"
-"""The input that holds the instant, for expressions that ask for it."""
+"""The input with the current instant, for expressions that read the instant."""
 
 
 @dataclass(slots=True)
 class PlanNode:
-    """One operator and where its inputs come from.
+    """One operator and the positions of its inputs.
 
-    ``source`` is set instead of ``operator`` where changes enter. ``exprs`` are the expressions of a filter,
-    an extension or the set functions of a group, ``detail`` one line for EXPLAIN. With ``static`` its rows
-    change with the store alone: no window is below them.
+    A node that receives deltas has a ``source`` instead of an ``operator``. ``exprs`` are the expressions of
+    a filter, an extension, or the aggregate functions of a group. ``detail`` is one line for EXPLAIN.
+    ``static`` says that no window is below the node, so only commits change its rows.
     """
 
     label: str
@@ -54,27 +54,27 @@ class PlanNode:
 
     @property
     def told(self) -> str:
-        """What it does, as EXPLAIN shows it: its detail, and the condition or the value that it computes."""
+        """The node's detail and its condition or computed value, as EXPLAIN shows them."""
         texts = [write_expression(each) for each in self.exprs if each] if self.label in _WRITTEN else []
         return " := ".join(filter(None, (self.detail, *texts)))
 
     @property
     def is_table(self) -> bool:
-        """True where the changes of a static part enter."""
+        """True for a node that receives the deltas of a static part."""
         return self.static and self.operator is None
 
     @property
     def size(self) -> int | None:
-        """How many rows, entries or groups the operator keeps; None for one that keeps none."""
+        """The number of rows, entries or groups in the operator; None for an operator that stores none."""
         return None if self.operator is None else self.operator.size()
 
 
 class PlanFigures:
-    """Figures of a plan's operators: rows given out, always counted, and CPU time, measured at some steps.
+    """Figures of a plan's operators: emitted rows, always counted, and CPU time, measured at some steps.
 
-    ``rows`` are read through `rows_out`, since ``counted_at`` may name another operator with the same count.
-    ``spent`` holds nanoseconds of ``timed_steps`` steps. ``timed_with`` names for each operator the first of
-    those that run in one loop with it.
+    ``rows`` is read through `rows_out`, since ``counted_at`` may name another operator with the same count.
+    ``spent`` holds nanoseconds of ``timed_steps`` steps. ``timed_with`` gives for each operator the first
+    operator of the loop in which it runs.
     """
 
     __slots__ = ("counted_at", "rows", "spent", "steps", "timed_steps", "timed_with")
@@ -88,7 +88,7 @@ class PlanFigures:
         self.counted_at = list(range(operators))
 
     def rows_out(self, place: int) -> int:
-        """How many changed rows an operator gave out."""
+        """Return the number of changed rows that an operator has emitted."""
         while self.counted_at[place] != place:
             place = self.counted_at[place]
         return self.rows[place]
@@ -96,7 +96,7 @@ class PlanFigures:
 
 @dataclass(slots=True)
 class Plan:
-    """Runs operators on changes. ``root`` is the place of the node whose rows are the answer."""
+    """Runs operators on deltas. ``root`` is the position of the node whose rows are the answer."""
 
     nodes: list[PlanNode]
     root: int
@@ -104,21 +104,21 @@ class Plan:
     budget: Budget = UNLIMITED
     figures: PlanFigures = field(init=False)
     sources: frozenset[SourceKey] = field(init=False)
-    """What it reads."""
+    """The keys of the plan's inputs."""
 
     def __post_init__(self) -> None:
         self.figures = PlanFigures(len(self.nodes))
         self.sources = frozenset(node.source for node in self.nodes if node.source is not None)
 
     def limit(self, budget: Budget) -> None:
-        """All operators have one budget."""
+        """Set one budget for all operators."""
         self.budget = budget
         for node in self.nodes:
             if node.operator is not None:
                 node.operator.budget = budget
 
     def told(self, operator: Any) -> str:
-        """An operator as EXPLAIN shows it, and what it reads."""
+        """Return an operator and its inputs as EXPLAIN shows them."""
         place = next(place for place, node in enumerate(self.nodes) if node.operator is operator)
         below = [self.nodes[each] for each in self.nodes[place].inputs]
         of = "; ".join(f"{each.label} {each.told}".rstrip() for each in below)
@@ -130,7 +130,7 @@ class Plan:
         return self.nodes[self.root].schema
 
     def step(self, changes: Mapping[SourceKey, Delta]) -> Delta:
-        """One transaction: the changes of all inputs together; the change of the answer."""
+        """Apply one transaction, the deltas of all inputs; return the delta of the answer."""
         results: list[Delta] = []
         rows = self.figures.rows
         self.figures.steps += 1
@@ -147,15 +147,15 @@ class Plan:
         return results[self.root]
 
     def held(self) -> Iterator[IdRow]:
-        """Every row that some operator keeps, inputs before what is made from them (`Operator.held`)."""
+        """Yield every row that an operator stores, inputs before derived rows (`Operator.held`)."""
         return chain.from_iterable(node.operator.held() for node in self.nodes if node.operator is not None)
 
     # --- look-ups -------------------------------------------------------------------------------
 
     def joins(self, table: str) -> list[tuple[DeltaJoin | Match, tuple[int, ...], int]] | None:
-        """What looks into a static part, each with the places of its inputs and the number of the part.
+        """Return the operators that can probe a static part, their inputs, and the part's number among these.
 
-        None when something gives out its rows as they are.
+        Returns None if the plan emits rows of the part as they are.
         """
         key = source_key("table", table)
         found = []
@@ -169,9 +169,9 @@ class Plan:
         return None if self.nodes[self.root].source == key else found
 
     def unshared(self, table: str) -> str | None:
-        """Why joins cannot look a part up in rows that others hold; None when they can.
+        """Return the reason why joins cannot probe shared rows of a part; None if the joins can.
 
-        Such rows never enter as a change, so something else must bring rows to be joined with them.
+        Shared rows never enter the plan as a delta, so another input of the join must have rows that change.
         """
         joins = self.joins(table)
         if joins is None:
@@ -183,7 +183,7 @@ class Plan:
         return None
 
     def unkeyed(self, table: str, others: Collection[str]) -> str | None:
-        """Why a part cannot be looked up by keys, when others are looked up, too; None when it can."""
+        """Return why a part cannot be looked up by keys if ``others`` are looked up too; None if it can."""
         reason = self.unshared(table)
         if reason is not None:
             return reason
@@ -197,7 +197,7 @@ class Plan:
         return None
 
     def star_of(self, source: SourceKey, wanted: Predicates) -> tuple[int, Star] | None:
-        """The star, and its place, that alone reads an input of wanted triples and has a column for each."""
+        """Return the only reader of an input, a star with a slot per wanted predicate, and its position."""
         read = [number for number, node in enumerate(self.nodes) if node.source == source]
         readers = [
             (number, node.operator) for number, node in enumerate(self.nodes) if {*read} & {*node.inputs}
@@ -208,8 +208,8 @@ class Plan:
         return None
 
     def wanted_predicates(self) -> dict[SourceKey, Predicates]:
-        """The ids of the predicates that matter for each window input; None for all."""
-        # For each node what is asked of its rows, worked out from those that read them.
+        """Return the ids of the predicates that each window input needs; None stands for all predicates."""
+        # For each node, the predicates that its readers need, computed from the root down.
         asked: list[Predicates] = [frozenset() for _ in self.nodes]
         asked[self.root] = None
         for place in reversed(range(len(self.nodes))):
@@ -225,14 +225,14 @@ class Plan:
 
 
 def _predicates(operator: Operator | None, asked: Predicates) -> Predicates:
-    """The predicates that an operator asks of its inputs when those of its rows are asked for."""
+    """Return the predicates that an operator needs in its inputs if its readers need ``asked``."""
     match operator:
         case Scan():
             return frozenset(term_id for column, term_id in operator.constants if column == 1) or None
         case Star():
             return frozenset(operator.places)
         case linear.Select() | linear.UnionAll() | linear.Deduplicate() | TopK():
-            # Triples are passed on.
+            # The operator passes triples on unchanged.
             return asked if operator.schema.vars[:3] == ("s", "p", "o") else None
         case _:
             return None

@@ -1,4 +1,4 @@
-"""A plan at work: what its windows and tables change goes in, the change of its rows comes out."""
+"""The state of a running plan: deltas of windows and tables go in, deltas of the plan's rows come out."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ from .physical import build_plan
 from .plan import CLOCK_KEY, Plan, SourceKey, source_key
 
 Encoded = Iterable[tuple[WindowKey, EncodedWindow]]
-"""The windows as the native engine holds them; their changes are taken from there."""
+"""Pairs of a window's key and encoded content; `PlanState.gather` reads the deltas from the content."""
 
 
 class PlanState:
-    """The operators of one plan, or the function generated from them, and what goes into it.
+    """The operators of one plan, the function generated from them, and the inputs of the next step.
 
-    ``content_of`` gives a window what it is to hold its content in. ``keys`` are by window those of its
-    triples, its quads, their event times and the names of its streams.
+    ``content_of`` returns a new content object for a window. ``keys`` maps each window to the input keys of
+    its triples, its quads, their event times, and the names of its streams.
 
-    Raises UnsupportedError at construction for a construct without a delta form. The terms' ``planning`` lock
-    is to be held then.
+    The constructor raises UnsupportedError for a construct without a delta form. The caller must hold the
+    ``planning`` lock of the terms.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class PlanState:
         *,
         ordered: bool = False,
     ) -> None:
-        """Make the plan of ``rest``, the query without its static parts; ``tables``: their columns by name.
+        """Build the plan of ``rest``, the query without its static parts; ``tables`` are the parts' columns.
 
-        With ``ordered`` the order of the root's rows means something.
+        ``ordered`` says that the root's rows have an order.
         """
         self.terms = terms
         self._union = evaluation.window_default_graph == "union"
@@ -77,7 +77,7 @@ class PlanState:
         self.plan: Plan = build_plan(rest, compilation, ordered=ordered)
         self.plan.limit(budget)
         self.compiled = CompiledPlan(self.plan, context)
-        # The instant and the id of its term, where an expression asks for them.
+        # The current instant and the id of its term, for expressions that read the instant.
         self.asks_clock = CLOCK_KEY in self.plan.sources
         self._instant: int | None = None
         self._now = 0
@@ -94,7 +94,7 @@ class PlanState:
         self._streams_met: set[WindowKey] = set()
         self._asserts = partial(evaluation.asserts_quoted, windows=query.windows)
         self._pending: dict[SourceKey, Delta] = {}
-        # Those of them that are copies, which nobody else reads.
+        # Keys of pending deltas that are private copies.
         self._copied: set[SourceKey] = set()
         self._lookups: list[Lookup] = []
         top = self.plan.nodes[self.plan.root].operator
@@ -106,15 +106,15 @@ class PlanState:
         self.content_of: Callable[[NamedNode], EncodedContent] = lambda window: contents[window]()
         for predicates in wanted.values():
             terms.coder.want(predicates)
-        # Also one that was only made to check a query lets go of its terms.
+        # A finalizer releases the ids even of a plan that was built only to validate a query.
         self.close = weakref.finalize(self, _let_go, self.pins, terms.coder, list(wanted.values()))
 
     # --- static parts -----------------------------------------------------------------------------
 
     def take(self, table: str, change: Delta, *, afresh: bool = False) -> bool:
-        """Take the change of a table into the next step; False when the plan does not read it.
+        """Add a table's delta to the next step; return False if the plan does not read the table.
 
-        With ``afresh`` it is looked up, and what was taken of it so far counts no more.
+        ``afresh`` says that all rows of a look-up were replaced, which makes earlier pending deltas obsolete.
         """
         key = source_key("table", table)
         if key not in self.plan.sources or not (change or afresh):
@@ -127,7 +127,7 @@ class PlanState:
             self._pending[key] = change
             return True
         if key not in self._copied:
-            # Once: before the first step these are all rows, and each commit brings few.
+            # The delta is copied only once: before the first step it has all rows of the table.
             earlier = self._pending[key] = dict(earlier)
             self._copied.add(key)
         merge(earlier, change)
@@ -136,18 +136,18 @@ class PlanState:
     def why_held(
         self, part: StaticPattern, windows: Sequence[WindowDeclaration], looked_up: Sequence[str]
     ) -> str | None:
-        """Why a part cannot be looked up by keys beside those that are; None when it can."""
+        """Return why a part cannot be looked up by keys next to ``looked_up``; None if it can."""
         reason = unkeyed(part.pattern)
         if reason is None and any(each.stream in part.vars for each in windows):
             reason = "it binds the stream of a window"
         return self.plan.unkeyed(part.name, looked_up) if reason is None else reason
 
     def reads(self, table: str) -> bool:
-        """True when the plan reads the table."""
+        """Return True if the plan reads the table."""
         return source_key("table", table) in self.plan.sources
 
     def look_up(self, statics: StaticInputs) -> None:
-        """Joins look into the parts that are not held, or held for several queries; before the first step."""
+        """Before the first step, let joins probe look-ups and shared tables instead of private rows."""
         shared: list[tuple[DeltaJoin | Match, int, SharedArrangement]] = []
         for place, part in enumerate(statics.parts):
             looked_up = place in statics.looked_up
@@ -167,7 +167,7 @@ class PlanState:
     # --- steps ------------------------------------------------------------------------------------
 
     def copy_of(self, content: EncodedWindow) -> EncodedContent:
-        """The content of a window when its change was taken last, as the change of an empty one."""
+        """Return a window's content as of the last `gather`, as the delta of an empty window."""
         held = EncodedContent(self.terms.coder, union=self._union)
         if isinstance(content, TimedContent):
             held = timed = TimedContent(self.terms.coder, union=self._union)
@@ -176,7 +176,7 @@ class PlanState:
         return held
 
     def gather(self, at: int, contents: Encoded) -> dict[SourceKey, Delta]:
-        """The inputs of a step at instant ``at`` (milliseconds): the windows' changes are taken now."""
+        """Return the inputs of a step at instant ``at`` (milliseconds), and reset the windows' deltas."""
         for lookup in self._lookups:
             lookup.check()
         given, self._pending = self._pending, {}
@@ -193,7 +193,7 @@ class PlanState:
             if isinstance(content, TimedContent):
                 given[for_times] = self._times_of(key, content)
             if key[1] is not None:
-                # The blocks of a variable stream have it as their last column.
+                # Blocks of a variable stream have the stream as their last column.
                 last = self.terms.dictionary.ids[key[1]]
                 triples = {(*row, last): weight for row, weight in triples.items()}
                 quads = {(*row, last): weight for row, weight in quads.items()}
@@ -203,7 +203,7 @@ class PlanState:
         return given
 
     def plain_steps(self) -> int:
-        """How many steps at most may come from changes of windows alone, of triples without reifiers."""
+        """Return how many further steps may come only from deltas of windows, of triples without reifiers."""
         if self._pending or self.terms.coder.met_reifier or not self.plan.primed:
             return 0
         for lookup in self._lookups:
@@ -213,9 +213,9 @@ class PlanState:
         return self.compiled.special - self.plan.figures.steps - 1
 
     def step(self, given: Mapping[SourceKey, Delta]) -> Delta:
-        """The change of the plan's rows."""
+        """Run one step; return the delta of the plan's rows."""
         try:
-            # The generated function is told changes row by row; the operators know of what was replaced.
+            # The generated function processes deltas only; the operators also process replaced look-ups.
             if self._lookups and any([each.renewals for each in self._lookups]):
                 self.compiled.forget()
                 return self.plan.step(given)
@@ -225,12 +225,12 @@ class PlanState:
             raise
 
     def tell_where(self, error: BudgetError) -> None:
-        """Let an error say at which operator an evaluation was over its limits."""
+        """Add to an error's message the operator at which the evaluation exceeded its limits."""
         if error.where is not None:
             error.message += f", in {self.plan.told(error.where)}"
 
     def held(self) -> Iterator[IdRow]:
-        """The rows that the next steps need, in the order in which they are made from others."""
+        """Yield the rows that the next steps need, in the order in which ids flow."""
         yield (self._now,)
         for _, stream in list(self._streams_met):
             yield (self.terms.dictionary.encode(stream),)
@@ -241,7 +241,7 @@ class PlanState:
         yield from self.plan.held()
 
     def _move_clock(self, at: int, given: dict[SourceKey, Delta]) -> None:
-        """The row of the clock becomes the instant ``at``."""
+        """Replace the clock's row by the instant ``at``."""
         change: Delta = {(self._now,): -1} if self._now else {}
         self._instant, self._now = at, self.terms.dictionary.encode(canonical(instant_literal(at)))
         change[(self._now,)] = 1
@@ -249,11 +249,11 @@ class PlanState:
 
     @cached_property
     def _renaming(self) -> WindowReifiers:
-        """Its windows under the canonical names of reifiers, from the first reifier on."""
+        """The windows with canonical names of reifiers, created when the first reifier arrives."""
         return WindowReifiers(self.terms.coder, union=self._union, asserts=self._asserts)
 
     def _times_of(self, key: WindowKey, content: TimedContent) -> Delta:
-        """The change of the triples of a window with their event times."""
+        """Return the delta of a window's triples with their event times."""
         id_of = self.terms.values.id_of
         change: Delta = {}
         for row, (old, new) in self._renaming.take_times(key, content).items():
@@ -266,7 +266,7 @@ class PlanState:
     # --- what it tells ----------------------------------------------------------------------------
 
     def decoder(self, names: Sequence[str]) -> Callable[[IdRow], Solution]:
-        """A function that gives some columns of a row as terms; None where nothing is bound."""
+        """Return a function that decodes columns of a row to terms; None stands for an unbound column."""
         places, terms = self.plan.schema.columns(names), self.terms.dictionary.terms
         if len(places) > 1 and self.plan.schema.certain.issuperset(names):
             pick: Callable[[IdRow], IdRow] = itemgetter(*places)
@@ -276,7 +276,7 @@ class PlanState:
         )
 
     def coder_of(self, names: Sequence[str]) -> Callable[[Delta], Delta]:
-        """A function that reduces a change of rows to some of their columns; 0 is an unbound one."""
+        """Return a function that projects a delta to some columns; 0 stands for an unbound column."""
         places = self.plan.schema.columns(names)
         if places == [*range(len(self.plan.schema.vars))]:
             return lambda delta: delta

@@ -1,18 +1,18 @@
-"""A run of instants in one generated function: windows move, the plan takes its steps, rows become lines.
+"""A run of instants in one generated function: windows move, the plan takes steps, rows become JSON lines.
 
-What it does at an instant is what `QueryTimeline.slide`, `EncodedContent`, `PlanState` and `SelectEmission`
-do, which are its readable form and the test of it. They take over where it stops: before a step that is
-measured or planned anew, and at elements with named graphs or reifiers, which a window keeps in another way.
+The function does what `QueryTimeline.slide`, `EncodedContent`, `PlanState` and `SelectEmission` do, which are
+its readable form and its test. These classes continue where the function stops: before a measured or newly
+planned step, and at elements with named graphs or reifiers, which a window stores in another way.
 
     for each transaction
-        while elements leave before it    they go, a step
-        those that leave at it go, its elements enter, a step
-        the rows that came (or went) at each step are told as one line
+        while elements leave before it    remove them, run a step
+        remove elements that leave at it, add its elements, run a step
+        write the rows inserted (or deleted) by each step as one line
 
-Triples that are all there is of their subject, of an element that comes or goes, are a row of the star that
-alone reads a window: its entry and row are made here, and it looks at all other changes.
+If an element's triples are the only triples of their subject, and a star alone reads the window, the loop
+makes the star's entry and row. The star processes all other changes.
 
-Rows of a plan for several queries bear the label of a member: they are told member by member.
+Rows of a shared plan have the label of a member, and events are written member by member.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from .plan_state import PlanState
 
 @dataclass(slots=True)
 class RunOutput:
-    """What a run tells a query: events, and the changes of its answer.
+    """Events of a run for one query, and the deltas of the query's answer.
 
-    ``at`` is the last instant that told something, ``last`` says that it is the last of the run.
+    ``at`` is the last instant with an event; ``last`` says that this instant is the last one of the run.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -56,9 +56,10 @@ class RunOutput:
 
 @dataclass(slots=True, eq=False)
 class MemberOutput:
-    """What a run tells a member. ``counts`` are those of its emission, ``middle`` is that of its lines.
+    """Events of a run for one member of a group.
 
-    ``version`` is in it; ``at`` is the last instant that told something, ``place`` numbers that instant.
+    ``counts`` are the counts of the member's emission. ``middle`` is the text of an event's line before the
+    rows, and contains ``version``. ``at`` is the last instant with an event, and ``place`` is its number.
     """
 
     counts: EmissionCounts
@@ -71,13 +72,14 @@ class MemberOutput:
 
 @dataclass(slots=True)
 class RunResult:
-    """What a run has done: how many transactions it has worked off, at how many instants, and what it tells.
+    """Result of a run: the processed transactions and instants, and the emitted events.
 
-    At ``at``, the last instant, some came if ``entered``; ``before`` are these of the instant before. With an
-    ``error`` the evaluation behind these failed, at an instant at which some came if ``entering``.
+    ``done`` is the number of processed transactions. ``entered`` says that elements entered at ``at``, the
+    last instant; ``before`` is the same pair for the instant before. With an ``error``, the evaluation of the
+    next instant failed; ``entering`` says that elements entered at that instant.
 
-    Of members: ``net`` is how the rows of all have changed, at all instants together; ``refused`` is what was
-    too much for some at the very last one, which is also part of it, by label.
+    For a shared plan, ``net`` is the delta of all members' rows over all instants. ``refused`` has, by label,
+    the rows of members whose events were too large at the last instant; these rows are also part of ``net``.
     """
 
     done: int = 0
@@ -99,11 +101,11 @@ def run_loop(
     check: Callable[..., int],
     label: int | None = None,
 ) -> RunLoop | None:
-    """The loop of a query; None where its windows, its plan or what it tells must be taken one by one.
+    """Return the loop of a query; None if its windows, plan or output need one evaluation at a time.
 
-    ``check`` says how many rows the answer may have more behind some changes; it raises when it has too many.
-    ``label``: the column with the member that a row is for; ``emission`` is that of one of them, ``check``
-    gets the change of the run so far and the one behind that.
+    ``check`` returns how many rows may still be added to the answer after some deltas, and raises BudgetError
+    above the limit. ``label`` is the column with the member of a row; ``emission`` then belongs to one
+    member, and ``check`` gets the run's delta so far and the next delta.
     """
     if not isinstance(emission, SelectEmission):
         if not isinstance(emission, ConstructEmission) or label is not None or not emission.counts_quads:
@@ -135,9 +137,9 @@ def run_loop(
 
 @dataclass(slots=True)
 class RunLoop:
-    """The loop of one query, as `compiled.Around`; made again with the other functions of its plan.
+    """The generated loop of one query, an `EnclosingLoop`; generated again with its plan's function.
 
-    ``ran`` is what its last run has done.
+    ``ran`` is the result of the last run.
     """
 
     state: PlanState
@@ -167,10 +169,10 @@ class RunLoop:
     def run(
         self, given: Sequence[Transaction], telling: int | Mapping[int, MemberOutput], rows: int
     ) -> RunResult | None:
-        """Work off the first of some transactions; None when the next is to be worked off by itself.
+        """Process the first of several transactions; None if the next one must be evaluated separately.
 
-        ``telling`` is the version of the dataset, or takes what members are told, by their labels; ``rows``
-        are those that the answer has, or the largest of members at most.
+        ``telling`` is the version of the dataset, or the outputs of members by label. ``rows`` is the number
+        of rows in the answer; for a shared plan, an upper bound of the members' rows.
         """
         state, ran = self.state, self.ran
         compiled = state.compiled
@@ -199,7 +201,7 @@ class RunLoop:
     # --- the generated lines ----------------------------------------------------------------------
 
     def write(self, out: ExpressionEmitter, steps: Callable[[], str], delta: str) -> None:
-        """Write the lines of the loop around a step whose change of the answer is in ``delta``."""
+        """Write the lines of the loop around a step, whose delta of the answer is in the local ``delta``."""
         coder = self.state.terms.coder
         out.names.update(keys_of=coder.keys, text=self.state.terms.texts)
         out.names.update(clock=time.monotonic, most=sys.maxsize, timeline=self.timeline, ran=self.ran)
@@ -242,7 +244,7 @@ class RunLoop:
         return None if self.state.top is None else out.name_of(self.state.top, "op")
 
     def _told(self, out: ExpressionEmitter, delta: str) -> str:
-        """The lines by which a change of the answer is told."""
+        """Return the lines that write the events for a delta of the answer."""
         top = self._top(out)
         check = out.name_of(self.check, "check")
         if self.label is not None:
@@ -254,7 +256,7 @@ class RunLoop:
         return fill(_ROWS, check=check, delta=delta, rows=rows)
 
 
-# ``room`` is how many rows the answer may have more before its limit is checked.
+# In the template, ``room`` is the number of rows that may be added before the answer's limit is checked.
 _LOOP = """
 first = entered = entering = last = over = False
 done = taken = worked = told_at = grown = 0
@@ -313,7 +315,7 @@ if over:
     if entering: taken, done = taken + len(elements), done + 1
     return
 """
-# All members are evaluated at this instant again, each by itself.
+# After a failure, each member is evaluated separately at the failed instant.
 _FAILED = """
 except BaseException:
     $changes
