@@ -1,1 +1,1 @@
-"""Stream to relation: event time and windows."""
+"""Stream-to-relation operators: event time, watermarks and windows."""

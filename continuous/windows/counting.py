@@ -1,4 +1,4 @@
-"""Step 4 of 8: windows that count: ``[TRIPLES n]``, ``[RANGE TRIPLES n]``, ``[ELEMENTS n STEP m]``."""
+"""Step 4 of 8: windows by count: ``[TRIPLES n]``, ``[RANGE TRIPLES n]``, ``[ELEMENTS n STEP m]``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .operator import ORDER, WindowOperator, WindowState
 
 @dataclass(slots=True)
 class TripleRange:
-    """``number`` triples of consecutive elements, from the one at place ``first`` of the first element on."""
+    """``number`` triples of consecutive elements, beginning with triple ``first`` of the first element."""
 
     elements: deque[Element] = field(default_factory=deque)
     first: int = 0
@@ -22,13 +22,13 @@ class TripleRange:
         return TripleRange(self.elements.copy(), self.first, self.number)
 
     def add(self, element: Element) -> None:
-        """Put the triples of an element behind these."""
+        """Append the triples of an element."""
         if element.statements:
             self.elements.append(element)
             self.number += len(element.statements)
 
     def take(self, number: int) -> list[Element]:
-        """The first of them, which are here no longer; elements that are meant in part are cut."""
+        """Remove and return the first ``number`` triples as elements; partly removed elements are split."""
         taken = []
         self.number -= number
         while number > 0:
@@ -46,15 +46,16 @@ class TripleRange:
 
 @dataclass(slots=True)
 class TriplesState(WindowState):
-    """``newest`` are the triples in the window."""
+    """``newest`` contains the triples in the window."""
 
     newest: TripleRange = field(default_factory=TripleRange)
 
 
 class TriplesWindow(WindowOperator):
-    """``[TRIPLES n]``: the n newest triple occurrences of the stream, before any pattern.
+    """``[TRIPLES n]``: the n newest triple occurrences of the stream, whatever pattern reads the window.
 
-    Occurrences are ordered by (event_time, seq, place in the element); the content is their set.
+    Occurrences are ordered by (event_time, seq, position in the element); the content is the set of their
+    triples.
     """
 
     def __init__(self, count: int) -> None:
@@ -62,15 +63,15 @@ class TriplesWindow(WindowOperator):
         self.state: TriplesState = TriplesState()
 
     def add(self, element: Element) -> bool:
-        """The newest triples push out the oldest."""
+        """Add the element's triples, and remove the oldest triples above n."""
         self.state.newest.add(element)
         self._enter(element)
         return True
 
     def admit(self, element: Element, instant: int) -> bool:
-        """An older element takes its place among the n newest, if it still has one."""
+        """Insert a late element among the n newest triples, if it is new enough."""
         newest = self.state.newest
-        # When a part of the first element has left, the window is full.
+        # A partly removed first element shows that the window is full.
         if not element.statements or (newest.first and ORDER(element) < ORDER(newest.elements[0])):
             return False
         insort(newest.elements, element, key=ORDER)
@@ -79,7 +80,7 @@ class TriplesWindow(WindowOperator):
         return any(each.seq == element.seq for each in newest.elements)
 
     def state_size(self) -> int:
-        """Occurrences held."""
+        """Return the number of triple occurrences in the window."""
         return self.state.newest.number
 
     def _enter(self, element: Element) -> None:
@@ -91,31 +92,31 @@ class TriplesWindow(WindowOperator):
 
 @dataclass(slots=True)
 class BatchState(WindowState):
-    """``filling`` are the triples behind the last full batch, ``shown`` those of the batch in the window."""
+    """``filling`` contains the triples after the last full batch, ``shown`` the batch in the window."""
 
     filling: TripleRange = field(default_factory=TripleRange)
     shown: TripleRange = field(default_factory=TripleRange)
 
 
 class BatchWindow(WindowOperator):
-    """``[RANGE TRIPLES n]``: tumbling batches of n triples; each n-th triple closes one."""
+    """``[RANGE TRIPLES n]``: tumbling batches of n triples; each n-th triple closes a batch."""
 
     def __init__(self, count: int) -> None:
         self._count = count
         self.state: BatchState = BatchState()
 
     def add(self, element: Element) -> bool:
-        """Fill batches, with older elements as well; the full ones wait for `close_next`."""
+        """Add the element, late or not, to the batch being filled; `close_next` closes full batches."""
         self.state.filling.add(element)
         return False
 
     def close_next(self) -> bool:
-        """Show the next full batch."""
+        """Make the next full batch the content of the window."""
         state = self.state
         if state.filling.number < self._count:
             return False
         old, state.shown = state.shown, TripleRange()
-        # Enter before leaving, so that a quad of both batches is no change.
+        # Additions come before removals, so that a quad in both batches causes no change.
         for element in state.filling.take(self._count):
             state.shown.add(element)
             self.live.add(element)
@@ -124,13 +125,13 @@ class BatchWindow(WindowOperator):
         return True
 
     def state_size(self) -> int:
-        """Triples of the batch shown and of the one being filled."""
+        """Return the number of triples in the visible batch and in the batch being filled."""
         return len(self.live) + self.state.filling.number
 
 
 @dataclass(slots=True)
 class ElementsState(WindowState):
-    """The newest elements, those shown, and how far the next close is."""
+    """The newest elements, the visible elements, and the elements counted since the last close."""
 
     newest: deque[Element] = field(default_factory=deque)
     shown: deque[Element] = field(default_factory=deque)
@@ -139,7 +140,7 @@ class ElementsState(WindowState):
 
 
 class ElementsWindow(WindowOperator):
-    """``[ELEMENTS n STEP m]``: the n newest elements, closing at every m-th element."""
+    """``[ELEMENTS n STEP m]``: the n newest elements, with a close at every m-th element."""
 
     def __init__(self, count: int, step: int = 1) -> None:
         self._count = count
@@ -147,7 +148,7 @@ class ElementsWindow(WindowOperator):
         self.state: ElementsState = ElementsState()
 
     def add(self, element: Element) -> bool:
-        """Count the element; each m-th queues a close."""
+        """Add and count the element; each m-th element queues a close."""
         self.state.newest.append(element)
         if len(self.state.newest) > self._count:
             self.state.newest.popleft()
@@ -158,7 +159,7 @@ class ElementsWindow(WindowOperator):
         return False
 
     def close_next(self) -> bool:
-        """Show the n newest elements."""
+        """Make the n newest elements the content of the window."""
         if not self.state.due:
             return False
         self.state.due = False
@@ -174,7 +175,7 @@ class ElementsWindow(WindowOperator):
         return True
 
     def admit(self, element: Element, instant: int) -> bool:
-        """An older element takes its place among the n newest and among those shown; it closes nothing."""
+        """Insert a late element among the n newest and the visible elements, without a close."""
         self._place(self.state.newest, element)
         if not self.state.shown:
             return False
@@ -187,10 +188,10 @@ class ElementsWindow(WindowOperator):
         return True
 
     def state_size(self) -> int:
-        """Quads of the elements held."""
+        """Return the number of quads in the visible and in the newest elements."""
         return len(self.live) + sum(len(element.statements) for element in self.state.newest)
 
     def _place(self, elements: deque[Element], element: Element) -> Element | None:
-        """Put an element among the newest ones; the one that leaves them for it."""
+        """Insert an element into a full or partly filled list; return the oldest element above n, if any."""
         insort(elements, element, key=ORDER)
         return elements.popleft() if len(elements) > self._count else None

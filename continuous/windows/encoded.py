@@ -1,7 +1,7 @@
-"""The content of a window as term ids: what the native engine's windows hold.
+"""Window contents as term ids, for the native engine.
 
-An element is encoded once, whoever reads it: its keys are remembered on it. The key of a quad is (s, p, o),
-with the graph's id behind it when it is in a named graph; a predicate that no query asks for has no key.
+An element is encoded once for all queries, and stores its keys. The key of a quad is (s, p, o) in term ids,
+with the graph's id appended for a named graph. A quad whose predicate no query reads has no key.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from .window_delta import NOTHING, ColumnKeys, Columns, Keys, Predicates, Window
 _EVERY = (None,)
 _UNKNOWN = Columns((), ())
 LEVELS = 2
-"""Levels of keepers."""
+"""Number of values of `Keeper.level`."""
 
 
 class ElementCoder:
-    """Turns the quads of elements into keys, for all windows of an engine.
+    """Encodes the quads of elements as keys, for all windows of an engine.
 
-    ``stamp`` changes whenever the keys remembered on elements may not be used any more: ids were forgotten,
-    or a query asks for more predicates.
+    ``stamp`` is replaced whenever the keys stored in elements become invalid: because a sweep deletes ids, or
+    because a query reads additional predicates.
     """
 
     def __init__(self, terms: TermDictionary) -> None:
@@ -48,18 +48,18 @@ class ElementCoder:
         self.reifies = terms.ids[REIFIES]
         terms.pin([self.reifies])
         self.met_reifier = False
-        # Whatever keeps keys: their ids must not be forgotten.
+        # The objects that contain keys, whose ids the sweep must not delete.
         self._keepers: WeakSet[Keeper] = WeakSet()
-        # A query that ends while rubbish is collected may end inside `want` in the same thread.
+        # The lock is reentrant: garbage collection may finalize a query, and call `unwant`, inside `want`.
         self._lock = threading.RLock()
-        # How many queries ask for a predicate; under None, for all of them.
+        # The number of queries that read a predicate; the key None counts queries that read all predicates.
         self._wanted: Counter[int | None] = Counter([self.reifies])
-        # The same predicates as elements have them; their queries pin them.
+        # The ids of the same predicates by their N-Triples text; the queries pin these ids.
         self._texts = {str(REIFIES): self.reifies}
         self._columns: dict[PredicateList, Columns | None] = {}
 
     def want(self, predicates: Predicates) -> None:
-        """A query asks for these predicates."""
+        """Register the predicates of a new query."""
         asked = _EVERY if predicates is None else predicates
         with self._lock:
             new = any(predicate not in self._wanted for predicate in asked)
@@ -71,7 +71,7 @@ class ElementCoder:
                 self.renew()
 
     def unwant(self, predicates: Predicates) -> None:
-        """The query has ended."""
+        """Unregister the predicates of a query that has ended."""
         with self._lock:
             for predicate in _EVERY if predicates is None else predicates:
                 self._wanted[predicate] -= 1
@@ -81,7 +81,7 @@ class ElementCoder:
                     self._columns = {}
 
     def _asked(self, predicates: PredicateList) -> Columns | None:
-        """Those that somebody asks for now; None for reifiers, and where all are."""
+        """Return the predicates that queries read; None for reifiers, or if a query reads all predicates."""
         known = self._columns
         found = known.get(predicates, _UNKNOWN)
         if found is _UNKNOWN:
@@ -96,23 +96,23 @@ class ElementCoder:
         return found
 
     def held(self) -> Iterator[IdRow]:
-        """The keys that windows hold, those of lower `Keeper.level` first (`quadrill.store.sweep`)."""
+        """Yield the keys in windows, ordered by `Keeper.level` (`quadrill.store.sweep`)."""
         for level in range(LEVELS):
             with self._lock:
                 keepers = [each for each in self._keepers if each.level == level]
             yield from chain.from_iterable(keeper.held() for keeper in keepers)
 
     def keep(self, keeper: Keeper) -> None:
-        """The ids of these keys are needed as long as the keeper lives."""
+        """Protect the ids of a keeper's keys from the sweep while the keeper is alive."""
         with self._lock:
             self._keepers.add(keeper)
 
     def renew(self) -> None:
-        """Keys that are remembered hold no longer."""
+        """Invalidate the keys that elements store."""
         self.stamp = object()
 
     def keys(self, element: Element) -> Keys:
-        """The keys of an element's quads, in their order."""
+        """Return the keys of an element's quads, in the order of the quads."""
         known = element.encoded
         if known is None or known[0] is not self.stamp:
             self.encode((element,))
@@ -122,9 +122,9 @@ class ElementCoder:
         return keys
 
     def encode(self, elements: Sequence[Element]) -> int:
-        """Let elements remember their keys; how many of the first are triples without reifiers.
+        """Store keys in elements; return how many of the first elements are triples without reifiers.
 
-        Those behind them are left as they are, but for the next one.
+        Encoding stops after the first element with a reifier or a named graph.
         """
         stamp, ids, reifies = self.stamp, self.terms.texts, self.reifies
         wanted = ids if None in self._wanted else self._texts
@@ -144,7 +144,7 @@ class ElementCoder:
                 continue
             keys, plain, last, subject_id, subjects = [], True, "", 0, 0
             for subject, predicate, object_, graph in statements:
-                # Whoever asks for a predicate has its id.
+                # A query that reads a predicate has registered its id.
                 predicate_id = ids[predicate] if wanted is ids else wanted.get(predicate)
                 if predicate_id is None:
                     keys.append(None)
@@ -163,7 +163,7 @@ class ElementCoder:
         return len(elements)
 
     def key(self, quad: Quad) -> IdRow:
-        """The key of one quad."""
+        """Return the key of one quad."""
         ids = self.terms.ids
         subject, predicate, object_, graph = quad
         predicate_id = ids[predicate]
@@ -173,27 +173,27 @@ class ElementCoder:
         return row if type(graph) is DefaultGraph else (*row, ids[graph])
 
     def quad(self, key: IdRow) -> Quad:
-        """The quad of a key."""
+        """Return the quad of a key."""
         terms = self.terms.terms
         graph = terms[key[3]] if len(key) == 4 else DefaultGraph()
         return Quad(terms[key[0]], terms[key[1]], terms[key[2]], graph)  # type: ignore[arg-type]
 
 
 class Keeper(Protocol):
-    """Something that keeps keys.
+    """An object that contains keys.
 
-    ``level``: 0 for contents of windows, 1 for changes that were taken from them for several plans.
+    ``level`` is 0 for contents of windows, and 1 for deltas that were taken from windows for several plans.
     """
 
     level: int
 
     def held(self) -> Iterable[IdRow]:
-        """Every key whose ids are still needed, read in pieces while keys come and go."""
+        """Yield every key whose ids the sweep must not delete; keys may be added and removed meanwhile."""
         ...
 
 
 class EngineTerms:
-    """The dictionary of terms and the caches over it that all native queries of an engine share."""
+    """The term dictionary of an engine and its caches, shared by all native queries of the engine."""
 
     def __init__(self, pace: SweepPace | None = None) -> None:
         self.dictionary = TermDictionary(pace)
@@ -202,18 +202,19 @@ class EngineTerms:
         self.keys = OrderKeys(self.values)
         self.coder = ElementCoder(self.dictionary)
         self.dictionary.hold(self.coder.held)
-        # Held while a query is planned: its ids have no holder yet.
+        # The lock of planning: the sweep does not know the ids of a query that is being planned.
         self.planning = threading.Lock()
 
     def tidy(self) -> None:
-        """A slice of forgetting terms that nothing holds, when it is due; called between transactions.
+        """Run one slice of the dictionary's sweep if one is due; called between transactions.
 
-        Not while an evaluation is suspended, whose ids may be in local variables alone.
+        No sweep runs while an evaluation is suspended, because only local variables may contain its ids.
         """
         if self.dictionary.due and not SLICE.inside and self.planning.acquire(blocking=False):
             try:
                 if not self.dictionary.sweeping:
-                    # From here on ids must be asked for to be marked.
+                    # Stored keys become invalid, so that elements ask the dictionary for ids, which marks the
+                    # ids.
                     self.coder.renew()
                 self.dictionary.sweep_slice()
             finally:
@@ -221,17 +222,18 @@ class EngineTerms:
 
 
 class EncodedContent:
-    """`LiveContent` over keys: a set with the counts of its occurrences.
+    """`LiveQuads` over keys: the set of live keys with the counts of their occurrences.
 
-    ``counts`` are those, of keys with a predicate that is ``wanted``; ``changes`` what was not taken yet, and
-    ``named`` says that some key has been in a named graph. ``alone`` has, by subject, the keys of elements
-    with a wanted triple of each predicate, all that there are of the subject; they are not in ``counts``.
+    ``counts`` has the occurrences of keys with a ``wanted`` predicate, and ``changes`` is the delta since the
+    last `take`. ``named`` says that a key has been in a named graph. ``alone`` maps a subject to the keys of
+    one element that has one triple for each wanted predicate, if these are all triples of the subject; such
+    keys are not in ``counts``.
 
-    ``union`` says what triples outside GRAPH match: the union of all graphs, where a triple in two graphs is
-    there once, or the default graph.
-    With ``by_text`` elements that take the place of all others are ``waiting``: they have keys from when
-    somebody asks for those. Whoever sets it tells of what waits before it is replaced.
-    Law: the running sum of the changes is the set of the live elements.
+    ``union`` says that patterns outside GRAPH match the union of all graphs, in which a triple of two graphs
+    occurs once; otherwise these patterns match the default graph. With ``by_text``, elements that replace all
+    others become ``waiting``, and are encoded only when an operator reads the keys. The evaluator that sets
+    ``by_text`` must report the waiting elements before their replacement. Law: the sum of all deltas is the
+    set of live keys.
     """
 
     level = 0
@@ -245,7 +247,7 @@ class EncodedContent:
         self.counts: dict[IdRow, int] = {}
         self.changes: Delta = {}
         self.alone: dict[int, Keys] = {}
-        # With the first quad of a named graph: how many live quads each triple has.
+        # From the first quad of a named graph on: the number of live quads of each triple.
         self.named = False
         self._triples: Delta | None = None
         self.occurrences = 0
@@ -253,12 +255,12 @@ class EncodedContent:
 
     @property
     def shape(self) -> tuple[Predicates, bool]:
-        """Equal for contents that keep the same of a stream."""
+        """A key that is equal for contents which select the same quads of a stream."""
         return self.wanted, self._union
 
     @property
     def content(self) -> dict[IdRow, int]:
-        """The live keys, each with the number of its occurrences."""
+        """The live keys with their occurrence counts."""
         self.settle()
         self._count(*self.alone)
         return self.counts
@@ -269,13 +271,13 @@ class EncodedContent:
         return len(self.counts) + len(waiting) + len(self.alone) * (len(self.wanted or ()) - 1)
 
     def settle(self) -> None:
-        """Let those that wait have keys."""
+        """Encode the waiting elements."""
         if self.waiting:
             waiting, self.waiting, self.occurrences = self.waiting, (), 0
             self.add(*waiting)
 
     def _count(self, *subjects: int) -> None:
-        """Other elements may have triples of these subjects, too."""
+        """Move subjects' keys from ``alone`` to ``counts``, as other elements share the subjects."""
         for subject in subjects:
             self.counts.update(dict.fromkeys(self._wanted(self.alone.pop(subject)), 1))
 
@@ -283,9 +285,9 @@ class EncodedContent:
         return [key for key in keys if key is not None and (self.wanted is None or key[1] in self.wanted)]
 
     def replace(self, leaving: Sequence[Element], entering: Sequence[Element]) -> None:
-        """Let all elements leave and others enter."""
+        """Replace all elements by others."""
         if not self.by_text:
-            # Entering first keeps what stays.
+            # Additions come before removals, so that a quad in both causes no change.
             self.add(*entering)
             self.remove(*leaving)
             return
@@ -297,7 +299,7 @@ class EncodedContent:
         self.occurrences += sum([len(each.statements) for each in entering])
 
     def add(self, *elements: Element) -> None:
-        """Let elements enter."""
+        """Add elements."""
         self.settle()
         counts, changes, wanted, coder = self.counts, self.changes, self.wanted, self._coder
         plain = coder.encode(elements)
@@ -323,7 +325,7 @@ class EncodedContent:
                         self.named = True
 
     def remove(self, *elements: Element) -> None:
-        """Let elements leave."""
+        """Remove elements."""
         self.settle()
         counts, changes, wanted, coder = self.counts, self.changes, self.wanted, self._coder
         stamp = coder.stamp
@@ -347,7 +349,7 @@ class EncodedContent:
                     changes[key] = -1
 
     def apply(self, keys: Delta) -> None:
-        """Let occurrences of keys enter and leave."""
+        """Add and remove occurrences of keys."""
         counts = self.content
         for key, weight in keys.items():
             before = key in counts
@@ -360,7 +362,7 @@ class EncodedContent:
     # --- its changes ----------------------------------------------------------------------------
 
     def take(self) -> WindowDelta:
-        """The change since the last call, as triples and as quads of named graphs."""
+        """Return and reset the delta since the last call, as triples and as quads of named graphs."""
         self.settle()
         changes = self.changes
         if not changes:
@@ -371,14 +373,14 @@ class EncodedContent:
         return self._split(changes)
 
     def before(self, taken: Delta | None = None) -> list[IdRow]:
-        """The content as it was at the last `take`, or before the keys that were taken then."""
+        """Return the content as of the last `take`, or before the delta ``taken``."""
         changes = self.changes if taken is None else taken
         stayed = [key for key in self.content if key not in changes]
         return stayed + [key for key, weight in changes.items() if weight < 0]
 
     def held(self) -> Iterator[IdRow]:
-        """Every key whose ids are still needed: those in the window, then those that left or entered."""
-        # Those that are alone first: they may be counted meanwhile.
+        """Yield every key whose ids are needed: keys in the window first, then keys of the delta."""
+        # The keys in ``alone`` come first, because an update may move them to ``counts`` meanwhile.
         for keys in list(self.alone.values()):
             yield from self._wanted(keys)
         yield from list(self.counts)
@@ -425,13 +427,13 @@ class EncodedContent:
         return other
 
     def snapshot(self) -> ContentSnapshot:
-        """The same in quads, for a checkpoint: ids mean nothing after a restart."""
+        """Return the content as quads for a checkpoint, because ids are not valid after a restart."""
         return ContentSnapshot(self._quads(self.content), self._quads(self.changes), self.occurrences)
 
     def restore(self, snapshot: ContentSnapshot) -> None:
-        """Hold, in an empty content, what a snapshot says.
+        """Fill an empty content from a snapshot.
 
-        It is one of `LiveQuads` when another version of this program evaluated the query by definition.
+        A snapshot of `LiveQuads` comes from another version of the server that used the reference evaluator.
         """
         if snapshot.latest is not None:
             for quad, count in snapshot.counts.items():

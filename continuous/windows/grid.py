@@ -1,4 +1,4 @@
-"""Step 4 of 8: windows closed on a grid of time: ``[RANGE w SLIDE s]``, ``[RANGE w STEP s]``."""
+"""Step 4 of 8: windows that close on a grid of event time: ``[RANGE w SLIDE s]``, ``[RANGE w STEP s]``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .operator import ORDER, WindowOperator, WindowState
 
 @dataclass(slots=True)
 class GridState(WindowState):
-    """Elements that the window ``shown`` holds and those ``waiting`` for windows still to close, in order.
+    """The elements in the visible window, and the elements ``waiting`` for later windows, in order.
 
-    One that has left the window shown is in no later one.
+    An element that has left the visible window is not in any later window.
     """
 
     shown: deque[Element] = field(default_factory=deque)
@@ -32,20 +32,20 @@ class GridState(WindowState):
 
 @dataclass(eq=False, repr=False)
 class GridWindow(WindowOperator):
-    """The last window closed on the grid of ``slide_ms``.
+    """The window that closed last on the grid of ``slide_ms``.
 
-    Window k covers  [t0 + k*slide, t0 + k*slide + width)  and closes when the watermark reaches its end;
-    with ``open_closed`` it covers  (open, close]  and can only be known closed once the watermark has
-    passed its end (the timeline sees to that through `closes_after`). Without ``t0_ms`` the grid is
-    aligned to the epoch and k may be negative; with it k >= 0. With ``past_ms`` it closes no sooner, but
-    holds only what is before  close - past_ms.
+    Window k covers  [t0 + k*slide, t0 + k*slide + width)  and closes when the watermark reaches its end. With
+    ``open_closed``, a window covers  (open, close]  and closes only when the watermark has passed its end,
+    which the timeline learns from `closes_after`. Without ``t0_ms`` the grid is aligned to the epoch and k
+    may be negative; with ``t0_ms``, k >= 0. With ``past_ms``, a window closes at the same instants, but
+    contains only elements before  close - past_ms.
 
         width 10, slide 5       0         5         10        15        20
         k = -1             [----|---------)                            closes at 5
         k =  0                  [---------|---------)                  closes at 10
         k =  1                            [---------|---------)        closes at 15
 
-    The first window reported is the first whose end lies after the query's first element or heartbeat.
+    The first reported window is the first window that ends after the query's first element or heartbeat.
     """
 
     width_ms: int
@@ -57,7 +57,7 @@ class GridWindow(WindowOperator):
 
     def __post_init__(self) -> None:
         self.closes_after = self.open_closed
-        # The window shown is the one that closed last, less than a slide ago.
+        # The visible window closed less than one slide ago.
         self.stay: int = self.width_ms + self.slide_ms + 1
 
     @property
@@ -66,7 +66,7 @@ class GridWindow(WindowOperator):
         return self.state.closed
 
     def start(self, origin: int) -> None:
-        """Choose the first window: the first whose end lies after ``origin``."""
+        """Choose the first window: the first window that ends after ``origin``."""
         t0 = self.t0_ms or 0
         k = (origin - t0 - self.width_ms) // self.slide_ms + 1
         if self.t0_ms is not None:
@@ -74,7 +74,7 @@ class GridWindow(WindowOperator):
         self.state.next_close = t0 + k * self.slide_ms + self.width_ms
 
     def next_due(self) -> int | None:
-        """The instant of the next close."""
+        """Return the instant of the next close."""
         return self.state.next_close
 
     def advance(self, instant: int) -> bool:
@@ -86,16 +86,16 @@ class GridWindow(WindowOperator):
         return True
 
     def closes_by(self, instant: int) -> range:
-        """The closes that are still to come at or before ``instant``."""
+        """Return the instants of the closes that are due at or before ``instant``."""
         assert self.state.next_close is not None
         return range(self.state.next_close, instant + 1, self.slide_ms)
 
     def first_busy_close(self) -> int | None:
-        """The first close to come whose window holds an element; None while there is none."""
+        """Return the next close whose window contains an element; None if there is no element."""
         following = self.state.next_close
         assert following is not None
         for element in chain(self.state.shown, self.state.waiting):
-            # The close of the first window, from the next one on, that covers the element.
+            # The close of the earliest remaining window that covers the element.
             after = element.event_time + self.past_ms + (0 if self.closes_after else 1)
             close = following + max(0, -((following - after) // self.slide_ms)) * self.slide_ms
             if self._holds(self._ending(close), element.event_time):
@@ -103,9 +103,9 @@ class GridWindow(WindowOperator):
         return None
 
     def next_change(self) -> int | None:
-        """The first close to come at which an element enters or leaves the window; None while there is none.
+        """Return the next close at which an element enters or leaves the window; None if there is no element.
 
-        An element between two windows of a slide greater than the width counts as one that enters.
+        If the slide is greater than the width, an element between two windows counts as entering.
         """
         state, following = self.state, self.state.next_close
         assert following is not None
@@ -113,27 +113,27 @@ class GridWindow(WindowOperator):
         found = [elements[0].event_time + stay for elements, stay in pairs if elements]
         if not found:
             return None
-        # At the first close behind that time; with (open, close] at that time, too.
+        # The first close after that time; for windows (open, close], also a close at that time.
         after = min(found) + 1 - self.closes_after
         return following + max(0, -((following - after) // self.slide_ms)) * self.slide_ms
 
     def skip_to(self, instant: int) -> None:
-        """Go on after ``instant``: no element enters or leaves at the closes until then."""
+        """Skip the closes until ``instant``, at which no element enters or leaves."""
         if closes := self.closes_by(instant):
             self._close(closes[-1])
 
     def add(self, element: Element) -> bool:
-        """Keep the element for the windows that will close; the visible content stays."""
+        """Store the element for windows that close later; the visible content is unchanged."""
         self.add_all((element,))
         return False
 
     def add_all(self, elements: Sequence[Element]) -> None:
-        """Keep elements for the windows that will close."""
+        """Store elements for windows that close later."""
         self.state.waiting.extend(elements)
         self.state.waiting_quads += sum([len(element.statements) for element in elements])
 
     def admit(self, element: Element, instant: int) -> bool:
-        """Put an older element into the windows that hold its time, the one shown included."""
+        """Insert a late element into the visible window and the later windows that cover its event time."""
         state, self.missed = self.state, False
         if state.closed is None or element.event_time >= state.closed.close + self.closes_after:
             insort(state.waiting, element, key=ORDER)
@@ -147,7 +147,7 @@ class GridWindow(WindowOperator):
         return True
 
     def state_size(self) -> int:
-        """Quads of the window shown and of the elements that wait for later ones."""
+        """Return the number of quads in the visible window and in the waiting elements."""
         return len(self.live) + self.state.waiting_quads
 
     def _ending(self, close: int) -> Interval:
@@ -159,11 +159,11 @@ class GridWindow(WindowOperator):
         return interval.open <= event_time < interval.close
 
     def _close(self, close: int) -> None:
-        """Make the window that ends at ``close`` the visible one.
+        """Make the window that ends at ``close`` the visible window.
 
-        Windows only move forward, so what is shown changes at both ends: elements before the new window
-        leave, those that wait and are before its end enter; each does so once, however many windows hold it.
-        Entering first keeps quads that stay in both.
+        Windows only move forward: elements before the new window leave, and waiting elements before its end
+            enter. Each element enters and leaves once, however many windows contain it. Additions come before
+            removals, so that quads in both windows stay.
         """
         state, shown, waiting = self.state, self.state.shown, self.state.waiting
         state.closed, state.next_close = self._ending(close), close + self.slide_ms
@@ -173,7 +173,7 @@ class GridWindow(WindowOperator):
             entering.append(waiting.popleft())
         state.waiting_quads -= sum([len(element.statements) for element in entering])
         if entering and entering[0].event_time < first:
-            # Between two windows of a slide greater than the width.
+            # With a slide greater than the width, some elements fall between two windows.
             entering = [element for element in entering if element.event_time >= first]
         leaving: list[Element] = []
         while shown and shown[0].event_time < first:

@@ -1,4 +1,4 @@
-"""Step 4 of 8: windows that hold elements by key: ``[LATEST n BY ?v …]``, ``[SESSION g …]``."""
+"""Step 4 of 8: windows that group elements by key: ``[LATEST n BY ?v …]``, ``[SESSION g …]``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .operator import ORDER, WindowOperator, WindowState
 
 @dataclass(slots=True)
 class KeyedState(WindowState):
-    """``held`` are the elements of each key in order; one may be of several."""
+    """``held`` maps each key to its elements in order; an element may have several keys."""
 
     held: dict[Key, deque[Element]] = field(default_factory=dict)
 
@@ -26,9 +26,10 @@ class KeyedState(WindowState):
 
 
 class LatestWindow(WindowOperator):
-    """``[LATEST n BY ?v … WITHIN d]``: for each key the n newest elements.
+    """``[LATEST n BY ?v … WITHIN d]``: for each key the n newest elements of the last d milliseconds.
 
-    Of them t - d <= event_time <= t. An element of several keys is in the window while one of them holds it.
+    An element is in the window while t - d <= event_time <= t and at least one of its keys has it among the n
+    newest.
 
         LATEST 1 BY ?x     a1 ──────── a2 ──────
                                b1 ──────────────     a1 leaves when a2 enters
@@ -39,17 +40,17 @@ class LatestWindow(WindowOperator):
         self._keys_of = keys_of
         self.stay = within_ms + 1 if within_ms else None
         self.state: KeyedState = KeyedState()
-        # What is held, by (seq, key) in the order in which it leaves; only where time lets it leave.
+        # Event times by (seq, key), in the order in which elements leave; empty without WITHIN.
         self._leaving: OrderedDict[tuple[int, Key], int] = OrderedDict()
 
     def next_due(self) -> int | None:
-        """The instant at which the oldest element leaves."""
+        """Return the instant at which the oldest element leaves."""
         if self.stay is None or not self._leaving:
             return None
         return next(iter(self._leaving.values())) + self.stay
 
     def advance(self, instant: int) -> bool:
-        """Let leave what is too old at ``instant``."""
+        """Remove the elements that are too old at ``instant``."""
         left, held = [], self.state.held
         while (due := self.next_due()) is not None and due <= instant:
             (_, key), _ = self._leaving.popitem(last=False)
@@ -60,7 +61,7 @@ class LatestWindow(WindowOperator):
         return bool(left)
 
     def add(self, element: Element) -> bool:
-        """The element enters; under each of its keys it pushes out the oldest of more than n."""
+        """Add the element under each of its keys, and remove the oldest element of a key above n."""
         entered = False
         for key in self._keys_of(element):
             elements = self.state.held.setdefault(key, deque())
@@ -79,7 +80,7 @@ class LatestWindow(WindowOperator):
         return entered
 
     def admit(self, element: Element, instant: int) -> bool:
-        """An older element takes its place among the n newest, if it still has one."""
+        """Insert a late element among the n newest of its keys, if it is new enough."""
         self.missed = self.stay is not None and element.event_time + self.stay <= instant
         if self.missed:
             return False
@@ -89,7 +90,7 @@ class LatestWindow(WindowOperator):
         return entered
 
     def restore(self, snapshot: KeyedState) -> None:
-        """Go on from a snapshot."""
+        """Restore the window from a snapshot."""
         super().restore(snapshot)
         if self.stay is not None:
             for key, elements in self.state.held.items():
@@ -103,7 +104,7 @@ class LatestWindow(WindowOperator):
 
 @dataclass(slots=True)
 class SessionState(KeyedState):
-    """``held`` are the open sessions; ``shown`` is the one that was reported last, of ``shown_key``."""
+    """``held`` contains the open sessions; ``shown`` is the last reported session, of ``shown_key``."""
 
     shown: deque[Element] = field(default_factory=deque)
     shown_key: Key | None = None
@@ -111,10 +112,10 @@ class SessionState(KeyedState):
 
 
 class SessionWindow(WindowOperator):
-    """``[SESSION g PARTITION BY ?v …]``: for each key a run of elements, each less than g after the last.
+    """``[SESSION g PARTITION BY ?v …]``: per key, a run of elements, each less than g after the last element.
 
-    It closes at its last event time + g. Until then its elements are the content, or, where closes are
-    reported (``on_close``), it is kept back and is the content by itself when it closes.
+    A session closes at its last event time + g. Open sessions are the window's content; if the query reports
+    closes (``on_close``), open sessions are hidden, and a session is the whole content when it closes.
 
         SESSION 10     10  14    21                  [10 ‥ 31)     closes at 31
                                         32  40       [32 ‥ 50)     closes at 50
@@ -133,11 +134,11 @@ class SessionWindow(WindowOperator):
         return self.state.closed
 
     def next_due(self) -> int | None:
-        """The instant at which the next session closes."""
+        """Return the instant at which the next session closes."""
         return next(iter(self._dues.values()), None)
 
     def advance(self, instant: int) -> bool:
-        """Close what is over at ``instant``; what is to be reported waits for `close_next`."""
+        """Close the sessions that end by ``instant``; sessions to be reported are queued for `close_next`."""
         closing = []
         while (due := self.next_due()) is not None and due <= instant:
             closing.append(self._dues.popitem(last=False)[0])
@@ -149,7 +150,7 @@ class SessionWindow(WindowOperator):
         return bool(closing)
 
     def close_next(self) -> bool:
-        """Show the next session that closes."""
+        """Make the next closed session the content of the window."""
         if not self._closing:
             return False
         state = self.state
@@ -161,7 +162,7 @@ class SessionWindow(WindowOperator):
         return True
 
     def add(self, element: Element) -> bool:
-        """The element goes on with the sessions of its keys, or begins them."""
+        """Add the element to the open sessions of its keys, or open new sessions."""
         keys = self._keys_of(element)
         for key in keys:
             self._enter(key, element)
@@ -169,9 +170,9 @@ class SessionWindow(WindowOperator):
         return bool(keys) and not self.on_close
 
     def admit(self, element: Element, instant: int) -> bool:
-        """An older element enters sessions that are open, the one reported last, or one that would be open.
+        """Insert a late element into an open session, the session reported last, or a new session still open.
 
-        What has closed before stays closed.
+        Sessions that closed earlier stay as they are.
         """
         changed, at, gap, state = False, element.event_time, self._gap, self.state
         keys = self._keys_of(element)
@@ -193,7 +194,7 @@ class SessionWindow(WindowOperator):
         return changed
 
     def restore(self, snapshot: SessionState) -> None:
-        """Go on from a snapshot."""
+        """Restore the window from a snapshot."""
         super().restore(snapshot)
         self._dues = OrderedDict(
             (key, held[-1].event_time + self._gap) for key, held in self.state.held.items()
@@ -201,7 +202,7 @@ class SessionWindow(WindowOperator):
         self._put_in_order()
 
     def state_size(self) -> int:
-        """Quads in the window, and those of sessions that are kept back."""
+        """Return the number of quads in the window and in hidden sessions."""
         waiting = self.state.held.values() if self.on_close else ()
         return len(self.live) + sum(len(element.statements) for held in waiting for element in held)
 

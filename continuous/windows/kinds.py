@@ -1,7 +1,7 @@
-"""The registry of window kinds: how each is shown, whether it closes, and which operator holds its content.
+"""The registry of window kinds: text form, closes, and the operator of each kind.
 
-What the built-in kinds are is said here in one table, with the function that adds kinds from outside
-(docs/extending.md). Their texts are in the grammar; a kind from outside brings its word with it.
+The built-in kinds are listed here in one table, and `register` adds extension kinds (docs/extending.md). The
+grammar contains the built-in kinds' texts; an extension kind brings a keyword.
 """
 
 from __future__ import annotations
@@ -22,25 +22,28 @@ from .operator import AllWindow, PastWindow, RangeWindow, WindowOperator
 from .sequence import SequenceWindow, StepInput
 
 _PER_SECOND = 10.0
+"""Assumed elements per second of a stream, to estimate the size of a window before it has elements."""
 _PER_ELEMENT = 4.0
+"""Assumed quads per element."""
 UNKNOWN_SIZE = 1e6
+"""Assumed quads of a window whose kind gives no estimate."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowKind:
-    """What the engine knows of a kind of window.
+    """The properties of one kind of window.
 
     Attributes:
-        name: the ``kind`` of its `WindowSpec`.
-        operator: makes the operator of one window on one stream from its spec, the origin of the grid where
-            the window itself gives none (or None), and whether the registration asks for
-            ``bounds: open-closed``: RANGE without its left bound, grid windows ``(open, close]``.
-        shown: the window as a query text writes it.
-        size: about how many quads it holds, by which joins over whole contents are ordered.
-        closes: the window has closes, which on-window-close reports; otherwise its content slides.
-        waits: an element may enter later than it is taken, or not at all.
-        bounds: the bounds that it has by itself, where a registration may ask for others.
-        word: how a query text writes it, where its grammar does not know the kind by itself.
+        name: the ``kind`` in the `WindowSpec` of such windows.
+        operator: creates the operator of one window on one stream. The arguments are the spec, the origin of
+            the grid for windows without an origin (or None), and whether the registration asks for ``bounds:
+            open-closed``: RANGE without its left bound, grid windows ``(open, close]``.
+        shown: returns the window's text in the query language.
+        size: returns an estimate of the window's quads, which orders joins over whole contents.
+        closes: True if the window has closes, which on-window-close reports; otherwise its content slides.
+        waits: True if an element may enter the window later than its event time, or never.
+        bounds: the default bounds of the window, if a registration may override them.
+        word: the keyword and its parser for an extension kind; None for built-in kinds.
     """
 
     name: str
@@ -57,10 +60,10 @@ _kinds: dict[str, WindowKind] = {}
 
 
 def register(kind: WindowKind) -> None:
-    """Add a kind; queries that are registered from now on may have windows of it.
+    """Add a kind of window; queries that are registered afterwards may use the kind.
 
     Raises:
-        ValueError: a kind of this name is there already.
+        ValueError: a kind of this name is registered already.
     """
     if kind.name in _kinds:
         raise ValueError(f"a kind of window named {kind.name!r} is registered already")
@@ -70,19 +73,19 @@ def register(kind: WindowKind) -> None:
 
 
 def unregister(name: str) -> None:
-    """Take a kind away again; queries with windows of it must have ended."""
+    """Remove a kind of window; all queries with such windows must have ended."""
     kind = _kinds.pop(name)
     if kind.word is not None:
         remove_word(kind.word)
 
 
 def kind_of(spec: WindowSpec) -> WindowKind:
-    """The kind of a window."""
+    """Return the kind of a window."""
     return _kinds[spec.kind]
 
 
 def show_window(spec: WindowSpec) -> str:
-    """A window as a query text writes it."""
+    """Return the text of a window in the query language."""
     return f"[{kind_of(spec).shown(spec)}]"
 
 

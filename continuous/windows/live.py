@@ -1,4 +1,4 @@
-"""The content of a window: as quads, for evaluators that recompute the answer, and in a checkpoint."""
+"""The content of a window as quads, for the reference evaluator and for checkpoints."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..inputs import Element, WindowContent
 
 
 class TimesSnapshot(NamedTuple):
-    """Event times of the triples in a window, each as a quad of the default graph.
+    """Event times of the triples in a window, each triple written as a quad of the default graph.
 
-    ``counts`` are their live occurrences, ``latest`` the greatest event times of these, ``touched`` the times
-    before of those whose change was not taken yet.
+    ``counts`` has the live occurrences of each triple, and ``latest`` their greatest event time. ``touched``
+    has the previous event time of each triple that has changed since the last evaluation.
     """
 
     counts: QuadNumbers
@@ -27,9 +27,9 @@ class TimesSnapshot(NamedTuple):
 class ContentSnapshot(NamedTuple):
     """The visible content of a window.
 
-    ``counts`` are the occurrences of each quad, ``changes`` what was not taken yet,
-    ``occurrences`` counts quads that nobody wants to know of, too. ``latest`` are the greatest
-    event times where the content is one of quads, ``times`` those of triples where a query asks for them.
+    ``counts`` has the occurrences of each quad, and ``changes`` the delta that no evaluation has read.
+    ``occurrences`` also counts quads that no query reads. ``latest`` has the greatest event times if the
+    content consists of quads. ``times`` has the event times of triples if the query reads them.
     """
 
     counts: QuadNumbers
@@ -40,11 +40,11 @@ class ContentSnapshot(NamedTuple):
 
 
 class LiveQuads:
-    """The RDF merge of some elements: each live quad once, however many elements carry it.
+    """The RDF merge of a window's elements: each live quad once, however many elements contain it.
 
-    A quad is there with its first occurrence and leaves with its last (semantics, section 1). The
-    greatest event time of the live occurrences is kept beside it. Occurrences leave in event time order,
-    so that time never has to be recomputed: an occurrence that leaves is never newer than one that stays.
+    A quad enters with its first occurrence and leaves with its last one (semantics, section 1). The greatest
+    event time of the live occurrences is stored with the quad. Occurrences leave in the order of event times,
+    so that time never needs to be recomputed: a leaving occurrence is never newer than a staying one.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class LiveQuads:
         self.occurrences = 0
 
     def add(self, *elements: Element) -> None:
-        """Let elements enter."""
+        """Add elements."""
         counts, latest = self._counts, self._latest
         for element in elements:
             at = element.event_time
@@ -63,7 +63,7 @@ class LiveQuads:
                 latest[quad] = max(at, latest.get(quad, at))
 
     def remove(self, *elements: Element) -> None:
-        """Let elements leave."""
+        """Remove elements."""
         counts = self._counts
         for element in elements:
             self.occurrences -= len(element.statements)
@@ -73,25 +73,25 @@ class LiveQuads:
                     del counts[quad], self._latest[quad]
 
     def replace(self, leaving: Sequence[Element], entering: Sequence[Element]) -> None:
-        """Let all elements leave and others enter."""
+        """Replace all elements by others."""
         self.add(*entering)
         self.remove(*leaving)
 
     @property
     def content(self) -> WindowContent:
-        """The live quads, each with its greatest event time. A view: it follows later changes."""
+        """The live quads with their greatest event times, as a view that follows later changes."""
         return self._latest
 
     def __len__(self) -> int:
         return len(self._latest)
 
     def snapshot(self) -> ContentSnapshot:
-        """The same for a checkpoint."""
+        """Return the content for a checkpoint."""
         counts, latest = QuadNumbers(self._counts), QuadNumbers(self._latest)
         return ContentSnapshot(counts, QuadNumbers(), self.occurrences, latest)
 
     def restore(self, snapshot: ContentSnapshot) -> None:
-        """Hold, in an empty content, what a snapshot says."""
+        """Fill an empty content from a snapshot."""
         if snapshot.latest is None:
             raise ValueError("its windows were written by another kind of evaluator")
         self._counts, self._latest = dict(snapshot.counts), dict(snapshot.latest)

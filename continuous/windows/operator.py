@@ -1,6 +1,6 @@
-"""Step 4 of 8: windows, stream-to-relation operators over event time.
+"""Step 4 of 8: windows, the stream-to-relation operators over event time.
 
-What each of them is to the timeline, and those that slide with time or never forget: NOW, RANGE and ALL.
+This module has the base class of all window operators, and the windows NOW, RANGE and ALL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .encoded import EncodedContent
 from .live import ContentSnapshot, LiveQuads
 
 LiveContent: TypeAlias = LiveQuads | EncodedContent
-"""What a window keeps of the elements in it, as quads or as term ids."""
+"""The content of a window, as quads or as term ids."""
 EVENT_TIME = attrgetter("event_time")
 ORDER = attrgetter("event_time", "seq")
 """The order of the elements of a stream."""
@@ -27,9 +27,9 @@ ORDER = attrgetter("event_time", "seq")
 
 @dataclass(slots=True)
 class WindowState:
-    """What a window has become: values, and deques of elements. ``content`` is there in a checkpoint only.
+    """The state of a window: plain values, and deques of elements. ``content`` is set only in a checkpoint.
 
-    What the window is (widths, bounds, counts) follows from the registration.
+    The parameters of a window (widths, bounds, counts) come from the registration instead.
     """
 
     content: ContentSnapshot | None = None
@@ -39,24 +39,24 @@ class WindowState:
 
 
 class WindowOperator:
-    """One window on one stream: the elements that were taken give its content at an instant.
+    """One window on one stream: maps the elements of the stream to a content at the current instant.
 
-    The timeline calls, in this order of time: `start` once at the query's first instant; `advance` with
-    instants that never go back; `add` with an element whose event time is the current instant; `admit`
-    with one that is older. The content is always that of the current instant. What a kind does not say
-    itself is as for `AllWindow`: elements enter for good.
+    The timeline calls `start` once at the query's first instant, `advance` with instants that never decrease,
+    `add` with an element whose event time is the current instant, and `admit` with a late element. A subclass
+    overrides only what differs from `AllWindow`, in which elements stay forever.
 
     Attributes:
-        closes: the window has closes (grids, batches, counted steps): on-window-close reports them. Set from
-            its kind.
-        missed: the late element that was admitted last is in no content, now or later: what held its time has
-            been reported for good, or has left.
-        closes_after: its closes are due only once the watermark has passed them (``(open, close]``).
-        on_close: the query reports closes, not changes of contents. Set from the query that it is made for.
-        stay: how long after its event time an element is out at the latest, in milliseconds; None where
-            time does not decide.
-        state: what it has become beside its content; None to begin empty after a restart.
-        live: what keeps the visible content and its changes. Set from the query that it is made for.
+        closes: True for windows with closes (grids, batches, counted steps), which on-window-close reports.
+            The window's kind sets this attribute.
+        missed: True if the last late element is not in any present or later content, because the window of
+            its event time was reported or has expired.
+        closes_after: True if closes are due only once the watermark has passed them (``(open, close]``).
+        on_close: True if the query reports closes instead of changes of the content. The query sets this
+            attribute.
+        stay: the time in milliseconds from an element's event time to its latest removal; None if elements do
+            not leave by time.
+        state: the state of the window besides its content; None if the window starts empty after a restart.
+        live: the visible content and its delta. The query sets this attribute.
     """
 
     closes = False
@@ -69,58 +69,58 @@ class WindowOperator:
 
     @property
     def closed(self) -> Interval | None:
-        """The bounds of the window that closed last, where it has bounds."""
+        """The bounds of the window that closed last; None for windows without bounds."""
         return None
 
     def start(self, origin: int) -> None:
-        """The query's first element or heartbeat has this event time."""
+        """Start the window at ``origin``, the event time of the query's first element or heartbeat."""
 
     def next_due(self) -> int | None:
-        """The next instant at which time alone changes the content or closes a window; None for never."""
+        """Return the next instant at which time alone changes the content or closes a window, or None."""
         return None
 
     def advance(self, instant: int) -> bool:
-        """Work off what is due at ``instant``; True when the content changed or a window closed."""
+        """Apply expiries and closes that are due at ``instant``; return True if content or closes changed."""
         return False
 
     def add(self, element: Element) -> bool:
-        """Take an element at its event time; True when it entered the visible content.
+        """Add an element at its event time; return True if the element entered the visible content.
 
-        A window that closes by counting returns False and queues its closes for `close_next`, where each is
-        told for itself.
+        A window that closes by count returns False, and queues its closes for `close_next`, because each
+        close is reported separately.
         """
         self.live.add(element)
         return True
 
     def add_all(self, elements: Sequence[Element]) -> None:
-        """Take elements of one event time, or of several before the next close."""
+        """Add elements of one event time, or of several event times before the next close."""
         for element in elements:
             self.add(element)
 
     def close_next(self) -> bool:
-        """Apply the next queued close; False when none is queued."""
+        """Apply the next queued close; return False if no close is queued."""
         return False
 
     def admit(self, element: Element, instant: int) -> bool:
-        """Take an element that is older than ``instant``; True when the visible content changed."""
+        """Add an element that is older than ``instant``; return True if the visible content changed."""
         return self.add(element)
 
     def state_size(self) -> int:
-        """Quads held, those of open windows included."""
+        """Return the number of stored quads, including quads of windows that are still open."""
         return len(self.live)
 
     def snapshot(self) -> Any:
-        """What it has become, in plain values, for a checkpoint; None to begin empty after a restart."""
+        """Return the window's state as plain values for a checkpoint; None to start empty after a restart."""
         return None if self.state is None else replace(self.state, content=self.live.snapshot())
 
     def restore(self, snapshot: Any) -> None:
-        """Go on, in an empty window of the same declaration, from what `snapshot` gave."""
+        """Restore an empty window of the same declaration from the value of `snapshot`."""
         self.live.restore(snapshot.content)
         self.state = copy(snapshot)
         self.state.content = None
 
     def fork(self) -> Self:
-        """A window of its own that holds the same."""
+        """Return an independent copy of the window with the same content."""
         other = copy(self)
         vars(other).update({name: copy(value) for name, value in vars(self).items()})
         return other
@@ -128,7 +128,7 @@ class WindowOperator:
 
 @dataclass(slots=True)
 class RangeState(WindowState):
-    """``elements`` are the live ones in order."""
+    """``elements`` contains the live elements in order."""
 
     elements: deque[Element] = field(default_factory=deque)
 
@@ -136,25 +136,25 @@ class RangeState(WindowState):
 class RangeWindow(WindowOperator):
     """``[RANGE w]`` and ``[NOW]``: the elements of the last ``width_ms`` milliseconds.
 
-    Content at t:  t - width_ms <= event_time <= t  (2011 paper, section 3.2), NOW being width 0;
-    with ``open_start``  t - width_ms < event_time <= t.
+    The content at t has the elements with  t - width_ms <= event_time <= t  (2011 paper, section 3.2); NOW
+    has width 0. With ``open_start``, the bounds are  t - width_ms < event_time <= t.
 
         event_time  10        20
         RANGE 5     [10 .. 15]   leaves at 16          with open_start   [10 .. 14]   leaves at 15
     """
 
     def __init__(self, width_ms: int, *, open_start: bool = False) -> None:
-        # An element of event time e is out from e + stay on. [NOW] is one instant under both bounds.
+        # An element of event time e leaves at e + stay. [NOW] covers one instant under both kinds of bounds.
         self.stay: int = max(1, width_ms if open_start else width_ms + 1)
         self.state: RangeState = RangeState()
 
     def next_due(self) -> int | None:
-        """The instant at which the oldest element leaves."""
+        """Return the instant at which the oldest element leaves."""
         elements = self.state.elements
         return elements[0].event_time + self.stay if elements else None
 
     def advance(self, instant: int) -> bool:
-        """Let leave what is too old at ``instant``."""
+        """Remove the elements that are too old at ``instant``."""
         elements, left = self.state.elements, []
         while elements and elements[0].event_time + self.stay <= instant:
             left.append(elements.popleft())
@@ -162,17 +162,17 @@ class RangeWindow(WindowOperator):
         return bool(left)
 
     def add(self, element: Element) -> bool:
-        """The element enters at its event time."""
+        """Add the element, which enters at its event time."""
         self.add_all((element,))
         return True
 
     def add_all(self, elements: Sequence[Element]) -> None:
-        """Elements enter at their event time."""
+        """Add elements, which enter at their event time."""
         self.state.elements.extend(elements)
         self.live.add(*elements)
 
     def admit(self, element: Element, instant: int) -> bool:
-        """The element enters if the window still holds its time."""
+        """Add a late element if the window still covers its event time."""
         self.missed = element.event_time + self.stay <= instant
         if self.missed:
             return False
@@ -183,13 +183,13 @@ class RangeWindow(WindowOperator):
 
 @dataclass(slots=True)
 class PastState(RangeState):
-    """``waiting`` are those to come, in order."""
+    """``waiting`` contains the elements that enter later, in order."""
 
     waiting: deque[Element] = field(default_factory=deque)
 
 
 class PastWindow(RangeWindow):
-    """``[RANGE a TO b]``: the elements of a while that is over, ``t - a <= event_time <= t - b``.
+    """``[RANGE a TO b]``: the elements of a past interval, ``t - a <= event_time <= t - b``.
 
     event_time   10        20        30
     RANGE 15 TO 5     [15  ..  25]   enters at event_time + 5, leaves at event_time + 16
@@ -201,7 +201,7 @@ class PastWindow(RangeWindow):
         self.state: PastState = PastState()
 
     def next_due(self) -> int | None:
-        """The instant at which the next element enters or leaves."""
+        """Return the instant at which the next element enters or leaves."""
         leaves, waiting = super().next_due(), self.state.waiting
         if not waiting:
             return leaves
@@ -209,7 +209,7 @@ class PastWindow(RangeWindow):
         return enters if leaves is None else min(enters, leaves)
 
     def advance(self, instant: int) -> bool:
-        """Let enter what is old enough at ``instant``, and leave what is too old."""
+        """Add waiting elements that are due at ``instant``, and remove elements that are too old."""
         entering, waiting = [], self.state.waiting
         while waiting and waiting[0].event_time + self._past <= instant:
             entering.append(waiting.popleft())
@@ -217,16 +217,16 @@ class PastWindow(RangeWindow):
         return super().advance(instant) or bool(entering)
 
     def add(self, element: Element) -> bool:
-        """The element waits; the visible content stays."""
+        """Queue the element until it is old enough; the visible content is unchanged."""
         self.state.waiting.append(element)
         return False
 
     def add_all(self, elements: Sequence[Element]) -> None:
-        """Elements wait."""
+        """Queue elements until they are old enough."""
         self.state.waiting.extend(elements)
 
     def admit(self, element: Element, instant: int) -> bool:
-        """The element waits for its time, or enters if the window still holds that."""
+        """Queue a late element, or add it to the content if the window covers its event time now."""
         if element.event_time + self._past <= instant:
             return super().admit(element, instant)
         self.missed = False
@@ -234,12 +234,12 @@ class PastWindow(RangeWindow):
         return False
 
     def state_size(self) -> int:
-        """Quads in the window and of the elements to come."""
+        """Return the number of quads in the window and in waiting elements."""
         return len(self.live) + sum(len(element.statements) for element in self.state.waiting)
 
 
 class AllWindow(WindowOperator):
-    """``[ALL]``: everything since registration. Its state is unbounded, EXPLAIN warns of it."""
+    """``[ALL]``: all elements since registration. The state is unbounded, and EXPLAIN warns of that."""
 
     def __init__(self) -> None:
         self.state: WindowState = WindowState()

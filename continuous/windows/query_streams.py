@@ -1,10 +1,10 @@
-"""The streams of one query: the windows on them, and the order in which their elements are taken.
+"""The streams of one query, with their windows, and the order in which the query processes elements.
 
-order      (event_time, order of the streams in the text, seq), once the query's watermark has reached them
-watermark  the least of the streams that are not idle and have had an input
-late       older than the watermark of its own stream was when it came: dropped, or admitted; admitted ones
-           wait for their time, too, where the query is not there yet
-behind     in order on its own stream, but the query went on without it
+order      (event_time, order of the streams in the query text, seq), once the query's watermark reaches them
+watermark  the least watermark of the streams that are not idle and have had an input
+late       older than the watermark of the element's own stream at its arrival: dropped, or admitted;
+           an admitted element also waits for the query's watermark, if its event time is still ahead
+behind     in order on its own stream, but older than the instant that the query has reached
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from .sequence import SequenceState, SequenceWindow, StepInput
 from .window_delta import WindowKey
 
 ContentOf = Callable[[NamedNode], LiveContent]
-"""Gives an empty content of the kind that a window is to hold."""
+"""Returns a new empty content for the window of the given name."""
 StreamsOf = Callable[[str], Sequence[str] | None]
-"""For a window on a variable, by name: the streams that static data binds it to; None for every stream."""
+"""Returns the streams that static data bind to a window's stream variable; None for every stream."""
 
 
 @dataclass(slots=True)
 class StreamView:
-    """A query's view of one of its streams: its time, and the windows on it."""
+    """A query's view of one of its streams: the stream's time, and the windows on the stream."""
 
     lateness: int
     time: StreamTime = StreamTime()
@@ -50,19 +50,20 @@ class StreamView:
     operators: list[WindowOperator] = field(default_factory=list, init=False, compare=False)
 
     def watermark(self) -> int | None:
-        """The watermark of the stream as this query waits for it."""
+        """Return the stream's watermark under this query's lateness."""
         return self.time.watermark(self.lateness)
 
 
 Transaction: TypeAlias = tuple[int, StreamView, Sequence[Element]]
-"""Elements of one push and stream with one event time; without any, nothing more comes up to that time."""
+"""Elements of one push with one event time; without elements, the instants up to that time may be
+processed."""
 
 
 class FirstElements(NamedTuple):
-    """The first elements that a timeline was given.
+    """The first elements that a timeline received.
 
-    ``newest``: nothing that was accepted before them has a greater event time. ``place``: equal for
-    timelines that have been given the same from the beginning; None where that is not known.
+    ``newest`` is the greatest event time that was accepted before these elements. ``place`` is equal for
+    timelines that have received the same inputs from the beginning; None if that is unknown.
     """
 
     newest: int
@@ -70,11 +71,11 @@ class FirstElements(NamedTuple):
 
 
 class TimelineSnapshot(NamedTuple):
-    """A query's time.
+    """The state of a query's timeline.
 
-    ``streams`` by IRI in text order, ``windows`` by (window, stream), each as its operator gave it.
-    Of the elements ``waiting`` for the watermark there are the places of their streams in ``orders`` and
-    numbers of their pushes. ``quiet_until`` is that of AFTER.
+    ``streams`` is by IRI in text order, and ``windows`` by (window, stream) with each operator's snapshot.
+    ``orders`` and ``pushes`` give, for each element ``waiting`` for the watermark, the index of its stream
+    and the number of its push. ``quiet_until`` is the instant until which AFTER suppresses events.
     """
 
     streams: dict[str, StreamView]
@@ -114,7 +115,7 @@ RECORDS = {
     "TimesSnapshot": TimesSnapshot,
     "TriplesSnapshot": TriplesState,
 }
-"""What a snapshot of a timeline is made of, by its names in checkpoints."""
+"""The classes of a timeline's snapshot, by their names in checkpoints."""
 
 
 @dataclass(eq=False)
@@ -122,8 +123,9 @@ class QueryWindows:
     """The window operators of one query.
 
     Attributes:
-        operators: by (window, stream) in text order; a window on a variable has one per stream.
-        contents: what is evaluated, by window, and by stream where the window is on a variable.
+        operators: the window operators by (window, stream) in text order; a window on a stream variable has
+            one operator per stream.
+        contents: the contents to evaluate, by window, and by stream for a window on a stream variable.
     """
 
     declarations: tuple[WindowDeclaration, ...]
@@ -137,7 +139,7 @@ class QueryWindows:
 
     @property
     def slide(self) -> bool:
-        """True when no window has closes, and elements enter each when they are taken."""
+        """True if no window has closes, and every element enters its windows at its event time."""
         kinds = [kind_of(window.spec) for window in self.declarations]
         return not any(kind.closes or kind.waits for kind in kinds)
 
@@ -145,24 +147,24 @@ class QueryWindows:
         return iter(self.operators.values())
 
     def streams_of(self, declaration: WindowDeclaration) -> Sequence[str] | None:
-        """The streams of a window now; None for every stream there is."""
+        """Return the present streams of a window; None for every stream."""
         if isinstance(declaration.stream, NamedNode):
             return (declaration.stream.value,)
         return None if self._streams_of is None else self._streams_of(declaration.name.value)
 
     @property
     def reads_every_stream(self) -> bool:
-        """True when a window is on a variable that static data does not bind."""
+        """True if a window is on a stream variable that static data do not bind."""
         return any(self.streams_of(window) is None for window in self.declarations)
 
     def add(
         self, declaration: WindowDeclaration, iri: str, view: StreamView, instant: int | None
     ) -> WindowOperator:
-        """The operator of a window on a stream, without elements."""
+        """Create the operator of a window on a stream, without elements."""
         kind = kind_of(declaration.spec)
         operator = kind.operator(declaration.spec, self._t0_ms, self._open_closed)
         operator.on_close = self._on_close
-        # What enters by itself slides, unless its closes are asked for.
+        # A session's content slides, unless the query reports closes.
         operator.closes = kind.closes and (self._on_close or not kind.waits)
         if isinstance(operator, StepInput):
             operator.sequence = next(
@@ -178,13 +180,13 @@ class QueryWindows:
         view.operators.append(operator)
         self.operators[(declaration.name.value, iri)] = operator
         key = (declaration.name, None if isinstance(declaration.stream, NamedNode) else NamedNode(iri))
-        # Another list: an evaluation at work goes on with what there was.
+        # The list is replaced, because a suspended evaluation continues with the old list.
         self.contents = [*self.contents, (key, operator.live)]
         return operator
 
     @property
     def shape(self) -> Hashable | None:
-        """Equal for windows that hold the same when they are given the same; None where that is not known."""
+        """A key that is equal for windows with equal contents under equal inputs; None if that is unknown."""
         if not all(
             isinstance(each.stream, NamedNode) and each.spec.sequence is None for each in self.declarations
         ):
@@ -196,9 +198,10 @@ class QueryWindows:
 
     @property
     def standing(self) -> list[tuple[int | None, Interval | None, Delta]]:
-        """What may differ between windows with a `shape` that hold the same.
+        """The facts that may still differ between windows of equal `shape` and content.
 
-        When the next change is due, which window closed last, and what the last evaluation has not seen.
+        For each window: the instant of its next change, the bounds of its last close, and the delta that no
+            evaluation has read.
         """
         found = []
         for operator in self:
@@ -208,18 +211,18 @@ class QueryWindows:
 
     @property
     def stay(self) -> int | None:
-        """How long after its event time an element may be in a window; None for windows that never forget."""
+        """The longest time that an element stays in a window; None if a window keeps elements forever."""
         stays = [operator.stay for operator in self if operator.stay is not None]
         return max(stays) if len(stays) == len(self.operators) else None
 
     @property
     def empty(self) -> bool:
-        """True when no quad is visible in any window."""
+        """True if no window contains a visible quad."""
         return not any(operator.live.occurrences for operator in self)
 
     @property
     def closes_after(self) -> bool:
-        """True when closes and periodic reports are known only once the watermark has passed them."""
+        """True if closes and periodic reports are due only once the watermark has passed them."""
         return self._open_closed or any(operator.closes_after for operator in self)
 
     @property
@@ -228,18 +231,18 @@ class QueryWindows:
         return [operator for operator in self if isinstance(operator, GridWindow)]
 
     def empty_until(self, until: int) -> int:
-        """Until when empty windows stay so, at most until ``until``, before which no element is taken."""
+        """Return the instant, at most ``until``, to which empty windows stay empty without new elements."""
         busy = [
             due - 1
             for each in self
             if (due := each.first_busy_close() if isinstance(each, GridWindow) else each.next_due())
             is not None
         ]
-        # A close of (open, close] holds the elements at its end, and is known only after it.
+        # A window (open, close] includes the elements at its end, and closes only after that instant.
         return min([until - 1 if self.closes_after else until, *busy])
 
     def unchanged_until(self, until: int) -> int:
-        """Until when no content changes, at most until ``until``, before which no element is taken."""
+        """Return the last instant, at most ``until``, up to which no content changes without new elements."""
         changes = [
             due - 1
             for each in self
@@ -248,7 +251,7 @@ class QueryWindows:
         return min([until - 1 if self.closes_after else until, *changes])
 
     def closes_by(self, end: int) -> list[range]:
-        """The instants up to ``end`` at which each window of a grid closes."""
+        """Return, for each grid window, the instants of its closes up to ``end``."""
         return [grid.closes_by(end) for grid in self.grids]
 
     def close_next(self) -> list[WindowOperator]:
@@ -262,15 +265,15 @@ class QueryWindows:
         return closing
 
     def detach(self) -> None:
-        """Let go of the query that they were made for; for those with a `shape`, which ask nothing of it."""
+        """Release the query of these windows; only for windows with a `shape`, which never call the query."""
         self._content_of = self._streams_of = None
 
     def size(self) -> int:
-        """Quads held."""
+        """Return the number of stored quads."""
         return sum(operator.state_size() for operator in self)
 
     def restore(self, snapshot: TimelineSnapshot, views: Mapping[str, StreamView]) -> None:
-        """Go on from a snapshot; ``views`` have no windows yet."""
+        """Restore the windows from a snapshot; ``views`` must not have windows yet."""
         declared = {each.name.value: each for each in self.declarations}
         self.operators, self.contents = {}, []
         for (window, stream), kept in snapshot.windows:
@@ -280,7 +283,7 @@ class QueryWindows:
                 operator.restore(kept)
 
     def fork(self) -> QueryWindows:
-        """The same, to go on from here for themselves."""
+        """Return independent copies of the windows."""
         other = copy(self)
         other.operators = {key: operator.fork() for key, operator in self.operators.items()}
         other.contents = [
@@ -291,12 +294,12 @@ class QueryWindows:
 
 @dataclass(slots=True, eq=False)
 class InputOrder:
-    """The streams of one query, in text order, and the elements of them that wait for its watermark.
+    """The streams of one query, in text order, and the elements that wait for the query's watermark.
 
-    ``late`` counts elements that came too late, ``behind`` those behind other streams, ``missed`` are those
-    admitted late that no window could take, until the router has counted them as dropped. The ``heap`` has
-    those that wait as (event time, place of the stream, seq, push, element); a push is known by the seq of
-    one of its elements.
+    ``late`` counts dropped late elements, ``behind`` counts elements that were behind other streams.
+    ``missed`` has admitted late elements that no window could add, until the router has counted them as
+    dropped. The ``heap`` has the waiting elements as (event time, index of the stream, seq, push, element); a
+    push is identified by the seq of its first element.
     """
 
     views: dict[str, StreamView] = field(default_factory=dict)
@@ -309,7 +312,7 @@ class InputOrder:
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """The IRIs of the streams read, in text order."""
+        """The IRIs of the query's streams, in text order."""
         return tuple(self.views)
 
     @property
@@ -320,7 +323,7 @@ class InputOrder:
 
     @property
     def watermark(self) -> int | None:
-        """The query's watermark: the least of its non-idle streams that have had an input."""
+        """The query's watermark: the least watermark of its non-idle streams that have had an input."""
         least = most = None
         for view in self.views.values():
             if view.active and (mark := view.time.watermark(view.lateness)) is not None:
@@ -328,25 +331,25 @@ class InputOrder:
                     least = mark
                 if most is None or mark > most:
                     most = mark
-        # Where all are idle nothing is waited for.
+        # If all streams are idle, the query does not wait for any stream.
         return most if least is None else least
 
     def lag_of(self, stream: str) -> int | None:
-        """This query's view of the stream's watermark, None when it has had no input since registration."""
+        """Return a stream's watermark for this query; None without an input since registration."""
         view = self.views.get(stream)
         return view.watermark() if view is not None and view.active else None
 
     def __len__(self) -> int:
-        """How many elements wait for the watermark."""
+        """Return the number of elements that wait for the watermark."""
         return len(self.heap)
 
     @property
     def next_at(self) -> int | None:
-        """The event time of the next element that waits."""
+        """The event time of the next waiting element."""
         return self.heap[0][0] if self.heap else None
 
     def accept(self, view: StreamView, event: StreamInput, instant: int | None) -> list[Element]:
-        """Sort an input's elements, if it has any; those whose time the query has passed, in time order."""
+        """Queue an input's elements; return the elements older than ``instant`` in time order."""
         view.time = event.after
         if not isinstance(event, Arrival):
             view.active, view.idle = view.active or isinstance(event, Advance), isinstance(event, Idle)
@@ -364,7 +367,8 @@ class InputOrder:
             if is_late and not event.admit_late:
                 self.late += 1
             elif instant is not None and at < instant:
-                # Else in order on its own stream, but the query went on without it.
+                # An element that is not late is in order on its stream, but the query has passed its event
+                # time.
                 self.behind += not is_late
                 late.append(element)
             else:
@@ -372,7 +376,7 @@ class InputOrder:
         return sorted(late, key=ORDER)
 
     def take(self) -> tuple[StreamView, list[Element]]:
-        """All elements of the next push with one event time, and their stream."""
+        """Remove and return all waiting elements of the next push with one event time, and their stream."""
         event_time, order, _, push, element = heapq.heappop(self.heap)
         elements = [element]
         while self.heap and self.heap[0][:2] == (event_time, order) and self.heap[0][3] == push:
@@ -380,7 +384,7 @@ class InputOrder:
         return next(islice(self.views.values(), order, None)), elements
 
     def in_order(self, event: Arrival, instant: int | None) -> bool:
-        """True for elements of the one stream that are in order, of which none waits for the watermark."""
+        """True if elements of the only stream are in order, and none has to wait for the watermark."""
         if instant is None or self.heap or len(self.views) != 1:
             return False
         at = instant
@@ -394,10 +398,10 @@ class InputOrder:
         return after.watermark(lateness) == at
 
     def gather(self, events: Sequence[StreamInput], instant: int) -> tuple[list[Transaction], list[int]]:
-        """What the first of some inputs let through, in order, and how many transactions it is behind each.
+        """Return the transactions that the first inputs release, and their number after each input.
 
-        It ends before an input with elements before ``instant`` or before what is let through. One without
-        elements stands for the instants up to the watermark.
+        The transactions end before an input with elements older than ``instant`` or than an earlier
+        transaction. A transaction without elements stands for the instants up to the watermark.
         """
         given: list[Transaction] = []
         ends: list[int] = []
@@ -429,7 +433,7 @@ class InputOrder:
         return given, ends
 
     def restore(self, snapshot: TimelineSnapshot) -> None:
-        """Go on from a snapshot; windows are still to be put on the streams."""
+        """Restore the streams from a snapshot; the caller adds the windows to the streams."""
         self.views = {stream: replace(view) for stream, view in snapshot.streams.items()}
         self.first = snapshot.first
         self.late, self.behind, self.taken = snapshot.late, snapshot.behind, snapshot.taken
@@ -439,7 +443,7 @@ class InputOrder:
         ]
 
     def fork(self) -> InputOrder:
-        """The same, to go on from here for itself; windows are still to be put on the streams."""
+        """Return an independent copy of the streams; the caller adds the windows to the streams."""
         other = copy(self)
         other.views, other.heap = {each: replace(view) for each, view in self.views.items()}, list(self.heap)
         other.missed = []

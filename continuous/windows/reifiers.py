@@ -1,4 +1,4 @@
-"""Changes of a native query's windows under the canonical names of reifiers (algebra/reify.py)."""
+"""Deltas of a native query's windows with canonical names of reifiers (algebra/reify.py)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .window_delta import NOTHING, EncodedWindow, WindowDelta, WindowKey
 
 
 class WindowReifiers:
-    """Takes the changes of one query's windows; nothing is renamed until a window meets a reifier."""
+    """Renames reifiers in the deltas of one query's windows, from a window's first reifier on."""
 
     def __init__(self, coder: ElementCoder, *, union: bool, asserts: Callable[[WindowKey], bool]) -> None:
-        """``union`` as for `EncodedContent`; ``asserts``: annotated triples of a window count as asserted."""
+        """``asserts`` says whether annotated triples of a window count as asserted."""
         self._coder = coder
         self._union = union
         self._asserts = asserts
@@ -23,7 +23,7 @@ class WindowReifiers:
         self._times: dict[WindowKey, dict[IdRow, int]] = {}
 
     def take(self, key: WindowKey, content: EncodedWindow) -> WindowDelta:
-        """The change of a window since the last call, with canonical reifiers from the first one on."""
+        """Return the delta of a window since the last call, with canonical reifiers from the first one on."""
         taken = content.take()
         if taken is NOTHING or not self._coder.met_reifier:
             return taken
@@ -32,7 +32,7 @@ class WindowReifiers:
         if canonical is None or renamed is None:
             if not any(each[1] == coder.reifies for each in taken.keys):
                 return taken
-            # What was there before had no reifiers and was given out as it is.
+            # The earlier content had no reifiers, so the plan has received it unchanged.
             earlier = content.before(taken.keys)
             canonical = CanonicalReifiers(self._asserts(key), map(coder.quad, earlier))
             renamed = EncodedContent(coder, union=self._union)
@@ -46,9 +46,9 @@ class WindowReifiers:
         return renamed.take()
 
     def take_times(self, key: WindowKey, content: TimedContent) -> Turned:
-        """The triples of a window whose event time changed, to be called behind `take`.
+        """Return the triples of a window whose event time changed; called after `take`.
 
-        Where a window has reifiers, all its times are compared: a rare case, and right.
+        For a window with reifiers, which is rare, all event times are compared.
         """
         turned = content.take_times()
         known = self._times.pop(key, None)
@@ -64,7 +64,7 @@ class WindowReifiers:
         return {row: (known.get(row), now.get(row)) for row in rows}
 
     def held(self) -> Iterator[IdRow]:
-        """The triples whose times are remembered."""
+        """Yield the triples whose event times are stored."""
         for times in list(self._times.values()):
             yield from list(times)
 

@@ -1,4 +1,4 @@
-"""When something that happens in windows is an evaluation: one strategy for each kind of report."""
+"""The kinds of report: each decides which events in windows cause an evaluation."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ class ReportStrategy:
     """The decisions of one kind of report.
 
     Attributes:
-        wants: (a content changed, a window closed, a periodic report is due) at one instant: evaluate then?
-        corrects: (a content changed, a window closed) by late elements: evaluate at the current instant? If
-            not, a change revises the last evaluation that saw it.
-        at_changes: evaluated at each change of contents, over empty windows too; the first heartbeat counts.
-        at_closes: evaluated at each close of a window, also at several closes of one instant.
+        wants: decides whether to evaluate at an instant, from three facts: a content changed, a window
+            closed, a periodic report is due.
+        corrects: decides whether late elements cause an evaluation at the current instant, from two facts: a
+            content changed, a window closed. Otherwise a change revises the last evaluation of the changed
+            content.
+        at_changes: True if each change of a content is evaluated, also over empty windows, and the first
+            heartbeat too.
+        at_closes: True if each close of a window is evaluated, also several closes at one instant.
     """
 
     wants: Callable[[bool, bool, bool], bool]

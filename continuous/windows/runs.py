@@ -1,4 +1,4 @@
-"""Runs of closes and periodic reports at which nothing changes, found without walking them."""
+"""Runs of closes and periodic reports that change nothing, computed without a loop over the instants."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from ..algebra.reports import EmptyReportRun, Report
 from .query_streams import QueryWindows
 
 AskSilent: TypeAlias = Callable[[], bool]
-"""Says whether one more evaluation over the same contents would emit nothing."""
+"""Returns True if another evaluation over the same contents would emit nothing."""
 
 
 def never() -> bool:
-    """Every evaluation may emit something."""
+    """Return False: any evaluation may emit an event."""
     return False
 
 
 def always() -> bool:
-    """No evaluation emits anything."""
+    """Return True: no evaluation emits an event."""
     return True
 
 
 @dataclass(slots=True, eq=False)
 class ReportSchedule:
-    """The closes of a query's windows, and its periodic reports, that are still to come.
+    """The future closes of a query's windows, and its future periodic reports.
 
-    Attributes:
+    next_report: the instant of the next periodic report; None for other kinds of report and before the start.
         next_report: the instant of the next periodic report; None for other kinds and before the start.
     """
 
@@ -37,13 +37,13 @@ class ReportSchedule:
     next_report: int | None = None
 
     def start(self, origin: int) -> None:
-        """Choose the first periodic report: the first after ``origin``."""
+        """Choose the first periodic report: the first report after ``origin``."""
         if every := self._report.every_ms:
             t0 = self._report.t0_ms
             self.next_report = t0 + ((origin - t0) // every + 1) * every
 
     def take_report(self, at: int) -> bool:
-        """Take the periodic report that is due at an instant, if there is one."""
+        """Consume the periodic report that is due at an instant; return False if none is due."""
         due = self.next_report is not None and self.next_report <= at
         if due:
             assert self.next_report is not None
@@ -51,7 +51,7 @@ class ReportSchedule:
         return due
 
     def skip_to(self, end: int) -> None:
-        """Go on after ``end``: no window's content changes until then."""
+        """Skip the closes and reports until ``end``, before which no window's content changes."""
         for grid in self._windows.grids:
             grid.skip_to(end)
         if self.next_report is not None:
@@ -59,20 +59,20 @@ class ReportSchedule:
             self.next_report += len(range(self.next_report, end + 1, every)) * every
 
     def empty_run(self, at: int, until: int, most: int) -> EmptyReportRun | None:
-        """The run of empty reports from ``at`` on, when at least ``most`` follow the first one.
+        """Return the run of empty reports from ``at`` on, if at least ``most`` reports follow the first one.
 
-        Every window is empty now and none will hold an element before the end of the run, so all its
-        reports are the same; a month of silence under a slide of a second is one step, not millions.
+        Every window is empty now, and no window gets an element before the end of the run, so all reports are
+        equal. A month of silence under a slide of one second is therefore one step instead of millions.
         """
         due = self._due_by(self._windows.empty_until(until))
         number = sum(map(len, due))
         return EmptyReportRun(at, _last(due, at), number + 1) if number >= most else None
 
     def unchanged_run(self, until: int) -> tuple[int | None, int, int]:
-        """The closes and reports to come, up to ``until``, at which no content changes.
+        """Return the future closes and reports up to ``until`` at which no content changes.
 
         Returns:
-            The last close of those before the next periodic report, which are not evaluated; an instant
+            The last close before the next periodic report, since such closes are not evaluated; an instant
             right before the last evaluation; the number of evaluations up to that instant.
         """
         windows, report = self._windows, self.next_report
@@ -85,21 +85,22 @@ class ReportSchedule:
         return unreported, before, number_of_instants(self._due_by(before)) if before < end else 0
 
     def _due_by(self, end: int) -> list[range]:
-        """The instants up to ``end`` at which evaluations are due."""
+        """Return the instants up to ``end`` at which evaluations are due."""
         if self.next_report is None:
             return self._windows.closes_by(end)
         return [range(self.next_report, end + 1, self._report.every_ms)]
 
 
 def _last(runs: Sequence[range], default: int) -> int:
-    """Return the last instant of some ranges, or the default where all are empty."""
+    """Return the last instant of some ranges, or ``default`` if all ranges are empty."""
     return max((run[-1] for run in runs if run), default=default)
 
 
 def number_of_instants(runs: Sequence[range]) -> int:
-    """Return how many different instants some ranges have together, without walking them.
+    """Return the number of different instants in some ranges, without a loop over the instants.
 
-    By inclusion and exclusion: the cost depends on the number of ranges, not on their lengths.
+    The method is inclusion and exclusion, so the cost depends on the number of ranges and not on their
+    lengths.
     """
     kept: list[range] = []
     for run in sorted(filter(None, runs), key=lambda run: (run.step, -len(run))):
@@ -112,12 +113,12 @@ def number_of_instants(runs: Sequence[range]) -> int:
 
 
 def _contains(outer: range, inner: range) -> bool:
-    """True when each instant of ``inner`` is one of ``outer``."""
+    """Return True if each instant of ``inner`` is in ``outer``."""
     return inner[0] in outer and inner[-1] in outer and (len(inner) == 1 or inner.step % outer.step == 0)
 
 
 def _common(one: range, other: range) -> range:
-    """The instants that are in both ranges, again a range."""
+    """Return the instants in both ranges, which form a range again."""
     divisor = gcd(one.step, other.step)
     distance, remainder = divmod(other.start - one.start, divisor)
     if remainder:

@@ -1,10 +1,10 @@
-"""SEQ as a window: its content at an instant are the matches that complete then, each a blank node's triples.
+"""SEQ as a window, which contains the matches that complete at an instant, each as a blank node's triples.
 
 A      B      C                 SEQ { A ; B ; C } WITHIN d
 t ───────1──────4──────7────────         content: the match at 7, nothing from 8 on
 ├────── ≤ d ──┤
 
-SEQ { A ; B ; NOT N }                    content: the match at 1 + d, unless an N came behind B
+SEQ { A ; B ; NOT N }                    content: the match at 1 + d, unless an N came after B
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _BEFORE: Order = (NEVER, 0, 0)
 
 @dataclass(slots=True)
 class SequenceState(WindowState):
-    """What is held and how far matches were completed.
+    """The elements of a sequence window, and how far matches are complete.
 
-    ``elements`` with the places of their streams, ``now`` the instant of the content, ``done`` that up to
-    which time completed matches. ``taken``: for SKIP the last element of each key's last match, ``before`` as
-    that was before ``now``.
+    ``elements`` have the indexes of their streams. ``now`` is the instant of the content, and ``done`` the
+    instant up to which time has completed matches. For SKIP, ``taken`` maps each key to the last element of
+    the key's last match, and ``before`` is the value of ``taken`` before ``now``.
     """
 
     elements: list[tuple[int, Element]] = field(default_factory=list)
@@ -45,7 +45,7 @@ class SequenceState(WindowState):
 
 
 class SequenceWindow(WindowOperator):
-    """The matches of a SEQ block at the instant at which they complete. ``name`` is that of its window."""
+    """The matches of a SEQ block at the instant at which they complete; ``name`` is the window's name."""
 
     def __init__(self, sequence: SequenceOf) -> None:
         self.state: SequenceState = SequenceState()
@@ -55,13 +55,13 @@ class SequenceWindow(WindowOperator):
         self._shown: dict[Match, Element] = {}
 
     def next_due(self) -> int | None:
-        """The instant at which matches leave, or time completes one."""
+        """Return the instant at which matches leave, or at which time completes a match."""
         if self._shown:
             return self.state.now + 1
         return self._matches.next_completion(self.state.done)
 
     def advance(self, instant: int) -> bool:
-        """Let leave what completed before ``instant``; find what completes by time then."""
+        """Remove matches that completed before ``instant``, and find matches that time completes by then."""
         state, changed = self.state, False
         if instant > state.now:
             changed = self._task(instant)
@@ -72,15 +72,15 @@ class SequenceWindow(WindowOperator):
         return changed
 
     def add(self, element: Element) -> bool:
-        """Take an element of the first stream."""
+        """Add an element of the first stream."""
         return self.take(0, element, element.event_time)
 
     def admit(self, element: Element, instant: int) -> bool:
-        """Take one that is late: it may be in matches that complete now or later."""
+        """Add a late element of the first stream, which may complete matches now or later."""
         return self.take(0, element, instant)
 
     def take(self, place: int, element: Element, instant: int) -> bool:
-        """Take an element of the stream at a place of the text; True when the content is another."""
+        """Add an element of the stream with index ``place``; return True if the content changed."""
         state, matches = self.state, self._matches
         changed = instant > state.now and self._task(instant)
         if element.event_time < instant - matches.within:
@@ -96,16 +96,16 @@ class SequenceWindow(WindowOperator):
         return self._show() or changed
 
     def state_size(self) -> int:
-        """Quads of the elements held and of the matches."""
+        """Return the number of quads in stored elements and in matches."""
         return len(self.live) + sum(len(each.element.statements) for each in self._matches.held)
 
     def snapshot(self) -> Any:
-        """What is held, and the content."""
+        """Return the stored elements and the content for a checkpoint."""
         elements = [(each.order[1], each.element) for each in self._matches.held]
         return replace(self.state, elements=elements, content=self.live.snapshot())
 
     def restore(self, snapshot: Any) -> None:
-        """Find again what the content holds."""
+        """Restore the elements, and search for the matches in the content again."""
         self.live.restore(snapshot.content)
         self.state = replace(snapshot, content=None, elements=[])
         for place, element in snapshot.elements:
@@ -114,7 +114,7 @@ class SequenceWindow(WindowOperator):
         self._shown = {match: self._element(match, bindings) for match, bindings in self._chosen().items()}
 
     def _task(self, instant: int) -> bool:
-        """Another instant: what completed before leaves."""
+        """Move to a later instant, and remove the matches that completed before it."""
         state, left = self.state, list(self._shown.values())
         oldest = instant - self._matches.within
         state.taken = {key: order for key, order in state.taken.items() if order[0] >= oldest}
@@ -125,7 +125,7 @@ class SequenceWindow(WindowOperator):
         return bool(left)
 
     def _show(self) -> bool:
-        """Let the content be what is found; True when it is another."""
+        """Make the found matches the content; return True if the content changed."""
         chosen, shown = self._chosen(), self._shown
         new = {match: chosen[match] for match in chosen if match not in shown}
         gone = [shown.pop(match) for match in list(shown) if match not in chosen]
@@ -144,7 +144,7 @@ class SequenceWindow(WindowOperator):
         if not self._matches.sequence.skip:
             return self._found
         taken, chosen = dict(self.state.before), {}
-        # All complete now; the one that begins first is taken first.
+        # All matches complete at the same instant; the match that begins first takes its elements first.
         for match, bindings in sorted(self._found.items(), key=lambda each: each[0]):
             key = self._matches.key_of(bindings)
             if match[0][0] > taken.get(key, _BEFORE):
@@ -154,7 +154,7 @@ class SequenceWindow(WindowOperator):
         return chosen
 
     def _element(self, match: Match, bindings: Bindings) -> Element:
-        """A match as the triples of a blank node of its own."""
+        """Return a match as the triples of a separate blank node."""
         label = "_".join(f"{at}.{place}.{seq}.{index}" for (at, place, seq), index in match)
         node = BlankNode("m" + label.replace("-", "n").replace(".", "x"))
         quads = [Quad(node, MATCH, MATCH)]
@@ -163,17 +163,17 @@ class SequenceWindow(WindowOperator):
 
 
 class StepInput(WindowOperator):
-    """What another stream gives a sequence; it holds nothing itself. ``place`` is that of the stream."""
+    """Passes the elements of another stream, with index ``place``, to a sequence window; stores nothing."""
 
     def __init__(self, place: int) -> None:
         self._place = place
         self.sequence: SequenceWindow | None = None
 
     def add(self, element: Element) -> bool:
-        """Give an element to the sequence."""
+        """Pass an element to the sequence window."""
         return self.admit(element, element.event_time)
 
     def admit(self, element: Element, instant: int) -> bool:
-        """Give an element to the sequence."""
+        """Pass a late element to the sequence window."""
         assert self.sequence is not None
         return self.sequence.take(self._place, element, instant)

@@ -1,4 +1,4 @@
-"""The matches of a SEQ block among held elements: a search by definition, from its last step or its first."""
+"""The search for matches of a SEQ block in stored elements, from the last step or from the first step."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from ..slices import CHUNK, chunks, pause
 from ..uncertainty import custom_functions
 
 Order = tuple[int, int, int]
-"""Event time, place of the stream in the text, seq."""
+"""Event time, index of the stream in the query text, and seq of an element."""
 Bindings = dict[str, Term]
 Match = tuple[tuple[Order, int], ...]
-"""Which elements were chosen, and the place of the solution over each."""
+"""The chosen elements, each with the index of the chosen solution of its step's pattern."""
 _NUMBER = Var("_:number")
 
 
 @dataclass(slots=True, frozen=True, eq=False)
 class ElementMatches:
-    """An element with the solutions of each step's pattern over it."""
+    """An element with the solutions of each step's pattern over the element."""
 
     order: Order
     element: Element
@@ -45,9 +45,9 @@ _ORDER = attrgetter("order")
 
 
 class SequenceMatches:
-    """The elements that may be in matches to come, and what is found among them.
+    """The elements that future matches may contain, and the search for matches in these elements.
 
-    ``most`` is how many partial matches one search may look at.
+    ``most`` bounds the partial matches that one search may examine.
     """
 
     def __init__(self, sequence: SequenceOf, most: int = 1_000_000) -> None:
@@ -68,7 +68,7 @@ class SequenceMatches:
         ]
         positive = [own for own, step in zip(names, sequence.steps, strict=True) if not step.negated]
         self._key = sorted(frozenset.intersection(*positive))
-        # What the conditions of a step may see.
+        # The variables that the conditions of each step may read.
         self._seen = [
             sorted(names[number].union(*(names[k] for k in range(number) if not sequence.steps[k].negated)))
             for number in range(len(names))
@@ -80,7 +80,7 @@ class SequenceMatches:
     # --- elements -------------------------------------------------------------------------------
 
     def hold(self, place: int, element: Element) -> ElementMatches | None:
-        """Keep an element of the stream at a place of the text; None when no step knows it."""
+        """Store an element of the stream with index ``place``; None if no step's pattern matches it."""
         stream = self.sequence.streams[place]
         steps = self.sequence.steps
         self._workspace.add(weights := {Quad(*quad.triple): 1 for quad in element.quads})
@@ -96,12 +96,12 @@ class SequenceMatches:
         return held
 
     def forget_before(self, at: int) -> None:
-        """Let go of elements older than an instant."""
+        """Remove elements older than the instant ``at``."""
         for entries in (self.held, *self._by_step):
             del entries[: bisect_left(entries, (at, -1, 0), key=_ORDER)]
 
     def next_completion(self, after: int) -> int | None:
-        """When, after an instant, time alone may complete a match: the first element's time + d."""
+        """Return the next instant at which time alone may complete a match: a first element's time + d."""
         if not self.waits:
             return None
         firsts = self._by_step[0]
@@ -109,7 +109,7 @@ class SequenceMatches:
         return firsts[place].order[0] + self.within if place < len(firsts) else None
 
     def key_of(self, bindings: Bindings) -> tuple[Term | None, ...]:
-        """The values of the variables that all positive steps share."""
+        """Return the values of the variables that all positive steps share."""
         return tuple(bindings.get(name) for name in self._key)
 
     def _solutions(self, step: SequenceElement, element: Element) -> list[Bindings]:
@@ -121,7 +121,7 @@ class SequenceMatches:
         if step.at is not None:
             time = instant_literal(element.event_time)
             rows = [merged for row in rows if (merged := _merged(row, {step.at.name: time})) is not None]
-        # In an order of their own: a match is known by the places of its solutions.
+        # The solutions get a fixed order, because a match identifies its solutions by their indexes.
         return sorted(rows, key=lambda row: [(name, str(row[name])) for name in sorted(row)])
 
     def _text(self, pattern: Algebra) -> SparqlText:
@@ -139,14 +139,14 @@ class SequenceMatches:
     # --- the search -----------------------------------------------------------------------------
 
     def completed_at(self, at: int) -> dict[Match, Bindings]:
-        """The matches that complete at an instant."""
+        """Return the matches that complete at an instant."""
         firsts = self._by_step[self._slots[0] if self.waits else self._slots[-1]]
         time = at - self.within if self.waits else at
         since = bisect_left(firsts, (time, -1, 0), key=_ORDER)
         return self.of(firsts[since : bisect_left(firsts, (time + 1, -1, 0), key=_ORDER)])
 
     def of(self, begins: Sequence[ElementMatches]) -> dict[Match, Bindings]:
-        """The matches that end in one of these elements; where the last step is NOT, that begin in one."""
+        """Return the matches that end in one of the elements; if the last step is NOT, that begin in one."""
         self._looked = 0
         found = [each for begin in begins for each in self._extended(begin, {}, [])]
         return {match: bindings for match, bindings, _ in self._without_forbidden(self._passing(found))}
@@ -173,7 +173,7 @@ class SequenceMatches:
                 yield from self._extended(other, merged, chain)
 
     def _look(self) -> None:
-        """Compare the partial matches with the limit, and let others go on."""
+        """Check the number of partial matches against the limit, and pause for other queries."""
         if self._looked > self._most:
             raise BudgetError(
                 f"SEQ looked at {self._most} partial matches at one instant; make WITHIN shorter, or let "
@@ -183,7 +183,7 @@ class SequenceMatches:
         pause()
 
     def _neighbours(self, held: ElementMatches, begin: ElementMatches, number: int) -> list[ElementMatches]:
-        """The elements that may stand next to one, of the step of a slot, near enough to where it began."""
+        """Return the possible next elements of a partial match, of the next slot's step and within d."""
         entries = self._by_step[self._slots[number if self.waits else -1 - number]]
         time = begin.order[0]
         if self.waits:
@@ -195,7 +195,7 @@ class SequenceMatches:
     def _passing(
         self, found: list[tuple[Match, Bindings, tuple[ElementMatches, ...]]]
     ) -> list[tuple[Match, Bindings, tuple[ElementMatches, ...]]]:
-        """Those that the conditions of positive steps let through."""
+        """Return the matches for which the conditions of all positive steps are true."""
         for number, step in enumerate(self.sequence.steps):
             if step.conditions and not step.negated:
                 seen = [
@@ -205,7 +205,7 @@ class SequenceMatches:
         return found
 
     def _until(self, number: int, match: Match, chosen: tuple[ElementMatches, ...]) -> Bindings:
-        """What a match binds up to a step: its conditions see nothing of later ones."""
+        """Return the bindings of a match up to a step, because conditions cannot read later steps."""
         seen: Bindings = {}
         for slot, held, (_, place) in zip(self._slots, chosen, match, strict=True):
             if slot <= number:
@@ -215,7 +215,7 @@ class SequenceMatches:
     def _without_forbidden(
         self, found: list[tuple[Match, Bindings, tuple[ElementMatches, ...]]]
     ) -> list[tuple[Match, Bindings, tuple[ElementMatches, ...]]]:
-        """Those between whose elements no NOT step has a solution that is compatible."""
+        """Return the matches without a compatible solution of a NOT step between their elements."""
         before = 0
         for number, step in enumerate(self.sequence.steps):
             if not step.negated:
@@ -238,7 +238,7 @@ class SequenceMatches:
         return found
 
     def _true(self, number: int, rows: list[Bindings]) -> set[int]:
-        """The places of rows for which the conditions of a step are true."""
+        """Return the indexes of the rows for which the conditions of a step are true."""
         conditions = self.sequence.steps[number].conditions
         if not rows or not conditions:
             return set(range(len(rows)))
@@ -256,7 +256,7 @@ class SequenceMatches:
 
 
 def _merged(left: Bindings, right: Bindings) -> Bindings | None:
-    """Both solutions as one; None where they are not compatible."""
+    """Return the union of two solutions; None if they are incompatible."""
     for name, term in right.items():
         if left.get(name, term) != term:
             return None
@@ -264,5 +264,5 @@ def _merged(left: Bindings, right: Bindings) -> Bindings | None:
 
 
 def _named(term: Term | None) -> Term | None:
-    """A term that VALUES may hold."""
+    """Return a term that VALUES can contain: an IRI in place of a blank node."""
     return NamedNode(f"urn:quadrill:blank:{term.value}") if isinstance(term, BlankNode) else term

@@ -1,4 +1,4 @@
-"""A window as term ids with the event times of its triples, for ``timestamp()`` of C-SPARQL."""
+"""A window's content as term ids with the event times of triples, for ``timestamp()`` of C-SPARQL."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from .live import ContentSnapshot, TimesSnapshot
 from .window_delta import Predicates
 
 Turned = dict[IdRow, tuple[int | None, int | None]]
-"""For triples whose time is another one: the time before and the time now, None where it is not there."""
+"""Triples with a changed event time: the time before and the time now, None while the triple is absent."""
 
 
 class TimedContent(EncodedContent):
-    """An `EncodedContent` that also knows the greatest event time of each triple's live occurrences.
+    """An `EncodedContent` that also stores the greatest event time of each triple's live occurrences.
 
-    A triple counts in whatever graph it is, as far as patterns outside GRAPH match it. Occurrences leave in
-    the order of their event times, so one that leaves is never newer than one that stays.
+    A triple counts in every graph that patterns outside GRAPH match. Occurrences leave in the order of event
+    times, so a leaving occurrence is never newer than a staying one.
     """
 
     def __init__(self, coder: ElementCoder, wanted: Predicates = None, *, union: bool = True) -> None:
         super().__init__(coder, wanted, union=union)
-        # For each triple how many live occurrences it has and the latest event time of them (milliseconds).
+        # For each triple, the number of live occurrences and their latest event time in milliseconds.
         self._times: dict[IdRow, tuple[int, int]] = {}
-        # The times of triples that were touched, as they were at the last `take_times`.
+        # For each triple that has changed, its event time at the last `take_times`.
         self._touched: dict[IdRow, int | None] = {}
 
     def add(self, *elements: Element) -> None:
-        """Let elements enter."""
+        """Add elements."""
         super().add(*elements)
         for row, at in self._rows(elements):
             count, latest = self._times.get(row, (0, at))
@@ -37,7 +37,7 @@ class TimedContent(EncodedContent):
             self._times[row] = count + 1, max(latest, at)
 
     def remove(self, *elements: Element) -> None:
-        """Let elements leave."""
+        """Remove elements."""
         super().remove(*elements)
         for row, _ in self._rows(elements):
             count, latest = self._times[row]
@@ -48,27 +48,27 @@ class TimedContent(EncodedContent):
                 del self._times[row]
 
     def take_times(self) -> Turned:
-        """The triples whose time changed since the last call."""
+        """Return and reset the triples whose event time has changed since the last call."""
         before, self._touched = self._touched, {}
         now = {row: self._times[row][1] for row in before if row in self._times}
         return {row: (old, now.get(row)) for row, old in before.items() if old != now.get(row)}
 
     def times(self) -> dict[IdRow, int]:
-        """The greatest event time of each live triple."""
+        """Return the greatest event time of each live triple."""
         return {row: latest for row, (_, latest) in self._times.items()}
 
     def times_before(self) -> dict[IdRow, int]:
-        """The times as they were at the last `take_times`."""
+        """Return the event times as of the last `take_times`."""
         times: dict[IdRow, int | None] = {**self.times(), **self._touched}
         return {row: time for row, time in times.items() if time is not None}
 
     def apply_times(self, times: Mapping[IdRow, int]) -> None:
-        """Let each triple that entered an empty content by `apply` have its time."""
+        """Set the event times of triples that `apply` has added to an empty content."""
         self._times = {row: (1, time) for row, time in times.items()}
         self._touched = dict.fromkeys(times)
 
     def snapshot(self) -> ContentSnapshot:
-        """The same in quads, for a checkpoint."""
+        """Return the content as quads for a checkpoint."""
         quad = self._coder.quad
         times = TimesSnapshot(
             self._quads({row: count for row, (count, _) in self._times.items()}),
@@ -78,7 +78,7 @@ class TimedContent(EncodedContent):
         return super().snapshot()._replace(times=times)
 
     def restore(self, snapshot: ContentSnapshot) -> None:
-        """Hold, in an empty content, what a snapshot says."""
+        """Fill an empty content from a snapshot."""
         super().restore(snapshot)
         key, times = self._coder.key, snapshot.times
         if times is None:
@@ -89,7 +89,7 @@ class TimedContent(EncodedContent):
             self._touched = {key(quad): time for quad, time in times.touched.items()}
 
     def _rows(self, elements: Sequence[Element]) -> list[tuple[IdRow, int]]:
-        """The triples of elements that count here, and when they came."""
+        """Return the triples of elements that patterns outside GRAPH match, with their event times."""
         keys, union = self._coder.keys, self._union
         return [
             (key[:3], element.event_time)

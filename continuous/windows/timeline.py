@@ -1,12 +1,12 @@
-"""A query's time: stream inputs in, evaluation instants out; window contents are read at each of them.
+"""A query's timeline: maps stream inputs to evaluation instants, at which window contents are read.
 
-Pure and deterministic: no clock, no store, no output. Reference and native evaluation share it. What is
-put in order here is semantics.md, sections 2 to 4:
+The timeline is pure and deterministic: it reads no clock and no store, and writes no output. The reference
+evaluator and the native evaluator share it. It implements semantics.md, sections 2 to 4:
 
     inputs       Arrival (the elements of one push), Advance (heartbeat or clock tick), Idle
-    order        elements are taken in (event_time, order of the streams in the text, seq) once the query's
-                 watermark, the least of its non-idle streams, has reached them
-    instants     the event times of taken elements, expiries and closes, each worked off in order
+    order        elements are processed in (event_time, order of the streams in the text, seq) once the
+                 query's watermark, the least of its non-idle streams, has reached them
+    instants     the event times of processed elements, expiries and closes, in time order
     evaluations  one per transaction that can change the answer (on-content-change), per instant at which a
                  window closes (on-window-close), or at fixed instants (periodic)
 """
@@ -39,16 +39,16 @@ _NOT_DUE = (1 << 62, 0)
 
 
 class QueryTimeline:
-    """Orders one query's inputs and says when to evaluate.
+    """Orders one query's inputs, and decides when to evaluate.
 
-    The caller drains each generator and evaluates at every `Evaluation` before it goes on: the contents are
-    those of that moment.
+    The caller must evaluate at every `Evaluation` before it resumes the generator, because window contents
+    are valid only until then.
 
     Attributes:
-        windows: the window operators.
-        inputs: the streams, and the elements that wait for the watermark.
-        instant: the query's current instant, None before its first.
-        quiet_until: before this instant nothing is told, and then what stands; `NEVER` once that was.
+        windows: the window operators of the query.
+        inputs: the query's streams, and the elements that wait for the watermark.
+        instant: the query's current instant; None before the first instant.
+        quiet_until: the instant until which AFTER suppresses events; `NEVER` afterwards, or without AFTER.
     """
 
     def __init__(
@@ -63,18 +63,19 @@ class QueryTimeline:
         content_of: ContentOf | None = None,
         variable_streams: StreamsOf | None = None,
     ) -> None:
-        """Make the timeline of a query that has just been registered.
+        """Create the timeline of a newly registered query.
 
         Args:
-            windows: the declarations in the order of the text.
-            report: when to evaluate.
-            t0_ms: origin of the grids that give none themselves.
-            open_closed: ``bounds: open-closed``.
-            max_empty_windows: a longer run of empty reports is one `Skipped`.
-            lateness_ms: what the registration waits for disordered elements on every stream.
-            content_of: gives an empty content of the kind that a window is to hold.
-            variable_streams: for a window on a stream variable, the stream IRIs that static data binds it
-                to, None for every stream; called by window name.
+            windows: the declarations of the windows in the order of the text.
+            report: the policy that says when to evaluate.
+            t0_ms: the origin of grids without an origin in the query text.
+            open_closed: True for ``bounds: open-closed``.
+            max_empty_windows: the length above which a run of empty reports becomes one `EmptyReportRun`.
+            lateness_ms: how long the registration waits for disordered elements on every stream, in
+                milliseconds.
+            content_of: returns a new empty content for a window.
+            variable_streams: returns the stream IRIs that static data bind to a window's stream variable, or
+                None for every stream; called with the window's name.
         """
         self.report = report
         self._max_empty = max_empty_windows
@@ -97,9 +98,9 @@ class QueryTimeline:
     # --- what it is -----------------------------------------------------------------------------
 
     def shape(self) -> Hashable | None:
-        """Equal for timelines that can be one; None where windows are timed or on several streams.
+        """Return a key that is equal for timelines that may be shared; None if sharing is impossible.
 
-        Timelines of one shape say the same and hold the same when they are given the same.
+        Timelines of equal shape have equal contents and evaluations under equal inputs.
         """
         windows = self.windows.shape if len(self.inputs.views) == 1 else None
         if windows is None or self.report.after_ms is not None:
@@ -108,12 +109,12 @@ class QueryTimeline:
         return (stream, windows, self.report, self._max_empty, view.lateness)
 
     def complete_from(self) -> int | None:
-        """The instant from which windows hold the same whatever came before; None where it is not known."""
+        """Return the instant from which contents no longer depend on earlier inputs; None if unknown."""
         first, stay = self.inputs.first, self.windows.stay
         return None if first is None or stay is None else first.newest + stay + self.report.every_ms
 
     def snapshot(self) -> TimelineSnapshot:
-        """What it has become since the registration, for a checkpoint."""
+        """Return the state of the timeline for a checkpoint."""
         inputs, waiting = self.inputs, sorted(self.inputs.heap)
         return TimelineSnapshot(
             {iri: copy(view) for iri, view in inputs.views.items()},
@@ -133,7 +134,7 @@ class QueryTimeline:
         )
 
     def restore(self, snapshot: TimelineSnapshot) -> None:
-        """Go on from a snapshot of a timeline of the same registration."""
+        """Restore the timeline from a snapshot of the same registration."""
         self._schedule.next_report = snapshot.next_report
         self._last_at, self._last_window = snapshot.last_at, snapshot.last_window
         self.instant, self.quiet_until = snapshot.instant, snapshot.quiet_until
@@ -141,7 +142,7 @@ class QueryTimeline:
         self.windows.restore(snapshot, self.inputs.views)
 
     def fork(self, taken: int, late: int, behind: int) -> QueryTimeline:
-        """A timeline of its own that stands where this one does, of a query that counted otherwise."""
+        """Return an independent copy of the timeline for a query with other input counts."""
         other = copy(self)
         other.windows, other.inputs = self.windows.fork(), self.inputs.fork()
         other._schedule = ReportSchedule(other.windows, self.report, self._schedule.next_report)
@@ -151,36 +152,37 @@ class QueryTimeline:
         return other
 
     def next_due(self) -> int | None:
-        """The next instant at which time alone makes something happen; None when nothing is due."""
+        """Return the next instant at which time alone causes an event; None if nothing is due."""
         waiting, due = self.inputs.next_at, sum(self._next_time_event())
         due = due if waiting is None else min(due, waiting)
         return None if due == _NOT_DUE[0] else due
 
     def state_size(self) -> int:
-        """Quads held in windows and in waiting elements."""
+        """Return the number of quads in windows and in waiting elements."""
         return self.windows.size() + sum(len(element.statements) for *_, element in self.inputs.heap)
 
     # --- inputs ---------------------------------------------------------------------------------
 
     def add_stream(self, iri: str) -> None:
-        """Read a stream that static data, or its declaration, has bound a window's variable to."""
+        """Read a stream to which static data, or its declaration, have bound a window's stream variable."""
         for declaration in self.windows.declarations:
             bound = self.windows.streams_of(declaration)
             if bound is None or iri in bound:
                 self._read(declaration, iri)
 
     def _read(self, declaration: WindowDeclaration, iri: str) -> None:
-        """A window is on this stream, too."""
+        """Add a stream to a window."""
         if (declaration.name.value, iri) not in self.windows.operators:
             view = self.inputs.views.setdefault(iri, StreamView(self._lateness_ms))
             view.lateness = max(view.lateness, declaration.lateness_ms or 0)
             self.windows.add(declaration, iri, view, self.instant)
 
     def handle(self, event: StreamInput, silent: AskSilent = never) -> Iterator[Step]:
-        """Take one input; evaluate at each `Evaluation` before drawing the next.
+        """Process one input; the caller evaluates at each `Evaluation` before it resumes the iterator.
 
-        ``silent`` is asked behind an evaluation: True when another one over the same contents would emit
-        nothing. A run of these is one `UnchangedRun`, however long it is, and the evaluation at its end.
+        ``silent`` is called after an evaluation, and returns True if another evaluation over the same
+        contents would emit nothing. A run of such evaluations becomes one `UnchangedRun` and the evaluation
+        at its end.
         """
         given, ends = self.gather((event,))
         if ends:
@@ -190,7 +192,7 @@ class QueryTimeline:
             return iter(())
         if type(event) is Arrival and len(self.windows.grids) == len(view.operators):
             if self.inputs.in_order(event, self.instant):
-                # Before the next close nothing is told.
+                # Before the next close, no evaluation is due.
                 number = bisect_left(event.elements, sum(self._next_time_event()), key=EVENT_TIME)
                 if number:
                     for grid in self.windows.grids:
@@ -209,13 +211,13 @@ class QueryTimeline:
         )
 
     def gather(self, events: Sequence[StreamInput]) -> tuple[list[Transaction], list[int]]:
-        """What the first of some inputs let through where windows slide, see `InputOrder.gather`."""
+        """Return the transactions of the first inputs if all windows slide; see `InputOrder.gather`."""
         if self.instant is None or self.quiet_until > NEVER or not self._slides:
             return [], []
         return self.inputs.gather(events, self.instant)
 
     def _order(self, view: StreamView, event: StreamInput, silent: AskSilent) -> Iterator[Step]:
-        """Any input: elements wait for the watermark, those that come too late correct what was told."""
+        """Process any input: elements wait for the watermark, and late elements correct earlier answers."""
         late = self.inputs.accept(view, event, self.instant)
         watermark = self.inputs.watermark
         if watermark is None:
@@ -226,7 +228,7 @@ class QueryTimeline:
                 self.inputs.missed.clear()
         yield from self._advance(watermark, silent)
         if self.instant is None and isinstance(event, Advance):
-            # The first heartbeat or tick is the first instant.
+            # The first heartbeat or tick is the query's first instant.
             self._start(watermark)
             if self._strategy.at_changes:
                 yield Evaluation(watermark, "tick")
@@ -234,7 +236,7 @@ class QueryTimeline:
             self.instant = max(self.instant, watermark)
 
     def slide(self, transactions: Iterable[Transaction]) -> Iterator[Step]:
-        """Elements enter one instant after the other; before each come the instants at which others leave."""
+        """Add elements instant by instant; before each instant, remove elements that expire earlier."""
         windows = tuple(self.windows)
         for at, view, elements in transactions:
             while due := [leaves for each in windows if (leaves := each.next_due()) is not None]:
@@ -253,14 +255,14 @@ class QueryTimeline:
                 self.inputs.taken += len(elements)
                 yield Evaluation(at, "elements")
 
-    # --- working off time -----------------------------------------------------------------------
+    # --- passage of time ------------------------------------------------------------------------
 
     def _advance(self, limit: int, silent: AskSilent) -> Iterator[Step]:
-        """Work off every instant up to the watermark ``limit`` in order."""
+        """Process every instant up to the watermark ``limit`` in order."""
         while True:
             waiting, due = self.inputs.next_at, self._next_time_event()
             element = _NOT_DUE if waiting is None or waiting > limit else (waiting, 0)
-            # A close of (open, close] is known only once the watermark is greater: phase 1.
+            # A window (open, close] closes only once the watermark has passed its end, which is phase 1.
             if sum(due) > limit:
                 due = _NOT_DUE
             if element == due == _NOT_DUE:
@@ -280,9 +282,9 @@ class QueryTimeline:
         self._schedule.start(origin)
 
     def _next_time_event(self) -> tuple[int, int]:
-        """The next (instant, phase) at which time alone does something; `_NOT_DUE` when there is none.
+        """Return the next (instant, phase) at which time alone causes an event, or `_NOT_DUE`.
 
-        Phase 1 is behind the watermark: a close of ``(open, close]`` is known only then.
+        Phase 1 is after the watermark has passed the instant, when windows ``(open, close]`` close.
         """
         if self.instant is None:
             return _NOT_DUE
@@ -294,9 +296,9 @@ class QueryTimeline:
         return min(due, default=_NOT_DUE)
 
     def _work_off(self, at: int, phase: int, until: int, silent: AskSilent) -> Iterator[Step]:
-        """An instant at which no element is taken: expiries, closes, a periodic report.
+        """Process an instant without elements: expiries, closes, a periodic report.
 
-        ``until`` is the instant up to which no element will be taken either.
+        No element will be processed up to the instant ``until``.
         """
         changed, interval, reported = yield from self._pass(at, phase)
         run, ends_quiet = None, at == self.quiet_until
@@ -308,7 +310,7 @@ class QueryTimeline:
             steps = self._tell(at, "time", interval) if wanted else ()
             yield from steps
             if wanted and (quiet or not steps):
-                # Before AFTER is over, and over empty windows with non_empty, nothing is emitted.
+                # AFTER suppresses the event, or non_empty suppresses the report of empty windows.
                 silent = always
             if not ends_quiet:
                 yield from self._pass_over(until, silent if wanted else never)
@@ -325,11 +327,15 @@ class QueryTimeline:
             yield run
 
     def _pass(self, at: int, phase: int) -> Generator[Evaluation, None, tuple[bool, Interval | None, bool]]:
-        """Let operators do what is due; tell sessions: (content changed, window closed, report due)."""
+        """Advance the operators, and evaluate closed sessions.
+
+        Returns whether a content changed, the bounds of a closed window, and whether a periodic report is
+        due.
+        """
         assert self.instant is not None
         self.instant = max(self.instant, at)
         reported = (phase == 1 or not self.windows.closes_after) and self._schedule.take_report(at)
-        # Definition 17 (strict): a window counts as closed only after its end, so its close comes later.
+        # Definition 17 (strict): a window counts as closed only after its end, so it closes in the next step.
         held = reported and self.report.strict
         changed = False
         interval: Interval | None = None
@@ -347,7 +353,7 @@ class QueryTimeline:
         return changed, interval, reported
 
     def _take(self, at: int, *, time: bool) -> Iterator[Step]:
-        """Take the first waiting transaction at ``at``, merged with what time does at that instant."""
+        """Process the first waiting transaction at ``at``, with the expiries and closes at that instant."""
         changed, interval, reported = False, None, False
         if self.instant is None:
             self._start(at)
@@ -371,14 +377,14 @@ class QueryTimeline:
             yield from self._tell(at, "elements", interval)
 
     def _is_wanted(self, at: int, changed: bool, interval: Interval | None, reported: bool) -> bool:
-        """True where what happened at an instant is to be evaluated."""
+        """Return True if the events at an instant cause an evaluation."""
         if NEVER < self.quiet_until <= at:
-            # What stands now is told, as if it came.
+            # At the end of AFTER, the whole answer is emitted as if it were new.
             self.quiet_until, changed = NEVER, True
         return self._strategy.wants(changed, interval is not None, reported)
 
     def _tell(self, at: int, cause: Cause, interval: Interval | None) -> Sequence[Evaluation]:
-        """The evaluation at an instant, unless all windows are empty and that is not to be told."""
+        """Return the evaluation at an instant; nothing if non_empty suppresses empty windows."""
         self._last_at, self._last_window = at, interval
         if self.report.non_empty and not self._strategy.at_changes and self.windows.empty:
             return ()
@@ -387,7 +393,7 @@ class QueryTimeline:
     # --- late elements --------------------------------------------------------------------------
 
     def _correct(self, operators: Sequence[WindowOperator], late: Sequence[Element]) -> Iterator[Step]:
-        """Take elements older than the current instant: one transaction per event time."""
+        """Process late elements, older than the current instant, as one transaction per event time."""
         assert self.instant is not None
         for at, elements in groupby(late, EVENT_TIME):
             changed = closed = reported = False
@@ -398,7 +404,7 @@ class QueryTimeline:
                     before = operator.closed
                     took = operator.admit(element, self.instant)
                     if took and before is not None and self._last_window == before:
-                        # A session that was reported began earlier, or went on.
+                        # The late element has extended a session that was reported.
                         self._last_window, reported = operator.closed, True
                     changed = changed or took
                 if all(each.missed for each in operators):
@@ -416,10 +422,10 @@ class QueryTimeline:
     # --- runs of closes and reports -------------------------------------------------------------
 
     def _pass_over(self, until: int, silent: AskSilent) -> Iterator[UnchangedRun]:
-        """Skip the closes and reports up to ``until`` at which nothing changes and nothing is emitted.
+        """Skip the closes and reports up to ``until`` that change nothing and emit nothing.
 
-        The last of them stays to be evaluated. Closes between two periodic reports are not evaluated, so
-        those that change nothing are skipped in any case.
+        The last one is not skipped but evaluated. Closes between two periodic reports are not evaluated, so
+        unchanged ones are skipped in any case.
         """
         waiting, schedule = self.inputs.next_at, self._schedule
         until = until if waiting is None else min(until, waiting - 1)
@@ -433,7 +439,7 @@ class QueryTimeline:
                 yield UnchangedRun(before, number)
 
     def _jump(self, end: int) -> None:
-        """Go on after ``end``: only unchanged windows close until then."""
+        """Move to the instant ``end``; only unchanged windows close until then."""
         self._schedule.skip_to(end)
         assert self.instant is not None
         self.instant = max(self.instant, end)

@@ -1,4 +1,4 @@
-"""What plans take from the windows of the native engine: changes of their contents in term ids."""
+"""The deltas that plans read from the windows of the native engine, in term ids."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..rows import EMPTY, Delta, IdRow
 
 
 class Columns:
-    """Which predicates of statements somebody asks for: their places and ids; equal only to itself."""
+    """The positions and ids of an element's predicates that queries read; equal only to itself."""
 
     __slots__ = ("places", "predicates")
 
@@ -22,9 +22,9 @@ class Columns:
 
 
 class ColumnKeys:
-    """The keys of an element's statements about one subject, made when they are read.
+    """The keys of an element's statements about one subject, created when they are iterated.
 
-    Those of statements that nobody asked for when it was encoded are left out; ``number`` counts all.
+    Statements whose predicate no query read at encoding have no key; ``number`` counts all statements.
     """
 
     __slots__ = ("columns", "number", "objects", "subject")
@@ -43,18 +43,18 @@ class ColumnKeys:
 
 
 Keys: TypeAlias = tuple[IdRow | None, ...] | ColumnKeys
-"""The keys of an element; None for a statement that nobody asks for. As long as it has statements."""
+"""The keys of an element, one per statement; None for a statement whose predicate no query reads."""
 WindowKey = tuple[NamedNode, NamedNode | None]
-"""A window and, where its stream is a variable, one of its streams."""
+"""The name of a window and, if its stream is a variable, the IRI of one of its streams."""
 Predicates = frozenset[int] | None
 """Ids of the predicates that a query's patterns can match; None for every predicate."""
 
 
 class WindowDelta(NamedTuple):
-    """The change of a window since the last call.
+    """The delta of a window since the last call.
 
-    ``triples`` is the change of the union of its graphs (or of the default graph alone), ``quads`` that of
-    the named graphs, ``keys`` both together as they came.
+    ``triples`` is the delta of the union of the window's graphs, or of the default graph alone. ``quads`` is
+    the delta of the named graphs. ``keys`` contains both as keys.
     """
 
     triples: Delta
@@ -69,9 +69,9 @@ class EncodedWindow(Protocol):
     """A window's content in term ids."""
 
     def take(self) -> WindowDelta:
-        """The change since the last call."""
+        """Return and reset the delta since the last call."""
         ...
 
     def before(self, taken: Delta | None = None) -> list[IdRow]:
-        """The content as it was at the last `take`, or before the keys that were taken then."""
+        """Return the content as of the last `take`, or before the delta ``taken``."""
         ...
