@@ -50,11 +50,11 @@ class RunningServer:
 
 @contextmanager
 def serve(
-    settings: Settings, *, demo: bool = False, is_called_off: Callable[[], bool] = lambda: False
+    settings: Settings, *, demo: bool = False, is_cancelled: Callable[[], bool] = lambda: False
 ) -> Iterator[RunningServer]:
     """Run a server until the block ends, then finish running requests and close the store.
 
-    With ``demo`` its page shows the picture of the demo. ``is_called_off`` is asked during the start, which
+    With ``demo`` its page shows the picture of the demo. ``is_cancelled`` is asked during the start, which
     ends soon when it is True.
 
     Raises:
@@ -86,7 +86,7 @@ def serve(
         )
         stack.callback(_stop, server, found)
         sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-        services.engine.parts.starting.begin(is_called_off)
+        services.engine.parts.starting.begin(is_cancelled)
         # While the journal is replayed the server tells that it lives, and queries can be paused and dropped.
         server.start()
         found.url = server.url

@@ -100,7 +100,7 @@ def fill(folder: Path, elements: int) -> None:
         beater.start()
         made = checkpoints.made
         began = time.perf_counter()
-        life.engine.parts.sequencer.call(lambda: checkpoints._write(beside=True))
+        life.engine.parts.sequencer.call(lambda: checkpoints._write(in_copy=True))
         while checkpoints.made == made:
             time.sleep(0.01)
         took = time.perf_counter() - began

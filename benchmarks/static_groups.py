@@ -62,7 +62,7 @@ def members(number: int, *, together: bool, templates: bool) -> None:
         commits.append(time.thread_time() - began)
     tables = engine.parts.statics.tables()
     joined = sum(
-        entry.running is not None and entry.running.group.seat is not None
+        entry.running is not None and entry.running.group.plan_slot is not None
         for entry in engine.parts.catalogue.entries()
     )
     kind = "one delta" if together else "a delta for each"

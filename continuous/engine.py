@@ -39,7 +39,7 @@ from .settings import EngineSettings
 log = logging.getLogger("quadrill.continuous")
 
 
-_LAST_TURN_S = 0.5
+_LAST_TASK_S = 0.5
 """So much longer a stop waits for the turn that is at work when its time is over."""
 _RATED_COMMITS = 200
 """How many commits of the change log the rates of graphs begin with at a start."""
@@ -112,7 +112,7 @@ class Engine:
         with parts.admin:
             if self.recovery is not None:
                 self.recovery.reconcile()
-                parts.sequencer.call(self.recovery.checkpoints.behind_start)
+                parts.sequencer.call(self.recovery.checkpoints.after_start)
             else:
                 parts.begin_at(parts.store.reader.version)
                 parts.streams.restore()
@@ -132,19 +132,19 @@ class Engine:
         self.parts.rates.take([commit])
         with suppress(EngineStoppedError):
             task = CommitTask(commit)
-            task.patient = self.parts.threads.beside and not self.parts.sequencer.is_moved_by(commit)
+            task.deferrable = self.parts.threads.beside and not self.parts.sequencer.affects_queries(commit)
             self.parts.tasks.submit(task, "commit", version=commit.version, at=commit.at_ms)
             self.parts.sequencer.drain()
 
     def _run(self) -> None:
         """The engine's thread: looks at the clock, then works turns off, until the stop."""
         try:
-            while self.parts.sequencer.work(self._look()):
+            while self.parts.sequencer.execute_queued(self._run_due()):
                 pass
         finally:
             self.parts.tasks.open = False
 
-    def _look(self) -> float:
+    def _run_due(self) -> float:
         """Between turns: what is due is done; the seconds until something is due again."""
         parts = self.parts
         if parts.tasks.closed:
@@ -153,8 +153,8 @@ class Engine:
             with parts.sequencer.paused:
                 self.lifecycle.restart_failed()
                 if self.recovery is not None:
-                    self.recovery.checkpoints.when_due()
-            return parts.sequencer.look_at_clock(self.settings.tick_ms)
+                    self.recovery.checkpoints.write_if_due()
+            return parts.sequencer.run_due(self.settings.tick_ms)
         except EngineStoppedError:
             return 0.0  # closed since it was looked at
         except Exception:
@@ -177,15 +177,15 @@ class Engine:
             self._unsubscribe = None
         waiting = [entry.pending for entry in parts.catalogue.entries() if entry.pending is not None]
         for pending in waiting:
-            pending.call_off()
-        wait([each.making for each in waiting if each.making is not None], max(0.1, until - time.monotonic()))
+            pending.cancel()
+        wait([each.build for each in waiting if each.build is not None], max(0.1, until - time.monotonic()))
         parts.sources.stop()
         parts.tasks.close(until)
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(max(0.0, until - time.monotonic()) + _LAST_TURN_S)
+            self._thread.join(max(0.0, until - time.monotonic()) + _LAST_TASK_S)
             if self._thread.is_alive():
                 log.warning("the turn at work is left, too, and taken again at the next start")
-                parts.tasks.leave()
+                parts.tasks.reject_queued()
                 return False
         parts.views.stop()
         if self.recovery is not None:
@@ -205,7 +205,7 @@ class Engine:
         """Raise BackPressureError while so much waits that commits, which are inputs, should not come."""
         self.parts.tasks.require_room(1, self.settings.queue_elements)
 
-    def hold_files(self) -> PinnedFiles | None:
+    def pin_files(self) -> PinnedFiles | None:
         """The engine's files of a moment, for a backup; None in memory. It goes on while they are copied.
 
         Raises:
@@ -215,7 +215,7 @@ class Engine:
         if recovery is None:
             return None
         self.parts.tasks.require_writable()
-        held: PinnedFiles = self.parts.sequencer.call(recovery.checkpoints.hold)
+        held: PinnedFiles = self.parts.sequencer.call(recovery.checkpoints.pin_files)
         return held
 
     def sync(self, timeout: float | None = 30.0) -> None:

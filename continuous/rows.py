@@ -21,7 +21,7 @@ from quadrill.store.dictionary import TermDictionary
 
 from .algebra.nodes import Term
 from .errors import BudgetError
-from .slices import SLICE, give_way
+from .slices import SLICE, yield_control
 
 Solution: TypeAlias = tuple[Term | None, ...]
 """One solution, in the order of the answer's variables; None is unbound."""
@@ -29,7 +29,7 @@ IdRow: TypeAlias = tuple[int, ...]
 Delta: TypeAlias = dict[IdRow, int]
 K = TypeVar("K")
 
-LOOK_EVERY = 16_384
+CHECK_EVERY = 16_384
 """Rows between two looks at the time, and at whether somebody has called the evaluation off."""
 
 EMPTY: Delta = {}
@@ -130,7 +130,7 @@ class Budget:
         elsewhere: seconds of CPU time that child processes have used for it since then.
     """
 
-    __slots__ = ("_made", "elsewhere", "grace", "limits", "look", "rows", "since", "stop", "text")
+    __slots__ = ("_made", "elsewhere", "grace", "limits", "next_check", "rows", "since", "stop", "text")
 
     def __init__(self, limits: QueryLimits) -> None:
         self.since, self.grace, self.stop = 0.0, 1.0, ""
@@ -142,7 +142,7 @@ class Budget:
     def limit(self, limits: QueryLimits) -> None:
         """Other limits are in force from now on."""
         self.limits = limits
-        self.look = min(limits.rows or LOOK_EVERY, LOOK_EVERY)
+        self.next_check = min(limits.rows or CHECK_EVERY, CHECK_EVERY)
 
     def check(self, made: int, where: Any) -> int:
         """The number of rows at which to look again, after so many were made by an operator or are about to.
@@ -154,7 +154,7 @@ class Budget:
             return sys.maxsize
         now = time.monotonic()
         if now > SLICE.until:
-            now = self._give_way(now)
+            now = self._yield_control(now)
         # The counter of an operator begins anew with each evaluation.
         self.rows += made - self._made if made > self._made else made
         self._made = made
@@ -168,7 +168,7 @@ class Budget:
             )
         if limits.ms and took_ms > limits.ms * self.grace:
             raise self.too_slow(took_ms, made, where)
-        return min(limits.rows or sys.maxsize, made + LOOK_EVERY)
+        return min(limits.rows or sys.maxsize, made + CHECK_EVERY)
 
     def check_stop(self, where: Any) -> None:
         """Raise BudgetError when somebody has called the evaluation off."""
@@ -185,14 +185,14 @@ class Budget:
             limit=self.limits.ms,
         )
 
-    def _give_way(self, now: float) -> float:
+    def _yield_control(self, now: float) -> float:
         """Let other queries go on; the time now, while the evaluation's own does not count theirs."""
-        give_way(now, inside=True)
+        yield_control(now, inside=True)
         later = time.monotonic()
-        self.leave_out(later - now)
+        self.exclude(later - now)
         return later
 
-    def leave_out(self, seconds: float) -> None:
+    def exclude(self, seconds: float) -> None:
         """So many seconds do not count as time of the evaluation at work."""
         since, (characters, counted) = self.since, self.text
         if since:

@@ -1,6 +1,6 @@
 """Slices of the engine's time: work that may be suspended where it says so, and resumed later.
 
-The engine's thread runs the work of readers in fibers (greenlets). Work calls `give_way` at points where it
+The engine's thread runs the work of readers in fibers (greenlets). Work calls `yield_control` where it
 may stand still: between two evaluations, and inside one where operators look at the budget. There a fiber
 whose slice is over returns control to the engine, which resumes it later.
 """
@@ -19,7 +19,7 @@ from greenlet import getcurrent, greenlet
 
 T = TypeVar("T")
 
-_LEAST_S = 0.005
+_MIN_RESUMED_S = 0.005
 """Seconds that a resumed fiber may use although tasks wait: less would cost more than it gives."""
 
 _WAIT_S, _WAIT_OUTSIDE_S = 0.002, 0.05
@@ -72,7 +72,7 @@ class Fiber(greenlet):
         self.hurry_from = inf
         self.until = inf
         self.began = 0.0
-        self.reader: Any = None
+        self.job: Any = None
         self.suspended = False
         self.ready: Callable[[], bool] | None = None
 
@@ -81,11 +81,11 @@ class Fiber(greenlet):
         now = time.monotonic()
         self.until = now + seconds if seconds else -inf
         self.waiting = waiting
-        self.hurry_from = min(now + _LEAST_S, self.until) if waiting is not None else self.until
+        self.hurry_from = min(now + _MIN_RESUMED_S, self.until) if waiting is not None else self.until
         SLICE.until = self.hurry_from
 
 
-def give_way(now: float, *, inside: bool = False) -> None:
+def yield_control(now: float, *, inside: bool = False) -> None:
     """Let others go on if the slice of this fiber is over at ``now``; nothing outside of a fiber.
 
     ``inside``: in the middle of an evaluation, whose ids are in local variables alone.
@@ -122,7 +122,7 @@ def wait_for(ready: Callable[[float], bool], *, at_once: bool = False) -> None:
     on right away, because it is they who make it ready.
 
     Raises:
-        GreenletExit, Exception: as `give_way`.
+        GreenletExit, Exception: as `yield_control`.
     """
     fiber = getcurrent()
     if not isinstance(fiber, Fiber):
@@ -144,9 +144,9 @@ def wait_for(ready: Callable[[float], bool], *, at_once: bool = False) -> None:
 
 
 def pause(*, inside: bool = False) -> None:
-    """Let others go on if the slice is over, as `give_way` does."""
+    """Let others go on if the slice is over, as `yield_control` does."""
     if (now := time.monotonic()) > SLICE.until:
-        give_way(now, inside=inside)
+        yield_control(now, inside=inside)
 
 
 def chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -128,7 +128,7 @@ def _serve(options: argparse.Namespace) -> int:
     from .. import running
 
     try:
-        with running.serve(settings, is_called_off=stop.is_set) as server:
+        with running.serve(settings, is_cancelled=stop.is_set) as server:
             if settings.paused:
                 _tell_unknown(settings.paused, server.services.engine.queries.names())
             print(f"Quadrill is ready at {server.url}", flush=True)

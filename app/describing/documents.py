@@ -108,7 +108,7 @@ def describe_failed(entry: QueryEntry, *, starting: bool = False) -> dict[str, A
 
 def describe_pending(pending: PendingQuery, created_ms: int) -> dict[str, Any]:
     """A query that waits for its static parts, and how far these are."""
-    made = Progress() if pending.making is None else pending.making.progress
+    made = Progress() if pending.build is None else pending.build.progress
     document = _NOT_RUNNING | describe_prepared(pending.prepared)
     document.update(
         name=pending.name,
@@ -160,7 +160,7 @@ def _next_report(query: RunningQuery) -> int | None:
 def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict[str, Any]:
     """A registered query as GET /queries/{name} gives it; ``find`` gives the state of a stream."""
     timeline = query.timeline
-    query.settle()
+    query.bring_up_to_date()
     taken, late, behind = query.counts()
     streams = [_stream_of(query, iri, find(iri), now_ms) for iri in timeline.inputs.streams]
     parts = describe_static(query.prepared.query, query.evaluator, query.static.last_refresh, now_ms)
@@ -195,7 +195,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
         view=None if query.view is None else query.view.describe(),
         sources=[] if sources is None else sources.describe(),
         sharing_group=_sharing_group(query),
-        template=None if query.group.seat is None else query.group.seat.describe(),
+        template=None if query.group.plan_slot is None else query.group.plan_slot.describe(),
         state_size=timeline.state_size(),
         counters={
             "elements": taken,
@@ -224,7 +224,7 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
 
 def _filters_of(query: RunningQuery) -> dict[str, Any]:
     """Where the plan evaluates uncertain filters, None without any, and the last measured fan-out."""
-    state, place = query.explained, query.evaluator.filter_place
+    state, place = query.plan_state, query.evaluator.filter_place
     if state is None or not uncertain_filters(state.plan):
         return {"filter_place": None, "fan_out": None}
     if place is None:
@@ -235,9 +235,11 @@ def _filters_of(query: RunningQuery) -> dict[str, Any]:
 def _sharing_group(query: RunningQuery) -> list[str] | None:
     """The queries that share windows with this one, itself included; None when none does."""
     group = query.group
-    if group.companions is None or len(group.companions) == 1:
+    if group.siblings is None or len(group.siblings) == 1:
         return None
-    return sorted(each.name for each in islice(group.companions, None if group.seat is None else _MOST_NAMES))
+    return sorted(
+        each.name for each in islice(group.siblings, None if group.plan_slot is None else _MOST_NAMES)
+    )
 
 
 def _stream_of(query: RunningQuery, iri: str, stream: StreamState | None, now_ms: int) -> dict[str, Any]:

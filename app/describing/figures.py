@@ -78,7 +78,7 @@ def journal_state(engine: Engine) -> dict[str, Any] | None:
         "earliest": journal.log.earliest,
         "waiting": journal.log.last - journal.log.durable,
         "bytes": journal.log.size(),
-        "trouble": journal.log.failure or parts.tasks.trouble,
+        "trouble": journal.log.failure or parts.tasks.write_error,
         "settle_seconds": seconds,
         "settles": buckets[-1][1],
         "checkpoint_seconds": checkpoints.took_s,
@@ -98,6 +98,6 @@ def _figures_of(entry: QueryEntry) -> QueryFigures:
     if running is None:
         state = entry.state if entry.pending is None else "materialising"
         return QueryFigures(entry.name, state, 0, *told, 0, 0)
-    running.settle()
+    running.bring_up_to_date()
     held = (running.timeline.state_size(), len(running.static.looked_up()))
     return QueryFigures(entry.name, running.state, running.last.evaluations, *told, *held)

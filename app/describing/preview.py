@@ -105,7 +105,7 @@ def _run(
         if evaluator is not None:
             evaluator.budget.stop = TIME_OVER
             # The next row that is made is looked at.
-            evaluator.budget.look = 0
+            evaluator.budget.next_check = 0
 
     timer = threading.Timer(max(0.0, end - time.monotonic()), call_off)
     timer.start()

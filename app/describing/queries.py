@@ -40,7 +40,7 @@ def describe(engine: Engine, name: str) -> dict[str, Any]:
         if query is None:
             return describe_failed(entry, starting=engine.parts.starting.active), None
         document = describe_running(query, engine.parts.streams.find, now_ms)
-        document["backlog"] = engine.parts.router.shares.figures(query)
+        document["backlog"] = engine.parts.router.shares.backlog_figures(query)
         return document, query.prepared
 
     document, prepared = engine.queries.inspect(name, look)
@@ -99,7 +99,7 @@ def _plan_of(
 ) -> tuple[PreparedQuery | None, dict[str, Any]]:
     if not isinstance(query, RunningQuery):
         return None, {}
-    plan = query.explained
+    plan = query.plan_state
     if plan is None:
         return query.prepared, {"operators": [], "steps": 0, "timed_steps": 0}
     shown = {"plan": tree(plan.plan, analyze=analyze), "code": plan.compiled.text}
@@ -121,7 +121,7 @@ def validate(engine: Engine, registration: Registration, *, code: bool = False) 
         shown = describe_running(trial, engine.parts.streams.find, engine.clock.now_ms())
         for member in ("engine", "filter_place", "streams", "windows", "version", "static_parts"):
             document[member] = shown[member]
-        plan = trial.explained
+        plan = trial.plan_state
         document |= _texts_of(trial.prepared)
         document["plan"] = None if plan is None else tree(plan.plan)
         if code:

@@ -166,7 +166,7 @@ class LivePush:
             if message is None:
                 break
             try:
-                answer, _, number = self._streams.take(message.call, message.body)
+                answer, _, number = self._streams.accept(message.call, message.body)
             except BackPressureError:
                 self._held = message
                 self.resumes = now + PAUSE_SECONDS

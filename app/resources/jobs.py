@@ -71,7 +71,7 @@ def make_backup(services: Services, request: Request) -> WholeAnswer | StreamedA
     members = request.json(settings.max_query_bytes, "the backup")
     if members.keys() - {"folder"}:
         raise HttpError(400, "the only member of a backup is folder", code="member")
-    hold = services.engine.hold_files
+    hold = services.engine.pin_files
     if "folder" in members:
         target = backup.checked_folder(members["folder"], settings, "backup")
         return json_answer(backup.make(store, registry, hold, target), 201)

@@ -106,7 +106,7 @@ def push(services: Services, request: Request) -> WholeAnswer | Later | Takeover
     with _until_departure(call.media_type):
         if not call.is_quick:
             return json_answer(engine.streams.push(call, body))
-        answer, _task, number = engine.streams.take(call, body)
+        answer, _task, number = engine.streams.accept(call, body)
 
     def complete() -> WholeAnswer:
         engine.parts.tasks.wait_durable(number)

@@ -52,14 +52,14 @@ def loads_of(
             taken, held = timeline.inputs.taken, timeline.state_size()
             states = map(find, timeline.inputs.streams)
             late = timeline.inputs.late + sum(each.counts.lost for each in states if each is not None)
-        state = running.explained
+        state = running.plan_state
         if state is not last:
             last, steps, mean = state, None, None
             if state is not None:
                 figures = state.plan.figures
                 steps, timed = figures.steps, figures.timed_steps
                 mean = sum(figures.spent) / timed / 1000 if timed else None
-        ahead, told = running.group.ahead, running.emission.counts
+        ahead, told = running.group.count_offset, running.emission.counts
         rows = told.rows_inserted + told.rows_deleted
         load = _made((taken + ahead[0], late + ahead[1], running.feed.events, rows, held, steps, mean))
         found.append((entry.name, load))

@@ -29,7 +29,7 @@ from ..errors import BackPressureError, EngineStoppedError
 from ..inputs import Element, StreamInput
 
 _flat, _statements_of = chain.from_iterable, attrgetter("statements")
-_MOST_KEPT_BACK = 64
+_MAX_DELAYED = 64
 
 
 def weight_of(elements: Sequence[Element]) -> int:
@@ -55,7 +55,7 @@ class RemainingWork(Protocol):
     """Work that readers have yet to do."""
 
     @property
-    def left(self) -> int:
+    def jobs_left(self) -> int:
         """How much is left; 0 when all of it is done."""
         ...
 
@@ -66,11 +66,11 @@ class Task:
     number: int = 0  # its record in the journal; 0 without a journal
     at: int = 0  # by the wall clock when it got its place: within the turn time stands still
     weight: int = 1  # what its elements count for (`weight_of`), 1 for one without any
-    patient: bool = False  # it moves no query: it may wait for the next turn
+    deferrable: bool = False  # it moves no query: it may wait for the next turn
     since: float = 0.0  # when it came, by the performance counter
     done: bool = False  # it was worked off, and what it caused is durable and shown
     waiter: threading.Event | None = None  # set then, for the one who waits for it
-    place: RemainingWork | None = None  # where some of its work is left to do
+    remaining_work: RemainingWork | None = None  # where some of its work is left to do
     result: Any = None  # what working it off gave
     error: BaseException | None = None  # what it raised
 
@@ -95,7 +95,7 @@ class TaskQueue:
         closed: nothing is queued any more.
         until: when it is closed, by the monotonic clock: what is in line then is left to the journal.
         waiting: the turns in line; putting one there wakes the engine's thread.
-        kept_back: patient turns that get there with the next one.
+        delayed: patient turns that get there with the next one.
         stages: how long turns wait and take.
         number: the record of the turn at work; 0 between turns and without a journal.
         at: the time of the turn at work, or of the last one.
@@ -107,9 +107,9 @@ class TaskQueue:
         lag: while some query is behind: how many elements of a stream all its readers have still to take.
     """
 
-    def __init__(self, clock: Clock, journal: Journal | None, told: Subscribers) -> None:
+    def __init__(self, clock: Clock, journal: Journal | None, commits: Subscribers) -> None:
         self.lock = threading.RLock()
-        self._told = told
+        self._commits = commits
         self.clock = clock
         self.journal = journal
         self.stages = Stages()
@@ -120,22 +120,22 @@ class TaskQueue:
         self.version = self.epoch = 0
         self.processed = 0 if journal is None else journal.log.last
         self.needed = 0
-        self.trouble: str | None = None
+        self.write_error: str | None = None
         self.lag: Callable[[str], int] | None = None
         # In a replay: the versions that refreshes of static parts read in the inputs in line, by query.
-        self.seen: Mapping[str, int] | None = None
+        self.replayed_versions: Mapping[str, int] | None = None
         self.waiting: SimpleQueue[Task] = SimpleQueue()
-        self.kept_back: list[Task] = []
+        self.delayed: list[Task] = []
         # Weights of all turns that came and of those that were taken.
-        self._came = 0
-        self._taken = 0
+        self._enqueued_weight = 0
+        self._dequeued_weight = 0
         self.closed = False
         self.until = 0.0
 
     @property
     def weight(self) -> int:
         """Elements that wait, and one for each turn without any."""
-        return self._came - self._taken
+        return self._enqueued_weight - self._dequeued_weight
 
     # --- getting a place ------------------------------------------------------------------------
 
@@ -155,14 +155,14 @@ class TaskQueue:
         with self.lock:
             if self.closed:
                 raise EngineStoppedError("the engine is stopped")
-            self.kept_back.append(task)
-            if task.patient and len(self.kept_back) <= _MOST_KEPT_BACK:
+            self.delayed.append(task)
+            if task.deferrable and len(self.delayed) <= _MAX_DELAYED:
                 return
-            for each in self.kept_back:
+            for each in self.delayed:
                 each.since = time.perf_counter()
-                self._came += each.weight
+                self._enqueued_weight += each.weight
                 self.waiting.put(each)
-            self.kept_back.clear()
+            self.delayed.clear()
 
     def submit(self, task: AnyTask, kind: str, **members: Any) -> AnyTask:
         """Note a turn in the journal and queue it behind all that was accepted so far."""
@@ -179,20 +179,20 @@ class TaskQueue:
 
     def require_ready(self) -> None:
         """Raise EngineStoppedError or StoreUnwritableError while no inputs can be accepted."""
-        if not self.open or self.trouble is not None or (self.journal and self.journal.log.failure):
+        if not self.open or self.write_error is not None or (self.journal and self.journal.log.failure):
             self.require_open()
             self.require_writable()
-        if self._told.promised > self._told.delivered:  # as `follow_commits`, without a call for each push
-            self._told.catch_up()
+        if self._commits.promised > self._commits.delivered:  # `follow_commits`, without a call per push
+            self._commits.catch_up()
 
     def follow_commits(self) -> None:
         """Return when all commits that were answered have their places; called without the lock."""
-        if self._told.promised > self._told.delivered:
-            self._told.catch_up()
+        if self._commits.promised > self._commits.delivered:
+            self._commits.catch_up()
 
     def require_writable(self) -> None:
         """Raise StoreUnwritableError while nothing can be made durable."""
-        trouble = self.trouble
+        trouble = self.write_error
         if self.journal is not None and trouble is None:
             trouble = self.journal.log.failure
         if trouble is not None:
@@ -228,7 +228,7 @@ class TaskQueue:
 
     # --- the turn at work -----------------------------------------------------------------------
 
-    def note_of_task(self, kind: str, **members: Any) -> None:
+    def record_outcome(self, kind: str, **members: Any) -> None:
         """Note what the turn at work has led to, where that does not follow from the order."""
         if self.journal is not None and not self.journal.silent:
             with self.lock:
@@ -236,24 +236,24 @@ class TaskQueue:
 
     def version_to_read(self, name: str) -> int | None:
         """In a replay the version that a query read its static parts at in this turn; else None."""
-        return None if self.seen is None else self.seen.get(name, self.version)
+        return None if self.replayed_versions is None else self.replayed_versions.get(name, self.version)
 
     def after_refresh(self, name: str, version: int) -> None:
         """Note that a query has read its static parts at a version."""
         if version != self.version:
-            self.note_of_task("seen", turn=self.number, query=name, version=version)
+            self.record_outcome("seen", turn=self.number, query=name, version=version)
 
     # --- for the sequencer ----------------------------------------------------------------------
 
-    def take(self, seconds: float = 0.0) -> Task | None:
+    def dequeue(self, seconds: float = 0.0) -> Task | None:
         """The next turn; None when none comes within so many seconds, or what is in line is left."""
         if self.closed and time.monotonic() > self.until:
-            self.leave()
+            self.reject_queued()
         try:
             task = self.waiting.get(seconds > 0, seconds)
         except Empty:
             return None
-        self._taken += task.weight
+        self._dequeued_weight += task.weight
         return task
 
     def close(self, until: float) -> None:
@@ -264,7 +264,7 @@ class TaskQueue:
                 # Read without the lock: the time is there when it is closed.
                 self.until, self.closed = until, True
 
-    def leave(self) -> None:
+    def reject_queued(self) -> None:
         """Leave what is in line to the next start, which finds it in the journal; who waits is told."""
         with suppress(Empty):
             while task := self.waiting.get_nowait():

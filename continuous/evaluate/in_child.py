@@ -78,7 +78,7 @@ def evaluate_in_child(
             _wait(place, budget, where)
             # Waiting for a permit, and the time of a preempted child, do not count as time of the evaluation.
             began = time.monotonic()
-            budget.leave_out(began - uncounted)
+            budget.exclude(began - uncounted)
             try:
                 return _evaluate(work, budget, where, partial(place.is_due, share))
             except _MadeRoomError:

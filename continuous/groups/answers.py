@@ -93,7 +93,7 @@ class GroupMember(MemberOutput):
     ) -> None:
         """Tell what a run has for it, whose last step has a number; ``first`` is that of its first one."""
         running, version = self.running, self.version
-        current = None if change is None else running.current(step, version, change, number)
+        current = None if change is None else running.answer_writer(step, version, change, number)
         if ids := self.feed.publish(self.events, current):
             self._answered, self._event = first + self.place, (ids[-1], self.at, version, now_ms)
             self.results.add(now_ms, len(ids))
@@ -138,6 +138,6 @@ class MembersByLabel(dict[int, GroupMember]):
                 if number > first:
                     record = EvaluationRecord(number - 1, before, mine.steps.own.version, number - 1)
                 mine.follow(record, number)
-                mine.running.tell(last, answers.change(label, ran.refused[label]), now_ms)
+                mine.running.emit(last, answers.change(label, ran.refused[label]), now_ms)
             except Exception as error:
                 failures.append((mine.running, error))

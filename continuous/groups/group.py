@@ -147,7 +147,7 @@ class QueryGroup:
         ready = [
             each
             for each in members
-            if each.static.settled and each.failure.expected is None and not each.group.apart
+            if each.static.is_settled and each.failure.expected is None and not each.group.barred
         ]
         for plan in plans:
             fitting = [running for running in ready if plan in self._plans and plan.fits(running)]
@@ -233,14 +233,14 @@ class QueryGroup:
         self._alone_does(running, self._go_on)
 
     def _go_on(self, running: RunningQuery) -> None:
-        native, last, seat = native_of(running), running.last.step, running.group.seat
-        running.group.seat = None
+        native, last, seat = native_of(running), running.last.step, running.group.plan_slot
+        running.group.plan_slot = None
         native.wake()
         if last is not None:
-            running.answered_by(native.go_on(last.at, windows_once(self._windows, self._taken)))
+            running.set_answer(native.go_on(last.at, windows_once(self._windows, self._taken)))
         if isinstance(seat, MemberSlot) and seat.unseen:
             seat.unseen.clear()
-            running.static.catch_up(held=False)
+            running.static.catch_up(on_request=False)
 
     def _alone_does(self, running: RunningQuery, work: Callable[[RunningQuery], None]) -> None:
         """Something is done for one member; nothing when it is none any more."""
@@ -367,7 +367,7 @@ class QueryGroup:
         """
         for running in moved:
             # Evaluations so far had not seen these steps.
-            running.settle()
+            running.bring_up_to_date()
         seats = [seat for running in moved if (seat := self.members.get(running)) is not None]
         for plan in dict.fromkeys(seat.plan for seat in seats):
             for running in plan.behind():
@@ -375,7 +375,7 @@ class QueryGroup:
             self._take_steps(plan, [seat for seat in seats if plan.seats.get(seat.label) is seat], now_ms)
         for running in moved:
             if running in self._alone:
-                self._alone_does(running, lambda each: each.take_steps(now_ms))
+                self._alone_does(running, lambda each: each.apply_static_steps(now_ms))
 
     def _take_steps(self, plan: SharedPlan, seats: Sequence[MemberSlot], now_ms: int) -> None:
         left = {seat: seat.native.statics.steps.ready() for seat in seats}
@@ -394,7 +394,7 @@ class QueryGroup:
                 return self._fails(plan, error)
             self._remove_since(before)
             for seat in now:
-                following = next(left[seat], None) if seat.running.group.seat is seat else None
+                following = next(left[seat], None) if seat.running.group.plan_slot is seat else None
                 if following is None:
                     del heads[seat]
                 else:

@@ -64,7 +64,7 @@ class GroupRegistry:
                 continue
             cohorts = self._cohorts.setdefault(shape, {})
             found = [next(iter(cohorts)), next(reversed(cohorts))] if cohorts else []
-            behind = () if self.shares is None else self.shares.behind
+            behind = () if self.shares is None else self.shares.backlogs
             found = [each for each in found if each not in behind]
             same = next((each for each in found if _joins_at(running, each, 0) == 0), None)
             if same is not None:
@@ -111,7 +111,7 @@ class GroupRegistry:
         alone: list[RunningQuery] = []
         members: dict[QueryGroup, list[RunningQuery]] = {}
         for running in moved:
-            group = None if running.group.seat is None else self.group_of(running)
+            group = None if running.group.plan_slot is None else self.group_of(running)
             (alone if group is None else members.setdefault(group, [])).append(running)
         return members, alone
 
@@ -126,7 +126,7 @@ class GroupRegistry:
             if cohort not in cohorts or cohort is next(iter(cohorts)):
                 continue
             first = next(iter(cohorts))
-            behind = () if self.shares is None else self.shares.behind
+            behind = () if self.shares is None else self.shares.backlogs
             # One that is behind is not where its timeline is.
             at = mark + 1 if cohort in behind or first in behind else _joins_at(cohort, first, mark)
             if at == mark:
@@ -193,7 +193,7 @@ def _shape(running: RunningQuery) -> Hashable | None:
     if (
         not isinstance(running.evaluator, NativeEvaluator)
         or running.state != "running"
-        or running.group.apart
+        or running.group.barred
         or prepared.registration.costs.of_minutes
         or prepared.registration.costs.memory is not None
         or prepared.made_stream is not None

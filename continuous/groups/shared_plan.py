@@ -198,9 +198,9 @@ class SharedPlan:
 
     def fits(self, running: RunningQuery) -> bool:
         """True when a query of the template was evaluated when these were and has the same common tables."""
-        running.settle()
+        running.bring_up_to_date()
         mine, theirs = tables_of(self._sample), tables_of(native_of(running))
-        seats = [running.group.seat] if isinstance(running.group.seat, MemberSlot) else []
+        seats = [running.group.plan_slot] if isinstance(running.group.plan_slot, MemberSlot) else []
         return (
             running.evaluated_at == (None if self.record.step is None else self.record.step.at)
             and all(mine[place] == theirs[place] for place in self._parts.common)
@@ -222,7 +222,7 @@ class SharedPlan:
             self._leave(seats)
             return ()
         for seat, answer in zip(seats, answers, strict=True):
-            before = seat.running.group.seat
+            before = seat.running.group.plan_slot
             if isinstance(before, MemberSlot):
                 before.end()
                 answer.settle()
@@ -230,8 +230,8 @@ class SharedPlan:
             else:
                 seat.native.sleep()
             self.seats[seat.label] = seat
-            seat.running.group.seat = seat
-            seat.running.answered_by(self._answers.change(seat.label))
+            seat.running.group.plan_slot = seat
+            seat.running.set_answer(self._answers.change(seat.label))
         return seats
 
     def remove(self, seat: MemberSlot) -> None:
@@ -262,7 +262,7 @@ class SharedPlan:
         self._plan({*self.varying, *more}, contents)
         self._enter(self.seats.values())
         for label, seat in self.seats.items():
-            seat.running.answered_by(self._answers.change(label))
+            seat.running.set_answer(self._answers.change(label))
 
     def _enter(self, seats: Collection[MemberSlot]) -> None:
         """Queries join; nobody is told the rows that they have."""
@@ -427,7 +427,7 @@ class SharedPlan:
             seat = self.seats[label]
             try:
                 seat.follow(self.record, number)
-                seat.running.tell(step, self._answers.change(label) if change is None else change, now_ms)
+                seat.running.emit(step, self._answers.change(label) if change is None else change, now_ms)
             except Exception as error:
                 self._failures.append((seat.running, error))
 
@@ -439,5 +439,5 @@ class SharedPlan:
 
 def _answer_of(running: RunningQuery) -> IncrementalAnswer:
     """What answers a query now."""
-    seat = running.group.seat
+    seat = running.group.plan_slot
     return seat.plan._answers[seat.label] if isinstance(seat, MemberSlot) else native_of(running).answer

@@ -21,11 +21,11 @@ class Shares(Protocol):
     """Does work for members in slices, see `scheduler/shares.py`."""
 
     @property
-    def behind(self) -> Mapping[Any, Any]:
+    def backlogs(self) -> Mapping[Any, Any]:
         """The readers with a backlog."""
         ...
 
-    def do_apart(
+    def run_member_work(
         self, work: Callable[[Any, Any, int], None], given: Sequence[tuple[Any, Any]], now: int
     ) -> None:
         """Do some work for each member; one that is slow goes on from a backlog of its own."""
@@ -85,7 +85,7 @@ class MemberWork:
     @property
     def behind(self) -> Mapping[Any, Any]:
         """The queries with a backlog."""
-        return {} if self._shares is None else self._shares.behind
+        return {} if self._shares is None else self._shares.backlogs
 
     def each(
         self, members: Iterable[RunningQuery], work: Callable[[RunningQuery, Any, int], None], step: Step
@@ -94,7 +94,7 @@ class MemberWork:
         behind = self.behind
         late = [(each, step) for each in members if each in behind]
         if late and self._shares is not None:
-            self._shares.do_apart(work, late, 0)
+            self._shares.run_member_work(work, late, 0)
         for running in members:
             if running not in behind:
                 work(running, step, 0)
@@ -110,9 +110,9 @@ class MemberWork:
             return
         for start in range(0, len(alone), _TOGETHER):
             some = [(each, given) for each in alone[start : start + _TOGETHER]]
-            shares.do_apart(self._evaluate_one, some, now_ms)
+            shares.run_member_work(self._evaluate_one, some, now_ms)
             pause()
-        if shares.behind and alone:
+        if shares.backlogs and alone:
             native_of(alone[0]).terms.coder.keep(given)
 
     def _evaluate_one(self, running: RunningQuery, given: DeferredStep, now_ms: int) -> None:
@@ -141,7 +141,7 @@ class MemberWork:
 
 def tell_skipped(running: RunningQuery, step: EmptyReportRun, _: int) -> None:
     """A member tells of a run of empty reports."""
-    running.tell_skipped(step)
+    running.emit_skipped(step)
 
 
 def count_silent(running: RunningQuery, step: UnchangedRun, _: int) -> None:

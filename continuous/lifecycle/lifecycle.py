@@ -24,8 +24,8 @@ from ..queries.prepare import PreparedQuery, prepare
 from ..queries.running import RunningQuery
 from ..remote.query import QuerySources
 from ..remote.spec import SourceSpec, specs_of
-from ..scheduler.sequencer import PATIENCE_S
-from ..scheduler.task_kinds import AttachTask, BetweenTasks
+from ..scheduler.sequencer import TASK_WAIT_S
+from ..scheduler.task_kinds import AttachTask, CallTask
 from ..streams.accept import StreamState
 from .parts import EngineParts
 
@@ -35,7 +35,7 @@ log = logging.getLogger("quadrill.continuous")
 _GRACE = 4.0
 """A replay gives an evaluation this much more time: what was in time before must be so again."""
 _MOST_RESTARTS, _RESTART_SPAN_MS = 3, 600_000
-"""A query that fails a fourth time within ten minutes stays failed."""
+"""A query that fails a fourth time deadline_in ten minutes stays failed."""
 
 
 class QueryLifecycle:
@@ -77,11 +77,11 @@ class QueryLifecycle:
     def evaluator_maker(self, prepared: PreparedQuery) -> Callable[[], Evaluator]:
         """What makes the evaluator of a query, over the version of the store that is the newest then."""
         asserted = frozenset(
-            NamedNode(each.iri) for each in self._read_by(prepared) if each.record.quoted_asserted
+            NamedNode(each.iri) for each in self._streams_read(prepared) if each.record.quoted_asserted
         )
         return partial(self.parts.make_evaluator, prepared, self.parts.store, asserted)
 
-    def _read_by(self, prepared: PreparedQuery) -> list[StreamState]:
+    def _streams_read(self, prepared: PreparedQuery) -> list[StreamState]:
         """The streams that a query reads, or may: static data say which where the text does not."""
         if not prepared.names_its_streams:
             return list(self.parts.streams)
@@ -136,7 +136,7 @@ class QueryLifecycle:
             self.open_stream(iri)
         running = self.make_running(entry, prepared, evaluator, paused=paused)
         registration, parts = prepared.registration, self.parts
-        read = self._read_by(prepared)
+        read = self._streams_read(prepared)
         running.dropped_before = {each.iri: each.counts.lost for each in read if each.counts.lost}
         start = registration.start_from if replay_from is None else replay_from
         members = {**members_of(entry, prepared), "paused": paused, "reset": reset}
@@ -146,18 +146,18 @@ class QueryLifecycle:
         parts.tasks.follow_commits()
         with parts.tasks.lock:
             kept = {} if start is None else parts.streams.kept_now()
-            entry.noted = True
+            entry.in_journal = True
             task = parts.tasks.submit(AttachTask(running, reset, replay_from, kept), "attach", **members)
         # A restart comes between two turns: its own comes after those that wait.
         with suppress(TimeoutError):
-            parts.sequencer.finish(task, PATIENCE_S)
+            parts.sequencer.finish(task, TASK_WAIT_S)
         return task
 
     def make_running(
         self, entry: QueryEntry, prepared: PreparedQuery, evaluator: Evaluator, *, paused: bool
     ) -> RunningQuery:
         """A query that is not attached yet, as its entry's."""
-        self.parts.catalogue.note_result(prepared)
+        self.parts.catalogue.index_flows(prepared)
         self.parts.texts.keep(prepared.analysis)
         emit = None
         if prepared.made_stream is not None:
@@ -178,7 +178,7 @@ class QueryLifecycle:
             running.view = View(entry.name, prepared.into_graph)
         if paused:
             running.state = "paused"
-        if self.parts.tasks.seen is not None:
+        if self.parts.tasks.replayed_versions is not None:
             running.evaluator.budget.grace = _GRACE
         entry.running = running
         return running
@@ -186,26 +186,26 @@ class QueryLifecycle:
     # --- while static parts are read ------------------------------------------------------------
 
     def reserve(
-        self, entry: QueryEntry, prepared: PreparedQuery, making: EvaluatorBuild, *, reset: bool
+        self, entry: QueryEntry, prepared: PreparedQuery, build: EvaluatorBuild, *, reset: bool
     ) -> None:
         """In a turn of its own: from now on what arrives for the query is kept until it can begin."""
         for iri in prepared.streams:
             self.open_stream(iri)
-        entry.pending = pending = self.parts.attachments.pending(entry.name, prepared)
-        pending.making = making
+        entry.pending = pending = self.parts.attachments.new_pending(entry.name, prepared)
+        pending.build = build
         members = {**members_of(entry, prepared), "paused": False, "reset": reset}
-        task = BetweenTasks(partial(self.parts.attachments.begin_waiting, entry, pending))
-        entry.noted = True
+        task = CallTask(partial(self.parts.attachments.begin_waiting, entry, pending))
+        entry.in_journal = True
         self.parts.sequencer.perform(task, "reserve", **members)
-        making.add_done_callback(lambda made: self._made(entry, pending, made, reset=reset))
+        build.add_done_callback(lambda made: self._on_build_done(entry, pending, made, reset=reset))
 
-    def make(self, entry: QueryEntry, pending: PendingQuery) -> None:
+    def resume_build(self, entry: QueryEntry, pending: PendingQuery) -> None:
         """A replay has found a query that still waits: its static parts are read again."""
         maker, reset = self.evaluator_maker(pending.prepared), entry.feed.events > 0
-        pending.making = making = EvaluatorBuild(maker, self.parts.threads)
-        making.add_done_callback(lambda made: self._made(entry, pending, made, reset=reset))
+        pending.build = build = EvaluatorBuild(maker, self.parts.threads)
+        build.add_done_callback(lambda made: self._on_build_done(entry, pending, made, reset=reset))
 
-    def _made(
+    def _on_build_done(
         self, entry: QueryEntry, pending: PendingQuery, made: Future[Evaluator], *, reset: bool
     ) -> None:
         """In the thread that made it, or failed to: the query begins, or has failed."""
@@ -219,15 +219,15 @@ class QueryLifecycle:
                     raise
                 except Exception as error:
                     self.parts.tasks.require_open()
-                    self._unready(entry, pending, error)
+                    self._fail_build(entry, pending, error)
             except EngineStoppedError:
                 log.info("the static parts of %s are read again at the next start", entry.name)
 
-    def _unready(self, entry: QueryEntry, pending: PendingQuery, error: Exception) -> None:
+    def _fail_build(self, entry: QueryEntry, pending: PendingQuery, error: Exception) -> None:
         reason = error if pending.problem is None else pending.problem
         log.warning("the query %s cannot begin: %s", entry.name, reason)
         message, code = reason_of(reason)
-        task = BetweenTasks(partial(self.parts.attachments.give_up, entry, message, code))
+        task = CallTask(partial(self.parts.attachments.fail_pending, entry, message, code))
         self.parts.sequencer.perform(task, "unready", name=entry.name, error=message, code=code)
 
     def open_stream(self, name_or_iri: str) -> StreamState:
@@ -235,13 +235,13 @@ class QueryLifecycle:
         with self.parts.admin:
             state, new = self.parts.streams.open(name_or_iri)
         if new:
-            self.tell_new_stream(state)
+            self.announce_stream(state)
         return state
 
-    def tell_new_stream(self, state: StreamState) -> None:
+    def announce_stream(self, state: StreamState) -> None:
         """Queries whose windows read every stream get a new one in its turn."""
         created = state.record.created_ms
-        task = BetweenTasks(self.parts.router.new_stream)
+        task = CallTask(self.parts.router.new_stream)
         self.parts.tasks.submit(task, "stream", stream=state.iri, created=created)
         self.parts.sequencer.drain()
 
@@ -254,22 +254,22 @@ class QueryLifecycle:
             return
         entry.running = entry.pending = None
         if pending is not None:
-            pending.call_off()
-        task = BetweenTasks(partial(self.parts.attachments.detach, entry, running, dropped))
+            pending.cancel()
+        task = CallTask(partial(self.parts.attachments.detach, entry, running, dropped))
         self.parts.sequencer.perform(task, "detach", name=entry.name, dropped=dropped)
 
-    def end_failed(self, entry: QueryEntry, *, dropped: bool) -> None:
+    def undo_begin(self, entry: QueryEntry, *, dropped: bool) -> None:
         """End a query whose registration failed; the journal notes it only if it has the beginning, too."""
         running, pending = entry.running, entry.pending
         entry.running = entry.pending = None
         if pending is not None:
-            pending.call_off()
-        task = BetweenTasks(partial(self.parts.attachments.detach, entry, running, dropped))
-        if entry.noted:
+            pending.cancel()
+        task = CallTask(partial(self.parts.attachments.detach, entry, running, dropped))
+        if entry.in_journal:
             self.parts.sequencer.perform(task, "detach", name=entry.name, dropped=dropped)
         else:
             with suppress(TimeoutError):
-                self.parts.sequencer.call(task.work, PATIENCE_S)
+                self.parts.sequencer.call(task.work, TASK_WAIT_S)
 
     def restore(
         self, record: QueryRecord, before: tuple[int, int, int] | None = None, feed: Feed | None = None
@@ -288,17 +288,17 @@ class QueryLifecycle:
             number, place, last_id = before
             feed.restore([number, last_id, place, place, last_id, 0], [])
             feed.begin_epoch(self.parts.tasks.epoch)
-        entry = self.parts.catalogue.restored(record, feed)
-        if entry.state == "failed" or self.parts.catalogue.starts_paused(entry):
+        entry = self.parts.catalogue.add_restored(record, feed)
+        if entry.state == "failed" or self.parts.catalogue.pause_at_start(entry):
             return
         try:
-            prepared, evaluator = self.made_anew(entry)
+            prepared, evaluator = self.rebuild(entry)
             self.run(entry, prepared, evaluator, paused=record.state == "paused", reset=reset)
         except Exception as error:
             log.warning("the query %s cannot be restored: %s", record.name, error)
             self.parts.catalogue.set_state(entry, "failed", reason_of(error)[0])
 
-    def made_anew(self, entry: QueryEntry) -> tuple[PreparedQuery, Evaluator]:
+    def rebuild(self, entry: QueryEntry) -> tuple[PreparedQuery, Evaluator]:
         """Prepare a query once more, with the sources that it has.
 
         Raises:
@@ -311,13 +311,13 @@ class QueryLifecycle:
         self.check_streams(prepared)
         return prepared, self.evaluator_maker(prepared)()
 
-    def begin_anew(self, entry: QueryEntry, replay_from: int | None = None) -> AttachTask:
+    def restart(self, entry: QueryEntry, replay_from: int | None = None) -> AttachTask:
         """New windows and a new epoch of the feed; with ``replay_from`` retained elements come first.
 
         Raises:
             ReportedError: it cannot; what ran goes on.
         """
-        prepared, evaluator = self.made_anew(entry)
+        prepared, evaluator = self.rebuild(entry)
         self.parts.tasks.require_writable()
         self.parts.catalogue.set_state(entry, "running", None)
         # The order of the queries is that of their beginnings, as a recovery finds them.
@@ -338,7 +338,7 @@ class QueryLifecycle:
                 continue
             entry.restarts.append(now)
             try:
-                self.begin_anew(entry)
+                self.restart(entry)
             except Exception as error:
                 log.warning("the query %s cannot begin anew: %s", entry.name, error)
                 self.parts.catalogue.set_state(entry, "failed", reason_of(error)[0])

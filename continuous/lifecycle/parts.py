@@ -38,7 +38,7 @@ from ..streams.accept import Acceptor
 from ..streams.derived import DerivedStreams
 from ..streams.registry import StreamRegistry
 from ..windows.encoded import EngineTerms
-from .starting import Starting
+from .starting import StartupState
 
 MakeEvaluator = Callable[[PreparedQuery, QuadStore, frozenset[NamedNode]], Evaluator]
 
@@ -70,7 +70,7 @@ class EngineParts:
         self.clock = clock
         self.settings = settings
         self.admin = threading.RLock()
-        self.starting = Starting(registry)
+        self.starting = StartupState(registry)
         self.tasks = TaskQueue(clock, journal, store.subscribers)
         self.rates = ChangeRates()
         terms = EngineTerms()

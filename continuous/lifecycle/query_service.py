@@ -23,22 +23,22 @@ from ..language.registration import Registration
 from ..queries.catalogue import EvaluatorBuild, PendingQuery, QueryEntry
 from ..queries.prepare import PreparedQuery
 from ..queries.running import RunningQuery
-from ..scheduler.sequencer import PATIENCE_S
+from ..scheduler.sequencer import TASK_WAIT_S
 from ..scheduler.task_kinds import PauseTask, RefreshTask, SettingsTask
 from ..static.table_reading import Progress, entered
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
-from .starting import call_off
+from .starting import cancel_evaluation
 
 T = TypeVar("T")
 log = logging.getLogger("quadrill.continuous")
 
-_LONG_S = 0.5
+_CANCEL_AFTER_S = 0.5
 """An evaluation that takes longer than this is called off by who pauses or drops its query."""
-_LAST_WRITE_S = 5.0
+_VIEW_WAIT_S = 5.0
 """How long a drop waits for what its view has still to write."""
-_PORTION = 250
-_TAKEN_AWAY = (LookupError, RuntimeError)
+_INSPECT_BATCH = 250
+_CONCURRENT_CLOSE = (LookupError, RuntimeError)
 """What a look may meet where tables are let go of meanwhile."""
 
 
@@ -93,28 +93,28 @@ class QueryService:
             name = claims.enter_context(parts.catalogue.claimed(prepared.name))
             prepared = prepared.under_name(name)
             with parts.admin:
-                if self._is_there(prepared, name, replace=replace):
+                if self._is_registered(prepared, name, replace=replace):
                     return name, False
             wait_s: float | None = parts.settings.registration_wait_ms / 1000
             if prepared.into_graph is not None:
                 # The graph of a view is claimed until its query begins, so that it is waited for.
                 claims.enter_context(parts.views.claimed(prepared.into_graph, name))
                 wait_s = None
-            making = EvaluatorBuild(self.lifecycle.evaluator_maker(prepared), parts.threads)
-            wait([making], wait_s)
+            build = EvaluatorBuild(self.lifecycle.evaluator_maker(prepared), parts.threads)
+            wait([build], wait_s)
             used = False
             try:
                 with parts.admin:
                     # What else began meanwhile may be in the way.
-                    if not self._is_there(prepared, name, replace=replace):
-                        self._begin(prepared, name, making)
+                    if not self._is_registered(prepared, name, replace=replace):
+                        self._begin(prepared, name, build)
                         used = True
                     return name, True
             finally:
                 if not used:
-                    making.release()
+                    build.release()
 
-    def _is_there(self, prepared: PreparedQuery, name: str, *, replace: bool) -> bool:
+    def _is_registered(self, prepared: PreparedQuery, name: str, *, replace: bool) -> bool:
         """True when the same query has the name already; raises where the query cannot take it."""
         existing = self.parts.catalogue.find(name)
         if existing is not None and not replace:
@@ -124,10 +124,10 @@ class QueryService:
         self.lifecycle.check_streams(prepared)
         return False
 
-    def _begin(self, prepared: PreparedQuery, name: str, making: EvaluatorBuild) -> None:
+    def _begin(self, prepared: PreparedQuery, name: str, build: EvaluatorBuild) -> None:
         """Register a query and begin it; if any step fails, nothing of it is left."""
         parts, lifecycle = self.parts, self.lifecycle
-        evaluator = making.result() if making.done() else None
+        evaluator = build.result() if build.done() else None
         existing = parts.catalogue.find(name)
         replacing = existing is not None
         parts.tasks.require_writable()
@@ -135,7 +135,7 @@ class QueryService:
         with rollback.on_failure():
             # The registry first: it decides after a crash which queries exist.
             rollback.keep(name, replacing=replacing)
-            record = parts.catalogue.keep(name, prepared.registration, replacing=replacing)
+            record = parts.catalogue.write_registration(name, prepared.registration, replacing=replacing)
             if existing is not None:
                 rollback.replace(existing)
                 lifecycle.detach(existing)
@@ -146,9 +146,9 @@ class QueryService:
             if evaluator is not None:
                 lifecycle.run(entry, prepared, evaluator, reset=replacing)
             else:
-                lifecycle.reserve(entry, prepared, making, reset=replacing)
+                lifecycle.reserve(entry, prepared, build, reset=replacing)
 
-    def _begun(self, name: str) -> QueryEntry:
+    def _begun_entry(self, name: str) -> QueryEntry:
         entry = self.parts.catalogue.get(name)
         if entry.pending is not None:
             raise ConflictError(
@@ -194,7 +194,7 @@ class QueryService:
         """
         if self.parts.starting.active:
             return look(self.parts.starting.entry(name), None)
-        for lock, passing in ((nullcontext(), _TAKEN_AWAY), (self.parts.admin, ())):
+        for lock, passing in ((nullcontext(), _CONCURRENT_CLOSE), (self.parts.admin, ())):
             with lock, suppress(*passing):
                 # Any thread may come here, so that each member is read once: a drop takes them away.
                 entry = self.parts.catalogue.get(name)
@@ -204,7 +204,7 @@ class QueryService:
                 if running is None and entry.state in ("failed", "paused"):
                     return look(entry, None)
                 if running is not None:
-                    found = self.parts.sequencer.look(partial(look, entry, running))
+                    found = self.parts.sequencer.inspect(partial(look, entry, running))
                     if entry.running is running:
                         return found
         return look(self.parts.catalogue.get(name), None)
@@ -212,8 +212,8 @@ class QueryService:
     def inspect_all(self, look: Callable[[list[QueryEntry]], list[T]]) -> Iterator[T]:
         """What ``look`` finds of all queries, so many at a time, between which the engine works."""
         entries = self.parts.starting.entries_of(self.parts.catalogue)
-        for begin in range(0, len(entries), _PORTION):
-            yield from self.parts.sequencer.look(partial(look, entries[begin : begin + _PORTION]))
+        for begin in range(0, len(entries), _INSPECT_BATCH):
+            yield from self.parts.sequencer.inspect(partial(look, entries[begin : begin + _INSPECT_BATCH]))
 
     def patch(self, name: str, changes: dict[str, Any]) -> None:
         """Pause or resume a query, change how its static parts are refreshed or its memory limit.
@@ -222,17 +222,17 @@ class QueryService:
             InputError: another member or a wrong value.
         """
         if self.parts.starting.active and self.parts.starting.patch(name, changes):
-            call_off(self.parts.catalogue.find(name), 0.0)
+            cancel_evaluation(self.parts.catalogue.find(name), 0.0)
             return
         is_behind = self.parts.router.laggards.is_behind
         found = self.parts.catalogue.find(name)
-        stopped = changes == {"state": "paused"} and call_off(found, _LONG_S, is_behind)
+        stopped = changes == {"state": "paused"} and cancel_evaluation(found, _CANCEL_AFTER_S, is_behind)
         with self.parts.admin:
-            entry = self._begun(name)
+            entry = self._begun_entry(name)
             if stopped and entry.running is not None:
-                self._lay_aside(entry, entry.running)
+                self._pause_cancelled(entry, entry.running)
                 return
-            state, registration = self.parts.catalogue.changed(entry, changes)
+            state, registration = self.parts.catalogue.parse_changes(entry, changes)
             self.parts.tasks.require_writable()
             if registration != entry.registration:
                 entry.registration = registration
@@ -244,15 +244,15 @@ class QueryService:
             running = entry.running
             if running is None or running.state == "failed":
                 if state == "running":
-                    self.lifecycle.begin_anew(entry)
+                    self.lifecycle.restart(entry)
             elif state is not None and state != running.state:
                 self.parts.catalogue.set_state(entry, state, None)
                 self.parts.sequencer.perform(PauseTask(running, state), "state", name=name, state=state)
 
-    def _lay_aside(self, entry: QueryEntry, running: RunningQuery) -> None:
+    def _pause_cancelled(self, entry: QueryEntry, running: RunningQuery) -> None:
         """A query whose evaluation was called off is paused without its windows: it begins anew later."""
         with suppress(TimeoutError):
-            self.parts.sequencer.call(int, PATIENCE_S)
+            self.parts.sequencer.call(int, TASK_WAIT_S)
         self.parts.sequencer.perform(PauseTask(running, "paused"), "state", name=entry.name, state="paused")
         if running.state == "failed":
             entry.running = None
@@ -264,7 +264,7 @@ class QueryService:
         Raises:
             ConflictError: the query has failed.
         """
-        running = self._begun(name).running
+        running = self._begun_entry(name).running
         if running is None or running.state == "failed":
             raise ConflictError(f"the query {name} has failed", code="query-failed")
         self.parts.sources.refresh(running.prepared.source_specs)
@@ -284,8 +284,8 @@ class QueryService:
         """
         self.parts.tasks.require_open()
         with self.parts.admin:
-            entry = self._begun(name)
-            task = self.lifecycle.begin_anew(entry, NEVER if from_ms is None else from_ms)
+            entry = self._begun_entry(name)
+            task = self.lifecycle.restart(entry, NEVER if from_ms is None else from_ms)
         elements, running = sum(self.parts.sequencer.finish(task) or ()), task.running
         with self.parts.tasks.lock:
             found = map(self.parts.streams.find, running.timeline.inputs.streams)
@@ -302,11 +302,11 @@ class QueryService:
     def drop(self, name: str, *, with_graph: bool = False) -> None:
         """Drop a query; its feed ends. Its view's graph is everybody's then, or goes, too, ``with_graph``."""
         if self.parts.starting.active and self.parts.starting.stop(name, None):
-            call_off(self.parts.catalogue.find(name), 0.0)
+            cancel_evaluation(self.parts.catalogue.find(name), 0.0)
             return
-        call_off(self.parts.catalogue.find(name), _LONG_S)
+        cancel_evaluation(self.parts.catalogue.find(name), _CANCEL_AFTER_S)
         if name in self.parts.views.by_name:
-            self.parts.views.wait(time.monotonic() + _LAST_WRITE_S)
+            self.parts.views.wait(time.monotonic() + _VIEW_WAIT_S)
         with self.parts.admin:
             entry = self.parts.catalogue.get(name)
             self.parts.tasks.require_writable()
@@ -331,7 +331,7 @@ class QueryService:
         if line is not None:
             document: dict[str, Any] = json.loads(line)
             return document
-        running = self._begun(name).running
+        running = self._begun_entry(name).running
         if running is None:
             raise ConflictError(f"the query {name} is {entry.state} and has no answer")
         return _empty_answer(running)
@@ -378,11 +378,11 @@ class Rollback:
             self._steps.pop_all()
 
     def _add(self, name: str, step: Callable[..., Any], *args: Any) -> None:
-        self._steps.callback(_attempt, name, partial(step, *args))
+        self._steps.callback(_run_undo, name, partial(step, *args))
 
     def keep(self, name: str, *, replacing: bool) -> None:
         """Before the registry takes the query: have it hold afterwards what it holds now."""
-        undo = self._parts.catalogue.keeping(name, replacing=replacing)
+        undo = self._parts.catalogue.undo_of_write(name, replacing=replacing)
         self._add(name, undo)
 
     def replace(self, entry: QueryEntry) -> None:
@@ -401,7 +401,7 @@ class Rollback:
     def _end(self, entry: QueryEntry, replacing: bool) -> None:
         parts = self._parts
         parts.catalogue.discard(entry)
-        self._lifecycle.end_failed(entry, dropped=not replacing)
+        self._lifecycle.undo_begin(entry, dropped=not replacing)
         if not replacing:
             entry.feed.close()
 
@@ -410,7 +410,7 @@ class Rollback:
         if entry.state != "running" and not was_pending:
             return
         try:
-            self._lifecycle.begin_anew(entry)
+            self._lifecycle.restart(entry)
         except EngineStoppedError:
             raise
         except Exception as error:
@@ -434,7 +434,7 @@ class Rollback:
         parts.sequencer.drain()
 
 
-def _attempt(name: str, step: Callable[[], Any]) -> None:
+def _run_undo(name: str, step: Callable[[], Any]) -> None:
     try:
         step()
     except Exception:

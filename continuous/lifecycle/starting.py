@@ -22,7 +22,7 @@ from ..queries.running import RunningQuery
 
 
 @dataclass(slots=True)
-class Starting:
+class StartupState:
     """The replay of a journal; clients see it from any thread.
 
     Attributes:
@@ -33,7 +33,7 @@ class Starting:
         began: when the start began, by the monotonic clock.
         stopped: names of queries that clients have paused or (None) dropped; they are still replayed.
         lock: held while a client stops a query, so that the start does not end meanwhile.
-        is_called_off: says whether the server is to stop before the replay is over.
+        is_cancelled: says whether the server is to stop before the replay is over.
     """
 
     registry: Registry | None
@@ -43,14 +43,14 @@ class Starting:
     began: float = field(default_factory=time.monotonic)
     stopped: deque[tuple[str, QueryState | None]] = field(default_factory=deque)
     lock: threading.Lock = field(default_factory=threading.Lock)
-    is_called_off: Callable[[], bool] = lambda: False
+    is_cancelled: Callable[[], bool] = lambda: False
 
-    def begin(self, is_called_off: Callable[[], bool] | None = None) -> None:
+    def begin(self, is_cancelled: Callable[[], bool] | None = None) -> None:
         """The start begins, or goes on."""
         if not self.active:
             self.active, self.began = True, time.monotonic()
-        if is_called_off is not None:
-            self.is_called_off = is_called_off
+        if is_cancelled is not None:
+            self.is_cancelled = is_cancelled
 
     def end(self) -> list[str]:
         """The start is over; the names of queries that clients have stopped and that still run."""
@@ -119,9 +119,9 @@ class Starting:
         if self.active:
             raise StartingError
 
-    def require_wanted(self) -> None:
+    def require_not_cancelled(self) -> None:
         """Raise EngineStoppedError when the server is to stop before the replay is over."""
-        if self.is_called_off():
+        if self.is_cancelled():
             raise EngineStoppedError("the start was called off; the next one begins where this one did")
 
     def to_json(self) -> dict[str, Any]:
@@ -129,9 +129,9 @@ class Starting:
         return {"records": self.records, "replayed": self.done, "seconds": round(self.seconds, 1)}
 
 
-def call_off(
+def cancel_evaluation(
     entry: QueryEntry | None, after_s: float, is_behind: Callable[[RunningQuery], bool] = lambda _: False
 ) -> bool:
     """End the evaluation of a query that has been at work for so long; True where it was, or is behind."""
     running = None if entry is None else entry.running
-    return running is not None and (running.call_off(after_s) or is_behind(running))
+    return running is not None and (running.cancel_evaluation(after_s) or is_behind(running))

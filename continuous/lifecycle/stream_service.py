@@ -25,7 +25,7 @@ from ..streams.push_call import PushCall
 from .lifecycle import QueryLifecycle
 from .parts import EngineParts
 from .time_reset import TimeReset, reset_time
-from .waiting import are_results_out, is_processed, within
+from .waiting import are_results_out, deadline_in, is_processed
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class StreamService:
         with self.parts.admin:
             state, created = self.parts.streams.declare(iri, name, options)
             if created:
-                self.lifecycle.tell_new_stream(state)
+                self.lifecycle.announce_stream(state)
             return state, created
 
     def change(self, iri: str | None, /, *, name: str | None, **options: Any) -> str:
@@ -133,7 +133,7 @@ class StreamService:
         """
         self.parts.tasks.require_open()
         state = self.parts.streams.get(name_or_iri)
-        letter = self._letter(state, letter_id)
+        letter = self._find_letter(state, letter_id)
         if letter.record is not None:
             call = PushCall(state.iri, type_of_record(letter.record), retried=letter)
             answer = self.push(call, letter.record.encode())
@@ -141,7 +141,7 @@ class StreamService:
         if letter.query is not None:
             entry = self.parts.catalogue.get(letter.query)
             with self.parts.admin:
-                begun = self.lifecycle.begin_anew(entry, letter.element.event_time)
+                begun = self.lifecycle.restart(entry, letter.element.event_time)
             self.parts.sequencer.finish(begun)
             return {"id": letter.id, "retried": "query", "query": letter.query, "state": entry.state}
         if letter.entered:
@@ -153,9 +153,9 @@ class StreamService:
         self.parts.tasks.follow_commits()
         with self.parts.tasks.lock:
             # Of two who try it at once the second one finds it no more.
-            task = self.parts.acceptor.admit(state, self._letter(state, letter_id))
+            task = self.parts.acceptor.admit(state, self._find_letter(state, letter_id))
         answer = {"id": letter.id, "retried": "element", "seq": letter.element.seq}
-        if not is_processed(self.parts, task, within()):
+        if not is_processed(self.parts, task, deadline_in()):
             answer["waited"] = False
         self.parts.tasks.wait_durable(self.parts.tasks.order)
         return answer
@@ -165,10 +165,10 @@ class StreamService:
         tasks, state = self.parts.tasks, self.parts.streams.get(name_or_iri)
         tasks.require_writable()
         with tasks.lock:
-            self.parts.acceptor.forget(state, [self._letter(state, each) for each in letter_ids])
+            self.parts.acceptor.forget(state, [self._find_letter(state, each) for each in letter_ids])
         tasks.wait_durable(tasks.order)
 
-    def _letter(self, state: StreamState, letter_id: str) -> DeadLetter:
+    def _find_letter(self, state: StreamState, letter_id: str) -> DeadLetter:
         """The dead letter of a stream; raises NotFoundError."""
         with self.parts.tasks.lock:
             letter = None if state.dropped_for_good else state.dead_letters.find(letter_id)
@@ -186,7 +186,7 @@ class StreamService:
             IdempotencyError: the key was used with another body.
             BackPressureError: the queue is full.
         """
-        answer, task, number = self.take(call, body)
+        answer, task, number = self.accept(call, body)
         tasks = self.parts.tasks
         if call.durable or (tasks.journal is not None and tasks.journal.log.waiting_bytes > _HURRY_BYTES):
             tasks.wait_durable(number)
@@ -221,12 +221,12 @@ class StreamService:
             finally:
                 parts.sequencer.drain()
         for body, at in bodies:
-            task = self.take(call._replace(at=at), body)[1] or task
+            task = self.accept(call._replace(at=at), body)[1] or task
         tasks.wait_durable(tasks.order)
         if task is not None:
             are_results_out(self.parts, task, task.event.stream)
 
-    def take(self, call: PushCall, body: bytes) -> tuple[dict[str, Any], InputTask | None, int]:
+    def accept(self, call: PushCall, body: bytes) -> tuple[dict[str, Any], InputTask | None, int]:
         """Accept the elements of a body: the answer, the turn of what entered, and the number of its record.
 
         The answer is to be given when `TurnQueue.wait_durable` has returned for the number.
@@ -279,7 +279,7 @@ class StreamService:
                     continue  # dropped, or made by a query now, while the body was read
                 if call.retried is not None:
                     # Of two who try it at once the second one finds it no more.
-                    self._letter(state, call.retried.id)
+                    self._find_letter(state, call.retried.id)
                 receipt, task = acceptor.push(state, decoded, call, digest)
                 number = tasks.order
             parts.sequencer.drain()
@@ -340,7 +340,7 @@ class StreamService:
                     break
         self.parts.sequencer.drain()
         self.parts.tasks.wait_durable(task.number)
-        return not wait or is_processed(self.parts, task, within())
+        return not wait or is_processed(self.parts, task, deadline_in())
 
 
 def _answer_of(receipt: PushReceipt) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def reset_time(parts: EngineParts, lifecycle: QueryLifecycle, stream: StreamStat
                 code="materialising",
                 hint="Reset the time once they are ready.",
             )
-    made = [(entry, *lifecycle.made_anew(entry)) for entry in readers]
+    made = [(entry, *lifecycle.rebuild(entry)) for entry in readers]
     tasks = parts.tasks
     tasks.require_writable()
     with tasks.lock:
@@ -66,7 +66,7 @@ def _followers(parts: EngineParts, stream: StreamState) -> tuple[list[StreamStat
     while place < len(streams):
         iri, place = streams[place].iri, place + 1
         for entry in parts.catalogue.entries():
-            if entry in readers or iri not in _read_by(entry):
+            if entry in readers or iri not in _streams_read(entry):
                 continue
             readers.append(entry)
             made = entry.running.prepared.made_stream if entry.running is not None else None
@@ -76,7 +76,7 @@ def _followers(parts: EngineParts, stream: StreamState) -> tuple[list[StreamStat
     return streams, readers
 
 
-def _read_by(entry: QueryEntry) -> tuple[str, ...]:
+def _streams_read(entry: QueryEntry) -> tuple[str, ...]:
     """The streams that a query gets inputs of, or will get; none of a failed one."""
     if entry.pending is not None:
         return tuple(entry.pending.prepared.streams)

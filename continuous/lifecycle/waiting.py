@@ -9,12 +9,12 @@ from ..queries.catalogue import is_awaited
 from .parts import EngineParts
 
 WAIT_S = 58.0
-"""Seconds that a push or a heartbeat waits for its results: ``?wait=true`` has to answer within 60 s."""
+"""Seconds that a push or a heartbeat waits for its results: ``?wait=true`` has to answer deadline_in 60 s."""
 _POLL_S = 0.01
 """Seconds between two checks whether the static parts of queries have been read."""
 
 
-def within(seconds: float | None = None) -> float:
+def deadline_in(seconds: float | None = None) -> float:
     """The end of a wait of that many seconds, `WAIT_S` by default, in seconds of the steady clock."""
     return time.monotonic() + (WAIT_S if seconds is None else seconds)
 
@@ -25,7 +25,7 @@ def are_results_out(parts: EngineParts, task: Task | None, stream: str, timeout:
     Queries that read the stream and still read their static parts are waited for as well. ``task`` is None
     for a push that entered nothing, as a repeated one does: the inputs before it are waited for.
     """
-    until = within(timeout)
+    until = deadline_in(timeout)
     if not (_is_all_processed(parts, until) if task is None else is_processed(parts, task, until)):
         return False
     pending = parts.router.pending

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TypeAlias
 
-from ..rows import EMPTY, LOOK_EVERY, Delta, IdRow, Schema, add
+from ..rows import CHECK_EVERY, EMPTY, Delta, IdRow, Schema, add
 from .linear import Operator
 
 Node: TypeAlias = IdRow
@@ -55,7 +55,7 @@ class Closure(Operator):
         """Return the pairs that became connected (+1) and the pairs that lost their connection (-1)."""
         dirty = self._change_nodes(changes) if self.zero else set()
         turned = self._changed_edges(changes[0])
-        self._made, self._crossed, self._look = 0, 0, self.budget.look
+        self._made, self._crossed, self._look = 0, 0, self.budget.next_check
         # Sources of a removed edge are searched before the removal, sources of a new edge after the
         # insertion.
         dirty |= self._reaching({source for (source, _), present in turned.items() if not present})
@@ -140,14 +140,14 @@ class Closure(Operator):
                 waiting += new
                 self._made += rows * len(new)
                 self._crossed += len(near)
-                if self._made > self._look or self._crossed > LOOK_EVERY:
+                if self._made > self._look or self._crossed > CHECK_EVERY:
                     self._count(0)
         return found
 
     def _count(self, rows: int) -> None:
         """Count rows made by this step; check the budget after enough rows or crossed edges."""
         self._made += rows
-        if self._made > self._look or self._crossed > LOOK_EVERY:
+        if self._made > self._look or self._crossed > CHECK_EVERY:
             self._look, self._crossed = self.budget.check(self._made, self), 0
 
 

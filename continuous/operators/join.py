@@ -167,7 +167,7 @@ class DeltaJoin(Operator):
             if probe.bounds:
                 index = self.passing(probe)
                 key_from = self.schema.positions(each.given for each in probe.bounds)
-            given, found, made, look = found, [], 0, self.budget.look
+            given, found, made, look = found, [], 0, self.budget.next_check
             for result, weight in given:
                 key = [result[place] for place in key_from] if probe.bounds else key_getter(key_from)(result)
                 bucket = index.get(key, EMPTY)

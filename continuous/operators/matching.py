@@ -118,7 +118,7 @@ class Match(Operator):
         lefts, rights = self._lefts, self._right.index(self._right_key)
         left_of, pick, by_key, merges = self._left_of, self._pick, self._by_key, self._merges
         matched, alone = self._behind[True], self._behind[False]
-        made, look, counts = 0, self.budget.look, self._counts
+        made, look, counts = 0, self.budget.next_check, self._counts
         loose, residual = self._loose, self._residual
         for row, weight in change.items():
             key = left_of(row)
@@ -162,7 +162,7 @@ class Match(Operator):
         own, grown = type(self._right) is Arrangement, 0
         # For each touched key, whether the key had right rows before this step.
         touched: dict[Key, bool] = {}
-        made, look = 0, self.budget.look
+        made, look = 0, self.budget.next_check
         for other, count in change.items():
             key = right_of(other)
             rows = rights.get(key)

@@ -50,7 +50,7 @@ class Star(Operator):
         """Return the delta of rows of the changed entries."""
         places, entries, width = self.places, self.entries, self._width
         quads = self.graph is not None
-        self._made, self._look = 0, self.budget.look
+        self._made, self._look = 0, self.budget.next_check
         out: Delta = {}
         touched: dict[Any, list[Slot]] = {}
         for triple, weight in changes[0].items():

@@ -198,7 +198,7 @@ class _Writer:
         out.names["budget"] = self._budget
         if any(isinstance(node.operator, DeltaJoin) for node in self._nodes):
             # Rows that joins have made, and the number of rows at which the step checks the budget.
-            out.line("joined, look = 0, budget.look")
+            out.line("joined, look = 0, budget.next_check")
         if self._timed:
             out.names["spent"] = self._figures.spent
             out.names["clock"] = time.thread_time_ns

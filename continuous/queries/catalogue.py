@@ -46,7 +46,7 @@ from ..static.table_reading import Progress, entered
 from .prepare import PreparedQuery
 from .running import RunningQuery
 
-_FORGOTTEN_AT_ONCE = 1_000
+_REBUILD_AFTER = 1_000
 
 
 class EvaluatorBuild(Future[Evaluator]):
@@ -86,31 +86,31 @@ class PendingQuery:
     """A query that waits for its static parts.
 
     Attributes:
-        most: elements that it keeps at most.
-        collects: inputs are kept; False for ``start: when-ready``.
-        kept: with ``start: {"from": ...}``, what its streams retained when it was registered.
-        making: what makes its tables; None until somebody does, as in a replay.
+        max_elements: elements that it keeps at max_elements.
+        collects: inputs are retained; False for ``start: when-ready``.
+        retained: with ``start: {"from": ...}``, what its streams retained when it was registered.
+        build: what makes its tables; None until somebody does, as in a replay.
         inputs: what arrived since its registration.
         elements: what their elements count for.
         problem: why it cannot begin.
         running: the query itself, where it only waits for a table that is read anew, since ``task``.
         start: the event time from which retained elements come first.
-        repeats: they were evaluated before.
+        is_replay: they were evaluated before.
     """
 
     name: str
     prepared: PreparedQuery
-    most: int
+    max_elements: int
     collects: bool = True
-    kept: dict[str, list[LogRecord]] = field(default_factory=dict)
-    making: EvaluatorBuild | None = None
+    retained: dict[str, list[LogRecord]] = field(default_factory=dict)
+    build: EvaluatorBuild | None = None
     inputs: list[StreamInput] = field(default_factory=list)
     elements: int = 0
     problem: LimitError | None = None
     running: RunningQuery | None = None
     task: int = 0
     start: int | None = None
-    repeats: bool = False
+    is_replay: bool = False
     since: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -120,26 +120,27 @@ class PendingQuery:
         """True when the query reads a stream, or may: a stream variable is bound by what is being read."""
         return self._streams is None or stream in self._streams
 
-    def take(self, event: StreamInput) -> None:
+    def collect(self, event: StreamInput) -> None:
         """Keep an input, in its turn."""
         if not self.collects or self.problem is not None or not self.reads(event.stream):
             return
         self.inputs.append(event)
         if isinstance(event, Arrival):
             self.elements += weight_of(event.elements)
-        if self.elements > self.most:
+        if self.elements > self.max_elements:
             self.problem = LimitError(
-                f"more than {self.most} elements arrived while the static parts of {self.name} were read",
-                limit=self.most,
+                f"more than {self.max_elements} elements arrived "
+                f"while the static parts of {self.name} were read",
+                limit=self.max_elements,
                 hint='Raise the setting max_waiting_elements, or register with "start": "when-ready"',
             )
             self.inputs.clear()
-            self.call_off()
+            self.cancel()
 
-    def call_off(self) -> None:
+    def cancel(self) -> None:
         """Its tables are not wanted any more."""
-        if self.making is not None:
-            self.making.progress.called_off = True
+        if self.build is not None:
+            self.build.progress.called_off = True
 
 
 def is_awaited(stream: str, pending: Mapping[str, PendingQuery]) -> bool:
@@ -164,7 +165,7 @@ class QueryEntry:
     created_ms: int
     running: RunningQuery | None = None
     pending: PendingQuery | None = None
-    noted: bool = False
+    in_journal: bool = False
     state: QueryState = "running"
     error: str | None = None
     restarts: list[int] = field(default_factory=list)
@@ -195,8 +196,8 @@ class QueryCatalogue:
         self._dropped: set[str] = set()  # where no registry knows them
         # The names that queries have for what they make, and what they read; of some that are gone, too.
         self._result_iris: set[str] = set()
-        self._read: set[Flow] = set()
-        self._gone = 0
+        self._flows_read: set[Flow] = set()
+        self._removed = 0
         self._lock = threading.Lock()
         # The names of registrations under way, and the last number of a generated one.
         self._claims = threading.Condition()
@@ -275,11 +276,11 @@ class QueryCatalogue:
                 hint="Choose another name, drop the query, or PUT with ?replace=true (register --replace)",
             )
 
-    def note_result(self, prepared: PreparedQuery) -> None:
+    def index_flows(self, prepared: PreparedQuery) -> None:
         """A query is about to run, or to wait: what it makes has a name, and what it reads has a reader."""
         if prepared.result_iri is not None:
             self._result_iris.add(prepared.result_iri)
-        self._read |= prepared.reads().flows()
+        self._flows_read |= prepared.reads().flows()
 
     def refuse_solution_streams(self, prepared: PreparedQuery) -> None:
         """Raises QueryTextError when a window reads the feed of a SELECT."""
@@ -298,7 +299,7 @@ class QueryCatalogue:
         """Raises InputError when a query would, over others perhaps, read a stream or graph that it makes."""
         own = prepared.reads().flows()
         # What nobody has ever read leads nowhere: the others are not looked at.
-        made = [each for each in _made_by(prepared) if is_read(each, own) or is_read(each, self._read)]
+        made = [each for each in _made_by(prepared) if is_read(each, own) or is_read(each, self._flows_read)]
         if not made:
             return
         others = [entry.prepared for entry in self.entries() if entry.name != prepared.name]
@@ -312,7 +313,9 @@ class QueryCatalogue:
                 hint=None if kind == "stream" else hint,
             )
 
-    def changed(self, entry: QueryEntry, changes: dict[str, Any]) -> tuple[QueryState | None, Registration]:
+    def parse_changes(
+        self, entry: QueryEntry, changes: dict[str, Any]
+    ) -> tuple[QueryState | None, Registration]:
         """The state asked for and the registration with changed settings.
 
         Raises:
@@ -344,7 +347,7 @@ class QueryCatalogue:
             self._entries[entry.name] = entry
             self._dropped.discard(entry.name)
 
-    def keep(self, name: str, registration: Registration, *, replacing: bool) -> QueryRecord:
+    def write_registration(self, name: str, registration: Registration, *, replacing: bool) -> QueryRecord:
         """Write a registration to the registry."""
         now, options = self._clock.now_ms(), registration.options()
         record = QueryRecord(name, registration.query, registration.dialect, options, created_ms=now)
@@ -352,7 +355,7 @@ class QueryCatalogue:
             (self._registry.queries.put if replacing else self._registry.queries.add)(record)
         return record
 
-    def keeping(self, name: str, *, replacing: bool) -> Callable[[], object]:
+    def undo_of_write(self, name: str, *, replacing: bool) -> Callable[[], object]:
         """Return an undo of the next `keep` of a name, also of whether it was dropped."""
         registry, dropped = self._registry, self.was_dropped(name)
         if registry is None:
@@ -374,7 +377,7 @@ class QueryCatalogue:
             with contextlib.suppress(NotFoundError):
                 self._registry.queries.update(entry.name, state=state, error=error)
 
-    def starts_paused(self, entry: QueryEntry) -> bool:
+    def pause_at_start(self, entry: QueryEntry) -> bool:
         """At a start: pause a query where the settings say so; it begins anew when it goes on."""
         asked = not {entry.name, "all"}.isdisjoint(self._settings.paused)
         if asked:
@@ -402,18 +405,18 @@ class QueryCatalogue:
                 del self._entries[entry.name]
             if self._registry is None:
                 self._dropped.add(entry.name)
-            self._gone += 1
-        if self._gone > max(_FORGOTTEN_AT_ONCE, len(self._entries)):
-            self._gone, self._result_iris, self._read = 0, set(), set()
+            self._removed += 1
+        if self._removed > max(_REBUILD_AFTER, len(self._entries)):
+            self._removed, self._result_iris, self._flows_read = 0, set(), set()
             for prepared in [each.prepared for each in self.entries()]:
                 if prepared is not None:
-                    self.note_result(prepared)
+                    self.index_flows(prepared)
 
     def stored(self) -> list[QueryRecord]:
         """What the registry holds, in the order of registration."""
         return [] if self._registry is None else self._registry.queries.all()
 
-    def restored(self, record: QueryRecord, feed: Feed) -> QueryEntry:
+    def add_restored(self, record: QueryRecord, feed: Feed) -> QueryEntry:
         """Enter a query of the registry; it has failed when its options cannot be read any more."""
         registration = Registration(record.text, record.name)
         entry = QueryEntry(

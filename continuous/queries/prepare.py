@@ -209,7 +209,7 @@ def _check_bounds(registration: Registration, query: ContinuousQuery) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _ReportWish:
+class _ReportRequest:
     """What a text and its registration say about the report."""
 
     registration: Registration
@@ -222,23 +222,23 @@ class _ReportWish:
         return (self.query.emission.report or "").lower().replace("_", "-").split()
 
     @property
-    def asked(self) -> str | int | None:
+    def requested(self) -> str | int | None:
         """The kind, or the period in milliseconds, that was asked for."""
         said = self.query.emission
         return self.registration.report or (said.computed_every_ms if said.emit is None else said.emit)
 
     @property
-    def said(self) -> str | int | None:
+    def named_kind(self) -> str | int | None:
         """The same, or else the first REPORT word that is a kind."""
         kinds = ("on-window-close", "on-content-change")
-        return self.asked or next((word for word in kinds if word in self.words), None)
+        return self.requested or next((word for word in kinds if word in self.words), None)
 
     @property
     def kind(self) -> str | int:
         """What was asked for, else the default of the profile."""
         sequences = any(window.spec.sequence is not None for window in self.query.windows)
         own = self.profile == "cqels" or (sequences and not self.closes)
-        return self.said or ("on-content-change" if own else "on-window-close")
+        return self.named_kind or ("on-content-change" if own else "on-window-close")
 
     @property
     def closes(self) -> bool:
@@ -256,41 +256,47 @@ class _ReportWish:
         return ", ".join(show_window(window.spec) for window in self.query.windows)
 
 
-_REFUSED_REPORTS: tuple[tuple[Callable[[_ReportWish], bool], Callable[[_ReportWish], str], str], ...] = (
+_REFUSED_REPORTS: tuple[
+    tuple[Callable[[_ReportRequest], bool], Callable[[_ReportRequest], str], str], ...
+] = (
     (
-        lambda wish: _differ(wish.query.emission.emit, wish.registration.report),
-        lambda wish: (
-            f"the report is {_shown_report(wish.query.emission.emit)} in the text and "
-            f"{_shown_report(wish.registration.report)} in the registration"
+        lambda request: _differ(request.query.emission.emit, request.registration.report),
+        lambda request: (
+            f"the report is {_shown_report(request.query.emission.emit)} in the text and "
+            f"{_shown_report(request.registration.report)} in the registration"
         ),
         'Leave "report" or EMIT out.',
     ),
     (
-        lambda wish: _differ(wish.query.emission.emit, wish.query.emission.computed_every_ms),
-        lambda wish: "EMIT and COMPUTED EVERY in the text differ",
+        lambda request: _differ(request.query.emission.emit, request.query.emission.computed_every_ms),
+        lambda request: "EMIT and COMPUTED EVERY in the text differ",
         "Leave one of them out.",
     ),
     (
-        lambda wish: not wish.query.windows and isinstance(wish.said, int),
-        lambda wish: "a query without windows has no event time, so a report at fixed instants never comes",
+        lambda request: not request.query.windows and isinstance(request.named_kind, int),
+        lambda request: (
+            "a query without windows has no event time, so a report at fixed instants never comes"
+        ),
         'Leave EMIT EVERY, COMPUTED EVERY or "report" out: it is evaluated at each commit.',
     ),
     (
-        lambda wish: not wish.query.windows and wish.said == "on-window-close",
-        lambda wish: (
+        lambda request: not request.query.windows and request.named_kind == "on-window-close",
+        lambda request: (
             "a query without windows has none that closes, so a report at the close of windows never comes"
         ),
         'Leave EMIT ON CLOSE, REPORT or "report" out: it is evaluated at each commit.',
     ),
     (
-        lambda wish: wish.asked is None and "periodic" in wish.words,
-        lambda wish: "REPORT PERIODIC needs its period",
+        lambda request: request.requested is None and "periodic" in request.words,
+        lambda request: "REPORT PERIODIC needs its period",
         'Write COMPUTED EVERY PT10S or register with "report": {"periodic": "10s"}',
     ),
     (
-        lambda wish: bool(wish.query.windows) and wish.kind == "on-window-close" and not wish.closes,
-        lambda wish: (
-            f"no window of the query ever closes ({wish.shown_windows}), so on-window-close would "
+        lambda request: (
+            bool(request.query.windows) and request.kind == "on-window-close" and not request.closes
+        ),
+        lambda request: (
+            f"no window of the query ever closes ({request.shown_windows}), so on-window-close would "
             "report nothing"
         ),
         'Give a window a STEP or SLIDE, or register with "report": "on-content-change"',
@@ -305,15 +311,15 @@ def _report(registration: Registration, query: ContinuousQuery, profile: Profile
     Raises:
         InputError: the text and the registration differ, or the report never comes.
     """
-    wish = _ReportWish(registration, query, profile)
+    request = _ReportRequest(registration, query, profile)
     for is_refused, message, hint in _REFUSED_REPORTS:
-        if is_refused(wish):
-            raise InputError(message(wish), hint=hint)
-    non_empty = registration.non_empty or "non-empty-content" in wish.words
+        if is_refused(request):
+            raise InputError(message(request), hint=hint)
+    non_empty = registration.non_empty or "non-empty-content" in request.words
     after = query.emission.after_ms if registration.after is None else registration.after
-    if isinstance(wish.asked, int):
-        return Report("periodic", wish.asked, t0 or 0, registration.strict, non_empty, after)
-    kind: ReportKind = "on-window-close" if wish.kind == "on-window-close" else "on-content-change"
+    if isinstance(request.requested, int):
+        return Report("periodic", request.requested, t0 or 0, registration.strict, non_empty, after)
+    kind: ReportKind = "on-window-close" if request.kind == "on-window-close" else "on-content-change"
     return Report(kind, t0_ms=t0 or 0, non_empty=non_empty, after_ms=after)
 
 

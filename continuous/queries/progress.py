@@ -35,35 +35,35 @@ class LastEvaluation:
 
 
 @dataclass(slots=True, eq=False)
-class GroupPlace(Generic[Member]):
+class GroupMembership(Generic[Member]):
     """The place of a query among those with the same windows.
 
     Attributes:
-        companions: the queries that share its timeline, itself included; None where none does.
-        ahead: how many elements more it has taken, had late and had behind than that timeline counts.
-        seat: its plan slot in a plan of some of these, while that evaluates it.
-        apart: it stays out of groups, because it has taken longer than a slice.
+        siblings: the queries that share its timeline, itself included; None where none does.
+        count_offset: how many elements more it has taken, had late and had behind than that timeline counts.
+        plan_slot: its plan slot in a plan of some of these, while that evaluates it.
+        barred: it stays out of groups, because it has taken longer than a slice.
     """
 
-    companions: Collection[Member] | None = None
-    ahead: tuple[int, int, int] = (0, 0, 0)
-    seat: PlanSlot | None = None
-    apart: bool = False
+    siblings: Collection[Member] | None = None
+    count_offset: tuple[int, int, int] = (0, 0, 0)
+    plan_slot: PlanSlot | None = None
+    barred: bool = False
 
     def counts(self, inputs: InputOrder) -> tuple[int, int, int]:
         """Elements taken, late, and behind other streams since the query began, by its timeline's inputs."""
-        taken, late, behind = self.ahead
+        taken, late, behind = self.count_offset
         return inputs.taken + taken, inputs.late + late, inputs.behind + behind
 
-    def enter(self, companions: Collection[Member], own: InputOrder, shared: InputOrder) -> None:
+    def enter(self, siblings: Collection[Member], own: InputOrder, shared: InputOrder) -> None:
         """Share the timeline of others from now on; the query's counts stay what they are."""
         taken, late, behind = self.counts(own)
-        self.ahead = (taken - shared.taken, late - shared.late, behind - shared.behind)
-        self.companions = companions
+        self.count_offset = (taken - shared.taken, late - shared.late, behind - shared.behind)
+        self.siblings = siblings
 
     def leave(self) -> None:
         """Share no timeline from now on."""
-        self.companions, self.seat, self.ahead = None, None, (0, 0, 0)
+        self.siblings, self.plan_slot, self.count_offset = None, None, (0, 0, 0)
 
 
 @dataclass(slots=True, eq=False)

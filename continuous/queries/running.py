@@ -28,10 +28,10 @@ from ..slices import RUN, pause
 from ..windows.query_streams import Transaction
 from ..windows.timeline import QueryTimeline
 from .costs import MinuteCosts, check_costs, too_large
-from .kept_view import keep_view
 from .prepare import PreparedQuery
-from .progress import GroupPlace, LastEvaluation, QueryFailure
+from .progress import GroupMembership, LastEvaluation, QueryFailure
 from .static_state import StaticState
+from .view_update import update_view
 
 State = OneOf["running", "paused", "failed"]
 
@@ -79,9 +79,9 @@ class RunningQuery:
         self.state: State = "running"
         self.error: str | None = None
         self.view: View | None = None
-        self.repeats = False
+        self.is_replaying = False
         self.dropped_before: dict[str, int] | None = None
-        self.group: GroupPlace[RunningQuery] = GroupPlace()
+        self.group: GroupMembership[RunningQuery] = GroupMembership()
         self.last = LastEvaluation()
         self.failure = QueryFailure()
         self.inputs, self.results = Meter(), Meter()
@@ -137,7 +137,7 @@ class RunningQuery:
             memory is None and failure.expected is None and self.view is None and prepared.sources is None
         )
         # Otherwise something has to be looked at between two instants.
-        again = self.repeats and prepared.query.form == "construct"
+        again = self.is_replaying and prepared.query.form == "construct"
         run = unlimited and self.state == "running" and not self.static.stale and not again
         if failure.expected is not None:
             failure.check_at(self.last.evaluations, events[0])
@@ -145,11 +145,11 @@ class RunningQuery:
             place, (given, ends) = 0, timeline.gather(events if run else events[:1])
             try:
                 if not ends:
-                    _work_off(self, timeline.handle(events[0], partial(is_silent, self)), now_ms)
+                    _evaluate_steps(self, timeline.handle(events[0], partial(is_silent, self)), now_ms)
                 elif not run:
-                    _work_off(self, timeline.slide(given), now_ms)
+                    _evaluate_steps(self, timeline.slide(given), now_ms)
                 while run and place < len(given):
-                    done, error = _run(self, given[place : place + RUN], now_ms)
+                    done, error = _evaluate_run(self, given[place : place + RUN], now_ms)
                     place += done
                     if error is not None:
                         raise error
@@ -157,7 +157,7 @@ class RunningQuery:
                         pause()
                     if done < RUN and place < len(given):
                         # What a run stops at is worked off by itself.
-                        _work_off(self, timeline.slide(given[place : place + 1]), now_ms)
+                        _evaluate_steps(self, timeline.slide(given[place : place + 1]), now_ms)
                         place += 1
                 if memory is not None and (size := timeline.state_size()) > memory:
                     too_large(self.name, memory, size)
@@ -180,7 +180,7 @@ class RunningQuery:
     def commit(self, commit: Commit, now_ms: int) -> None:
         """The store has a new version, which may have changed static parts."""
         if self.static.statics is not None:
-            self.take_steps(now_ms)
+            self.apply_static_steps(now_ms)
             return
         self.static.seen = max(self.static.seen, commit.version)
         if self.evaluator.statics.version < commit.version and self.prepared.refresh == "trigger":
@@ -198,12 +198,12 @@ class RunningQuery:
         else:
             self.static.stale = True
 
-    def take_steps(self, now_ms: int) -> None:
+    def apply_static_steps(self, now_ms: int) -> None:
         """Static parts that follow the store may have moved on: each version is a transaction of its own."""
         if self.prepared.refresh != "trigger" or self.static.statics is None:
             return
         for step in self.static.statics.steps.ready():
-            if self.static.take(step):
+            if self.static.apply(step):
                 self.static.note(now_ms, "trigger", changed=True)
                 _read_bound_streams(self)
                 self.evaluate_now(step.at_ms, now_ms)
@@ -215,7 +215,7 @@ class RunningQuery:
 
     def _refresh(self, now_ms: int, cause: str) -> bool:
         """True when a row of the static parts changed."""
-        changed = self.static.refresh(now_ms, cause, held=self.prepared.refresh != "trigger")
+        changed = self.static.refresh(now_ms, cause, on_request=self.prepared.refresh != "trigger")
         if changed:
             _read_bound_streams(self)
         return changed
@@ -227,9 +227,9 @@ class RunningQuery:
         document = {"at": self.timeline.instant, "error": self.error, "code": code}
         publish_error(self.feed, one_line(document))
 
-    def call_off(self, after_s: float) -> bool:
+    def cancel_evaluation(self, after_s: float) -> bool:
         """End the evaluation at work if it has taken so long, in any thread; True when there is one."""
-        budgets = [each.budget for each in (self.evaluator, self.group.seat) if each is not None]
+        budgets = [each.budget for each in (self.evaluator, self.group.plan_slot) if each is not None]
         if self.state == "failed" or not any(0 < each.since < time.monotonic() - after_s for each in budgets):
             return False
         for each in budgets:
@@ -238,12 +238,10 @@ class RunningQuery:
 
     # --- with others of the same windows --------------------------------------------------------
 
-    def enter_group(
-        self, companions: Collection[RunningQuery], timeline: QueryTimeline, inputs: Meter
-    ) -> None:
+    def enter_group(self, siblings: Collection[RunningQuery], timeline: QueryTimeline, inputs: Meter) -> None:
         """Its time and its rate are those of others from now on."""
-        self.settle()
-        self.group.enter(companions, self.timeline.inputs, timeline.inputs)
+        self.bring_up_to_date()
+        self.group.enter(siblings, self.timeline.inputs, timeline.inputs)
         self.timeline, self.inputs = timeline, inputs
 
     def leave_group(self, timeline: QueryTimeline) -> None:
@@ -257,14 +255,14 @@ class RunningQuery:
         """The instant of the last evaluation; None before the first."""
         return None if self.last.step is None else self.last.step.at
 
-    def answered_by(self, answer: ChangedAnswer) -> None:
+    def set_answer(self, answer: ChangedAnswer) -> None:
         """The answer is the same as it was, and known here from now on."""
-        self.feed.publish([], self.current(self.last.step, self.last.version, answer))
+        self.feed.publish([], self.answer_writer(self.last.step, self.last.version, answer))
 
-    def settle(self) -> None:
+    def bring_up_to_date(self) -> None:
         """Bring its figures, and what others go on from, to the newest evaluation."""
-        if self.group.seat is not None:
-            self.group.seat.settle()
+        if self.group.plan_slot is not None:
+            self.group.plan_slot.settle()
         elif self.last.step is not None and not self.evaluator.budget.since:
             # Not in the middle of an evaluation, in which it may be suspended.
             self.evaluator.catch_up(self.last.step.at, self.timeline.windows.contents)
@@ -274,9 +272,9 @@ class RunningQuery:
         return self.group.counts(self.timeline.inputs)
 
     @property
-    def explained(self) -> PlanState | None:
+    def plan_state(self) -> PlanState | None:
         """The plan that keeps the answer up to date; None where the answer is recomputed."""
-        return self.evaluator.state if self.group.seat is None else self.group.seat.state
+        return self.evaluator.state if self.group.plan_slot is None else self.group.plan_slot.state
 
     # --- evaluation -----------------------------------------------------------------------------
 
@@ -302,18 +300,20 @@ class RunningQuery:
         evaluator.budget.since = time.monotonic()
         last = self.last.step
         if last is not None and (same := evaluator.replans(last.at, windows)) is not None:
-            self.answered_by(same)
+            self.set_answer(same)
         answer = evaluator.advance(step.at, windows)
         evaluator.budget.since = 0.0
-        self.tell(step, answer, now_ms)
+        self.emit(step, answer, now_ms)
 
-    def tell(self, step: Evaluation, answer: ChangedAnswer, now_ms: int) -> None:
+    def emit(self, step: Evaluation, answer: ChangedAnswer, now_ms: int) -> None:
         """Publish what follows from an answer."""
         version = version_of(self)
         revised = self.last.answer_id if step.revises else None
         sources = self.prepared.sources
         marks = None if sources is None else sources.marks()
-        moment = EvaluationInfo(step.at, version, step.window, revised, marks, step.skipped, self.repeats)
+        moment = EvaluationInfo(
+            step.at, version, step.window, revised, marks, step.skipped, self.is_replaying
+        )
         events = self.emission.events(moment, answer)
         most, size = self.evaluator.budget.limits.bytes, 0
         for _, line in events:
@@ -321,7 +321,7 @@ class RunningQuery:
         if 0 < most < size:
             refuse(size, most)
         if self.view is not None:
-            keep_view(self.evaluator.construct, self.view, answer.deleted, answer.inserted, step.at)
+            update_view(self.evaluator.construct, self.view, answer.deleted, answer.inserted, step.at)
         self.publish(step, version, events, answer, now_ms, step.at)
 
     def publish(
@@ -331,14 +331,14 @@ class RunningQuery:
         events: Sequence[Event],
         answer: ChangedAnswer,
         now_ms: int,
-        told_at: int,
+        event_at: int,
     ) -> None:
-        """Tell events, the last of them of the instant ``told_at``, and what the answer is after a step."""
+        """Tell events, the last of them of the instant ``event_at``, and what the answer is after a step."""
         self.static.unseen_from = None
         last = self.last
         last.step, last.version = step, version
         last.evaluations += 1
-        ids = self.feed.publish(events, self.current(step, version, answer))
+        ids = self.feed.publish(events, self.answer_writer(step, version, answer))
         if ids:
             last.answer_id = ids[-1]
             results = self.results
@@ -346,20 +346,20 @@ class RunningQuery:
                 results.second = second
                 results.marks.append((second, results.total))
             results.total += len(ids)
-            last.result = {"id": ids[-1], "at": told_at, "version": version, "emitted": now_ms}
+            last.result = {"id": ids[-1], "at": event_at, "version": version, "emitted": now_ms}
         elif not step.revises:
             last.answer_id = None
 
-    def current(
+    def answer_writer(
         self, step: Evaluation | None, version: int, answer: ChangedAnswer, number: int = 0
     ) -> Callable[[], str | None]:
         """What writes the current answer, as it stands at an evaluation (of a common plan: its number)."""
-        seat = self.group.seat
+        seat = self.group.plan_slot
         # Evaluations of a common plan that gave this query no rows are not told here.
         newer, number = (None, 0) if seat is None else (seat.shown_after, number or seat.seen)
         return CurrentAnswer(self.emission, self.prepared.sources, newer, number, step, version, answer)
 
-    def tell_skipped(self, step: EmptyReportRun) -> None:
+    def emit_skipped(self, step: EmptyReportRun) -> None:
         """A run of empty reports, none of which is an answer that may be revised."""
         self.last.answer_id = None
         document = {"from": step.start, "to": step.end, "skipped": step.skipped}
@@ -379,8 +379,8 @@ def is_silent(running: RunningQuery) -> bool:
         return True
     if prepared.analysis.depends_on_instant or not prepared.report.non_empty:
         return False
-    if running.group.seat is not None:
-        running.group.seat.settle()
+    if running.group.plan_slot is not None:
+        running.group.plan_slot.settle()
     # RSTREAM emits nothing again where the answer was empty.
     return running.last.answer_id is None
 
@@ -392,7 +392,7 @@ def _read_bound_streams(running: RunningQuery) -> None:
             running.timeline.add_stream(stream)
 
 
-def _work_off(running: RunningQuery, steps: Iterator[Step], now_ms: int) -> None:
+def _evaluate_steps(running: RunningQuery, steps: Iterator[Step], now_ms: int) -> None:
     """Evaluate at each step of the timeline."""
     windows, memory = running.timeline.windows, running.prepared.registration.costs.memory
     for step in steps:
@@ -400,7 +400,7 @@ def _work_off(running: RunningQuery, steps: Iterator[Step], now_ms: int) -> None
             pause()
             continue
         if isinstance(step, EmptyReportRun):
-            running.tell_skipped(step)
+            running.emit_skipped(step)
             continue
         if isinstance(step, UnchangedRun):
             running.last.evaluations += step.number
@@ -411,7 +411,9 @@ def _work_off(running: RunningQuery, steps: Iterator[Step], now_ms: int) -> None
             too_large(running.name, memory, size)
 
 
-def _run(running: RunningQuery, given: Sequence[Transaction], now_ms: int) -> tuple[int, Exception | None]:
+def _evaluate_run(
+    running: RunningQuery, given: Sequence[Transaction], now_ms: int
+) -> tuple[int, Exception | None]:
     """Work off the first of some transactions at once; how many they were, and what the next one raised."""
     version = version_of(running)
     found = running.evaluator.run(given, running.timeline, running.emission, version)

@@ -17,8 +17,8 @@ from ..rows import Solution
 from ..windows.query_streams import RECORDS as TIMELINE_RECORDS
 from ..windows.query_streams import TimelineSnapshot
 from ..windows.timeline import QueryTimeline
-from .kept_view import keep_view
 from .running import RunningQuery, State
+from .view_update import update_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def snapshot_of(running: RunningQuery, timelines: dict[QueryTimeline, TimelineSn
 
     ``timelines`` are snapshots that were made of timelines, which queries may share; takes that of this one.
     """
-    running.settle()
+    running.bring_up_to_date()
     static, emission = running.static, running.emission
     once = emission.snapshot() if isinstance(emission, OnceEmission) else None
     if isinstance(emission, OnceEmission):
@@ -125,13 +125,13 @@ def snapshot_of(running: RunningQuery, timelines: dict[QueryTimeline, TimelineSn
     )
 
 
-def restore(running: RunningQuery, snapshot: QuerySnapshot, patience_ms: int = 0) -> None:
+def restore(running: RunningQuery, snapshot: QuerySnapshot, time_limit_ms: int = 0) -> None:
     """Bring a query that was just made to where a snapshot of its registration says.
 
     Its evaluator is given the contents that it had at the last evaluation, so that it goes on from there.
 
     Raises:
-        BudgetError: this took longer than ``patience_ms`` (0: as long as it takes), or was called off.
+        BudgetError: this took longer than ``time_limit_ms`` (0: as long as it takes), or was called off.
     """
     static, emission, answer = running.static, running.emission, snapshot.answer
     running.timeline.restore(snapshot.timeline)
@@ -149,7 +149,7 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot, patience_ms: int = 0
     running.last.result, running.last.answer_id = snapshot.last_result, answer.last_id
     static.last_refresh = snapshot.last_refresh
     static.seen, static.stale = snapshot.seen, snapshot.stale
-    static.catch_up(held=running.prepared.refresh != "trigger")
+    static.catch_up(on_request=running.prepared.refresh != "trigger")
     if snapshot.last_step is not None:
         at, windows = snapshot.last_step.at, running.timeline.windows.contents
         budget = running.evaluator.budget
@@ -157,7 +157,7 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot, patience_ms: int = 0
         if snapshot.state != "failed":
             # All of the windows at once may take longer than any change of them; clients may call it off.
             # Windows of one that has failed may hold what was too much.
-            budget.limit(replace(limits, rows=0, ms=patience_ms))
+            budget.limit(replace(limits, rows=0, ms=time_limit_ms))
         budget.since = time.monotonic()
         try:
             last = running.evaluator.go_on(at, windows, answer.rows, answer.boolean)
@@ -169,7 +169,7 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot, patience_ms: int = 0
             budget.since = 0.0
             budget.limit(limits)
         if running.view is not None:
-            keep_view(running.evaluator.construct, running.view, (), last.rows, at)
+            update_view(running.evaluator.construct, running.view, (), last.rows, at)
         if isinstance(running.emission, ConstructEmission):
             running.emission.go_on(last)
-        running.answered_by(last)
+        running.set_answer(last)

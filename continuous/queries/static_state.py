@@ -53,7 +53,7 @@ class StaticState:
         return self.version if self.unseen_from is None else self.unseen_from
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """True when nothing waits: every row is known, held in a table, and seen by an evaluation."""
         statics = self.statics
         return (
@@ -69,21 +69,21 @@ class StaticState:
         """For a restart: the places of parts that are looked up, and why where nobody asked for it."""
         return {} if self.statics is None else dict(self.statics.looked_up)
 
-    def take(self, step: StaticStep) -> bool:
+    def apply(self, step: StaticStep) -> bool:
         """Move to a version; True when a row changed."""
         changed = self.evaluator.take(step.changes)
         if changed and self.unseen_from is None:
             self.unseen_from = step.before
         return changed
 
-    def refresh(self, now_ms: int, cause: str, *, held: bool) -> bool:
+    def refresh(self, now_ms: int, cause: str, *, on_request: bool) -> bool:
         """Bring all parts to the newest version; True when a row changed.
 
         With ``held`` steps are from now on taken only when asked for.
         """
         self.stale = False
         if self.statics is not None:
-            changed = self.catch_up(held=held)
+            changed = self.catch_up(on_request=on_request)
             # The other parts are read from other servers, whose answers are inputs themselves.
             changed = (self.statics.has_own and self.evaluator.take(self._parts.refresh())) or changed
         else:
@@ -95,14 +95,14 @@ class StaticState:
         self.note(now_ms, cause, changed=changed)
         return changed
 
-    def catch_up(self, *, held: bool) -> bool:
+    def catch_up(self, *, on_request: bool) -> bool:
         """Take all steps that there are, the first time all rows; True when a row changed."""
         if self.statics is None:
             return False
         if not self.statics.begun:
-            self.statics.steps.held = held
+            self.statics.steps.held = on_request
             return self.evaluator.take(self._parts.begin())
-        return any([self.take(step) for step in self.statics.steps.ready()])
+        return any([self.apply(step) for step in self.statics.steps.ready()])
 
     def note(self, now_ms: int, cause: str, *, changed: bool) -> None:
         """Remember a refresh for descriptions."""

@@ -31,7 +31,7 @@ from ..lifecycle.parts import EngineParts
 from ..queries.catalogue import QueryEntry
 from ..queries.snapshot import snapshot_of
 from ..remote.source_registry import SourceMoment
-from ..scheduler.task_kinds import BetweenTasks
+from ..scheduler.task_kinds import CallTask
 from ..streams.accept import StreamState
 from ..windows.query_streams import TimelineSnapshot
 from ..windows.timeline import QueryTimeline
@@ -40,9 +40,9 @@ from .state import EngineSnapshot, EntrySnapshot, StreamSnapshot
 
 log = logging.getLogger("quadrill.continuous")
 
-_PAUSES = 20
+_PAUSE_FACTOR = 20
 """A checkpoint that stops the queries for a second is made every 20 seconds at most,"""
-_WRITES = 4
+_COPY_FACTOR = 4
 """and one that is written beside them in a second every 4 seconds."""
 _LONGEST_S = 900.0
 _CATCH_UP_S = 0.4
@@ -63,7 +63,7 @@ class _CheckpointCut:
 
 
 class Checkpointer:
-    """Checkpoints of one engine. `checkpoint` and `when_due` are called in the loop or before it runs.
+    """Checkpoints of one engine. `checkpoint` and `write_if_due` are called in the loop or before it runs.
 
     Attributes:
         stopped_s: how long the last checkpoint stopped the queries, in seconds.
@@ -87,7 +87,7 @@ class Checkpointer:
         # Bytes that had been appended to the log when the last checkpoint was made.
         self._appended = 0
         self._copy: ForkedTask | None = None
-        self._waiting: threading.Thread | None = None
+        self._copy_thread: threading.Thread | None = None
         self._stopping = False
         for left in journal.folder.glob("checkpoint.*.new"):
             left.unlink(missing_ok=True)
@@ -99,37 +99,37 @@ class Checkpointer:
             return 0.0
         return time.monotonic() - self.written_at
 
-    def is_current(self) -> None:
+    def mark_current(self) -> None:
         """What the file holds is the state of now: it need not be written again."""
         self._processed = self._parts.tasks.processed
         self._next_s = time.monotonic() + self._parts.settings.checkpoint_ms / 1000
 
-    def write_news(self) -> None:
+    def write_if_changed(self) -> None:
         """Write the state if something happened since the last checkpoint and none is being written."""
-        if self._parts.tasks.processed != self._processed and self._waiting is None:
-            self._write(beside=True)
+        if self._parts.tasks.processed != self._processed and self._copy_thread is None:
+            self._write(in_copy=True)
 
-    def behind_start(self) -> None:
+    def after_start(self) -> None:
         """Write what the start made: the state, or the tables and texts alone where nothing happened."""
         if self._parts.tasks.processed != self._processed:
-            self.write_news()
+            self.write_if_changed()
         else:
-            self._keep_tables()
+            self._write_tables()
 
-    def when_due(self) -> None:
+    def write_if_due(self) -> None:
         """Write the state when it is time and something happened; see to it that this can be."""
         tasks, shares, most = self._parts.tasks, self._parts.router.shares, self._parts.settings.backlog_log
         unsaved = self._journal.log.appended_bytes - self._appended
-        if shares.behind and unsaved > most and tasks.trouble is None:
+        if shares.backlogs and unsaved > most and tasks.write_error is None:
             self._parts.sequencer.catch_up_or_fail(
                 _CATCH_UP_S,
                 f"and no checkpoint could be made for {unsaved:,} bytes of input log, the limit "
                 f"(max_backlog_log) is {most:,}",
                 most,
             )
-        due = time.monotonic() >= self._next_s and not shares.behind
-        if due and tasks.trouble is None and self._journal.log.failure is None:
-            self.write_news()
+        due = time.monotonic() >= self._next_s and not shares.backlogs
+        if due and tasks.write_error is None and self._journal.log.failure is None:
+            self.write_if_changed()
 
     def checkpoint(self, *, at_end: bool = False) -> None:
         """Write the state after the last turn here and now, and let the logs forget what is needless then.
@@ -137,24 +137,24 @@ class Checkpointer:
         ``at_end``: nothing comes behind it: the static parts are on disk, too, when this returns.
         """
         self.stop()
-        self._write(beside=False)
+        self._write(in_copy=False)
         if at_end:
-            self._keep_tables(at_end=True)
+            self._write_tables(at_end=True)
 
-    def hold(self) -> PinnedFiles:
+    def pin_files(self) -> PinnedFiles:
         """The engine's files, open, as they are between two turns: recovery goes on from a copy of them.
 
         Raises:
             StoreUnwritableError: there is no space for what they would have to hold.
         """
-        self._parts.sequencer.settle(patient=False)
+        self._parts.sequencer.flush(wait_for_space=False)
         with self._parts.tasks.lock:
             self._journal.log.sync()
             return held_files(self._journal.folder)
 
     def stop(self) -> None:
         """Give up the one that is being written, if any."""
-        copy, waiting = self._copy, self._waiting
+        copy, waiting = self._copy, self._copy_thread
         self._stopping = True
         if copy is not None:
             copy.stop()
@@ -164,7 +164,7 @@ class Checkpointer:
 
     # --- what is written ------------------------------------------------------------------------
 
-    def _moment(self) -> _CheckpointCut:
+    def _cut(self) -> _CheckpointCut:
         parts = self._parts
         retained = [each.retained.inputs[0].order for each in parts.streams if each.retained.inputs]
         return _CheckpointCut(
@@ -182,26 +182,26 @@ class Checkpointer:
             list(parts.streams),
         )
 
-    def _state(self, moment: _CheckpointCut) -> EngineSnapshot:
+    def _state(self, cut: _CheckpointCut) -> EngineSnapshot:
         """The state of a moment; also called in a copy of the process, where no lock may be waited for."""
         timelines: dict[QueryTimeline, TimelineSnapshot] = {}
         return EngineSnapshot(
-            moment.processed,
+            cut.processed,
             self._journal.log.last,
             self._parts.tasks.version,
             self._parts.acceptor.receipts.figures(),
             {
                 each.iri: StreamSnapshot(each.record.created_ms, each.figures(), list(each.dead_letters))
-                for each in moment.streams
+                for each in cut.streams
             },
-            moment.sources.state,
-            [_entry_snapshot(entry, timelines) for entry in moment.entries],
+            cut.sources.state,
+            [_entry_snapshot(entry, timelines) for entry in cut.entries],
             self._parts.tasks.epoch,
         )
 
     # --- writing it -----------------------------------------------------------------------------
 
-    def _write(self, *, beside: bool) -> None:
+    def _write(self, *, in_copy: bool) -> None:
         """Write the state after the last turn; ``beside``: by a copy of the process where that is worth it.
 
         Not while rows of static parts are read anew, or inputs are kept for queries that wait for them, or
@@ -211,53 +211,53 @@ class Checkpointer:
         if parts.statics.is_behind or parts.router.pending:
             log.info("no checkpoint while rows of static parts are read")
             return
-        if parts.router.shares.behind or parts.router.shares.abandoned:
+        if parts.router.shares.backlogs or parts.router.shares.abandoned:
             log.info("no checkpoint while queries are behind")
             return
         large = parts.catalogue.state_size() >= self._journal.copy_from
-        beside = beside and large and COPIES and parts.threads.beside
+        in_copy = in_copy and large and COPIES and parts.threads.beside
         draft = self.path.with_name(f"checkpoint.{os.getpid()}.new")
         began = time.monotonic()
         try:
-            parts.sequencer.settle()
+            parts.sequencer.flush()
             # Whoever pushes meanwhile changes the figures of streams: they are read under the lock.
             with parts.tasks.lock:
-                moment = self._moment()
-                self._copy = self._copied(moment, draft) if beside else None
-                state = self._state(moment) if self._copy is None else None
+                cut = self._cut()
+                self._copy = self._start_copy(cut, draft) if in_copy else None
+                state = self._state(cut) if self._copy is None else None
             if state is not None:
                 self.size = write_state(draft, state)
-                self._publish(moment, draft, began)
-                self._forget(moment)
+                self._publish(cut, draft, began)
+                self._trim_logs(cut)
             elif self._copy is not None:
-                self._waiting = threading.Thread(
+                self._copy_thread = threading.Thread(
                     target=self._finish_copy,
-                    args=(self._copy, moment, draft, began),
+                    args=(self._copy, cut, draft, began),
                     name="quadrill-checkpoint",
                     daemon=True,
                 )
-                self._waiting.start()
-            self._keep_tables()
+                self._copy_thread.start()
+            self._write_tables()
         except (OSError, StoreUnwritableError) as error:
             draft.unlink(missing_ok=True)
             log.warning("no checkpoint: %s", _reason(error))
         self.stopped_s = time.monotonic() - began
-        self._not_before(max(parts.settings.checkpoint_ms / 1000, _PAUSES * self.stopped_s))
+        self._not_before(max(parts.settings.checkpoint_ms / 1000, _PAUSE_FACTOR * self.stopped_s))
 
-    def _copied(self, moment: _CheckpointCut, draft: Path) -> ForkedTask | None:
+    def _start_copy(self, cut: _CheckpointCut, draft: Path) -> ForkedTask | None:
         try:
-            return ForkedTask(lambda: write_state(draft, self._state(moment)))
+            return ForkedTask(lambda: write_state(draft, self._state(cut)))
         except OSError as error:
             log.warning("the process cannot be copied for a checkpoint: %s", error.strerror)
             return None
 
-    def _finish_copy(self, copy: ForkedTask, moment: _CheckpointCut, draft: Path, began: float) -> None:
+    def _finish_copy(self, copy: ForkedTask, cut: _CheckpointCut, draft: Path, began: float) -> None:
         """In a thread of its own: wait for the copy, then publish what it wrote."""
         try:
             self._journal.reached("during-checkpoint")
             self.size = copy.wait(_LONGEST_S)
-            self._publish(moment, draft, began)
-            self._parts.tasks.put(BetweenTasks(lambda: self._forget(moment)))
+            self._publish(cut, draft, began)
+            self._parts.tasks.put(CallTask(lambda: self._trim_logs(cut)))
         except (OSError, StoreUnwritableError) as error:
             if not self._stopping:
                 log.warning("no checkpoint: %s", _reason(error))
@@ -265,11 +265,11 @@ class Checkpointer:
             pass  # the last checkpoint lets the logs forget
         finally:
             draft.unlink(missing_ok=True)
-            self._not_before(_WRITES * (time.monotonic() - began))
+            self._not_before(_COPY_FACTOR * (time.monotonic() - began))
             self._copy = None
-            self._waiting = None
+            self._copy_thread = None
 
-    def _publish(self, moment: _CheckpointCut, draft: Path, began: float) -> None:
+    def _publish(self, cut: _CheckpointCut, draft: Path, began: float) -> None:
         """Sync the logs that the checkpoint relies on, then let it take its place."""
         journal = self._journal
         journal.log.sync()
@@ -277,27 +277,27 @@ class Checkpointer:
         journal.reached("before-checkpoint")
         publish(draft, self.path)
         journal.reached("after-checkpoint")
-        self._processed = moment.processed
-        self._appended = moment.appended
+        self._processed = cut.processed
+        self._appended = cut.appended
         self.made += 1
         self.written_at = time.monotonic()
         self.took_s = self.written_at - began
 
-    def _forget(self, moment: _CheckpointCut) -> None:
+    def _trim_logs(self, cut: _CheckpointCut) -> None:
         """Let the input log forget what neither recovery nor a stream's retention needs."""
         journal = self._journal
-        self._parts.sources.forget(moment.sources, moment.pinned)
-        journal.log.trim(moment.needed)
-        if self._parts.attachments.repeated <= moment.processed:
+        self._parts.sources.forget(cut.sources, cut.pinned)
+        journal.log.trim(cut.needed)
+        if self._parts.attachments.last_retained_read <= cut.processed:
             # Else a crash now would repeat that turn, which read what would be gone.
-            journal.log.trim_to_size(journal.keep_bytes, moment.processed + 1)
+            journal.log.trim_to_size(journal.keep_bytes, cut.processed + 1)
         with self._parts.tasks.lock:
             # A replay must find the same elements before and after a crash.
             for each in self._parts.streams:
                 each.retained.forget_before(journal.log.earliest)
         journal.reached("after-trim")
 
-    def _keep_tables(self, *, at_end: bool = False) -> None:
+    def _write_tables(self, *, at_end: bool = False) -> None:
         evaluated = {each.name: each.static.evaluated_version for each in self._parts.running()}
         self._parts.statics.keep(evaluated, at_end=at_end)
         self._parts.texts.write()

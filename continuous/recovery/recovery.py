@@ -42,7 +42,7 @@ from .state import EngineSnapshot, EntrySnapshot
 log = logging.getLogger("quadrill.continuous")
 
 _SWITCHED = {"running", "paused"}
-_FAR = 10_000
+_MAX_REWIND = 10_000
 """Static parts that reflect a version further back than this are read anew rather than rewound to."""
 
 
@@ -58,8 +58,8 @@ class Recovery:
         self._parts = parts
         self._lifecycle = lifecycle
         self._journal = journal
-        self._unreplayed = ReplayFilter(parts)
-        self._replay = Replay(parts, lifecycle, journal, self._unreplayed)
+        self._filter = ReplayFilter(parts)
+        self._replay = Replay(parts, lifecycle, journal, self._filter)
         self.checkpoints = Checkpointer(parts, journal)
         self.report: dict[str, Any] = {}
         self._closed = False
@@ -89,7 +89,7 @@ class Recovery:
         """
         began = time.monotonic()
         parts, journal, replay = self._parts, self._journal, self._replay
-        self._unreplayed.read_registry()
+        self._filter.read_registry()
         parts.streams.restore()
         journal.silent = True
         state: EngineSnapshot | None = None
@@ -106,29 +106,29 @@ class Recovery:
         if state is not None:
             state.require_followed(journal.log.earliest, journal.log.last, parts.store.log.version)
             self._restore_streams(state)
-        rest = replay.read(processed, last, usable=usable)
-        parts.statics.begin_replay(replay.behind, replay.swaps)
+        records = replay.read(processed, last, usable=usable)
+        parts.statics.begin_replay(replay.lagging_tables, replay.reloads)
         if usable:
-            parts.starting.records = len(rest)
-            self._begin(state, rest)
-            for record in rest:
-                self._unreplayed.manage()
-                replay.take(record, counted=record.number <= last)
+            parts.starting.records = len(records)
+            self._restore_queries(state, records)
+            for record in records:
+                self._filter.end_stopped()
+                replay.replay_record(record, counted=record.number <= last)
                 parts.starting.done += 1
-            self._unreplayed.manage()
+            self._filter.end_stopped()
         else:
             parts.begin_at(parts.store.log.version)
         parts.tasks.order = journal.log.last
         journal.silent = False
         replay.begin_epoch()
-        replay.take_commits()
+        replay.replay_commits()
         self._finish()
-        if state is not None and not rest and journal.log.last == last:
+        if state is not None and not records and journal.log.last == last:
             # What was read is the state: it need not be written again.
-            self.checkpoints.is_current()
+            self.checkpoints.mark_current()
         self.report = {
             "seconds": round(time.monotonic() - began, 3),
-            "records": len(rest),
+            "records": len(records),
             "cut_bytes": journal.log.cut_bytes,
             "problem": "; ".join(self._problems) or None,
         }
@@ -147,38 +147,38 @@ class Recovery:
         for each in state.keys:
             self._parts.acceptor.receipts.restore(*each)
 
-    def _begin(self, state: EngineSnapshot | None, rest: list[JournalRecord]) -> None:
+    def _restore_queries(self, state: EngineSnapshot | None, records: list[JournalRecord]) -> None:
         """Make the queries of the checkpoint, each over the version that its static parts reflected."""
         parts, tasks = self._parts, self._parts.tasks
         if state is None:
             # The first start writes a checkpoint, so this is the start, or the checkpoint is damaged and
             # the journal whole: before its first record there was no query.
-            commits = [record.members["version"] for record in rest if record.kind == "commit"]
+            commits = [record.members["version"] for record in records if record.kind == "commit"]
             parts.begin_at(commits[0] - 1 if commits else parts.store.log.version)
             self._rewind_to(tasks.version)
-            tasks.seen = self._replay.seen
+            tasks.replayed_versions = self._replay.read_versions
             return
         parts.sources.restore(state.sources)
         tasks.version, tasks.epoch = state.version, state.epoch
         kept = [(each, each.query) for each in state.queries if each.query is not None]
         versions = [query.static_version for _, query in kept]
-        near = [version for version in versions if state.version - version <= _FAR]
+        near = [version for version in versions if state.version - version <= _MAX_REWIND]
         self._rewind_to(min([state.version, *near]))
         parts.statics.begin_at(parts.store.reader.version)
-        entries = {each.name: self._entry(each) for each in state.queries}
+        entries = {each.name: self._restore_entry(each) for each in state.queries}
         restored: dict[str, RunningQuery] = {}
         for each, query in sorted(kept, key=lambda pair: pair[1].static_version):
-            self._unreplayed.manage()
+            self._filter.end_stopped()
             entry = entries[each.name]
-            if self._unreplayed.leaves_out(entry):
-                self._replay.leave_out(entry, each.members)
+            if self._filter.skips(entry):
+                self._replay.skip_query(entry, each.members)
                 continue
             self._forward_to(query.static_version, restored.values())
-            running = self._restore(entries[each.name], each, query)
+            running = self._restore_query(entries[each.name], each, query)
             if running is not None:
                 restored[each.name] = running
         self._forward_to(state.version, restored.values())
-        tasks.seen = self._replay.seen
+        tasks.replayed_versions = self._replay.read_versions
         # Clients may have stopped some meanwhile.
         going_on = [entry.running for name, entry in entries.items() if name in restored]
         parts.router.adopt(running for running in going_on if running is not None)
@@ -201,9 +201,9 @@ class Recovery:
         statics.take_moved()
         for running in restored:
             if running.prepared.refresh == "trigger":
-                running.static.catch_up(held=False)
+                running.static.catch_up(on_request=False)
 
-    def _entry(self, kept: EntrySnapshot) -> QueryEntry:
+    def _restore_entry(self, kept: EntrySnapshot) -> QueryEntry:
         """One query of the checkpoint, with its feed."""
         feed = self._lifecycle.new_feed(kept.name)
         feed.restore(kept.feed, self._journal.results.events(kept.feed[0]))
@@ -212,18 +212,20 @@ class Recovery:
         self._parts.catalogue.add(entry)
         return entry
 
-    def _restore(self, entry: QueryEntry, kept: EntrySnapshot, query: QuerySnapshot) -> RunningQuery | None:
+    def _restore_query(
+        self, entry: QueryEntry, kept: EntrySnapshot, query: QuerySnapshot
+    ) -> RunningQuery | None:
         """A query as it was; one that cannot run any more is shown as failed with the reason."""
         try:
             made = self._replay.evaluator(kept.members, query.looked_up, query.pins)
             running = self._lifecycle.make_running(entry, *made, paused=kept.state == "paused")
             running.dropped_before = kept.members.get("dropped_before")
-            restore(running, query, self._unreplayed.patience_ms(entry))
+            restore(running, query, self._filter.restore_limit_ms(entry))
             self._parts.views.adopt(entry.name, running.view)
             return running
         except Exception as error:
             entry.running = None
-            if self._unreplayed.gives_up(entry, error):
+            if self._filter.skips_after(entry, error):
                 return None
             log.warning("the query %s cannot be restored: %s", entry.name, error)
             self._parts.catalogue.set_state(entry, "failed", reason_of(error)[0])
@@ -234,7 +236,7 @@ class Recovery:
     def _finish(self) -> None:
         """The store is at its newest version again, and nothing that was published is missing."""
         parts, journal = self._parts, self._journal
-        parts.tasks.seen = None
+        parts.tasks.replayed_versions = None
         parts.store.committer.forward(parts.store.log.version)
         for entry in parts.catalogue.entries():
             if entry.running is not None:
@@ -243,7 +245,7 @@ class Recovery:
                 self._problems.append(f"the end of the journal is lost: the feed {entry.name} begins anew")
             if entry.feed.incomplete:
                 self._problems.append(f"events of the feed {entry.name} are gone: who resumes is reset")
-        parts.sequencer.settle()
+        parts.sequencer.flush()
         for stream in parts.streams:
             # The time that the server was away is no silence of the stream.
             begin_again(stream, parts.clock)
@@ -270,7 +272,7 @@ class Recovery:
                     parts.attachments.change(existing.running, existing.registration)
         for entry in parts.catalogue.entries():
             if entry.pending is not None and entry.pending.running is None:
-                lifecycle.make(entry, entry.pending)
+                lifecycle.resume_build(entry, entry.pending)
         numbers = [entry.feed.number for entry in parts.catalogue.entries()]
         parts.sequencer.call(lambda: results.keep_only(numbers))
 

@@ -39,19 +39,19 @@ class Replay:
     """One replay; ``behind`` and ``swaps``: where tables fell behind, and were read anew (`TableReplay`)."""
 
     def __init__(
-        self, parts: EngineParts, lifecycle: QueryLifecycle, journal: Journal, unreplayed: ReplayFilter
+        self, parts: EngineParts, lifecycle: QueryLifecycle, journal: Journal, replay_filter: ReplayFilter
     ) -> None:
         self._parts = parts
-        self._unreplayed = unreplayed
+        self._filter = replay_filter
         self._lifecycle = lifecycle
         self._journal = journal
-        self.behind: set[tuple[str, int]] = set()
-        self.swaps: set[tuple[str, int]] = set()
+        self.lagging_tables: set[tuple[str, int]] = set()
+        self.reloads: set[tuple[str, int]] = set()
         # See `TurnQueue.seen`.
-        self.seen: dict[str, int] = {}
-        self._seen: dict[int, dict[str, int]] = {}
+        self.read_versions: dict[str, int] = {}
+        self._versions_of_task: dict[int, dict[str, int]] = {}
         # By turn: the queries that failed there by time.
-        self._fates: dict[int, list[dict[str, Any]]] = {}
+        self._failures_of_task: dict[int, list[dict[str, Any]]] = {}
 
     def read(self, processed: int, last: int, *, usable: bool) -> list[JournalRecord]:
         """Fill streams with what they retain; the records that have to take their turns again.
@@ -66,12 +66,14 @@ class Replay:
             members = record.members
             match record.kind:
                 case "seen":
-                    self._seen.setdefault(members["turn"], {})[members["query"]] = members["version"]
+                    self._versions_of_task.setdefault(members["turn"], {})[members["query"]] = members[
+                        "version"
+                    ]
                 case "failed":
-                    self._fates.setdefault(members["turn"], []).append(members)
+                    self._failures_of_task.setdefault(members["turn"], []).append(members)
                 case "behind":
                     if record.number > processed:
-                        self.behind.update(_tables_of(members))
+                        self.lagging_tables.update(_tables_of(members))
                 case "derived":
                     if record.number <= last:
                         self._input(record, counted=True)
@@ -83,18 +85,18 @@ class Replay:
                     self._drop_stream(members, counted=record.number <= last)
                 case _ if record.number > processed:
                     if record.kind == "swap":
-                        self.swaps.update(_tables_of(members))
+                        self.reloads.update(_tables_of(members))
                     rest.append(record)
         return rest
 
-    def take(self, record: JournalRecord, *, counted: bool) -> None:
+    def replay_record(self, record: JournalRecord, *, counted: bool) -> None:
         """One record takes its turn again; ``counted``: figures of streams hold it already."""
         members = record.members
         self._journal.reached("in-replay")
         try:
             task = self._task_of(record, members, counted=counted)
-            for fate in self._fates.get(record.number, ()):
-                self._doom(fate)
+            for fate in self._failures_of_task.get(record.number, ()):
+                self._expect_failure(fate)
             if task is not None:
                 self._run(task, record.number, members.get("now", 0))
         except ReportedError as error:
@@ -107,16 +109,16 @@ class Replay:
             self._run(self._epoch_task(epoch), tasks.note("epoch", epoch=epoch), self._parts.clock.now_ms())
 
     def _epoch_task(self, epoch: int) -> Task:
-        return kinds.BetweenTasks(lambda: self._parts.begin_epoch(epoch))
+        return kinds.CallTask(lambda: self._parts.begin_epoch(epoch))
 
-    def _doom(self, fate: Mapping[str, Any]) -> None:
+    def _expect_failure(self, fate: Mapping[str, Any]) -> None:
         """A query failed in the turn that comes: it does so again, without being evaluated."""
         entry = self._parts.catalogue.find(fate["query"])
         if entry is not None and entry.running is not None:
-            self._parts.router.part(entry.running)
+            self._parts.router.leave_shared_plan(entry.running)
             entry.running.failure.expected = (fate["after"], BudgetError(fate["error"], code=fate["code"]))
 
-    def take_commits(self) -> None:
+    def replay_commits(self) -> None:
         """Commits that were durable before anybody noted their turn take it now, one by one."""
         parts, store = self._parts, self._parts.store
         while parts.tasks.version < store.log.version:
@@ -150,13 +152,13 @@ class Replay:
 
     def _run(self, task: Task, number: int, at: int) -> None:
         if not isinstance(task, InputTask):
-            self.seen.clear()
+            self.read_versions.clear()
         # What was noted of inputs in line bears the number of the first; no other turn came between them.
-        self.seen.update(self._seen.get(number, {}))
+        self.read_versions.update(self._versions_of_task.get(number, {}))
         task.number, task.at = number, at
-        self._parts.sequencer.run(task)
+        self._parts.sequencer.execute(task)
         starting = self._parts.starting
-        self._parts.sequencer.catch_up(lambda: [name for name, _ in list(starting.stopped)])
+        self._parts.sequencer.catch_up_readers(lambda: [name for name, _ in list(starting.stopped)])
         if task.error is not None:
             raise task.error
 
@@ -175,7 +177,7 @@ class Replay:
                 parts.store.committer.forward(members["version"])
                 return kinds.CommitTask(Commit(members["version"], members["at"]))
             case "stream":
-                return kinds.BetweenTasks(parts.router.new_stream)
+                return kinds.CallTask(parts.router.new_stream)
             case "unstream":
                 self._drop_stream(members, counted=counted)
             case "epoch":
@@ -185,16 +187,16 @@ class Replay:
             case "swap":
                 names = [name for name, _ in _tables_of(members)]
                 return parts.statics.swap_again(names, members["version"])
-            case "reserve" | "attach" if self._unreplayed.is_dropped(members["name"]):
-                self.leave_out(None, members)
+            case "reserve" | "attach" if self._filter.is_dropped(members["name"]):
+                self.skip_query(None, members)
                 return None
             case "reserve":
                 begun = self._entry_of(record)
-                if self._unreplayed.leaves_out(begun):
-                    self.leave_out(begun, members)
+                if self._filter.skips(begun):
+                    self.skip_query(begun, members)
                     return None
-                begun.pending = pending = parts.attachments.pending(begun.name, self._prepared(members))
-                return kinds.BetweenTasks(partial(parts.attachments.begin_waiting, begun, pending))
+                begun.pending = pending = parts.attachments.new_pending(begun.name, self._prepared(members))
+                return kinds.CallTask(partial(parts.attachments.begin_waiting, begun, pending))
             case "attach":
                 return self._attach(record)
             case "detach" if entry is not None:
@@ -202,10 +204,12 @@ class Replay:
                 if members["dropped"]:
                     parts.catalogue.discard(entry)
                 detach = partial(parts.attachments.detach, entry, running, members["dropped"])
-                return kinds.BetweenTasks(detach)
+                return kinds.CallTask(detach)
             case "unready" if entry is not None:
-                give_up = partial(parts.attachments.give_up, entry, members["error"], members["code"])
-                return kinds.BetweenTasks(give_up)
+                fail_pending = partial(
+                    parts.attachments.fail_pending, entry, members["error"], members["code"]
+                )
+                return kinds.CallTask(fail_pending)
             case "refresh" if entry is not None:
                 return kinds.RefreshTask(entry.name, members["cause"])
             case "state" if entry is not None and running is not None:
@@ -226,7 +230,7 @@ class Replay:
         made, stream = input_of(record)[0], record.members["stream"]
         if made is None:
             return None
-        takes = self._unreplayed.derived(stream, made, counted=counted, number=record.number)
+        takes = self._filter.take_derived(stream, made, counted=counted, number=record.number)
         return InputTask(made) if takes else None
 
     def _input(self, record: JournalRecord, *, counted: bool, taken: bool = False) -> StreamInput | None:
@@ -285,9 +289,9 @@ class Replay:
     def _attach(self, record: JournalRecord) -> kinds.AttachTask | None:
         parts, members = self._parts, record.members
         entry = self._entry_of(record)
-        if self._unreplayed.leaves_out(entry):
+        if self._filter.skips(entry):
             parts.attachments.end_waiting(entry.name)
-            self.leave_out(entry, members)
+            self.skip_query(entry, members)
             return None
         try:
             made = self.evaluator(members, members["looked_up"], {})
@@ -300,14 +304,14 @@ class Replay:
         running.dropped_before = members.get("dropped_before")
         return kinds.AttachTask(running, members["reset"], members.get("from"))
 
-    def leave_out(self, entry: QueryEntry | None, members: Mapping[str, Any]) -> None:
+    def skip_query(self, entry: QueryEntry | None, members: Mapping[str, Any]) -> None:
         """A query is not evaluated; what it had made comes from the journal."""
         self._parts.router.forget_name(members["name"])
         try:
             prepared = self._prepared(members)
         except ReportedError:
             prepared = None
-        self._unreplayed.leave_out(entry, prepared)
+        self._filter.skip(entry, prepared)
 
     def _drop_stream(self, members: Mapping[str, Any], *, counted: bool) -> None:
         """A stream was dropped; the one of that IRI now, if any, was declared later.

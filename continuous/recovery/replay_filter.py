@@ -25,11 +25,11 @@ from ..queries.prepare import PreparedQuery
 
 log = logging.getLogger("quadrill.continuous")
 
-PATIENCE_S = 5.0
+REPLAY_BUDGET_S = 5.0
 """Seconds of CPU time of a replay after which queries that end it paused or failed are not evaluated any
 more: nobody waits for their answers, and an evaluation of theirs may be what makes the start long. What other
 processes of a busy machine take does not count."""
-_LAID_ASIDE = "it was paused; its windows were not kept over the restart"
+_PAUSED_AT_START = "it was paused; its windows were not kept over the restart"
 
 
 class ReplayFilter:
@@ -42,7 +42,7 @@ class ReplayFilter:
         self._stopped: set[str] = set()
         # The streams that queries make which are not evaluated.
         self._streams: set[str] = set()
-        self._is_late = False
+        self._is_over_budget = False
         self._began = time.thread_time()
 
     def read_registry(self) -> None:
@@ -53,27 +53,27 @@ class ReplayFilter:
         """True when no query of this name is registered any more."""
         return name not in self._records
 
-    def leaves_out(self, entry: QueryEntry) -> bool:
+    def skips(self, entry: QueryEntry) -> bool:
         """True when a query that begins is not evaluated; its entry says why then."""
-        if self.is_dropped(entry.name) or self._parts.catalogue.starts_paused(entry):
+        if self.is_dropped(entry.name) or self._parts.catalogue.pause_at_start(entry):
             return True
-        if (self._is_late or entry.name in self._stopped) and self._ends_stopped(entry):
+        if (self._is_over_budget or entry.name in self._stopped) and self._ends_stopped(entry):
             self._set_state(entry)
             return True
         return False
 
-    def leave_out(self, entry: QueryEntry | None, prepared: PreparedQuery | None) -> None:
+    def skip(self, entry: QueryEntry | None, prepared: PreparedQuery | None) -> None:
         """A query is not evaluated from here on: its feed, unless it was dropped, stays as published."""
         if entry is not None:
             keep_written(entry.feed)
         if prepared is not None and prepared.made_stream is not None:
             self._streams.add(prepared.made_stream)
 
-    def patience_ms(self, entry: QueryEntry) -> int:
+    def restore_limit_ms(self, entry: QueryEntry) -> int:
         """How long the windows of a query may take to be restored; 0 for as long as it takes."""
-        return int(PATIENCE_S * 1000) if self._ends_stopped(entry) else 0
+        return int(REPLAY_BUDGET_S * 1000) if self._ends_stopped(entry) else 0
 
-    def gives_up(self, entry: QueryEntry, error: Exception) -> bool:
+    def skips_after(self, entry: QueryEntry, error: Exception) -> bool:
         """True when a query is left out because its windows took too long to be restored."""
         ends = isinstance(error, BudgetError) and self._ends_stopped(entry)
         if ends:
@@ -81,14 +81,14 @@ class ReplayFilter:
             self._end(entry)
         return ends
 
-    def manage(self) -> None:
+    def end_stopped(self) -> None:
         """Between two records: end the replay of queries that clients have paused or dropped.
 
         Raises:
             EngineStoppedError: the server is to stop.
         """
         starting, catalogue = self._parts.starting, self._parts.catalogue
-        starting.require_wanted()
+        starting.require_not_cancelled()
         if starting.stopped:
             self.read_registry()
         while starting.stopped:
@@ -98,15 +98,15 @@ class ReplayFilter:
                 self._end(entry)
                 if state is not None:
                     # An evaluation that was called off has left the query as failed.
-                    catalogue.set_state(entry, state, _LAID_ASIDE)
-        if not self._is_late and time.thread_time() - self._began > PATIENCE_S:
-            self._is_late = True
+                    catalogue.set_state(entry, state, _PAUSED_AT_START)
+        if not self._is_over_budget and time.thread_time() - self._began > REPLAY_BUDGET_S:
+            self._is_over_budget = True
             for entry in catalogue.entries():
                 if self._ends_stopped(entry):
                     log.warning("the query %s is not evaluated in the replay", entry.name)
                     self._end(entry)
 
-    def derived(self, stream: str, event: StreamInput, *, counted: bool, number: int) -> bool:
+    def take_derived(self, stream: str, event: StreamInput, *, counted: bool, number: int) -> bool:
         """Take an element of a stream that a query makes from the journal; False where it is computed again.
 
         ``counted``: the figures of the stream hold it already.
@@ -139,7 +139,7 @@ class ReplayFilter:
         running, prepared = entry.running, entry.prepared
         entry.running = entry.pending = None
         self._parts.attachments.detach(entry, running, dropped=False)
-        self.leave_out(entry, prepared)
+        self.skip(entry, prepared)
         if running is not None:
             with suppress(ReportedError):
                 running.evaluator.close()
@@ -149,5 +149,5 @@ class ReplayFilter:
         """The state that the registry has; one that is registered anew behind this has another query's."""
         record = self._records.get(entry.name)
         if record is not None and record.created_ms == entry.created_ms:
-            reason = record.error or (_LAID_ASIDE if record.state == "paused" else None)
+            reason = record.error or (_PAUSED_AT_START if record.state == "paused" else None)
             self._parts.catalogue.set_state(entry, record.state, reason)

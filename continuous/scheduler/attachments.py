@@ -41,7 +41,7 @@ class Attachments:
     _views: ViewRegistry
     _outbox: Outbox
     _settings: EngineSettings
-    repeated: int = 0
+    last_retained_read: int = 0
 
     # --- beginning ------------------------------------------------------------------------------
 
@@ -58,7 +58,7 @@ class Attachments:
                 raise
             self.end_waiting(task.running.name)
             self._router.fail(task.running, error)
-            if self._tasks.seen is not None:
+            if self._tasks.replayed_versions is not None:
                 return []  # in a replay, where the record of its end follows
             raise
 
@@ -73,11 +73,11 @@ class Attachments:
         start = running.prepared.registration.start_from if replay_from is None else replay_from
         pending = self.end_waiting(running.name)
         if pending is None:
-            pending = self.pending(running.name, running.prepared)
+            pending = self.new_pending(running.name, running.prepared)
             if start is not None:
-                self.repeated = self._tasks.number
-                pending.kept = self._streams.kept_now() if task.kept is None else task.kept
-        pending.running, pending.start, pending.repeats = running, start, replay_from is not None
+                self.last_retained_read = self._tasks.number
+                pending.retained = self._streams.kept_now() if task.kept is None else task.kept
+        pending.running, pending.start, pending.is_replay = running, start, replay_from is not None
         if replay_from is not None:
             self._streams.forget_failed(running.name, replay_from)
         if running.static.statics is None or running.static.statics.known(
@@ -92,13 +92,13 @@ class Attachments:
             entry.pending = pending
         return []
 
-    def begin_ready(self) -> None:
+    def begin_ready_queries(self) -> None:
         """Static parts were read: queries that waited for them only begin."""
         for pending in list(self._router.pending.values()):
             running = pending.running
             if running is not None and running.static.statics is not None and running.static.statics.known():
                 version = running.static.statics.steps.frontier.version
-                self._tasks.note_of_task("seen", turn=pending.task, query=running.name, version=version)
+                self._tasks.record_outcome("seen", turn=pending.task, query=running.name, version=version)
                 self.end_waiting(running.name)
                 self._begin(running, pending)
 
@@ -111,20 +111,22 @@ class Attachments:
         elif pending.start is None:
             self._router.attach(running, pending.inputs, kept)
         else:
-            running.repeats = pending.repeats
-            self._router.attach(running, self._kept(running, pending, pending.start), kept)
+            running.is_replaying = pending.is_replay
+            self._router.attach(running, self._first_inputs(running, pending, pending.start), kept)
         return kept
 
-    def _kept(self, running: RunningQuery, pending: PendingQuery, start: int) -> Iterator[StreamInput]:
-        yield from self._streams.retained(running.timeline.inputs.streams, start, pending.kept)
-        running.repeats = False
+    def _first_inputs(
+        self, running: RunningQuery, pending: PendingQuery, start: int
+    ) -> Iterator[StreamInput]:
+        yield from self._streams.retained(running.timeline.inputs.streams, start, pending.retained)
+        running.is_replaying = False
         yield from pending.inputs
 
     # --- waiting for static parts ---------------------------------------------------------------
 
-    def pending(self, name: str, prepared: PreparedQuery) -> PendingQuery:
+    def new_pending(self, name: str, prepared: PreparedQuery) -> PendingQuery:
         """What keeps the inputs of a query whose static parts are still being read."""
-        self._catalogue.note_result(prepared)
+        self._catalogue.index_flows(prepared)
         collects = prepared.registration.start != "when-ready"
         return PendingQuery(name, prepared, self._settings.waiting_elements, collects)
 
@@ -133,7 +135,7 @@ class Attachments:
         self._router.forget_name(entry.name)
         self._outbox.name(entry.feed, self._tasks.number)
         if pending.prepared.registration.start_from is not None:
-            pending.kept = self._streams.kept_now()
+            pending.retained = self._streams.kept_now()
         self._router.reserve(pending)
 
     def end_waiting(self, name: str) -> PendingQuery | None:
@@ -144,7 +146,7 @@ class Attachments:
             entry.pending = None
         return pending
 
-    def give_up(self, entry: QueryEntry, reason: str, code: str) -> None:
+    def fail_pending(self, entry: QueryEntry, reason: str, code: str) -> None:
         """The static parts cannot be read: the query has failed."""
         self.end_waiting(entry.name)
         self._streams.release(entry.name)

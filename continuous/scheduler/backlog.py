@@ -31,7 +31,7 @@ class TaskPlace:
     number: int
     at: int
     version: int
-    left: int = 0
+    jobs_left: int = 0
 
 
 class Job(NamedTuple):
@@ -40,7 +40,7 @@ class Job(NamedTuple):
     place: TaskPlace
     work: Work
     reader: Reader
-    given: Any
+    argument: Any
     now: int
     weight: int
 
@@ -61,18 +61,18 @@ class Backlog:
     jobs: list[Job] = field(default_factory=list)
     fiber: Fiber | None = None
     weight: int = 0
-    given: Any = None
+    last_argument: Any = None
     began: float = field(default_factory=time.monotonic)
 
     @property
-    def is_current(self) -> bool:
+    def is_between_jobs(self) -> bool:
         """True between two jobs."""
         return self.fiber is None
 
     @property
     def first_input(self) -> StreamInput | None:
         """The last input of the first job, or of the one that was done last; None where it has none."""
-        given = self.jobs[0].given if self.jobs else self.given
+        given = self.jobs[0].argument if self.jobs else self.last_argument
         found = given[-1] if isinstance(given, (tuple, list)) and given else None
         return found if isinstance(found, (Arrival, Advance, Idle)) else None
 
@@ -83,8 +83,8 @@ class Backlog:
             [
                 event.after.newest
                 for job in (jobs[0], jobs[-1])
-                if isinstance(job.given, (tuple, list))
-                for event in job.given
+                if isinstance(job.argument, (tuple, list))
+                for event in job.argument
                 if isinstance(event, (Arrival, Advance, Idle))
             ]
             if jobs
@@ -108,21 +108,21 @@ class Backlog:
         at = bisect_right(self.jobs, job.place.serial, key=_serial_of)
         self.jobs.insert(at, job)
         self.weight += job.weight
-        job.place.left += 1
+        job.place.jobs_left += 1
 
-    def done(self) -> None:
+    def finish_first(self) -> None:
         """The first job is done."""
         if self.jobs:
             job = self.jobs.pop(0)
-            self.given = job.given
+            self.last_argument = job.argument
             self.weight -= job.weight
-            job.place.left -= 1
+            job.place.jobs_left -= 1
 
-    def take_out(self, job: Job) -> None:
+    def remove(self, job: Job) -> None:
         """Another one does a job that waits."""
         self.jobs.remove(job)
         self.weight -= job.weight
-        job.place.left -= 1
+        job.place.jobs_left -= 1
 
 
 class Barrier:
@@ -133,7 +133,7 @@ class Barrier:
         self._serial = serial
 
     @property
-    def left(self) -> int:
+    def jobs_left(self) -> int:
         """How many readers have jobs of this or an earlier place."""
         return sum(each.jobs[0].place.serial <= self._serial for each in self._behind.values() if each.jobs)
 

@@ -22,7 +22,7 @@ class LaggingRouter(Protocol):
         """Enter a query as a reader of its streams, or of all."""
         ...
 
-    def leave_out(self, running: RunningQuery) -> None:
+    def drop_unread_streams(self, running: RunningQuery) -> None:
         """A query is no reader of streams that it has no window on."""
         ...
 
@@ -47,59 +47,59 @@ class LaggingReaders:
     _shares: FairShares
     _groups: GroupRegistry
     _tasks: TaskQueue
-    _most: int
+    _max_elements: int
 
     def __post_init__(self) -> None:
         shares = self._shares
-        shares.after, shares.fell, shares.caught = self._after_slice, self._fell_behind, self._caught_up
-        shares.broke = self._broke
+        shares.after_slice, shares.on_lag = self._after_slice, self._fell_behind
+        shares.on_caught_up, shares.on_error = self._caught_up, self._work_failed
 
     def is_behind(self, running: RunningQuery) -> bool:
         """True while a query, or its group, has not done everything. May be called from any thread."""
-        behind = self._shares.behind
-        return bool(behind) and self._shares.lane(running) in behind
+        behind = self._shares.backlogs
+        return bool(behind) and self._shares.backlog_owner(running) in behind
 
     def _fell_behind(self, reader: Reader) -> None:
         """A reader keeps its later inputs: also those of streams that its static parts may yet bind."""
         if isinstance(reader, RunningQuery):
-            reader.group.apart = self._shares.slice_s != 0
+            reader.group.barred = self._shares.slice_s != 0
             self._router.index(reader, everywhere=True)
 
     def _after_slice(self, reader: Reader) -> None:
         """A reader has had a slice: what it derived goes on, and it fails if it cost too much."""
         self._router.fail_members()
         self._router.deliver_derived()
-        backlog = self._shares.behind.get(reader)
+        backlog = self._shares.backlogs.get(reader)
         if backlog is None:
             return
         for running in list(members_of(reader)):
             try:
                 check_costs(running, self._tasks.at)
-                backlog.check(self._most)
+                backlog.check(self._max_elements)
             except BudgetError as error:
-                self._end(running, backlog, error)
+                self._fail(running, backlog, error)
 
     def end_oldest(self, reason: str, limit: int) -> None:
         """The reader that has been behind for longest fails, over a limit on all of them."""
-        backlog = min(self._shares.behind.values(), key=lambda each: each.began)
+        backlog = min(self._shares.backlogs.values(), key=lambda each: each.began)
         seconds = time.monotonic() - backlog.began
         error = BudgetError(
             f"the query has been behind its input for {seconds:.0f} s, {reason}", again=False, limit=limit
         )
-        with self._shares.at(backlog.jobs[0].place):
+        with self._shares.at_place(backlog.jobs[0].place):
             for running in list(members_of(backlog.reader)):
-                self._end(running, backlog, error)
+                self._fail(running, backlog, error)
 
-    def _end(self, running: RunningQuery, backlog: Backlog, error: BudgetError) -> None:
+    def _fail(self, running: RunningQuery, backlog: Backlog, error: BudgetError) -> None:
         """A query that is behind fails."""
         event = backlog.first_input
-        if backlog.reader is not running or not self._shares.end(running, error):
+        if backlog.reader is not running or not self._shares.interrupt(running, error):
             self.stop(running)
         if running.state != "failed":
             running.failure.at = running.failure.at or event
             self._router.fail(running, error)
 
-    def _broke(self, reader: Reader, error: Exception) -> None:
+    def _work_failed(self, reader: Reader, error: Exception) -> None:
         """The work of a reader has raised an error that it did not expect."""
         for running in list(members_of(reader)):
             if running.state != "failed":
@@ -108,11 +108,11 @@ class LaggingReaders:
     def _caught_up(self, reader: Reader) -> None:
         """A reader has no backlog any more."""
         if isinstance(reader, RunningQuery):
-            self._router.leave_out(reader)
+            self._router.drop_unread_streams(reader)
 
-    def call_off(self, name: str) -> None:
+    def cancel(self, name: str) -> None:
         """In a replay: a query that is behind was paused or dropped."""
-        for running in [each for reader in self._shares.behind for each in members_of(reader)]:
+        for running in [each for reader in self._shares.backlogs for each in members_of(reader)]:
             if running.name == name and running.state != "failed":
                 message = f"the query {name} was paused or dropped while it was behind"
                 self._router.fail(running, BudgetError(message, again=False, code="cancelled"))
@@ -121,9 +121,11 @@ class LaggingReaders:
         """A query that is behind stops: where it is, or after the step that its group is in the middle of."""
         shares, group = self._shares, self._groups.group_of(running)
         shares.discard(running)
-        backlog = None if group is None else shares.behind.get(group)
-        if group is None or backlog is None or backlog.is_current or running not in group.members:
+        backlog = None if group is None else shares.backlogs.get(group)
+        if group is None or backlog is None or backlog.is_between_jobs or running not in group.members:
             return
         group.leaving.append(running)
-        while backlog.fiber is not None and running in group.members and shares.behind.get(group) is backlog:
+        while (
+            backlog.fiber is not None and running in group.members and shares.backlogs.get(group) is backlog
+        ):
             shares.serve_one(backlog, hurry=False)

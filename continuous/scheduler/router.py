@@ -24,15 +24,15 @@ from ..queries.catalogue import PendingQuery, QueryCatalogue
 from ..queries.prepare import PreparedQuery
 from ..queries.running import RunningQuery
 from ..settings import EngineSettings
-from ..slices import SLICE, give_way
+from ..slices import SLICE, yield_control
 from ..static.table import TableFrontier as Frontier
 from ..streams.accept import Acceptor, StreamState
 from ..streams.dead_letters import Reason
 from ..streams.derived import DerivedStreams
 from ..streams.registry import StreamRegistry
 from .backlog import Reader
+from .change_dispatcher import ChangeDispatcher
 from .lagging_readers import LaggingReaders
-from .query_mover import QueryMover
 from .shares import FairShares
 from .timetable import Timetable
 
@@ -49,7 +49,7 @@ class Router:
     Attributes:
         pending: the queries that cannot begin yet, as their static parts are still being read, by name.
         timetable: what is due by the clock.
-        unfollowing: the queries that have to be told of every commit.
+        commit_readers: the queries that have to be told of every commit.
         shares: runs the work of readers in slices.
     """
 
@@ -62,15 +62,15 @@ class Router:
     outbox: InitVar[Outbox]
     frontier: InitVar[Frontier]
     pending: dict[str, PendingQuery] = field(default_factory=dict)
-    unfollowing: set[RunningQuery] = field(default_factory=set)
+    commit_readers: set[RunningQuery] = field(default_factory=set)
     # In the order of registration.
     _attached: dict[str, RunningQuery] = field(default_factory=dict)
-    _places: dict[str, int] = field(default_factory=dict)
+    _positions: dict[str, int] = field(default_factory=dict)
     _count: Iterator[int] = field(default_factory=count)
     # Queries with windows on variable streams, which may read every stream there is.
-    _unbound: dict[RunningQuery, None] = field(default_factory=dict)
+    _variable_queries: dict[RunningQuery, None] = field(default_factory=dict)
     # The streams that queries make, and who makes them.
-    _outputs: dict[RunningQuery, StreamState] = field(default_factory=dict)
+    _output_streams: dict[RunningQuery, StreamState] = field(default_factory=dict)
     _producers: dict[str, RunningQuery] = field(default_factory=dict)
     # Those that take inputs by themselves, and groups that do for their members.
     _readers: Readers = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Router:
             self._readers,
             self._groups.group_of,
         )
-        self.moves = QueryMover(self, self._tasks, self._groups, self._attached, self._places)
+        self.changes = ChangeDispatcher(self, self._tasks, self._groups, self._attached, self._positions)
         self._groups.shares = self.shares if sliced else None
         most = settings.backlog_elements
         self.laggards = LaggingReaders(self, self.shares, self._groups, self._tasks, most)
@@ -97,7 +97,7 @@ class Router:
         found: list[RunningQuery] = []
         for reader in list(self._readers.get(iri, ())):
             found += reader.members if isinstance(reader, QueryGroup) else [reader]
-        return sorted((running.name for running in found), key=lambda name: self._places.get(name, 0))
+        return sorted((running.name for running in found), key=lambda name: self._positions.get(name, 0))
 
     # --- queries --------------------------------------------------------------------------------
 
@@ -110,13 +110,13 @@ class Router:
         if self.shares.slice_s is None:
             self._begin(running, (replay, kept), self._tasks.at)
         else:
-            self.shares.do(self._begin, [(running, (replay, kept))], self._tasks.at)
+            self.shares.run_work(self._begin, [(running, (replay, kept))], self._tasks.at)
         self.deliver_derived()
 
     def _begin(self, running: RunningQuery, given: tuple[Iterable[StreamInput], list[int]], now: int) -> None:
         """The first job of a query."""
         replay, kept = given
-        self.move_one(running, RunningQuery.begin, now)
+        self.apply_to_query(running, RunningQuery.begin, now)
         replayed = 0
         try:
             for event in replay:
@@ -127,15 +127,15 @@ class Router:
                     except Exception as error:
                         self.fail(running, error)
                     if (moment := monotonic()) > SLICE.until:
-                        give_way(moment)
+                        yield_control(moment)
         finally:
-            running.repeats = False
+            running.is_replaying = False
         # What it was given is not what others were.
         running.timeline.inputs.first = None
         running.timeline.inputs.missed.clear()
-        if running.state != "failed" and running not in self.shares.behind:
-            self._take_places(self._groups.enter([running]))
-        _derive_time(self._derived, running, self._outputs.get(running))
+        if running.state != "failed" and running not in self.shares.backlogs:
+            self._install_groups(self._groups.enter([running]))
+        _derive_time(self._derived, running, self._output_streams.get(running))
         if isinstance(running.prepared.refresh, int):
             self.timetable.set(running)
         kept.append(replayed)
@@ -147,29 +147,29 @@ class Router:
             self._enter(running)
             self.index(running)
             self.timetable.set(running)
-        self._take_places(self._groups.enter(going_on))
+        self._install_groups(self._groups.enter(going_on))
 
     def _enter(self, running: RunningQuery) -> None:
         before = self._attached.get(running.name)
         if before is not None and before is not running:
             self.forget(before)
         self._attached[running.name] = running
-        self._places[running.name] = next(self._count)
+        self._positions[running.name] = next(self._count)
         if running.static.statics is None:
-            self.unfollowing.add(running)
+            self.commit_readers.add(running)
         if not running.prepared.names_its_streams:
-            self._unbound[running] = None
+            self._variable_queries[running] = None
         iri = running.prepared.made_stream
         output = None if iri is None else self._streams.find(iri)
         if output is not None:
-            self._outputs[running] = output
+            self._output_streams[running] = output
             self._producers[output.iri] = running
-        _wait_for_disorder(self._streams, running.prepared, running.name)
+        _require_lateness(self._streams, running.prepared, running.name)
 
     def reserve(self, pending: PendingQuery) -> None:
         """From now on inputs are kept for a query that cannot begin yet."""
         self.pending[pending.name] = pending
-        _wait_for_disorder(self._streams, pending.prepared, pending.name)
+        _require_lateness(self._streams, pending.prepared, pending.name)
 
     def forget(self, running: RunningQuery) -> None:
         """The query gets no more inputs, and what it has not done is not done any more."""
@@ -177,13 +177,13 @@ class Router:
             self.laggards.stop(running)
             del self._attached[running.name]
             self._leave_group(running)
-            del self._places[running.name]
-            self.unfollowing.discard(running)
-            self._unbound.pop(running, None)
+            del self._positions[running.name]
+            self.commit_readers.discard(running)
+            self._variable_queries.pop(running, None)
             if running.static.statics is not None:
                 running.static.statics.stop()
             self.timetable.cancel(running.name)
-            output = self._outputs.pop(running, None)
+            output = self._output_streams.pop(running, None)
             if output is not None and self._producers.get(output.iri) is running:
                 del self._producers[output.iri]
             if output is not None:  # nothing comes until another query makes it
@@ -205,39 +205,39 @@ class Router:
         if running.state == "failed":
             return
         running.evaluator.budget.stop = ""
-        if state == "paused" and self.shares.lane(running) in self.shares.behind:
+        if state == "paused" and self.shares.backlog_owner(running) in self.shares.backlogs:
             message = f"the query {running.name} was paused while it was behind"
             self.fail(running, BudgetError(message, again=False, code="cancelled"))
             return
-        self.shares.do(self._set_state, [(running, state)], self._tasks.at)
+        self.shares.run_work(self._set_state, [(running, state)], self._tasks.at)
         self.deliver_derived()
 
     def _set_state(self, running: RunningQuery, state: QueryState, now: int) -> None:
-        self.part(running)
+        self.leave_shared_plan(running)
         self._leave_group(running)
-        running.settle()
+        running.bring_up_to_date()
         running.state = state
         if state == "running":
-            self.move_one(running, lambda running, now: running.evaluate_now(now, now), now)
-            self._take_places(self._groups.enter([running]))
+            self.apply_to_query(running, lambda running, now: running.evaluate_now(now, now), now)
+            self._install_groups(self._groups.enter([running]))
 
-    def part(self, running: RunningQuery) -> None:
+    def leave_shared_plan(self, running: RunningQuery) -> None:
         """Set a query apart from its common plan: what comes next is for it alone."""
         self._groups.set_apart(running)
         self.fail_members()
 
     def change(self, running: RunningQuery, prepared: PreparedQuery) -> None:
         """Let a query have other settings, which may make it fit for a group or not any more."""
-        self.shares.do(self._change, [(running, prepared)], self._tasks.at)
+        self.shares.run_work(self._change, [(running, prepared)], self._tasks.at)
 
     def _change(self, running: RunningQuery, prepared: PreparedQuery, _: int) -> None:
-        self.part(running)
+        self.leave_shared_plan(running)
         self._leave_group(running)
         running.prepared = prepared
         running.costs.always = running.costs.due = prepared.registration.costs.of_minutes
         running.evaluator.budget.limit(prepared.limits)
         if self._attached.get(running.name) is running:
-            self._take_places(self._groups.enter([running]))
+            self._install_groups(self._groups.enter([running]))
         self.timetable.set(running)
 
     def _leave_group(self, running: RunningQuery) -> None:
@@ -249,11 +249,11 @@ class Router:
         if left is not None:
             del self._readers[left.stream][left]
         self.index(running)
-        if attached and group is not None and group in self.shares.behind:
-            self.shares.hand_over(group, running, self.moves.alone)
+        if attached and group is not None and group in self.shares.backlogs:
+            self.shares.hand_over(group, running, self.changes.job_after_leaving)
         self.fail_members()
 
-    def _take_places(self, joined: Iterable[GroupJoin]) -> None:
+    def _install_groups(self, joined: Iterable[GroupJoin]) -> None:
         """Groups get inputs in the place of others."""
         for group, instead_of in joined:
             readers = self._readers[group.stream]
@@ -278,7 +278,7 @@ class Router:
         get the first, then the next.
         """
         derived, readers = self._derived.inputs, self._readers
-        if len(events) > 1 and self._outputs.keys() & _in_order(readers, events).keys():
+        if len(events) > 1 and self._output_streams.keys() & _in_order(readers, events).keys():
             for event in events:
                 self.dispatch((event,), now)
             return
@@ -289,12 +289,16 @@ class Router:
                 given = _in_order(readers, events)
             for pending in self.pending.values():
                 for event in events:
-                    pending.take(event)
+                    pending.collect(event)
             sliced = self.shares.slice_s is not None
             if sliced:
-                self.shares.do(self._handle, given.items(), now)
+                self.shares.run_work(self._handle, given.items(), now)
             for reader, inputs in () if sliced else given.items():
-                if isinstance(reader, QueryGroup) or reader.state == "failed" or reader in self._outputs:
+                if (
+                    isinstance(reader, QueryGroup)
+                    or reader.state == "failed"
+                    or reader in self._output_streams
+                ):
                     self._handle(reader, inputs, now)
                     continue
                 try:
@@ -308,7 +312,7 @@ class Router:
             for event in events if self._groups.waiting else ():
                 waiting, mark = self._groups.waiting.get(event.stream), event.after.watermark()
                 if waiting and mark is not None and waiting[0][0] <= mark:
-                    self._take_places(self._groups.join(event.stream, mark))
+                    self._install_groups(self._groups.join(event.stream, mark))
             if not derived:
                 return
             events = (derived.popleft(),)
@@ -318,7 +322,7 @@ class Router:
         if isinstance(reader, QueryGroup):
             reader.handle(inputs, now)
             self.fail_members()
-            for running in [each for each in self.shares.behind if each in reader.members]:
+            for running in [each for each in self.shares.backlogs if each in reader.members]:
                 # The others need not wait for it any more.
                 self._leave_group(running)
             return
@@ -327,16 +331,18 @@ class Router:
                 reader.handle(inputs, now)
             except Exception as error:
                 self.fail(reader, error)
-        if self._outputs and reader in self._outputs:
-            _derive_time(self._derived, reader, self._outputs[reader])
+        if self._output_streams and reader in self._output_streams:
+            _derive_time(self._derived, reader, self._output_streams[reader])
 
     def new_stream(self) -> None:
         """A stream was declared: windows on unbound variables read every stream there is."""
-        for running in list(self._unbound):
+        for running in list(self._variable_queries):
             if running.timeline.windows.reads_every_stream:
-                self.index(running, everywhere=running in self.shares.behind)
+                self.index(running, everywhere=running in self.shares.backlogs)
 
-    def move_one(self, running: RunningQuery, work: Callable[[RunningQuery, int], object], now: int) -> None:
+    def apply_to_query(
+        self, running: RunningQuery, work: Callable[[RunningQuery, int], object], now: int
+    ) -> None:
         """Something moves a query, which may bind stream variables; one that fails stops alone."""
         if running.state == "failed":
             return
@@ -345,7 +351,7 @@ class Router:
         except Exception as error:
             self.fail(running, error)
         self.index(running)
-        _derive_time(self._derived, running, self._outputs.get(running))
+        _derive_time(self._derived, running, self._output_streams.get(running))
 
     def fail(self, running: RunningQuery, error: Exception) -> None:
         """A query stops alone; the elements at which it did are kept as dead letters."""
@@ -356,7 +362,7 @@ class Router:
         if isinstance(error, BudgetError) and not error.again:
             # A replay would come further, or to the same end once more.
             told = {"after": running.last.evaluations, "error": running.error, "code": error.code}
-            self._tasks.note_of_task("failed", turn=self._tasks.number, query=running.name, **told)
+            self._tasks.record_outcome("failed", turn=self._tasks.number, query=running.name, **told)
         if event is not None and (isinstance(error, BudgetError) or not isinstance(error, LimitError)):
             reason: Reason = "budget" if isinstance(error, BudgetError) else "failed"
             self._streams.keep_failed(event, running.timeline.instant, running.name, running.error, reason)
@@ -369,18 +375,18 @@ class Router:
         ``everywhere``: or as it may bind them by when the query gets to its inputs.
         """
         attached = self._attached.get(running.name) is running
-        if not attached or running.state == "failed" or running.group.companions is not None:
+        if not attached or running.state == "failed" or running.group.siblings is not None:
             return
-        unbound = everywhere and running in self._unbound
+        unbound = everywhere and running in self._variable_queries
         if running.timeline.windows.reads_every_stream and not everywhere:
             for state in self._streams:
                 running.timeline.add_stream(state.iri)
         for iri in [each.iri for each in self._streams] if unbound else running.timeline.inputs.streams:
             self._readers.setdefault(iri, {})[running] = None
 
-    def leave_out(self, running: RunningQuery) -> None:
+    def drop_unread_streams(self, running: RunningQuery) -> None:
         """A query is no reader of streams that it has no window on."""
-        if running in self._unbound:
+        if running in self._variable_queries:
             self.index(running)
             for iri, readers in self._readers.items():
                 if iri not in running.timeline.inputs.views:
@@ -421,7 +427,7 @@ def _derive_time(derived: DerivedStreams, running: RunningQuery, output: StreamS
         derived.move_time(output, inputs.watermark, idle=idle)
 
 
-def _wait_for_disorder(streams: StreamRegistry, prepared: PreparedQuery, name: str) -> None:
+def _require_lateness(streams: StreamRegistry, prepared: PreparedQuery, name: str) -> None:
     """Let streams wait for disordered elements as long as a query asks for."""
     lateness: dict[str, int] = {}
     for window in prepared.query.windows:

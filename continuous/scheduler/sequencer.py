@@ -39,15 +39,15 @@ log = logging.getLogger("quadrill.continuous")
 _BATCH = 64
 """Turns at most between two settlings and two looks at the clock, so that time goes on under load; elements
 of inputs in line, or a push more, that are given to queries together."""
-_LINE_S = 0.25
+_BATCH_S = 0.25
 """Inputs that take longer together, by the pace of those before, are not given so: a stop waits for them."""
-_NOTED = 512
+_STATS_BATCH = 512
 """Times of turns that are counted together."""
-PATIENCE_S = 1.0
+TASK_WAIT_S = 1.0
 """So long who manages queries waits for a turn, and nobody waits again to look at what is at work."""
-_MOMENT_S, _TRIES = 0.1, 20
-_RETRY_SECONDS = 0.25
-_NEGLECTED_SECONDS = 0.05
+_INSPECT_WAIT_S, _INSPECT_TRIES = 0.1, 20
+_RETRY_S = 0.25
+_UNSYNCED_SECONDS = 0.05
 """A push that does not wait for the log leaves its record to others this long."""
 
 
@@ -66,8 +66,8 @@ class Sequencer:
     paused: threading.RLock = field(default_factory=threading.RLock)
     _worker: int | None = None  # the thread that works turns off
     # Done but for the work of readers that are behind.
-    _open: list[Task] = field(default_factory=list)
-    _missed: float = 0.0
+    _unfinished: list[Task] = field(default_factory=list)
+    _last_timeout: float = 0.0
     _pace: float = 0.0  # seconds that each of the turns worked off last took
 
     # --- working off ----------------------------------------------------------------------------
@@ -77,47 +77,47 @@ class Sequencer:
         """True when the caller is the engine's thread, or works turns off itself."""
         return self._worker == threading.get_ident()
 
-    def work(self, seconds: float) -> bool:
+    def execute_queued(self, seconds: float) -> bool:
         """In the engine's thread: wait for turns and work some off; False when none will come any more."""
         self._worker = threading.get_ident()
         tasks, shares = self.tasks, self._router.shares
-        self._work_off(tasks.take(0.0 if shares.behind else seconds))
-        if shares.behind:
+        self._execute_batch(tasks.dequeue(0.0 if shares.backlogs else seconds))
+        if shares.backlogs:
             self._serve()
-        if tasks.closed and tasks.waiting.empty() and (not shares.behind or time.monotonic() > tasks.until):
+        if tasks.closed and tasks.waiting.empty() and (not shares.backlogs or time.monotonic() > tasks.until):
             self._worker = None
-            self._leave_rest()
+            self._abandon_backlogs()
             return False
         return True
 
     def _serve(self) -> None:
         """Give a slice to a reader that is behind."""
         with self.paused:
-            self._router.shares.serve()
-        self._settle([])
+            self._router.shares.serve_next()
+        self._complete([])
 
     def catch_up_or_fail(self, seconds: float, reason: str, limit: int) -> None:
         """Give readers that are behind some time for themselves; else the oldest of them fails."""
         shares, until = self._router.shares, time.monotonic() + seconds
         with self.paused:
-            while shares.behind and time.monotonic() < until:
-                shares.serve()
-            if shares.behind:
+            while shares.backlogs and time.monotonic() < until:
+                shares.serve_next()
+            if shares.backlogs:
                 self._router.laggards.end_oldest(reason, limit)
-        self._settle([])
+        self._complete([])
 
-    def _leave_rest(self) -> None:
+    def _abandon_backlogs(self) -> None:
         """What readers have not done is left to the next start, which finds it in the journal."""
         self._router.shares.abandon()
-        self._settle([], EngineStoppedError("the engine is stopped"))
+        self._complete([], EngineStoppedError("the engine is stopped"))
 
-    def catch_up(self, stopped: Callable[[], Collection[str]]) -> None:
+    def catch_up_readers(self, stopped: Callable[[], Collection[str]]) -> None:
         """Let all readers do everything, but for the queries that somebody has ``stopped`` meanwhile."""
         shares = self._router.shares
-        while shares.behind:
+        while shares.backlogs:
             for name in stopped() if self.threads.beside else ():
-                self._router.laggards.call_off(name)
-            shares.serve()
+                self._router.laggards.cancel(name)
+            shares.serve_next()
 
     def drain(self) -> None:
         """Without a thread of its own: work off everything that waits; with one nothing is to be done."""
@@ -128,10 +128,10 @@ class Sequencer:
                 return
             self._worker = threading.get_ident()
             try:
-                while not self.tasks.waiting.empty() or self._router.shares.behind:
+                while not self.tasks.waiting.empty() or self._router.shares.backlogs:
                     if not self.tasks.waiting.empty():
-                        self._work_off(self.tasks.take())
-                    if self._router.shares.behind:
+                        self._execute_batch(self.tasks.dequeue())
+                    if self._router.shares.backlogs:
                         self._serve()
             finally:
                 self._worker = None
@@ -159,24 +159,24 @@ class Sequencer:
         """
         self.tasks.follow_commits()
         with contextlib.suppress(TimeoutError):
-            self.finish(self.tasks.submit(task, kind, **members), PATIENCE_S)
+            self.finish(self.tasks.submit(task, kind, **members), TASK_WAIT_S)
 
-    def look(self, at: Callable[[], T]) -> T:
+    def inspect(self, at: Callable[[], T]) -> T:
         """What is found between two turns, or while one is at work that takes longer than a moment.
 
         Once in a second somebody waits for that moment.
         """
-        recently = time.monotonic() - self._missed < PATIENCE_S
-        held = self.paused.acquire(timeout=0 if recently else _MOMENT_S)
+        recently = time.monotonic() - self._last_timeout < TASK_WAIT_S
+        held = self.paused.acquire(timeout=0 if recently else _INSPECT_WAIT_S)
         try:
             if held:
                 return at()
-            self._missed = self._missed if recently else time.monotonic()
-            for _ in range(_TRIES):
+            self._last_timeout = self._last_timeout if recently else time.monotonic()
+            for _ in range(_INSPECT_TRIES):
                 try:
                     return at()
                 except RuntimeError:  # a dictionary that changed while it was read
-                    time.sleep(_MOMENT_S / _TRIES)
+                    time.sleep(_INSPECT_WAIT_S / _INSPECT_TRIES)
             return at()
         finally:
             if held:
@@ -188,7 +188,7 @@ class Sequencer:
         Raises:
             TimeoutError: it took longer than ``timeout`` seconds.
         """
-        return self._queue(kinds.BetweenTasks(work), timeout)
+        return self._queue(kinds.CallTask(work), timeout)
 
     def _queue(self, task: Task, timeout: float | None) -> Any:
         self.tasks.follow_commits()
@@ -201,30 +201,32 @@ class Sequencer:
         if not self.inside:
             self._queue(Task(), timeout)
 
-    def _work_off(self, task: Task | None) -> None:
+    def _execute_batch(self, task: Task | None) -> None:
         """Work off a turn and some of those behind it, inputs in line together, and settle them together."""
         done, run, following = list[Task](), list[Task](), None
-        take, empty = self.tasks.take, self.tasks.waiting.empty
+        dequeue, empty = self.tasks.dequeue, self.tasks.waiting.empty
         try:
             while task is not None:
                 run, size, pace, following = [task], task.weight, self._pace, None
-                while type(task) is InputTask and size < _BATCH and len(run) * pace < _LINE_S and not empty():
-                    following = take()
+                while (
+                    type(task) is InputTask and size < _BATCH and len(run) * pace < _BATCH_S and not empty()
+                ):
+                    following = dequeue()
                     if type(following) is not InputTask:
                         break
                     run.append(following)
                     size, following = size + following.weight, None
                 with self.paused:
-                    self.run(*run)
+                    self.execute(*run)
                 done += run
-                task = following or (take() if len(done) < _BATCH and not empty() else None)
+                task = following or (dequeue() if len(done) < _BATCH and not empty() else None)
         except BaseException:  # somebody stops the program: nobody is to wait for what was in hand
-            self._settle([*run, following] if following else run, EngineStoppedError("it was interrupted"))
+            self._complete([*run, following] if following else run, EngineStoppedError("it was interrupted"))
             raise
         finally:
-            self._settle(done)
+            self._complete(done)
 
-    def run(self, *run: Task) -> None:
+    def execute(self, *run: Task) -> None:
         """Work off a turn, or inputs in line; what is raised is kept in them. A replay is not measured."""
         tasks, stages, first, last = self.tasks, self.tasks.stages, run[0], run[-1]
         began, events = time.perf_counter(), []
@@ -245,82 +247,82 @@ class Sequencer:
             if events:
                 self._router.dispatch(events, last.at)
             else:
-                first.result = self._do(first)
+                first.result = self._execute_other(first)
         except Exception as error:
             for task in run:
                 task.error = error
         finally:
-            if shares.behind:
-                self._keep_open(run)
+            if shares.backlogs:
+                self._track_remaining(run)
             tasks.number = 0
             tasks.processed = max(tasks.processed, last.number)
             tasks.needed = max(tasks.needed, last.number)
         if first.since:
             self._pace = (time.perf_counter() - began) / len(run)
             stages.process.noted += [self._pace] * len(run)
-            if len(stages.process.noted) >= _NOTED:
+            if len(stages.process.noted) >= _STATS_BATCH:
                 stages.count_noted()
 
-    def _keep_open(self, run: Sequence[Task]) -> None:
+    def _track_remaining(self, run: Sequence[Task]) -> None:
         """Tasks with work that is left to readers are done when that is."""
         shares = self._router.shares
         for task in run:
-            task.place = shares.barrier() if type(task) is Task else shares.place
+            task.remaining_work = shares.barrier() if type(task) is Task else shares.place
 
-    def _do(self, task: Task) -> Any:
+    def _execute_other(self, task: Task) -> Any:
         """Do what a turn that is no input says."""
         router, attachments, statics = self._router, self._attachments, self._statics
         match task:
             case kinds.CommitTask(commit=commit):
                 self.tasks.version = max(self.tasks.version, commit.version)
                 self._views.committed(commit)
-                if router.shares.behind:
+                if router.shares.backlogs:
                     router.shares.keep_rows_of_suspended(statics.commits.due.get(commit.version, ()))
                 statics.advance(commit.version)
-                router.moves.commit(commit, statics.take_moved())
+                router.changes.commit(commit, statics.take_moved())
             case ReloadTask():
                 router.shares.keep_rows_of_suspended([each.table for each in task.fresh])
                 statics.swap(task)
-                router.moves.step(statics.take_moved())
-                attachments.begin_ready()
+                router.changes.tables_advanced(statics.take_moved())
+                attachments.begin_ready_queries()
             case SourceTask():
                 if task.put():
-                    router.moves.sources_changed(task.source.spec.key)
+                    router.changes.sources_changed(task.source.spec.key)
             case kinds.RefreshTask():
-                router.moves.refresh(task.name, task.cause)
+                router.changes.refresh(task.name, task.cause)
             case kinds.PauseTask():
                 router.set_state(task.running, task.state)
             case kinds.SettingsTask():
                 attachments.change(task.running, task.registration)
             case kinds.AttachTask():
                 return attachments.attach(task)
-            case kinds.BetweenTasks():
+            case kinds.CallTask():
                 return task.work()
         return None
 
     # --- settling -------------------------------------------------------------------------------
 
-    def _settle(self, done: list[Task], failure: Exception | None = None) -> None:
+    def _complete(self, done: list[Task], failure: Exception | None = None) -> None:
         """Write and tell what some turns caused; then views may follow, and those who wait go on."""
         try:
-            self.settle()
+            self.flush()
             if self._views.by_name:
                 self._views.settled()
         except Exception as error:
             failure = error
             log.warning("what was worked off could not be settled: %s", error)
-        if self._open:
-            done, self._open = [*self._open, *done], []
+        if self._unfinished:
+            done, self._unfinished = [*self._unfinished, *done], []
         for task in done:
-            if task.place is not None and task.place.left and failure is None:
-                self._open.append(task)
+            if task.remaining_work is not None and task.remaining_work.jobs_left and failure is None:
+                self._unfinished.append(task)
                 continue
             task.error = task.error or failure
             task.done = True
             if task.waiter is not None:
                 task.waiter.set()
 
-    def settle(self, *, patient: bool = True) -> None:
+    def flush(self, *, wait_for_space: bool = True) -> None:
         """Write what waits, then let subscribers see it. Waits as long as the disk is full.
 
         Raises:
@@ -332,31 +334,31 @@ class Sequencer:
             try:
                 outbox.write(tasks.needed)
             except StoreUnwritableError as error:
-                if tasks.trouble is None:
+                if tasks.write_error is None:
                     log.error("results wait: %s", error.message)
-                tasks.trouble = error.message
-                if tasks.closed or not self.threads.beside or not patient:
+                tasks.write_error = error.message
+                if tasks.closed or not self.threads.beside or not wait_for_space:
                     raise
-                time.sleep(_RETRY_SECONDS)
+                time.sleep(_RETRY_S)
             else:
-                if tasks.trouble is not None:
+                if tasks.write_error is not None:
                     log.warning("results are written again")
-                    tasks.trouble = None
+                    tasks.write_error = None
                 self.tasks.stages.results.noted.append(time.perf_counter() - began)
                 return
 
-    def is_moved_by(self, commit: Commit) -> bool:
+    def affects_queries(self, commit: Commit) -> bool:
         """True when the turn of a commit, which is made, has more to do than to note its version."""
         views = bool(self._views.by_name) and not commit.exact
-        return views or commit.version in self._statics.commits.due or bool(self._router.unfollowing)
+        return views or commit.version in self._statics.commits.due or bool(self._router.commit_readers)
 
-    def write_what_waits(self) -> None:
+    def write_unsynced_records(self) -> None:
         """Write records that nobody waits for, and see whether there is space again after a full disk."""
         journal = self.tasks.journal
         if journal is None:
             return
         failed = journal.log.failure is not None
-        if not failed and not journal.log.neglected(_NEGLECTED_SECONDS):
+        if not failed and not journal.log.neglected(_UNSYNCED_SECONDS):
             return
         try:
             journal.log.wait(journal.log.last)
@@ -367,11 +369,11 @@ class Sequencer:
         if failed:
             log.warning("the input log can be written again")
 
-    def look_at_clock(self, every_ms: int) -> float:
+    def run_due(self, every_ms: int) -> float:
         """Do what is due; the seconds until the next look."""
-        if self.tasks.kept_back:  # without the lock of those who push: both would wait for each other
+        if self.tasks.delayed:  # without the lock of those who push: both would wait for each other
             self.tasks.put(Task())
         with self.paused:
-            self.write_what_waits()
-            self._router.timetable.look(every_ms)
+            self.write_unsynced_records()
+            self._router.timetable.run_due(every_ms)
             return self._router.timetable.wait_ms(every_ms) / 1000

@@ -50,49 +50,49 @@ class FairShares:
     producers: Mapping[str, RunningQuery]
     readers: Mapping[str, Mapping[Reader, None]]
     group_of: Callable[[RunningQuery], QueryGroup | None]
-    behind: dict[Reader, Backlog] = field(default_factory=dict)
-    after: Callable[[Reader], None] = lambda _: None
-    fell: Callable[[Reader], None] = lambda _: None
-    caught: Callable[[Reader], None] = lambda _: None
-    broke: Callable[[Reader, Exception], None] = lambda *_: None
+    backlogs: dict[Reader, Backlog] = field(default_factory=dict)
+    after_slice: Callable[[Reader], None] = lambda _: None
+    on_lag: Callable[[Reader], None] = lambda _: None
+    on_caught_up: Callable[[Reader], None] = lambda _: None
+    on_error: Callable[[Reader, Exception], None] = lambda *_: None
     place: TaskPlace | None = None
     abandoned: bool = False
-    _spare: Fiber | None = None
+    _idle_fiber: Fiber | None = None
     _thread: int = 0  # of the spare fibers: a start works in another one
     # Another one for members of the group at work.
-    _inner: Fiber | None = None
+    _idle_member_fiber: Fiber | None = None
 
     # --- tasks ----------------------------------------------------------------------------------
 
-    def here(self) -> TaskPlace:
+    def current_place(self) -> TaskPlace:
         """The place of the task at work."""
         if self.place is None:
             tasks = self._tasks
             self.place = TaskPlace(self.frontier.place, tasks.number, tasks.at, tasks.version)
         return self.place
 
-    def figures(self, running: RunningQuery) -> dict[str, int] | None:
+    def backlog_figures(self, running: RunningQuery) -> dict[str, int] | None:
         """How far a query, or its group, is behind; None when it is not. Called in any thread."""
-        backlog = self.behind.get(self.lane(running))
+        backlog = self.backlogs.get(self.backlog_owner(running))
         return None if backlog is None else backlog.describe()
 
     def lag(self, iri: str) -> int:
         """The weight of elements that all readers of a stream have still to take; called in any thread."""
-        lanes = [self.behind.get(self.lane(each)) for each in list(self.readers.get(iri, ()))]
-        return min([0 if each is None else each.weight for each in lanes], default=0)
+        backlogs = [self.backlogs.get(self.backlog_owner(each)) for each in list(self.readers.get(iri, ()))]
+        return min([0 if each is None else each.weight for each in backlogs], default=0)
 
     def barrier(self) -> Barrier:
         """The end of everything up to the task at work."""
-        return Barrier(self.behind, self.frontier.place)
+        return Barrier(self.backlogs, self.frontier.place)
 
-    def lane(self, reader: Reader) -> Reader:
+    def backlog_owner(self, reader: Reader) -> Reader:
         """Whose backlog the work of a reader goes to: its group's while that has one."""
-        if not self.behind or reader in self.behind or isinstance(reader, QueryGroup):
+        if not self.backlogs or reader in self.backlogs or isinstance(reader, QueryGroup):
             return reader
         group = self.group_of(reader)
-        return reader if group is None or group not in self.behind else group
+        return reader if group is None or group not in self.backlogs else group
 
-    def do(self, work: Work, given: Iterable[tuple[Reader, Any]], now: int) -> None:
+    def run_work(self, work: Work, given: Iterable[tuple[Reader, Any]], now: int) -> None:
         """Do some work for each reader, behind what it has not done yet."""
         if self.slice_s is None:
             for reader, inputs in given:
@@ -100,44 +100,44 @@ class FairShares:
                 work(reader, inputs, now)
                 reader.spent += time.thread_time() - began
             return
-        if self.behind:
-            given = self._undelayed(work, given, now)
+        if self.backlogs:
+            given = self._enqueue_blocked(work, given, now)
         if self._thread != (thread := get_ident()):
-            self._spare, self._inner, self._thread = None, None, thread
+            self._idle_fiber, self._idle_member_fiber, self._thread = None, None, thread
         jobs = iter(given)
         here = getcurrent()
         while True:
-            fiber, self._spare = self._spare or Fiber(self._run), None
+            fiber, self._idle_fiber = self._idle_fiber or Fiber(self._run), None
             fiber.parent = here
             try:
                 suspended = fiber.switch(work, jobs, now)
             finally:
                 SLICE.until = inf
             if suspended is None:
-                self._spare = fiber
+                self._idle_fiber = fiber
                 return
             self._fall_behind(fiber, work, now)
 
-    def do_apart(self, work: Work, given: Sequence[tuple[RunningQuery, Any]], now: int) -> None:
+    def run_member_work(self, work: Work, given: Sequence[tuple[RunningQuery, Any]], now: int) -> None:
         """Do some work for members of the group at work, each in a slice and with a backlog of its own."""
         here = getcurrent()
         if not isinstance(here, Fiber):
             for running, inputs in given:
                 work(running, inputs, now)
             return
-        behind, free = self.behind, given
-        if behind:
-            free = [each for each in given if each[0] not in behind]
+        backlogs, free = self.backlogs, given
+        if backlogs:
+            free = [each for each in given if each[0] not in backlogs]
             for running, inputs in given:
-                if running in behind:
-                    behind[running].add(Job(self.here(), work, running, inputs, now, 1))
+                if running in backlogs:
+                    backlogs[running].add(Job(self.current_place(), work, running, inputs, now, 1))
         jobs, before = iter(free), here.until
         while True:
-            fiber, self._inner = self._inner or Fiber(self._run), None
+            fiber, self._idle_member_fiber = self._idle_member_fiber or Fiber(self._run), None
             fiber.parent = here
             suspended = fiber.switch(work, jobs, now)
             if suspended is None:
-                self._inner = fiber
+                self._idle_member_fiber = fiber
                 break
             self._fall_behind(fiber, work, now, own=True)
             # The time was that of another one.
@@ -151,7 +151,7 @@ class FairShares:
         while True:
             me.began = cpu_clock()
             for reader, inputs in jobs:
-                me.reader = reader, inputs
+                me.job = reader, inputs
                 me.until = SLICE.until = clock() + slice_s
                 work(reader, inputs, now)
                 if me.suspended:
@@ -164,34 +164,34 @@ class FairShares:
 
     def _fall_behind(self, fiber: Fiber, work: Work, now: int, *, own: bool = False) -> None:
         """The slice of a reader is over before its work is."""
-        reader, inputs = fiber.reader
+        reader, inputs = fiber.job
         assert self.slice_s is not None
         fiber.suspended = True
         reader.spent += time.thread_time() - fiber.began
-        backlog = self._open(reader if own else self.lane(reader))
-        backlog.add(Job(self.here(), work, reader, inputs, now, weight_of(inputs)))
+        backlog = self._open_backlog(reader if own else self.backlog_owner(reader))
+        backlog.add(Job(self.current_place(), work, reader, inputs, now, weight_of(inputs)))
         backlog.fiber = fiber
-        self.fell(reader)
+        self.on_lag(reader)
 
-    def _open(self, reader: Reader) -> Backlog:
-        found = self.behind.get(reader)
+    def _open_backlog(self, reader: Reader) -> Backlog:
+        found = self.backlogs.get(reader)
         if found is None:
-            here = self.here()
-            found = self.behind[reader] = Backlog(reader, Frontier(here.version, place=here.serial))
-            self._move(found, found.task)
+            here = self.current_place()
+            found = self.backlogs[reader] = Backlog(reader, Frontier(here.version, place=here.serial))
+            self._move_frontier(found, found.task)
             self._tasks.lag = self.lag
-            self.fell(reader)
+            self.on_lag(reader)
         return found
 
-    def _undelayed(
+    def _enqueue_blocked(
         self, work: Work, given: Iterable[tuple[Reader, Any]], now: int
     ) -> list[tuple[Reader, Any]]:
         """The readers that may do this now; the others get a job."""
-        free, here = list[tuple[Reader, Any]](), self.here()
+        free, here = list[tuple[Reader, Any]](), self.current_place()
         for reader, inputs in given:
-            lane = self.lane(reader)
-            if lane in self.behind or self.waits(lane, here.serial):
-                self._open(lane).add(Job(here, work, reader, inputs, now, weight_of(inputs)))
+            owner = self.backlog_owner(reader)
+            if owner in self.backlogs or self.must_wait(owner, here.serial):
+                self._open_backlog(owner).add(Job(here, work, reader, inputs, now, weight_of(inputs)))
             else:
                 free.append((reader, inputs))
         return free
@@ -200,39 +200,39 @@ class FairShares:
         self, group: QueryGroup, running: RunningQuery, alone: Callable[[Job, RunningQuery], Job | None]
     ) -> None:
         """A member has left a group that is behind: it has yet to do by itself what waits for the group."""
-        backlog = self.behind[group]
+        backlog = self.backlogs[group]
         # The first job is the one at work, in which it left.
         for job in backlog.jobs[backlog.fiber is not None :]:
             own = alone(job, running)
             if own is not None:
-                self._open(running).add(own)
+                self._open_backlog(running).add(own)
             if job.reader is running:
-                backlog.take_out(job)
+                backlog.remove(job)
 
-    def waits(self, reader: Reader, serial: int) -> bool:
+    def must_wait(self, reader: Reader, serial: int) -> bool:
         """True while others have jobs of tasks before a place: its group, or who derives what it reads."""
         group = None if isinstance(reader, QueryGroup) else self.group_of(reader)
-        found = None if group is None else self.behind.get(group)
+        found = None if group is None else self.backlogs.get(group)
         if found is not None and found.jobs and found.jobs[0].place.serial < serial:
             return True
         for iri in reader.timeline.inputs.views if self.producers else ():
             producer = self.producers.get(iri)
             if producer is not None and producer is not reader:
-                backlog = self.behind.get(self.lane(producer))
+                backlog = self.backlogs.get(self.backlog_owner(producer))
                 if backlog is not None and backlog.jobs and backlog.jobs[0].place.serial < serial:
                     return True
-                if self.waits(producer, serial):
+                if self.must_wait(producer, serial):
                     return True
         return False
 
     # --- backlogs -------------------------------------------------------------------------------
 
-    def serve(self) -> None:
+    def serve_next(self) -> None:
         """Give a slice to the next reader that is behind and need not wait for others."""
         waiting: Backlog | None = None
-        for reader, backlog in list(self.behind.items()):
+        for reader, backlog in list(self.backlogs.items()):
             fiber = backlog.fiber
-            if fiber is None and self.waits(reader, backlog.jobs[0].place.serial):
+            if fiber is None and self.must_wait(reader, backlog.jobs[0].place.serial):
                 continue
             if fiber is None or fiber.ready is None or fiber.ready():
                 break
@@ -241,8 +241,8 @@ class FairShares:
             if waiting is None:
                 return
             backlog = waiting
-        del self.behind[backlog.reader]
-        self.behind[backlog.reader] = backlog
+        del self.backlogs[backlog.reader]
+        self.backlogs[backlog.reader] = backlog
         self.serve_one(backlog)
 
     def serve_one(self, backlog: Backlog, *, hurry: bool = True) -> None:
@@ -251,18 +251,18 @@ class FairShares:
         waiting = self._tasks.waiting if hurry and self.slice_s else None
         until = time.monotonic() + seconds
         try:
-            while backlog.jobs and self.behind.get(reader) is backlog:
+            while backlog.jobs and self.backlogs.get(reader) is backlog:
                 job, fiber = backlog.jobs[0], backlog.fiber
-                if fiber is None and self.waits(reader, job.place.serial):
+                if fiber is None and self.must_wait(reader, job.place.serial):
                     break
-                with self.at(job.place):
+                with self.at_place(job.place):
                     over = self._resume(backlog, job, until - time.monotonic(), waiting)
-                    self.after(reader)
+                    self.after_slice(reader)
                 if not over or time.monotonic() >= until or (waiting is not None and not waiting.empty()):
                     break
         finally:
             assert self.frontier.place == serial
-            if not backlog.jobs and self.behind.get(reader) is backlog:
+            if not backlog.jobs and self.backlogs.get(reader) is backlog:
                 self._catch_up(backlog)
 
     def _resume(self, backlog: Backlog, job: Job, seconds: float, waiting: Any) -> bool:
@@ -271,9 +271,9 @@ class FairShares:
         if fiber is None:
             if (task.version, task.place) != (job.place.version, job.place.serial):
                 task.version, task.place = job.place.version, job.place.serial
-                self._move(backlog, task)
+                self._move_frontier(backlog, task)
             fiber = backlog.fiber = Fiber(job.work)
-            arguments: Sequence[Any] = (job.reader, job.given, job.now)
+            arguments: Sequence[Any] = (job.reader, job.argument, job.now)
         else:
             arguments = ()
         fiber.parent = getcurrent()
@@ -282,14 +282,14 @@ class FairShares:
         try:
             fiber.switch(*arguments)
         except Exception as error:
-            self.broke(job.reader, error)
+            self.on_error(job.reader, error)
         finally:
             SLICE.until = inf
             backlog.reader.spent += time.thread_time() - began
             over = bool(fiber.dead)
             if over and backlog.fiber is fiber:
                 backlog.fiber = None
-                backlog.done()
+                backlog.finish_first()
                 for running in members_of(backlog.reader):
                     if running.static.statics is not None:
                         running.static.statics.rejoin()
@@ -297,7 +297,7 @@ class FairShares:
 
     def keep_rows_of_suspended(self, tables: Sequence[Table]) -> None:
         """Let evaluations that are suspended over some tables keep the rows they see: these change now."""
-        inside = [each for each in self.behind.values() if each.fiber is not None and each.fiber.inside]
+        inside = [each for each in self.backlogs.values() if each.fiber is not None and each.fiber.inside]
         if not inside or not tables:
             return
         members = [each.static.statics for backlog in inside for each in members_of(backlog.reader)]
@@ -307,19 +307,19 @@ class FairShares:
 
     def _catch_up(self, backlog: Backlog) -> None:
         """A reader has done everything."""
-        self._close(backlog.reader)
-        self._move(backlog, self.frontier)
-        self.caught(backlog.reader)
+        self._close_backlog(backlog.reader)
+        self._move_frontier(backlog, self.frontier)
+        self.on_caught_up(backlog.reader)
 
-    def _close(self, reader: Reader) -> Backlog | None:
+    def _close_backlog(self, reader: Reader) -> Backlog | None:
         """A reader has no backlog any more; the one that it had."""
-        backlog = self.behind.pop(reader, None)
-        if not self.behind:
+        backlog = self.backlogs.pop(reader, None)
+        if not self.backlogs:
             self._tasks.lag = None
         return backlog
 
     @contextmanager
-    def at(self, place: TaskPlace) -> Iterator[None]:
+    def at_place(self, place: TaskPlace) -> Iterator[None]:
         """Do something at the place of an earlier task: its number, time and version are the present ones."""
         tasks, before = self._tasks, self.place
         of_task = tasks.number, tasks.at, tasks.version
@@ -331,7 +331,7 @@ class FairShares:
             (tasks.number, tasks.at, tasks.version), self.place = of_task, before
 
     @staticmethod
-    def _move(backlog: Backlog, task: Frontier) -> None:
+    def _move_frontier(backlog: Backlog, task: Frontier) -> None:
         for running in members_of(backlog.reader):
             if running.static.statics is not None:
                 running.static.statics.steps.move(task)
@@ -340,7 +340,7 @@ class FairShares:
 
     def discard(self, reader: Reader) -> None:
         """A reader has ended: what it has not done is not done any more."""
-        backlog = self._close(reader)
+        backlog = self._close_backlog(reader)
         if backlog is None:
             return
         fiber, backlog.fiber = backlog.fiber, None
@@ -348,22 +348,22 @@ class FairShares:
             fiber.parent = getcurrent()
             fiber.throw(GreenletExit)
         while backlog.jobs:
-            backlog.done()
-        self._move(backlog, self.frontier)
+            backlog.finish_first()
+        self._move_frontier(backlog, self.frontier)
 
-    def end(self, reader: Reader, error: Exception) -> bool:
+    def interrupt(self, reader: Reader, error: Exception) -> bool:
         """Have the work of a reader raise an error where it is suspended; False where none is."""
-        backlog = self.behind.get(reader)
+        backlog = self.backlogs.get(reader)
         fiber = None if backlog is None else backlog.fiber
         if backlog is None or fiber is None:
             return False
         fiber.parent = getcurrent()
-        with self.at(backlog.jobs[0].place):
+        with self.at_place(backlog.jobs[0].place):
             fiber.throw(error)
         return True
 
     def abandon(self) -> None:
         """The engine stops: what is not done is in the journal, and no checkpoint may be written any more."""
-        self.abandoned = bool(self.behind)
-        for reader in list(self.behind):
+        self.abandoned = bool(self.backlogs)
+        for reader in list(self.backlogs):
             self.discard(reader)

@@ -66,7 +66,7 @@ class AttachTask(Task):
 
 
 @dataclass(slots=True, eq=False)
-class BetweenTasks(Task):
+class CallTask(Task):
     """Some work that moves no query and finds a settled state; it gives the turn's result."""
 
     work: Callable[[], Any]

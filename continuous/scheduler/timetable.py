@@ -44,7 +44,7 @@ class Timetable:
         """Refresh the query of this name no more."""
         self._timers.pop(name, None)
 
-    def look(self, every_ms: int = 0) -> None:
+    def run_due(self, every_ms: int = 0) -> None:
         """Move arrival-stamped streams, mark silent ones idle, refresh what is due.
 
         A stream is moved when something is due for one of its readers, and every ``every_ms`` in any case:

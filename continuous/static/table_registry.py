@@ -281,7 +281,7 @@ class TableRegistry:
         for (version, _), together in fallen.items():
             names = [table.name for table in together if table.readers]
             if names and self.tasks is not None:
-                self.tasks.note_of_task("behind", tables=names, version=version)
+                self.tasks.record_outcome("behind", tables=names, version=version)
             if self.commits.replay is None:
                 self.recomputer.ask(together)
 

@@ -201,7 +201,7 @@ def test_a_backup_that_breaks_leaves_nothing(start_server: Start, tmp_path: Path
         raise OSError("no space left")
 
     store, registry = server.services.store, server.services.registry
-    held = server.services.engine.hold_files()
+    held = server.services.engine.pin_files()
     assert held is not None
     held.copy_to = broken  # type: ignore[method-assign, assignment]
     with pytest.raises(TypeError):
@@ -222,7 +222,7 @@ def test_of_two_backups_into_one_folder_one_is_made_and_stays(start_server: Star
         made: list[dict[str, Any]] = []
 
         def hold(entered: threading.Event = entered, go_on: threading.Event = go_on) -> Any:
-            held = server.services.engine.hold_files()
+            held = server.services.engine.pin_files()
             assert held is not None
             copy_to = held.copy_to
 
@@ -241,13 +241,13 @@ def test_of_two_backups_into_one_folder_one_is_made_and_stays(start_server: Star
         thread.start()
         assert entered.wait(30)
         with pytest.raises(StoreUnwritableError, match="another backup"):
-            backup.make(store, registry, server.services.engine.hold_files, target)
+            backup.make(store, registry, server.services.engine.pin_files, target)
         go_on.set()
         thread.join(30)
         assert made
         backup.check(target)
         with pytest.raises(StoreUnwritableError, match="not empty"):
-            backup.make(store, registry, server.services.engine.hold_files, target)
+            backup.make(store, registry, server.services.engine.pin_files, target)
         backup.check(target)
 
 

@@ -61,5 +61,5 @@ def test_databases_of_a_backup_are_private(start_server: Start, tmp_path: Path) 
     live = start_server(data=str(tmp_path / "data"))
     target = tmp_path / "backup"
     services = live.services
-    backup.make(services.store, services.registry, services.engine.hold_files, target)
+    backup.make(services.store, services.registry, services.engine.pin_files, target)
     assert set(modes(target).values()) == {"0o600"}, modes(target)

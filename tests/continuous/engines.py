@@ -117,11 +117,11 @@ def all_held_is_known(terms: TermDictionary) -> None:
 def tick(engine: Engine) -> None:
     """Look at the clock now: arrival-stamped streams, idle marks, timers."""
     parts = engine.parts
-    parts.sequencer.write_what_waits()
+    parts.sequencer.write_unsynced_records()
     engine.lifecycle.restart_failed()
     parts.sources.run_due()
     with parts.sequencer.paused:
-        parts.router.timetable.look()
+        parts.router.timetable.run_due()
     parts.sequencer.wait_for_all()
 
 

@@ -382,28 +382,28 @@ def test_a_step_that_ends_before_it_is_called_off_leaves_nothing_behind(
         entered(1)
         entered(2)
         running = b.engine.parts.catalogue.get("q1").running
-        assert running is not None and running.group.seat is not None
+        assert running is not None and running.group.plan_slot is not None
         step = PlanState.step
         called_off = []
 
         def late(*given: Any) -> Any:
             found = step(*given)
-            called_off.append(running.call_off(0.0))
+            called_off.append(running.cancel_evaluation(0.0))
             return found
 
         run = RunLoop.run
 
         def run_late(loop: RunLoop, *given: Any) -> Any:
             found = run(loop, *given)
-            running.group.seat.budget.since = 1.0
-            called_off.append(running.call_off(0.0))
+            running.group.plan_slot.budget.since = 1.0
+            called_off.append(running.cancel_evaluation(0.0))
             return found
 
         with monkeypatch.context() as patched:
             patched.setattr(PlanState, "step", late)
             patched.setattr(RunLoop, "run", run_late)
             entered(3)
-        assert any(called_off) and running.group.seat.budget.stop == ""
+        assert any(called_off) and running.group.plan_slot.budget.stop == ""
         entered(4)
         assert describe(b.engine, "q0")["template"], "they have one plan still"
         assert [len(b.told(f"q{number}")) for number in (0, 2)] == [4, 4]

@@ -68,11 +68,11 @@ class Server:
     def begin(self) -> None:
         """Begin a checkpoint in the engine's thread."""
         self.checkpoints._next_s = 0.0
-        self.engine.parts.sequencer.call(self.checkpoints.when_due)
+        self.engine.parts.sequencer.call(self.checkpoints.write_if_due)
 
     def written(self, made: int) -> None:
         deadline = time.monotonic() + 30
-        while self.checkpoints.made < made or self.checkpoints._waiting is not None:
+        while self.checkpoints.made < made or self.checkpoints._copy_thread is not None:
             assert time.monotonic() < deadline
             time.sleep(0.005)
 
@@ -145,11 +145,11 @@ def test_while_one_is_written_no_other_begins(server: Server) -> None:
     server.points["during-checkpoint"] = threading.Event()
     made = server.checkpoints.made
     server.begin()
-    waiting = server.checkpoints._waiting
+    waiting = server.checkpoints._copy_thread
     server.push(1_500, "b")
     server.begin()
-    server.engine.parts.sequencer.call(server.checkpoints.write_news)
-    assert server.checkpoints._waiting is waiting is not None
+    server.engine.parts.sequencer.call(server.checkpoints.write_if_changed)
+    assert server.checkpoints._copy_thread is waiting is not None
     server.points["during-checkpoint"].set()
     server.written(made + 1)
     server.begin()

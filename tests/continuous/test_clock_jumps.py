@@ -146,7 +146,7 @@ def test_a_stream_that_ticks_in_silence_fills_neither_memory_nor_journal(life: L
     for _ in range(300):
         life.clock.advance(10)
         router.timetable.wait_ms(1_000)
-        router.timetable.look(1_000)
+        router.timetable.run_due(1_000)
         life.engine.parts.sequencer.drain()
     book = life.engine.parts.streams
     assert book.get(S).watermark == 10 * HOUR + 3_000

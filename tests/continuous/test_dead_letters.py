@@ -44,13 +44,13 @@ class Poison:
             original(running, step, now_ms, windows)
 
         patch.setattr(RunningQuery, "evaluate", evaluate)
-        work_off_run = running_query._run
+        work_off_run = running_query._evaluate_run
 
         def run(running: RunningQuery, given: Any, now_ms: int) -> int:
             # Many instants at once do not pass `evaluate`; the poisoned query takes them one by one.
             return (0, None) if running.name == query else work_off_run(running, given, now_ms)
 
-        patch.setattr(running_query, "_run", run)
+        patch.setattr(running_query, "_evaluate_run", run)
 
 
 def letters(life: Life) -> list[tuple[Any, ...]]:

@@ -177,7 +177,7 @@ def test_a_refresh_behind_a_drop_leaves_nothing() -> None:
     with bench() as b:
         b.register("q", RANGE, refresh={"every": "10s"})
         b.engine.queries.drop("q")
-        b.engine.parts.router.moves.refresh("q", "timer")
+        b.engine.parts.router.changes.refresh("q", "timer")
         assert b.engine.parts.router.readers(S) == []
 
 

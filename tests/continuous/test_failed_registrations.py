@@ -59,9 +59,9 @@ def test_a_declared_unused_window_is_a_warning(text: str, engine: str) -> None:
 
 
 FAULTS: list[tuple[Any, str]] = [
-    (QueryCatalogue, "keep"),
+    (QueryCatalogue, "write_registration"),
     (QueryCatalogue, "add"),
-    (QueryCatalogue, "note_result"),
+    (QueryCatalogue, "index_flows"),
     (QueryLifecycle, "new_feed"),
     (QueryLifecycle, "run"),
     (QueryLifecycle, "make_running"),
@@ -70,7 +70,7 @@ FAULTS: list[tuple[Any, str]] = [
     (QueryTimeline, "__init__"),
     (RunningQuery, "__init__"),
     (Attachments, "read_sources"),
-    (Attachments, "pending"),
+    (Attachments, "new_pending"),
     (ViewRegistry, "adopt"),
     (Router, "attach"),
     (Router, "_enter"),

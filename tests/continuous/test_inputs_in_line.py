@@ -63,7 +63,7 @@ def in_line(engine: Engine) -> Iterator[None]:
         yield
     finally:
         while not sequencer.tasks.waiting.empty():
-            sequencer.work(0.0)
+            sequencer.execute_queued(0.0)
         sequencer._worker, sequencer.threads = None, Threads(beside=False)
 
 
@@ -99,7 +99,7 @@ def found(engine: Engine, names: Sequence[str]) -> Any:
     for name in names:
         running = engine.parts.catalogue.get(name).running
         assert running is not None
-        running.settle()
+        running.bring_up_to_date()
         events = [(each.id, each.kind, each.data) for each in engine.queries.feed(name).subscribe(0).take()]
         answer = json.loads(engine.queries.feed(name).current() or "null")
         if answer is not None and "results" in answer:

@@ -36,7 +36,7 @@ def test_query_that_stays_behind_fails_when_the_log_has_no_checkpoint_for_too_lo
     life.register("seen")
     checkpoints, entry = life.engine.recovery.checkpoints, life.engine.parts.catalogue.get("slow")
     life.push(61_000, *[f"a{each}" for each in range(200)])
-    while not life.engine.parts.router.shares.behind:
+    while not life.engine.parts.router.shares.backlogs:
         time.sleep(0.001)
     made = checkpoints.made
     last = push_until(life, 1, lambda: entry.state == "failed")
@@ -59,13 +59,13 @@ def test_queries_that_are_behind_for_a_moment_catch_up_and_none_fails(tmp_path: 
     life.register("slow", SLOW)
     life.register("other", SLOW.replace("?y", "?x"))
     fell, shares = list[Reader](), life.engine.parts.router.shares
-    before, made = shares.fell, life.engine.recovery.checkpoints.made
+    before, made = shares.on_lag, life.engine.recovery.checkpoints.made
 
     def fall_behind(reader: Reader) -> None:
         fell.append(reader)
         before(reader)
 
-    shares.fell = fall_behind
+    shares.on_lag = fall_behind
     with life.engine.parts.sequencer.paused:  # nothing is taken from the line while it fills
         for number in range(1, 7):
             life.push(number * 61_000, *[f"a{each}" for each in range(8)])

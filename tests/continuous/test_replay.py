@@ -303,11 +303,11 @@ def test_a_checkpoint_that_began_before_a_replay_does_not_delete_what_the_replay
     assert life.engine.recovery is not None
     checkpoints = life.engine.recovery.checkpoints
     life.checkpoint()
-    moment = checkpoints._moment()
+    moment = checkpoints._cut()
     life.engine.queries.replay("counts")
     life.journal.log.wait(life.journal.log.last)
     life.journal.keep_bytes = 12_000
-    checkpoints._forget(moment)
+    checkpoints._trim_logs(moment)
     assert describe_stream(life.engine, E + "s")["retained"] == 300
     before = life.told()
     life = life.crash()

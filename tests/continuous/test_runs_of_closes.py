@@ -290,7 +290,7 @@ def outcome(case: Case, seed: int, **options: Any) -> tuple[list[Any], int]:
             name, entry = f"q{number}", b.engine.parts.catalogue.get(f"q{number}")
             running = entry.running
             assert running is not None, entry.error
-            running.settle()
+            running.bring_up_to_date()
             found.append(
                 (
                     [(each.kind, each.data) for each in b.engine.queries.feed(name).subscribe(0).take()],

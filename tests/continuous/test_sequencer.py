@@ -12,7 +12,7 @@ from quadrill.continuous.durable.tasks import TaskQueue
 from quadrill.continuous.errors import EngineStoppedError
 from quadrill.continuous.scheduler.router import Router
 from quadrill.continuous.scheduler.sequencer import Sequencer
-from quadrill.continuous.scheduler.task_kinds import BetweenTasks
+from quadrill.continuous.scheduler.task_kinds import CallTask
 from quadrill.store.quads.views import ViewRegistry
 
 from .engines import Bench, bench
@@ -32,8 +32,8 @@ def test_a_backlog_is_settled_in_batches(monkeypatch: pytest.MonkeyPatch) -> Non
         tasks: TaskQueue = b.engine.parts.tasks
         go = threading.Event()
         order: list[int] = []
-        tasks.put(BetweenTasks(lambda: go.wait(30)))
-        waiting = [BetweenTasks(lambda number=number: order.append(number)) for number in range(500)]
+        tasks.put(CallTask(lambda: go.wait(30)))
+        waiting = [CallTask(lambda number=number: order.append(number)) for number in range(500)]
         for task in waiting:
             tasks.put(task)
         before = len(settled)
@@ -44,7 +44,7 @@ def test_a_backlog_is_settled_in_batches(monkeypatch: pytest.MonkeyPatch) -> Non
         assert len(settled) - before < 50
 
 
-def in_line(b: Bench, monkeypatch: pytest.MonkeyPatch, *tasks: BetweenTasks) -> None:
+def in_line(b: Bench, monkeypatch: pytest.MonkeyPatch, *tasks: CallTask) -> None:
     """Two inputs and then turns that nobody has worked off yet, in an engine without a thread."""
     with monkeypatch.context() as held:
         held.setattr(Sequencer, "drain", lambda _: None)
@@ -62,10 +62,10 @@ def test_without_a_thread_what_is_in_line_is_worked_off_and_settled_together(
         b.register("all", "SELECT ?o { STREAM <urn:s> [RANGE 1h] { ?s <urn:p> ?o } }")
         parts = b.engine.parts
         order: list[int] = []
-        tasks = [BetweenTasks(lambda number=number: order.append(number)) for number in range(150)]
-        wrong = BetweenTasks(lambda: 1 // 0)
+        tasks = [CallTask(lambda number=number: order.append(number)) for number in range(150)]
+        wrong = CallTask(lambda: 1 // 0)
         in_line(b, monkeypatch, *tasks[:3], wrong, *tasks[3:])
-        monkeypatch.setattr(Sequencer, "settle", lambda _: settled.append(None))
+        monkeypatch.setattr(Sequencer, "flush", lambda _: settled.append(None))
         parts.sequencer.drain()
         assert order == list(range(150)) and parts.tasks.weight == 0
         assert isinstance(wrong.error, ZeroDivisionError)
@@ -79,7 +79,7 @@ def test_nobody_waits_for_what_an_interrupt_has_cut_off(monkeypatch: pytest.Monk
 
     with bench() as b:
         b.register("all", "SELECT ?o { STREAM <urn:s> [RANGE 1h] { ?s <urn:p> ?o } }")
-        parts, (behind, last) = b.engine.parts, (BetweenTasks(lambda: 1), BetweenTasks(lambda: 2))
+        parts, (behind, last) = b.engine.parts, (CallTask(lambda: 1), CallTask(lambda: 2))
         in_line(b, monkeypatch, behind, last)
         with monkeypatch.context() as stopping:
             stopping.setattr(Router, "dispatch", interrupted)
@@ -101,7 +101,7 @@ def test_commits_that_move_no_query_wait_for_the_next_turn() -> None:
         assert parts.sequencer.call(lambda: parts.tasks.version) == version + 30
         for number in range(30, 200):
             b.store.writer.update(f"INSERT DATA {{ <urn:a> <urn:p> {number} }}")
-        assert len(parts.tasks.kept_back) <= 64
+        assert len(parts.tasks.delayed) <= 64
         parts.sequencer.wait_for_all()
         assert parts.tasks.version == version + 200
 
@@ -113,9 +113,9 @@ def test_a_commit_that_moves_a_query_wakes_the_thread() -> None:
         parts = b.engine.parts
         parts.sequencer.wait_for_all()
         b.store.writer.update("INSERT DATA { <urn:elsewhere> <urn:other> 1 }")
-        assert not parts.tasks.waiting.qsize() and len(parts.tasks.kept_back) == 1
+        assert not parts.tasks.waiting.qsize() and len(parts.tasks.delayed) == 1
         b.store.writer.update("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> 1 } }")
-        assert not parts.tasks.kept_back
+        assert not parts.tasks.delayed
 
 
 def test_several_may_wait_for_one_turn() -> None:
@@ -127,9 +127,9 @@ def test_several_may_wait_for_one_turn() -> None:
             tasks: TaskQueue = b.engine.parts.tasks
             for number in range(200):
                 go, ready = threading.Event(), threading.Barrier(9)
-                task = BetweenTasks(lambda go=go, number=number: go.wait(30) and number)
+                task = CallTask(lambda go=go, number=number: go.wait(30) and number)
 
-                def waits(task: BetweenTasks = task, ready: threading.Barrier = ready) -> int:
+                def waits(task: CallTask = task, ready: threading.Barrier = ready) -> int:
                     ready.wait(30)
                     found: int = tasks.wait(task, 30)
                     return found

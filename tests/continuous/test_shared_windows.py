@@ -88,7 +88,7 @@ def run(events: list[Any], late: str, lateness: int) -> tuple[list[Any], int]:
 def sharing(b: Bench) -> list[RunningQuery]:
     """The queries that are in groups."""
     running = [entry.running for entry in b.engine.parts.catalogue.entries() if entry.running is not None]
-    return [each for each in running if each.group.companions is not None]
+    return [each for each in running if each.group.siblings is not None]
 
 
 def shared(b: Bench) -> int:

@@ -61,13 +61,13 @@ def test_a_stop_while_a_query_is_behind_loses_nothing(tmp_path: Path, later: int
         life.register("slow", SLOW)
         life.register("seen")
         life.push(61_000, *[f"a{each}" for each in range(30)])
-        while not wait_ms and not life.engine.parts.router.shares.behind:
+        while not wait_ms and not life.engine.parts.router.shares.backlogs:
             time.sleep(0.001)
         for number in range(later):
             life.push((number + 2) * 61_000, "a")
         while life.engine.queries.feed("seen").last_id < 1 + later:
             time.sleep(0.001)
-        assert wait_ms or life.engine.parts.router.shares.behind
+        assert wait_ms or life.engine.parts.router.shares.backlogs
         life.stop()
         after = Life(folder / "data", ManualClock(0), max_future_ms=10**12)
         found.append(comparable(after.told()))

@@ -83,7 +83,7 @@ def test_the_timetable_looks_when_something_is_due() -> None:
         timetable = b.engine.parts.router.timetable
         assert timetable.wait_ms(60_000) == 10_001
         b.clock.advance(10_001)
-        timetable.look(60_000)
+        timetable.run_due(60_000)
         b.engine.parts.sequencer.wait_for_all()
         assert b.told("q") == [("insert", 1_000, "a"), ("delete", 11_001, "a")]
 

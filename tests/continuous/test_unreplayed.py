@@ -112,7 +112,7 @@ def test_feeds_stay_where_stopped_queries_are_not_evaluated(
     """Random histories: after each crash all feeds are what they were, also those of readers of streams that
     stopped queries made.
     """
-    monkeypatch.setattr(replay_filter, "PATIENCE_S", -1.0)
+    monkeypatch.setattr(replay_filter, "REPLAY_BUDGET_S", -1.0)
     steps, chance = scenario(100 + seed, 60), random.Random(seed)
     crashes = set(chance.sample(range(len(steps)), 8))
     life = Life(tmp_path / "d", ManualClock(10_000), idle_timeout_ms=0)
@@ -131,7 +131,7 @@ def test_feeds_stay_where_stopped_queries_are_not_evaluated(
 def test_a_paused_query_that_was_not_evaluated_begins_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, evaluated: list[str]
 ) -> None:
-    monkeypatch.setattr(replay_filter, "PATIENCE_S", -1.0)
+    monkeypatch.setattr(replay_filter, "REPLAY_BUDGET_S", -1.0)
     life = begun(tmp_path, "seen", "closes")
     life.engine.queries.patch("closes", {"state": "paused"})
     before = life.told()
@@ -155,7 +155,7 @@ def test_a_paused_query_that_was_not_evaluated_begins_anew(
 def test_a_failed_query_stays_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: float
 ) -> None:
-    monkeypatch.setattr(replay_filter, "PATIENCE_S", patience)
+    monkeypatch.setattr(replay_filter, "REPLAY_BUDGET_S", patience)
     life = begun(tmp_path, "seen")
     life.register("last", max_rows=2)
     for at in (10_000, 10_001):
@@ -193,7 +193,7 @@ def test_queries_are_managed_during_the_replay(
     life = begun(tmp_path, "seen", "closes")
     before = life.told()
     seen: list[Any] = []
-    take = replaying.Replay.take
+    take = replaying.Replay.replay_record
 
     def asked(replay: replaying.Replay, record: JournalRecord, *, counted: bool) -> None:
         parts = replay._parts
@@ -224,7 +224,7 @@ def test_queries_are_managed_during_the_replay(
         start(engine)
 
     monkeypatch.setattr(type(life.engine), "start", started)
-    monkeypatch.setattr(replaying.Replay, "take", asked)
+    monkeypatch.setattr(replaying.Replay, "replay_record", asked)
     life = life.crash()
     assert seen == [["seen", "closes"]]
     assert problem(life) is None

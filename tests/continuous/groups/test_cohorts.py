@@ -31,7 +31,7 @@ HEAT = '<http://example.org/a> <http://example.org/heat> "3"^^<http://www.w3.org
 def plans(b: Bench) -> list[int]:
     """How many members the common plans have."""
     entries = b.engine.parts.catalogue.entries()
-    found: list[Any] = [entry.running.group.seat for entry in entries if entry.running is not None]
+    found: list[Any] = [entry.running.group.plan_slot for entry in entries if entry.running is not None]
     return sorted({id(seat.plan): len(seat.plan.seats) for seat in found if seat is not None}.values())
 
 

@@ -32,7 +32,7 @@ def test_slow_member_of_a_common_plan_goes_on_by_itself(tmp_path: Path) -> None:
     push(life, 1_000, "much", "few")
     engine.parts.sequencer.wait_for_all()
     running = [engine.parts.catalogue.get(name).running for name in names]
-    assert all(each is not None and isinstance(each.group.seat, MemberSlot) for each in running)
+    assert all(each is not None and isinstance(each.group.plan_slot, MemberSlot) for each in running)
     push(life, 2_000, *[f"much{number}" for number in range(400)], "few")
     deadline = time.monotonic() + 30
     while engine.queries.feed("few").last_id < 2:

@@ -108,7 +108,7 @@ def element(chance: random.Random) -> str:
 def joined(engine: Engine) -> int:
     """How many queries are members of a group."""
     return sum(
-        entry.running is not None and entry.running.group.seat is not None
+        entry.running is not None and entry.running.group.plan_slot is not None
         for entry in engine.parts.catalogue.entries()
     )
 

@@ -325,7 +325,7 @@ def test_commits_before_the_first_event_reach_every_query_of_a_table(one: Bench)
     running = one.engine.parts.catalogue.get("p").running
     assert running is not None and isinstance(running.evaluator, NativeEvaluator)
     part = running.evaluator.statics.parts[0].name
-    plan = running.explained
+    plan = running.plan_state
     one.store.writer.apply(add=[quad("a", "2")], remove=[quad("b", "1")])
     waiting = plan._pending[source_key("table", part)]
     one.store.writer.apply(add=[quad("a", "3")])

@@ -62,7 +62,7 @@ def test_members_have_the_rows_of_a_fresh_evaluation_whatever_went_on_meanwhile(
         _, (fresh,) = running.static.statics.background.evaluate([part])
         assert Counter(running.static.statics.rows(0)) == Counter(fresh)
         views = running.static.statics.arrangements.get(0, ())
-        assert len(views) == (running.group.seat is None)
+        assert len(views) == (running.group.plan_slot is None)
         assert all(Counter(dict(view.rows())) == Counter(table.rows) for view in views)
     (group,) = groups(statics)
     assert len(group.tables) == PLACES - 1

@@ -91,7 +91,7 @@ def test_answers_are_the_same_where_commits_meet_suspended_evaluations(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected, calls = run(seed), []
-    monkeypatch.setattr(counting, "LOOK_EVERY", 1)
+    monkeypatch.setattr(counting, "CHECK_EVERY", 1)
     real = SharedRows.set_apart
     monkeypatch.setattr(SharedRows, "set_apart", lambda *given: (calls.append(given), real(*given)))
     assert run(seed, slice_ms=0) == expected
@@ -169,7 +169,7 @@ def test_a_commit_does_not_wait_for_a_suspended_evaluation(tmp_path: Path) -> No
     until = time.monotonic() + 10
     while not any(
         each.fiber is not None and each.fiber.inside
-        for each in list(life.engine.parts.router.shares.behind.values())
+        for each in list(life.engine.parts.router.shares.backlogs.values())
     ):
         assert time.monotonic() < until
         time.sleep(0.001)

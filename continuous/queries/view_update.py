@@ -11,7 +11,7 @@ from quadrill.store.quads.views import View
 from ..rows import Solution
 
 
-def keep_view(
+def update_view(
     construct: Callable[[Sequence[Solution], int], Sequence[Quad]],
     view: View,
     deleted: Sequence[Solution],
