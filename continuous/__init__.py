@@ -1,1 +1,1 @@
-"""Continuous computes: languages, windows and the evaluation of registered queries."""
+"""Continuous queries: their languages, windows and evaluation."""

@@ -1,6 +1,7 @@
-"""Time is injected: the only file that reads a clock.
+"""The clocks of an engine, passed in by the caller, so that tests can set the time.
 
-Event times and instants are integer milliseconds since the epoch everywhere (docs/semantics.md).
+No other module of this package reads the wall clock. Event times and instants are integer milliseconds since
+1970 (docs/semantics.md).
 """
 
 from __future__ import annotations
@@ -10,25 +11,26 @@ from collections.abc import Callable
 
 
 class Clock:
-    """The machine's two clocks: a wall clock for stamps, which may jump, and a steady one for spans.
+    """The wall clock, which may jump, for time stamps, and the monotonic clock for durations.
 
-    Whoever reads them for every input takes `wall_ns` and `steady_ns`, in nanoseconds, which cost nothing.
+    Hot paths read `wall_ns` and `steady_ns`, in nanoseconds, because both are the functions of `time`
+    themselves, without a call in between.
     """
 
     wall_ns: Callable[[], int] = staticmethod(time.time_ns)
     steady_ns: Callable[[], int] = staticmethod(time.monotonic_ns)
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """Milliseconds since 1970 by the wall clock."""
         return self.wall_ns() // 1_000_000
 
     def steady_ms(self) -> int:
-        """Milliseconds since some moment before the process began, for idle time-outs and timers."""
+        """Milliseconds of the monotonic clock, whose zero is arbitrary, for idle time-outs and timers."""
         return self.steady_ns() // 1_000_000
 
 
 class ManualClock(Clock):
-    """A clock that tests drive by hand."""
+    """A clock that moves only when a test moves it."""
 
     def __init__(self, now_ms: int = 0) -> None:
         self._wall_ms = self._passed_ms = now_ms
@@ -36,11 +38,11 @@ class ManualClock(Clock):
         self.steady_ns = lambda: self._passed_ms * 1_000_000
 
     def advance(self, by_ms: int) -> None:
-        """So many milliseconds pass."""
+        """Move both clocks forward by that many milliseconds."""
         self._wall_ms += by_ms
         self._passed_ms += by_ms
 
     def set(self, now_ms: int) -> None:
-        """Time passes until then; the wall clock is set back to what lies behind it."""
+        """Set the wall clock to ``now_ms``; the monotonic clock moves by the difference, but never back."""
         self._passed_ms += max(0, now_ms - self._wall_ms)
         self._wall_ms = now_ms

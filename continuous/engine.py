@@ -1,11 +1,12 @@
-"""The engine: streams, registered queries and their feeds behind one object.
+"""The engine: an object that holds streams, registered queries and their feeds.
 
-Whatever moves a query (elements, heartbeats, ticks, commits) is accepted in one order and worked off in that
-order, one turn after the other, so results are a function of what was accepted.
+Every input that can change a query's answer (elements, heartbeats, ticks, commits) becomes a task in one
+order. The engine executes the tasks in that order, one after the other, so results are a function of the
+accepted inputs.
 
-    lifecycle/stream_service, query_service   what can be asked of it
-    lifecycle/parts                           what it is made of
-    scheduler/sequencer                       what a turn does
+    lifecycle/stream_service, query_service   the operations of the engine
+    lifecycle/parts                           the objects that make up an engine
+    scheduler/sequencer                       the execution of tasks
 """
 
 from __future__ import annotations
@@ -40,18 +41,18 @@ log = logging.getLogger("quadrill.continuous")
 
 
 _LAST_TASK_S = 0.5
-"""So much longer a stop waits for the turn that is at work when its time is over."""
+"""Seconds that a stop still waits for the running task after ``stop_wait_ms`` has passed."""
 _RATED_COMMITS = 200
-"""How many commits of the change log the rates of graphs begin with at a start."""
+"""Number of newest commits of the change log from which a start computes the change rates of graphs."""
 
 
 class Engine:
-    """Runs continuous queries over streams and a quad store. Every method may be called from any thread.
+    """Runs continuous queries over streams and a quad store. Any thread may call any method.
 
     Attributes:
-        streams: the operations on streams, a push for instance.
-        queries: the operations on queries, a registration for instance.
-        rates: how often the graphs of the store change.
+        streams: the operations on streams, for example a push.
+        queries: the operations on queries, for example a registration.
+        rates: how often each graph of the store changes.
     """
 
     def __init__(
@@ -64,18 +65,21 @@ class Engine:
         make_evaluator: MakeEvaluator | None = None,
         journal: Journal | None = None,
     ) -> None:
-        """Make an engine that is not running yet.
+        """Create an engine without starting it.
 
         Args:
-            store: the background dataset; its commits are inputs.
-            registry: where queries and streams are kept over restarts; None keeps them in memory only.
+            store: the background dataset; each commit is an input of the engine.
+            registry: the database that stores queries and streams across restarts; with None both are in
+                memory only.
             clock: read for arrival stamps, idle time-outs and timers, never by an operator.
             settings: limits and defaults.
-            make_evaluator: gives a query its evaluator; by default the native one where it can serve.
-            journal: keeps inputs, windows and feeds over restarts and crashes; the engine closes it.
+            make_evaluator: the function that creates the evaluator of a query; by default queries use the
+                native evaluator, or the reference evaluator if the native one does not support the query.
+            journal: stores inputs, windows and feeds across restarts and crashes; the engine closes the
+                journal.
 
         Raises:
-            UnsupportedError: this Python gives wrong answers.
+            UnsupportedError: the JIT of this Python interpreter computes wrong results.
         """
         require_sound_jit()
         self.settings = settings or EngineSettings()
@@ -90,10 +94,10 @@ class Engine:
         self._unsubscribe: Callable[[], None] | None = None
 
     def start(self) -> None:
-        """Restore streams and queries from the registry and begin to work.
+        """Recover the engine's state from journal or registry and start the engine's thread.
 
         Raises:
-            EngineStoppedError: the start was called off, see `Starting`.
+            EngineStoppedError: the start was cancelled, see `StartupState`.
         """
         parts = self.parts
         if parts.tasks.open:
@@ -128,7 +132,7 @@ class Engine:
                 self.recovery.follow_registry(stopped)
 
     def _on_commit(self, commit: Commit) -> None:
-        """Called by the store in a writer's thread: the commit takes its turn as an input."""
+        """Enqueue a task for a commit; the store calls this in the thread of the writer."""
         self.parts.rates.take([commit])
         with suppress(EngineStoppedError):
             task = CommitTask(commit)
@@ -137,7 +141,7 @@ class Engine:
             self.parts.sequencer.drain()
 
     def _run(self) -> None:
-        """The engine's thread: looks at the clock, then works turns off, until the stop."""
+        """Run the engine's thread: alternate between due work and queued tasks until the engine stops."""
         try:
             while self.parts.sequencer.execute_queued(self._run_due()):
                 pass
@@ -145,10 +149,10 @@ class Engine:
             self.parts.tasks.open = False
 
     def _run_due(self) -> float:
-        """Between turns: what is due is done; the seconds until something is due again."""
+        """Between two tasks, do the work that is due by the clock; return the seconds until the next."""
         parts = self.parts
         if parts.tasks.closed:
-            return 0.0  # what is in line is worked off, nothing more gets there
+            return 0.0  # The thread executes the tasks that are queued; none are added after the close.
         try:
             with parts.sequencer.paused:
                 self.lifecycle.restart_failed()
@@ -156,16 +160,17 @@ class Engine:
                     self.recovery.checkpoints.write_if_due()
             return parts.sequencer.run_due(self.settings.tick_ms)
         except EngineStoppedError:
-            return 0.0  # closed since it was looked at
+            return 0.0  # The queue was closed after the check above.
         except Exception:
             log.exception("a tick of the engine failed")
             return 1.0
 
     def stop(self, *, at_once: bool = False) -> bool:
-        """Work off what was accepted, for ``stop_wait_ms`` at most, end every feed's subscribers, stop.
+        """Execute the queued tasks, for at most ``stop_wait_ms``, close the feeds and stop the engine.
 
-        The rest takes its turns at the next start. False where the turn at work does not end: it needs the
-        store until the process ends, and is taken again, as after a crash.
+        Tasks that are still queued are executed at the next start, from the journal. Returns False if the
+        running task does not end in time: that task needs the store until the process ends, and the next
+        start executes the task again, as after a crash.
         """
         parts = self.parts
         wait_s = 0.0 if at_once else self.settings.stop_wait_ms / 1000
@@ -198,18 +203,20 @@ class Engine:
 
     @property
     def running(self) -> bool:
-        """True while the engine works."""
+        """True while the engine accepts inputs."""
         return self.parts.tasks.open
 
     def require_room(self) -> None:
-        """Raise BackPressureError while so much waits that commits, which are inputs, should not come."""
+        """Raise BackPressureError if too many elements are queued to accept another commit."""
         self.parts.tasks.require_room(1, self.settings.queue_elements)
 
     def pin_files(self) -> PinnedFiles | None:
-        """The engine's files of a moment, for a backup; None in memory. It goes on while they are copied.
+        """Open the engine's files as they are between two tasks, for a backup; None without a journal.
+
+        The engine keeps running while the caller copies the files.
 
         Raises:
-            StoreUnwritableError: results or inputs wait for space.
+            StoreUnwritableError: results or inputs cannot be written because the disk is full.
         """
         recovery = self.recovery
         if recovery is None:
@@ -219,10 +226,10 @@ class Engine:
         return held
 
     def sync(self, timeout: float | None = 30.0) -> None:
-        """Wait until everything accepted so far is processed, its results in the feeds and views written.
+        """Wait until all accepted inputs are processed and their results are in the feeds and views.
 
         Raises:
-            TimeoutError: it took longer than ``timeout`` seconds.
+            TimeoutError: the wait took longer than ``timeout`` seconds.
         """
         parts = self.parts
         deadline = time.monotonic() + (timeout or 3600.0)
@@ -230,7 +237,7 @@ class Engine:
             left = max(0.001, deadline - time.monotonic())
             parts.store.subscribers.wait_delivered(parts.store.reader.version, left)
             parts.sequencer.wait_for_all(left)
-            # What a view writes is an input of those who read it.
+            # The write of a view is a commit, and so an input of the queries that read the view's graph.
             if parts.views.idle:
                 return
             if not parts.views.wait(deadline):

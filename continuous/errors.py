@@ -1,4 +1,4 @@
-"""The errors of continuous queries and streams. The root and the shared ones are in ``store/errors.py``."""
+"""The errors of continuous queries and streams; ``store/errors.py`` has the shared ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from quadrill.store.errors import LimitError, ReportedError
 
 
 class BackPressureError(ReportedError):
-    """The queues are full: HTTP 429. ``retry_after`` in seconds."""
+    """The queue of inputs is full: HTTP 429. ``retry_after`` is in seconds."""
 
     code = "back-pressure"
     status = 429
@@ -16,21 +16,21 @@ class BackPressureError(ReportedError):
 
 
 class FeedGoneError(ReportedError):
-    """The query was dropped, its feed has ended: HTTP 204 until the name is taken again."""
+    """The query was dropped and its feed has ended: HTTP 204, until a new query has the name."""
 
     code = "feed-gone"
     status = 204
 
 
 class EngineStoppedError(ReportedError):
-    """The engine is not running (it is shutting down, or its thread ended): HTTP 503."""
+    """The engine is not running, because it is stopping or its thread has ended: HTTP 503."""
 
     code = "closed"
     status = 503
 
 
 class StartingError(ReportedError):
-    """The engine still replays its journal: HTTP 503. ``retry_after`` in seconds."""
+    """The engine is still replaying its journal: HTTP 503. ``retry_after`` is in seconds."""
 
     code = "starting"
     status = 503
@@ -44,9 +44,10 @@ class StartingError(ReportedError):
 
 
 class BudgetError(LimitError):
-    """A continuous query costs more than it may, or its evaluation was called off: it fails alone.
+    """A continuous query exceeded a limit, or its evaluation was cancelled; only this query fails.
 
-    ``where`` is the operator that it came to; ``again`` says that it fails there whenever it is repeated.
+    ``where`` is the operator in which the limit was exceeded. ``again`` is True if a replay would exceed the
+    limit at the same place.
     """
 
     def __init__(self, message: str, *, where: Any = None, again: bool = True, **details: Any) -> None:
@@ -56,7 +57,7 @@ class BudgetError(LimitError):
 
 
 def reason_of(error: Exception) -> tuple[str, str]:
-    """Why a query has failed, in words, and the code of that."""
+    """Return the message and the error code for a query that has failed with ``error``."""
     if isinstance(error, ReportedError):
         return error.message, error.code
     return f"{type(error).__name__}: {error}", "internal"

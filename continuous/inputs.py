@@ -1,4 +1,4 @@
-"""What goes into a query's timeline: elements and other inputs of streams, values of event time."""
+"""The inputs of a query's timeline: elements, heartbeats, ticks and idle marks of streams."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ NEVER = -(1 << 62)
 
 @dataclass(slots=True, unsafe_hash=True)
 class Element:
-    """One RDF dataset that arrived atomically on a stream.
+    """One RDF dataset with one event time, which arrived on a stream as a unit.
 
-    ``statements`` are its quads as text, in the order of the serialisation; terms are in the store's own
-    forms and blank nodes are renamed so that they never clash with another element's. ``event_time`` in
-    milliseconds; ``seq`` is given at accept time and never repeats on its stream. Nothing but what is
-    remembered of it is ever set again.
+    ``statements`` are the quads of the element as text, in the order of the serialisation; terms are in the
+    store's canonical forms, and blank nodes have unique labels. ``event_time`` is in milliseconds. ``seq`` is
+    the sequence number, assigned when the element is accepted and never reused on the stream. Only the caches
+    ``encoded`` and ``_quads`` change after creation.
     """
 
     statements: Statements
@@ -31,29 +31,30 @@ class Element:
     encoded: tuple[object, Any, bool, int, Any] | None = field(
         default=None, init=False, repr=False, compare=False
     )
-    """The quads as whoever encoded them last remembers them; before that a stamp that says how long it holds,
-    behind it whether all are in the default graph, their one subject (0 for several and none), and which
-    columns they are (`windows.taken`), None where they are none."""
+    """A cache of `windows.encoded.EngineTerms`: its stamp, the keys of the quads, True if all quads are
+    plain triples of the default graph, the id of the only subject (0 if there are several), and the
+    columns or None."""
     _quads: tuple[Quad, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, quads: Sequence[Quad], event_time: int, seq: int) -> Self:
-        """An element of these quads."""
+        """Create an element from quads."""
         return cls(statements_of(quads), event_time, seq)
 
     @property
     def quads(self) -> tuple[Quad, ...]:
-        """Its quads, made when somebody asks for the first time."""
+        """The quads of the element, parsed from the statements on first access."""
         if self._quads is None:
             self._quads = tuple(quads_of(self.statements))
         return self._quads
 
 
 class StreamTime(NamedTuple):
-    """What is known of a stream's time, in milliseconds.
+    """The time figures of a stream from which its watermark follows, in milliseconds.
 
-    ``seen`` is the greatest event time, of a stream with partitions the least of theirs; ``ahead`` is then
-    the greatest of all. ``floor`` is what heartbeats, ticks and idle marks guarantee.
+    ``seen`` is the greatest event time; for a stream with partitions, ``seen`` is the least of the
+    partitions' greatest event times, and ``ahead`` is the greatest of all. ``floor`` is the time that
+    heartbeats, ticks and idle marks guarantee.
     """
 
     seen: int | None = None
@@ -62,7 +63,7 @@ class StreamTime(NamedTuple):
     ahead: int | None = None
 
     def watermark(self, lateness: int = 0) -> int | None:
-        """The watermark for a reader that waits ``lateness`` at least; None before any time is known."""
+        """Return the watermark for a reader that waits at least ``lateness``; None before any input."""
         moved = None if self.seen is None else self.seen - max(self.lateness, lateness)
         if moved is None or self.floor is None:
             return self.floor if moved is None else moved
@@ -70,13 +71,13 @@ class StreamTime(NamedTuple):
 
     @property
     def newest(self) -> int:
-        """The greatest event time accepted or guaranteed so far."""
+        """The greatest event time that the stream has accepted or that a heartbeat or tick has guaranteed."""
         known = (self.seen, self.floor, self.ahead)
         return max((each for each in known if each is not None), default=NEVER)
 
 
 class Arrival(NamedTuple):
-    """The elements of one push. ``before`` and ``after`` are the stream's time around it."""
+    """The elements of one push; ``before`` and ``after`` are the stream's time before and after the push."""
 
     stream: str
     elements: tuple[Element, ...]
@@ -87,7 +88,7 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """A heartbeat, or a tick of the clock of an arrival-stamped stream."""
+    """A heartbeat, or a tick of the clock for a stream that is stamped at arrival."""
 
     stream: str
     after: StreamTime
@@ -95,7 +96,7 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """A stream has been silent for its idle time-out: it holds nothing back until its next input."""
+    """A mark that a stream was silent for its idle time-out; until its next input no reader waits for it."""
 
     stream: str
     after: StreamTime
@@ -105,7 +106,11 @@ StreamInput: TypeAlias = Arrival | Advance | Idle
 
 
 class LogRecord(NamedTuple):
-    """One input of a stream; ``order`` grows over all streams of the engine, ``weight`` of its elements."""
+    """One retained input of a stream.
+
+    ``order`` is the input's number in the engine's order of all streams; ``weight`` is what its elements
+    count for.
+    """
 
     order: int
     input: StreamInput
@@ -113,5 +118,5 @@ class LogRecord(NamedTuple):
 
 
 WindowContent: TypeAlias = Mapping[Quad, int]
-"""The content of one window at an instant: each live quad once, with the greatest event time among the
-live occurrences (C-SPARQL's ``timestamp()`` reads it)."""
+"""The content of one window at an instant: each live quad once, mapped to the greatest event time of its
+live occurrences, which C-SPARQL's ``timestamp()`` returns."""

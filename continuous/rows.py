@@ -1,12 +1,12 @@
 """Rows, schemas and deltas of the incremental engine.
 
-A row is a tuple of term ids (store/dictionary.py) in the order of its schema, 0 is unbound. A delta is a
-Z-set: a finite map from rows to non-zero integer weights, +1 for a row that came, -1 for one that went. The
+A row is a tuple of term ids (store/dictionary.py) in the order of its schema; 0 means unbound. A delta is a
+Z-set: a finite map from rows to non-zero integer weights, +1 for an inserted row, -1 for a retracted row. The
 running sum of an operator's deltas is its relation, a multiset. Source: DBSP (Budiu et al., PVLDB 16(7)).
 
-Whatever makes more rows than it is given counts them before it makes them, and looks at the `Budget` when it
-has come to the number at which to look: a limit of rows stops an evaluation at one place however often it is
-repeated.
+An operator that may return more rows than it reads counts the rows before it creates them, and calls
+`Budget.check` when the count reaches the number that the last call returned. So a row limit stops a repeated
+evaluation at the same place each time.
 """
 
 from __future__ import annotations
@@ -24,45 +24,46 @@ from .errors import BudgetError
 from .slices import SLICE, yield_control
 
 Solution: TypeAlias = tuple[Term | None, ...]
-"""One solution, in the order of the answer's variables; None is unbound."""
+"""One solution in the order of the answer's variables; None means unbound."""
 IdRow: TypeAlias = tuple[int, ...]
 Delta: TypeAlias = dict[IdRow, int]
 K = TypeVar("K")
 
 CHECK_EVERY = 16_384
-"""Rows between two looks at the time, and at whether somebody has called the evaluation off."""
+"""Number of rows between two checks of the evaluation's time limit and of its cancellation."""
 
 EMPTY: Delta = {}
-"""The delta of nothing. Operators return it as it is; nobody changes a delta that was handed over."""
+"""The empty delta. Operators return this shared object, so no caller may change a delta that an operator
+returned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The variables of a row in order, and those that every row binds."""
+    """The variables of a row in order, and the set of variables that every row binds."""
 
     vars: tuple[str, ...]
     certain: frozenset[str] = frozenset()
 
     @classmethod
     def bound(cls, *names: str) -> Schema:
-        """The schema of rows that bind all of these."""
+        """Return the schema of rows that bind all of these variables."""
         return cls(names, frozenset(names))
 
     def columns(self, names: Iterable[str]) -> list[int]:
-        """The places of some variables; -1 for one that no row has."""
+        """Return the column of each variable; -1 for a variable that the schema does not have."""
         return [self.vars.index(name) if name in self.vars else -1 for name in names]
 
     def position(self, name: str) -> int:
-        """The place of a variable. Raises ValueError when the row has none."""
+        """Return the column of a variable; raise ValueError if the schema does not have the variable."""
         return self.vars.index(name)
 
     def positions(self, names: Iterable[str]) -> tuple[int, ...]:
-        """The places of several variables."""
+        """Return the columns of several variables; raise ValueError if one is missing."""
         return tuple(map(self.vars.index, names))
 
 
 def merge(into: dict[K, int], change: Mapping[K, int]) -> dict[K, int]:
-    """Add ``change`` to ``into`` in place, dropping rows whose weight becomes 0; gives ``into``."""
+    """Add ``change`` to ``into`` in place, remove rows whose weight becomes 0, and return ``into``."""
     for row, weight in change.items():
         total = into.get(row, 0) + weight
         if total:
@@ -73,7 +74,7 @@ def merge(into: dict[K, int], change: Mapping[K, int]) -> dict[K, int]:
 
 
 def add(delta: dict[K, int], row: K, weight: int) -> None:
-    """Add one row, or whatever else is counted, to a delta in place."""
+    """Add one row, or another counted key, to a delta in place."""
     total = delta.get(row, 0) + weight
     if total:
         delta[row] = total
@@ -82,14 +83,15 @@ def add(delta: dict[K, int], row: K, weight: int) -> None:
 
 
 def negate(delta: Mapping[K, int]) -> dict[K, int]:
-    """The opposite change."""
+    """Return the delta with all weights negated."""
     return {row: -weight for row, weight in delta.items()}
 
 
 def difference(new: Mapping[K, int], old: Mapping[K, int]) -> dict[K, int]:
-    """``new - old``: the change that leads from one relation to the other."""
+    """Return ``new - old``, the delta that leads from the old relation to the new one."""
     if len(old) > len(new) // 4:
-        # Most rows are in both: they are compared, not copied and taken away again.
+        # Most rows are in both relations, so a comparison row by row costs less than a copy and a
+        # subtraction.
         change = {row: weight - old.get(row, 0) for row, weight in new.items() if old.get(row) != weight}
         change.update((row, -weight) for row, weight in old.items() if row not in new)
         return change
@@ -98,12 +100,12 @@ def difference(new: Mapping[K, int], old: Mapping[K, int]) -> dict[K, int]:
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """What a query may cost before it fails; 0 is no limit.
+    """The limits of one query; 0 means no limit.
 
-    ``rows`` and ``ms`` are those of one evaluation, ``kept`` the rows of the answer that is kept, ``bytes``
-    what one evaluation tells, and what its expressions put together, each value at most ``text`` characters.
-    ``minute_rows``, ``minute_ms`` (of CPU time) and ``minute_bytes`` are sums over a sliding minute.
-    ``process`` is the memory, in bytes, that a child process of an evaluation may take.
+    ``rows`` and ``ms`` bound one evaluation, ``kept`` the rows of the current answer. ``bytes`` bounds the
+    events of one evaluation and the strings that its expressions create, of which each has at most ``text``
+    characters. ``minute_rows``, ``minute_ms`` (CPU time) and ``minute_bytes`` are sums over a sliding minute.
+    ``process`` bounds the memory of a child process of an evaluation, in bytes.
     """
 
     rows: int = 0
@@ -118,16 +120,17 @@ class QueryLimits:
 
 
 class Budget:
-    """The limits of one plan, and the evaluation at work. ``stop`` may be set in any thread.
+    """The limits of one plan and the state of its running evaluation. Any thread may set ``stop``.
 
     Attributes:
-        since: when the evaluation at work began, by the monotonic clock; 0.0 while nothing is limited.
-        look: so many rows may be made before somebody has to look.
-        stop: why the evaluation is to end, once it is.
-        grace: the time is longer by this factor; a replay must not fail at what was in time before.
-        text: the characters that expressions have made, and in the evaluation since when.
-        rows: rows of intermediate results that operators have counted here since the query began.
-        elsewhere: seconds of CPU time that child processes have used for it since then.
+        since: the monotonic time at which the running evaluation began; 0.0 if no evaluation is limited now.
+        next_check: the number of rows at which an operator makes its first call of `check`.
+        stop: the reason for which the running evaluation is cancelled; empty if the evaluation may continue.
+        grace: a factor for the time limit; greater than 1 in a replay, where no evaluation may time out that
+            did not before.
+        text: the number of characters that expressions have created, and the ``since`` of that evaluation.
+        rows: the rows of intermediate results that operators have counted since the query began.
+        elsewhere: the CPU seconds that child processes have used for the query since it began.
     """
 
     __slots__ = ("_made", "elsewhere", "grace", "limits", "next_check", "rows", "since", "stop", "text")
@@ -140,22 +143,23 @@ class Budget:
         self.limit(limits)
 
     def limit(self, limits: QueryLimits) -> None:
-        """Other limits are in force from now on."""
+        """Replace the limits."""
         self.limits = limits
         self.next_check = min(limits.rows or CHECK_EVERY, CHECK_EVERY)
 
     def check(self, made: int, where: Any) -> int:
-        """The number of rows at which to look again, after so many were made by an operator or are about to.
+        """Check the limits at ``made`` rows of an operator; return the row count of the next check.
 
         Raises:
-            BudgetError: these are too many, it has taken too long, or somebody has called it off.
+            BudgetError: the rows or the time exceed a limit, or the evaluation was cancelled.
         """
         if not self.since:
             return sys.maxsize
         now = time.monotonic()
         if now > SLICE.until:
             now = self._yield_control(now)
-        # The counter of an operator begins anew with each evaluation.
+        # The count of an operator starts at 0 in each evaluation, so a smaller count than before is a new
+        # evaluation.
         self.rows += made - self._made if made > self._made else made
         self._made = made
         limits, took_ms = self.limits, (now - self.since) * 1000
@@ -171,12 +175,12 @@ class Budget:
         return min(limits.rows or sys.maxsize, made + CHECK_EVERY)
 
     def check_stop(self, where: Any) -> None:
-        """Raise BudgetError when somebody has called the evaluation off."""
+        """Raise BudgetError if the evaluation was cancelled."""
         if self.stop:
             raise BudgetError(self.stop, where=where, again=False, code="cancelled")
 
     def too_slow(self, took_ms: float, made: int, where: Any) -> BudgetError:
-        """The error of an evaluation that takes longer than it may."""
+        """Return the error for an evaluation that exceeded its time limit."""
         return BudgetError(
             f"one evaluation took {took_ms:.0f} ms and had made {made} rows, its limit (max_time) is "
             f"{self.limits.ms} ms",
@@ -186,14 +190,14 @@ class Budget:
         )
 
     def _yield_control(self, now: float) -> float:
-        """Let other queries go on; the time now, while the evaluation's own does not count theirs."""
+        """Let other queries run without counting their time for this evaluation; return the new time."""
         yield_control(now, inside=True)
         later = time.monotonic()
         self.exclude(later - now)
         return later
 
     def exclude(self, seconds: float) -> None:
-        """So many seconds do not count as time of the evaluation at work."""
+        """Exclude that many seconds from the time of the running evaluation."""
         since, (characters, counted) = self.since, self.text
         if since:
             self.since = since + seconds
@@ -202,11 +206,11 @@ class Budget:
 
 
 UNLIMITED = Budget(QueryLimits())
-"""The budget of operators that nobody has given one."""
+"""The budget of operators that were created without a budget."""
 
 
 class PinnedIds:
-    """Ids that one owner pins, to be let go together."""
+    """Term ids that one owner has pinned in the dictionary and releases together."""
 
     def __init__(self, terms: TermDictionary) -> None:
         self._terms = terms

@@ -1,4 +1,4 @@
-"""The engine's limits and defaults; the application fills them from its settings table."""
+"""The engine's limits and defaults; the application sets them from its settings."""
 
 from __future__ import annotations
 
@@ -14,49 +14,56 @@ DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class StaticLimits:
-    """What static parts may cost those who wait for them."""
+    """Bounds on the work that static parts cause in other tasks."""
 
-    keys: int = 2_000  # a commit that may change rows with more keys than this has the tables read anew
-    rows: int = 20_000  # so has one whose keys reach more rows than this
-    quick_s: float = 0.01  # what no key tells of is evaluated whole at the commit if that took no longer
-    keyed_s: float = 0.5  # where much may be held back no key is looked up again once that took longer
-    rows_each: int = 1_000  # rows read between two looks at whether there is room for them
-    remembered: int = 100_000  # rows and keys that the cache of one query and part has at most
-    kept_s: float = 0.001  # tables that are evaluated more quickly than this are not kept on disk
-    kept_pauses: int = 20  # behind a second of writing tables nothing more is written for so many
+    keys: int = 2_000  # a commit that may change rows with more keys than this causes a reload of the table
+    rows: int = 20_000  # a commit whose keys match more rows than this causes a reload of the table
+    # If a commit's changed rows have no keys, the commit evaluates the whole part, unless that took longer
+    # before.
+    quick_s: float = 0.01
+    # If a look-up by key took longer than this, and the part has heavy buffering operators, commits cause
+    # reloads.
+    keyed_s: float = 0.5
+    rows_each: int = 1_000  # rows read between two checks of the row budget
+    remembered: int = 100_000  # maximum of rows and keys in the look-up cache of one query and static part
+    kept_s: float = 0.001  # tables whose evaluation takes less time than this are not stored on disk
+    kept_pauses: int = 20  # after each second of writing tables, seconds without further writes
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
     """Limits and defaults of streams, queries and feeds. Times are milliseconds."""
 
-    base_iri: str = "http://localhost/"  # relative IRIs of texts, bodies and stream names resolve against it
-    lateness_ms: int = 0  # that of streams that are declared without one
-    idle_timeout_ms: int = 5_000  # wall clock time after which a silent stream holds nothing back; 0: never
-    retention_ms: int = 3_600_000  # how far back in event time elements are retained for ``start``
-    retained_elements: int = 100_000  # how many elements are retained per stream at most
-    max_future_ms: int = DAY_MS  # how far ahead of clock and watermark an event time may be
-    max_empty_windows: int = 1_000  # a longer run of empty reports becomes one progress event
-    auto_declare: bool = True  # streams named by a query or a push are declared by themselves
-    slice_ms: int = 50  # a query may work so long before others go on; 0: it is suspended wherever it can be
-    backlog_elements: int = 1_000_000  # elements that may wait for one query that is slow before it fails
-    backlog_log: int = 256 << 20  # bytes of input log without a checkpoint, then the one longest behind fails
-    queue_elements: int = 200_000  # elements that may wait for the engine before pushes get 429
-    push_elements: int = 100_000  # elements of one push at most
-    feed_history: int = 10_000  # events kept per feed
-    subscriber_buffer: int = 1_000  # events that may wait for one subscriber
-    dead_letters: int = 1_000  # late elements, and those at which a query failed, kept per stream
-    restart_failed: bool = False  # a query that fails begins anew with empty windows, a few times
-    idempotency_keys: int = 10_000  # keys remembered
-    max_queries: int = 10_000  # registered queries at most
-    registration_wait_ms: int = 500  # a registration is answered then while static parts are still read
-    static_rows: int = 0  # most rows of static parts in memory, those being read included; 0: no limit
-    static_rows_per_query: int = 0  # the same of the static parts of one query
-    static_limits: StaticLimits = StaticLimits()  # what they may cost those who wait for them
-    templates: bool = True  # queries that differ only in constants are evaluated together
-    stop_wait_ms: int = 3_000  # a stop waits so long for turns in line and static parts being read, together
-    waiting_elements: int = 1_000_000  # elements kept at most for a query whose static parts are being read
-    # what one continuous query may cost, where its registration does not say it
+    base_iri: str = "http://localhost/"  # base of relative IRIs in query texts, bodies and stream names
+    lateness_ms: int = 0  # default lateness of a stream
+    idle_timeout_ms: int = 5_000  # milliseconds without input after which a stream is idle; 0: never
+    retention_ms: int = 3_600_000  # event time for which a stream retains elements
+    retained_elements: int = 100_000  # maximum of retained elements per stream
+    max_future_ms: int = DAY_MS  # maximum distance of an event time after the clock and the watermark
+    max_empty_windows: int = 1_000  # maximum run of empty reports; a longer run becomes one progress event
+    auto_declare: bool = True  # a query or push declares the streams that it names
+    slice_ms: int = 50  # time slice of a query; 0: suspend at every point
+    backlog_elements: int = 1_000_000  # maximum backlog of one query; the query fails above it
+    # Bytes of input log without a checkpoint; above this, the query that has lagged longest fails.
+    backlog_log: int = 256 << 20
+    queue_elements: int = 200_000  # maximum of queued elements; pushes above it get HTTP 429
+    push_elements: int = 100_000  # maximum of elements per push
+    feed_history: int = 10_000  # maximum of events in the history of one feed
+    subscriber_buffer: int = 1_000  # maximum of events queued for one subscriber
+    dead_letters: int = 1_000  # maximum of dead letters per stream
+    restart_failed: bool = False  # restart a failed query with empty windows, a few times
+    idempotency_keys: int = 10_000  # maximum of stored idempotency keys
+    max_queries: int = 10_000  # maximum of registered queries
+    # Milliseconds after which a registration returns although its static parts are still being read.
+    registration_wait_ms: int = 500
+    static_rows: int = 0  # maximum rows of static parts in memory, rows being read included; 0: no limit
+    static_rows_per_query: int = 0  # maximum rows of the static parts of one query; 0: no limit
+    static_limits: StaticLimits = StaticLimits()  # bounds on the work that static parts cause in other tasks
+    templates: bool = True  # queries that differ only in constants form a group with a shared plan
+    stop_wait_ms: int = 3_000  # maximum wait of a stop for queued tasks and static parts being read
+    # Maximum of elements collected for a query whose static parts are being read.
+    waiting_elements: int = 1_000_000
+    # Limits of one continuous query; the registration may replace them.
     limits: QueryLimits = QueryLimits(
         rows=1_000_000,
         ms=10_000,
@@ -66,10 +73,10 @@ class EngineSettings:
         minute_ms=600_000,
         minute_bytes=64 << 30,
     )
-    paused: tuple[str, ...] = ()  # names of queries that a start pauses without evaluating them; ``all``
-    records: RecordLimits = RECORD_LIMITS  # what one record of a mapped stream may cost
-    tick_ms: int = 1_000  # how often, at least, clock-driven streams are moved
-    checkpoint_ms: int = 30_000  # how often the state is written, with a journal and if something happened
-    remote: RemoteSettings = RemoteSettings()  # limits and defaults of what is fetched from elsewhere
-    engines: StaticEngines = StaticEngines()  # for static parts that are too large for the store
-    threaded: bool = True  # False processes everything in the calling thread (tests, offline runs)
+    paused: tuple[str, ...] = ()  # names of queries that a start pauses without evaluation, or ``all``
+    records: RecordLimits = RECORD_LIMITS  # limits of one record of a mapped stream
+    tick_ms: int = 1_000  # maximum interval between two ticks of streams that the clock moves
+    checkpoint_ms: int = 30_000  # interval of checkpoints, if there is a journal and new input
+    remote: RemoteSettings = RemoteSettings()  # limits and defaults of remote sources
+    engines: StaticEngines = StaticEngines()  # engines for static parts that are too large for the store
+    threaded: bool = True  # False executes tasks in the calling thread (tests, offline runs)

@@ -1,8 +1,8 @@
-"""Slices of the engine's time: work that may be suspended where it says so, and resumed later.
+"""Time slices: queries' work runs in fibers, which suspend themselves when their slice is over.
 
-The engine's thread runs the work of readers in fibers (greenlets). Work calls `yield_control` where it
-may stand still: between two evaluations, and inside one where operators look at the budget. There a fiber
-whose slice is over returns control to the engine, which resumes it later.
+The engine's thread runs the work of each reader in a fiber (a greenlet). The work calls `yield_control` at
+points where it can be suspended: between two evaluations, and inside an evaluation when an operator checks
+its budget. If the slice is over, the call switches to the engine, which resumes the fiber later.
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ from greenlet import getcurrent, greenlet
 T = TypeVar("T")
 
 _MIN_RESUMED_S = 0.005
-"""Seconds that a resumed fiber may use although tasks wait: less would cost more than it gives."""
+"""Minimum slice of a resumed fiber in seconds while tasks are queued; a shorter slice would mostly be
+switching cost."""
 
 _WAIT_S, _WAIT_OUTSIDE_S = 0.002, 0.05
-"""Seconds that a fiber waits for another process before the engine looks for tasks; outside of fibers."""
+"""Seconds that a fiber waits for a child process before the engine checks for tasks, and the same for
+callers outside of fibers."""
 
 
 class WorkSlice:
-    """The slice of the fiber at work.
+    """The slice of the running fiber.
 
     Attributes:
-        until: when it is over, by the monotonic clock; infinite outside of fibers.
-        inside: how many fibers are suspended in the middle of an evaluation.
+        until: the monotonic time at which the slice ends; infinite outside of fibers.
+        inside: the number of fibers that are suspended in the middle of an evaluation.
     """
 
     __slots__ = ("inside", "until")
@@ -42,27 +44,31 @@ class WorkSlice:
 
 
 SLICE = WorkSlice()
-"""The slice at work. Several engines in one process only shorten each other's slices."""
+"""The slice of the running fiber. Engines in the same process share this object, which can only shorten
+each other's slices."""
 RUN = 256
-"""Transactions that a generated loop takes between two pauses."""
+"""Number of transactions that a generated loop processes between two pauses."""
 CHUNK = 64
-"""Items of a loop that are worked off between two calls of `pause`."""
+"""Number of items that a loop processes between two calls of `pause`."""
 _SORTED = 1024
-"""Items that are sorted between two pauses: some milliseconds where keys are compared by Python."""
+"""Number of items sorted between two pauses; a sort of this size takes a few milliseconds if keys are
+compared in Python."""
 
 
 class Fiber(greenlet):
-    """Work that can be suspended.
+    """A greenlet that runs the work of one reader and can be suspended.
 
     Attributes:
-        inside: it is suspended in the middle of an evaluation.
-        waiting: the engine's queue: the slice of a resumed fiber ends early when a task waits there.
-        hurry_from: from when on it does, by the monotonic clock.
-        until: the end of its slice, by the monotonic clock.
-        began: the CPU time of the thread when it began the job at work, in seconds.
-        reader: for whom it works, with what that was given.
-        suspended: it was suspended once: what it works for has a backlog.
-        ready: where it waits for another process: gives True when it can go on.
+        inside: True while the fiber is suspended in the middle of an evaluation.
+        waiting: the engine's task queue; a queued task ends the slice of a resumed fiber early. None in a
+            first slice.
+        hurry_from: the monotonic time from which a queued task ends the slice early.
+        until: the monotonic time at which the slice ends.
+        began: the CPU time of the thread when the running job began, in seconds.
+        job: the reader for which the fiber works, and the argument of its work.
+        suspended: True after the first suspension, from which on the reader has a backlog.
+        ready: while the fiber waits for a child process, a function that returns True if the fiber can
+            continue.
     """
 
     def __init__(self, run: Callable[..., Any]) -> None:
@@ -77,7 +83,7 @@ class Fiber(greenlet):
         self.ready: Callable[[], bool] | None = None
 
     def begin(self, seconds: float, waiting: SimpleQueue[Any] | None = None) -> None:
-        """Begin a slice; with ``waiting`` it ends early when something waits there."""
+        """Begin a slice of that many seconds; a task in the queue ``waiting`` ends the slice early."""
         now = time.monotonic()
         self.until = now + seconds if seconds else -inf
         self.waiting = waiting
@@ -86,13 +92,13 @@ class Fiber(greenlet):
 
 
 def yield_control(now: float, *, inside: bool = False) -> None:
-    """Let others go on if the slice of this fiber is over at ``now``; nothing outside of a fiber.
+    """Switch to the engine if the running fiber's slice is over at ``now``; outside of fibers do nothing.
 
-    ``inside``: in the middle of an evaluation, whose ids are in local variables alone.
+    With ``inside`` the caller is in the middle of an evaluation, and term ids may be in local variables only.
 
     Raises:
         GreenletExit: the work is abandoned.
-        Exception: what the engine has decided to end it with.
+        Exception: the error with which the engine ends this work.
     """
     fiber = getcurrent()
     if not isinstance(fiber, Fiber):
@@ -111,25 +117,26 @@ def yield_control(now: float, *, inside: bool = False) -> None:
 
 
 def in_fiber() -> bool:
-    """True where the caller's work can be suspended."""
+    """Return True if the caller runs in a fiber and can therefore be suspended."""
     return isinstance(getcurrent(), Fiber)
 
 
 def wait_for(ready: Callable[[float], bool], *, at_once: bool = False) -> None:
-    """Let others go on until a process has something to say, or for a moment; outside of a fiber it waits.
+    """Let other queries run until a child process may have answered; outside of fibers, block briefly.
 
-    The caller repeats this until ``ready``, which waits for at most so many seconds. ``at_once``: others go
-    on right away, because it is they who make it ready.
+    The caller repeats the call until the answer is there. ``ready`` waits for the answer for at most its
+    argument in seconds, and returns True if there is one. With ``at_once`` other queries run immediately,
+    because their work is needed for the answer.
 
     Raises:
-        GreenletExit, Exception: as `yield_control`.
+        GreenletExit, Exception: as from `yield_control`.
     """
     fiber = getcurrent()
     if not isinstance(fiber, Fiber):
         ready(_WAIT_OUTSIDE_S)
         return
     if fiber.waiting is None and not fiber.suspended:
-        # Most answers come within the slice.
+        # Most answers arrive within the slice, so the fiber first waits without a switch.
         if not at_once and ready(max(fiber.until - time.monotonic(), 0.0)):
             return
     elif ready(0.0 if fiber.waiting is not None and not fiber.waiting.empty() else _WAIT_S):
@@ -144,13 +151,13 @@ def wait_for(ready: Callable[[float], bool], *, at_once: bool = False) -> None:
 
 
 def pause(*, inside: bool = False) -> None:
-    """Let others go on if the slice is over, as `yield_control` does."""
+    """Let other queries run if the slice is over; raises as `yield_control`."""
     if (now := time.monotonic()) > SLICE.until:
         yield_control(now, inside=inside)
 
 
 def chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """The items in chunks, with a `pause` before each but the first."""
+    """Return the items in chunks of `CHUNK`, with a `pause` before each chunk except the first."""
     for start in range(0, len(items), CHUNK):
         if start:
             pause()
@@ -158,7 +165,7 @@ def chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def pausing(items: Iterable[T], chunk: int = CHUNK) -> Iterator[T]:
-    """The items, with a pause in the middle of an evaluation behind each ``chunk`` of them."""
+    """Return the items, with a pause in the middle of an evaluation after every ``chunk`` items."""
     for place, item in enumerate(items, 1):
         yield item
         if not place % chunk:
@@ -166,9 +173,9 @@ def pausing(items: Iterable[T], chunk: int = CHUNK) -> Iterator[T]:
 
 
 def sorted_in_slices(items: Iterable[T], key: Callable[[T], Any]) -> list[T]:
-    """The items as `sorted` orders them, with pauses in the middle of an evaluation.
+    """Sort the items as `sorted` does, with pauses in the middle of an evaluation.
 
-    Runs of `_SORTED` items are sorted each, and merged where there are several.
+    The function sorts runs of `_SORTED` items, and merges them if there are several.
     """
     found = list(items)
     runs = [

@@ -1,1 +1,1 @@
-"""The order of all inputs: turns, and their records in the journal."""
+"""The order of all inputs: tasks, and the records of the journal."""

@@ -1,16 +1,16 @@
-"""Records of the journal: which kinds there are, and the inputs of streams as such.
+"""The kinds of journal records, and the encoding of stream inputs as records.
 
 input     an arrival, a heartbeat, a tick or an idle mark of a stream, with the stream's figures after it
-derived   an element of a stream that a query makes; replay computes it again, `start` reads it
-commit    a version of the store took its turn
+derived   an input of a stream that a query makes; a replay computes it again, `start` reads it
+commit    a version of the store was enqueued as a task
 attach, reserve, unready, detach, state, registration, refresh, stream, unstream
-what was asked of the engine, and what became of it
-source    something was fetched from another server
-behind    the rows of a static part are not known from a version on
-epoch     the folder is a copy and goes its own way: ids and seqs go on behind a number
-swap      they were read anew at a version
-failed    an evaluation took too long, or was called off: it is not tried again
-seen      which version a refresh of static parts read, where that is not the last commit's
+          a request of a client to the engine, or its outcome
+source    the content of a remote source was fetched
+behind    the rows of a table are unknown from a version on, until the table is reloaded
+swap      a reloaded table replaced its rows, as of a version
+epoch     the folder is a copy; ids and sequence numbers continue after a number
+failed    an evaluation took too long or was cancelled; a replay does not repeat it
+seen      the version that a refresh of static parts read, if it was not the version of the last commit
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ def note_input(
     elements: Sequence[Element] | None = None,
     members: Mapping[str, Any] | None = None,
 ) -> int:
-    """Put an input of a stream behind the last record; the number.
+    """Append an input of a stream to the journal; return the number of the record.
 
     Args:
-        journal: where it goes.
+        journal: the journal.
         kind: ``input`` or ``derived``.
-        event: what its readers get; None when nothing of a push entered.
-        elements: all that came, those that did not enter too; by default those of the event.
-        members: what else is kept of it.
+        event: the input that the readers of the stream get; None if no element of a push was accepted.
+        elements: all elements of the push, dropped ones included; by default the elements of ``event``.
+        members: further members of the record.
     """
     head: dict[str, Any] = {"kind": kind}
     if event is not None:
         head["stream"], head["event"] = event.stream, _WORDS[type(event)]
-        # Few streams have partitions, and thus the fourth value.
+        # The fourth value is omitted if the stream has no partitions.
         head["after"] = event.after[:3] if event.after[3] is None else [*event.after]
         if type(event) is Arrival:
             before = event.before
@@ -73,7 +73,7 @@ def note_input(
 
 
 def input_of(record: JournalRecord) -> tuple[StreamInput | None, list[Element]]:
-    """The input of a record, None for a push of which nothing entered, and all elements that came."""
+    """Return the input of a record (None if no element was accepted) and all elements of the push."""
     members, statements = record.members, read_lines(record.body)
     elements, place = [], 0
     for event_time, seq, size in members.get("elements", ()):

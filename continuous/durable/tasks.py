@@ -1,8 +1,8 @@
-"""The one order of everything that moves a query: each turn gets its place and its record under one lock.
+"""The queue of tasks: each input gets its place in one order and its journal record under one lock.
 
-    accepted --lock--> record in the journal, place in the queue --> the sequencer works turns off
+    accepted --lock--> record in the journal, entry in the queue --> the sequencer executes tasks
 
-A turn is a value that says what is to be done; `scheduler/sequencer.py` does it.
+A task is a value that describes the work; `scheduler/sequencer.py` executes the work.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _MAX_DELAYED = 64
 
 
 def weight_of(elements: Sequence[Element]) -> int:
-    """What elements count for where those in memory are limited: one each, or one for each KiB of all.
+    """Return what elements count for in memory limits: 1 per element, or 1 per KiB if that is more.
 
-    A quad takes its text and 256 bytes, roughly.
+    A quad counts for its text and 256 bytes, roughly.
     """
     if not elements:
         return 0
@@ -45,39 +45,39 @@ def weight_of(elements: Sequence[Element]) -> int:
     else:
         texts: Sequence[str] = first[0] if number == len(first) == 1 else ()
         texts = texts or [*_flat(_flat(map(_statements_of, elements)))]
-        # A statement is four texts.
+        # A statement is four texts, so this is the number of quads.
         characters, quads = len("".join(texts)), len(texts) >> 2
     kibibytes = (256 * quads + characters) >> 10
     return kibibytes if kibibytes > number else number
 
 
 class RemainingWork(Protocol):
-    """Work that readers have yet to do."""
+    """The jobs that readers still have to execute for a task."""
 
     @property
     def jobs_left(self) -> int:
-        """How much is left; 0 when all of it is done."""
+        """The number of jobs, or of readers with jobs; 0 if the work is done."""
         ...
 
 
 class Task:
-    """Something that moves queries, at its place in the order; this one only has a place."""
+    """An entry of the engine's input order. This base class has no work of its own: it only marks a place."""
 
-    number: int = 0  # its record in the journal; 0 without a journal
-    at: int = 0  # by the wall clock when it got its place: within the turn time stands still
-    weight: int = 1  # what its elements count for (`weight_of`), 1 for one without any
-    deferrable: bool = False  # it moves no query: it may wait for the next turn
-    since: float = 0.0  # when it came, by the performance counter
-    done: bool = False  # it was worked off, and what it caused is durable and shown
-    waiter: threading.Event | None = None  # set then, for the one who waits for it
-    remaining_work: RemainingWork | None = None  # where some of its work is left to do
-    result: Any = None  # what working it off gave
-    error: BaseException | None = None  # what it raised
+    number: int = 0  # number of the journal record; 0 without a journal
+    at: int = 0  # wall clock when the task was enqueued; the time of everything in the task
+    weight: int = 1  # weight of the elements (`weight_of`); 1 for a task without elements
+    deferrable: bool = False  # True if the task affects no query, so it may wait for the next task
+    since: float = 0.0  # when the task was queued, by the performance counter
+    done: bool = False  # True once the task was executed and its results are flushed
+    waiter: threading.Event | None = None  # set when the task is done; None if nobody waits
+    remaining_work: RemainingWork | None = None  # work of lagging readers that is left; None if there is none
+    result: Any = None  # the result of the execution
+    error: BaseException | None = None  # the error that the execution raised
 
 
 @dataclass(eq=False)
 class InputTask(Task):
-    """An input of a stream is given to its readers."""
+    """A task that delivers an input of a stream to the stream's readers."""
 
     event: StreamInput
 
@@ -86,25 +86,29 @@ AnyTask = TypeVar("AnyTask", bound=Task)
 
 
 class TaskQueue:
-    """Turns in their order, and what is known of the one at work.
+    """The queued tasks in order, and the state of the running task.
 
     Attributes:
-        lock: guards streams and order: what is accepted under it is queued under it.
-        order: the number given last.
-        open: inputs are accepted.
-        closed: nothing is queued any more.
-        until: when it is closed, by the monotonic clock: what is in line then is left to the journal.
-        waiting: the turns in line; putting one there wakes the engine's thread.
-        delayed: patient turns that get there with the next one.
-        stages: how long turns wait and take.
-        number: the record of the turn at work; 0 between turns and without a journal.
-        at: the time of the turn at work, or of the last one.
-        version: the newest commit that took its turn.
-        epoch: what ids of new feeds begin behind.
-        processed: the record up to which everything is worked off.
-        needed: the record up to which inputs must be durable before results are shown.
-        trouble: why results cannot be written now.
-        lag: while some query is behind: how many elements of a stream all its readers have still to take.
+        lock: guards the streams and the order; an input is accepted and enqueued under this lock.
+        order: the number of the newest input or record.
+        open: True while inputs are accepted.
+        closed: True once nothing can be enqueued any more.
+        until: the monotonic time after which a closed queue hands out no more tasks; the journal has the
+            rest.
+        waiting: the queued tasks; a new task wakes the engine's thread.
+        delayed: deferrable tasks, which are enqueued together with the next other task.
+        stages: statistics of the time that tasks wait and take.
+        number: the journal record of the running task; 0 between tasks and without a journal.
+        at: the time of the running or last task, in milliseconds.
+        version: the newest store version whose commit task was executed.
+        epoch: the number after which the ids of new feeds start.
+        processed: the journal record up to which all tasks are executed.
+        needed: the journal record up to which inputs must be durable before results become visible.
+        write_error: the reason why results cannot be written now; None if they can.
+        lag: while some query has a backlog, a function: how many elements of a stream all of its readers have
+            still to process; else None.
+        replayed_versions: in a replay, the store version that each query's refresh read in the running
+            inputs; else None.
     """
 
     def __init__(self, clock: Clock, journal: Journal | None, commits: Subscribers) -> None:
@@ -122,11 +126,10 @@ class TaskQueue:
         self.needed = 0
         self.write_error: str | None = None
         self.lag: Callable[[str], int] | None = None
-        # In a replay: the versions that refreshes of static parts read in the inputs in line, by query.
         self.replayed_versions: Mapping[str, int] | None = None
         self.waiting: SimpleQueue[Task] = SimpleQueue()
         self.delayed: list[Task] = []
-        # Weights of all turns that came and of those that were taken.
+        # Total weights of the tasks that were enqueued and that were dequeued.
         self._enqueued_weight = 0
         self._dequeued_weight = 0
         self.closed = False
@@ -134,23 +137,23 @@ class TaskQueue:
 
     @property
     def weight(self) -> int:
-        """Elements that wait, and one for each turn without any."""
+        """The weight of all queued tasks."""
         return self._enqueued_weight - self._dequeued_weight
 
     # --- getting a place ------------------------------------------------------------------------
 
     def note(self, kind: str, **members: Any) -> int:
-        """Give something that is no input of a stream its record; called under the lock."""
+        """Append a record that is not an input of a stream to the journal; call this under the lock."""
         if self.journal is None:
             return 0
         self.order = self.journal.note(kind, members)
         return self.order
 
     def put(self, task: Task) -> None:
-        """Queue a turn that has its number, if it is to have one.
+        """Enqueue a task that has its number already, if it needs one.
 
         Raises:
-            EngineStoppedError: nothing is worked off any more.
+            EngineStoppedError: the queue is closed.
         """
         with self.lock:
             if self.closed:
@@ -165,7 +168,7 @@ class TaskQueue:
             self.delayed.clear()
 
     def submit(self, task: AnyTask, kind: str, **members: Any) -> AnyTask:
-        """Note a turn in the journal and queue it behind all that was accepted so far."""
+        """Append a task's record to the journal and enqueue the task."""
         task.at = self.clock.now_ms()
         with self.lock:
             task.number = self.note(kind, now=task.at, **members)
@@ -173,25 +176,26 @@ class TaskQueue:
         return task
 
     def require_open(self) -> None:
-        """Raise EngineStoppedError while no inputs are accepted."""
+        """Raise EngineStoppedError if inputs are not accepted."""
         if not self.open:
             raise EngineStoppedError("the engine is not running")
 
     def require_ready(self) -> None:
-        """Raise EngineStoppedError or StoreUnwritableError while no inputs can be accepted."""
+        """Raise EngineStoppedError or StoreUnwritableError if inputs cannot be accepted; follow commits."""
         if not self.open or self.write_error is not None or (self.journal and self.journal.log.failure):
             self.require_open()
             self.require_writable()
-        if self._commits.promised > self._commits.delivered:  # `follow_commits`, without a call per push
+        # The same as `follow_commits`, inlined because each push comes here.
+        if self._commits.promised > self._commits.delivered:
             self._commits.catch_up()
 
     def follow_commits(self) -> None:
-        """Return when all commits that were answered have their places; called without the lock."""
+        """Return when all answered commits are enqueued; call this without the lock."""
         if self._commits.promised > self._commits.delivered:
             self._commits.catch_up()
 
     def require_writable(self) -> None:
-        """Raise StoreUnwritableError while nothing can be made durable."""
+        """Raise StoreUnwritableError if the journal or the results cannot be written."""
         trouble = self.write_error
         if self.journal is not None and trouble is None:
             trouble = self.journal.log.failure
@@ -199,13 +203,16 @@ class TaskQueue:
             raise StoreUnwritableError(trouble, hint=SPACE)
 
     def require_room(self, number: int, most: int) -> None:
-        """Raise BackPressureError when so many further elements would be more than ``most`` in line."""
+        """Raise BackPressureError if ``number`` further elements would exceed ``most`` queued elements."""
         weight = self.weight
         if weight and weight + number > most:
             raise BackPressureError(f"{weight} elements wait for the engine, the limit is {most}")
 
     def require_pace(self, stream: str, number: int, most: int) -> None:
-        """Raise BackPressureError when all who read a stream are so many elements behind it."""
+        """Raise BackPressureError if with ``number`` more elements all readers of a stream lag too far.
+
+        ``most`` is the limit for the elements of the stream that wait for every reader.
+        """
         lag = self.lag
         weight = 0 if lag is None else lag(stream)
         if weight and weight + number > most:
@@ -214,10 +221,10 @@ class TaskQueue:
             )
 
     def wait_durable(self, number: int) -> None:
-        """Return when the journal has everything up to a record.
+        """Return when the journal is durable up to a record.
 
         Raises:
-            StoreUnwritableError: not now.
+            StoreUnwritableError: the journal cannot be written now.
         """
         journal = self.journal
         if journal is not None:
@@ -229,24 +236,24 @@ class TaskQueue:
     # --- the turn at work -----------------------------------------------------------------------
 
     def record_outcome(self, kind: str, **members: Any) -> None:
-        """Note what the turn at work has led to, where that does not follow from the order."""
+        """Append a record about the running task that a replay could not derive from the inputs."""
         if self.journal is not None and not self.journal.silent:
             with self.lock:
                 self.needed = self.note(kind, **members)
 
     def version_to_read(self, name: str) -> int | None:
-        """In a replay the version that a query read its static parts at in this turn; else None."""
+        """In a replay, return the version at which a query read its static parts in this task; else None."""
         return None if self.replayed_versions is None else self.replayed_versions.get(name, self.version)
 
     def after_refresh(self, name: str, version: int) -> None:
-        """Note that a query has read its static parts at a version."""
+        """Record the version at which a query read its static parts, unless the last commit has it."""
         if version != self.version:
             self.record_outcome("seen", turn=self.number, query=name, version=version)
 
     # --- for the sequencer ----------------------------------------------------------------------
 
     def dequeue(self, seconds: float = 0.0) -> Task | None:
-        """The next turn; None when none comes within so many seconds, or what is in line is left."""
+        """Return the next task; None if none comes within ``seconds``, or after a closed queue's deadline."""
         if self.closed and time.monotonic() > self.until:
             self.reject_queued()
         try:
@@ -257,15 +264,15 @@ class TaskQueue:
         return task
 
     def close(self, until: float) -> None:
-        """Accept nothing more, wait for the disk no longer, and from ``until`` on take no more turns."""
+        """Accept nothing more, stop waiting for a full disk, and hand out no tasks after ``until``."""
         with self.lock:
             if not self.closed:
-                self.put(Task())  # wakes the engine's thread
-                # Read without the lock: the time is there when it is closed.
+                self.put(Task())  # An empty task wakes the engine's thread.
+                # Other threads read without the lock, so `until` is set before `closed`.
                 self.until, self.closed = until, True
 
     def reject_queued(self) -> None:
-        """Leave what is in line to the next start, which finds it in the journal; who waits is told."""
+        """Fail all queued tasks with EngineStoppedError; the next start executes them from the journal."""
         with suppress(Empty):
             while task := self.waiting.get_nowait():
                 task.error, task.done = EngineStoppedError("the engine is stopped"), True
@@ -273,10 +280,10 @@ class TaskQueue:
                     task.waiter.set()
 
     def is_done_within(self, task: Task, seconds: float) -> bool:
-        """Wait for a turn that many seconds at most; False if it is not done by then.
+        """Wait for a task for at most ``seconds``; return False if the task is not done by then.
 
         Raises:
-            Exception: what working it off raised.
+            Exception: the error of the task.
         """
         if not self._wait_until_done(task, seconds):
             return False
@@ -287,16 +294,16 @@ class TaskQueue:
     def _wait_until_done(self, task: Task, timeout: float | None) -> bool:
         if task.done:
             return True
-        with self.lock:  # two may wait for one turn
+        with self.lock:  # Several threads may wait for one task, so they share its event.
             waiter = task.waiter = task.waiter or threading.Event()
         return task.done or waiter.wait(timeout)
 
     def wait(self, task: Task, timeout: float | None = None) -> Any:
-        """Return when a turn is done; its result.
+        """Wait until a task is done and return its result.
 
         Raises:
-            TimeoutError: it took longer than ``timeout`` seconds.
-            Exception: what working it off raised.
+            TimeoutError: the wait took longer than ``timeout`` seconds.
+            Exception: the error of the task.
         """
         if not self._wait_until_done(task, timeout):
             raise TimeoutError(f"the engine did not get to it within {timeout} s")
