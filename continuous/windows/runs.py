@@ -28,8 +28,9 @@ def always() -> bool:
 class ReportSchedule:
     """The future closes of a query's windows, and its future periodic reports.
 
-    next_report: the instant of the next periodic report; None for other kinds of report and before the start.
-        next_report: the instant of the next periodic report; None for other kinds and before the start.
+    Attributes:
+        next_report: the instant of the next periodic report; None for other kinds of report and before the
+            start.
     """
 
     _windows: QueryWindows
