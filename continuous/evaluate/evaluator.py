@@ -132,8 +132,8 @@ class Evaluator(ABC):
             keys = QuadKeys(self._template, self.columns, self.terms.dictionary)
             self.quads = QuadCounts(keys, self.terms.dictionary)
         # A finalizer releases the term ids even of an evaluator that was created only to validate a query.
-        release = self.terms.dictionary.hold(weakly(self._held_rows))
-        self._finalizer = weakref.finalize(self, let_go, release, self.statics.abandon)
+        release = self.terms.dictionary.hold(weak_holder(self._referenced_rows))
+        self._finalizer = weakref.finalize(self, release_holder, release, self.statics.abandon)
 
     def run(
         self, given: Sequence[Transaction], timeline: QueryTimeline, emission: Emission, version: int
@@ -181,7 +181,7 @@ class Evaluator(ABC):
         """Return the answer at an instant (milliseconds) over the present contents of the windows."""
 
     @abstractmethod
-    def go_on(
+    def resume(
         self, at: int, windows: Windows, kept: Sequence[Solution] = (), boolean: bool | None = None
     ) -> ChangedAnswer:
         """Restore the answer of the last evaluation before a restart, without emitting events.
@@ -206,12 +206,12 @@ class Evaluator(ABC):
         self._finalizer()
         self.statics.close()
 
-    def _held_rows(self) -> Iterator[IdRow]:
+    def _referenced_rows(self) -> Iterator[IdRow]:
         """Yield the id rows that the query still needs, in the order in which ids flow (`store.sweep`)."""
         yield from self.statics.steps.waiting()
         yield from self._answer_rows()
         if self.quads is not None:
-            yield from self.quads.held()
+            yield from self.quads.referenced_rows()
 
     def _answer_rows(self) -> Iterator[IdRow]:
         """Yield the id rows of the operators and of the answer, in the order in which ids flow."""
@@ -229,7 +229,7 @@ class PlanSlot(Protocol):
         """The shared plan that evaluates the query."""
         ...
 
-    def shown_after(self, number: int) -> tuple[Evaluation, int] | None:
+    def visible_after(self, number: int) -> tuple[Evaluation, int] | None:
         """Return the newest visible evaluation with its version, if its number is greater than ``number``."""
         ...
 
@@ -242,7 +242,7 @@ class PlanSlot(Protocol):
         ...
 
 
-def weakly(held: Callable[[], Iterator[IdRow]]) -> Holder:
+def weak_holder(held: Callable[[], Iterator[IdRow]]) -> Holder:
     """Return a sweep holder of a bound method that does not keep the method's object alive."""
     method = weakref.WeakMethod(held)
 
@@ -253,7 +253,7 @@ def weakly(held: Callable[[], Iterator[IdRow]]) -> Holder:
     return rows
 
 
-def let_go(release: Callable[[], None], close: Callable[[], object]) -> None:
+def release_holder(release: Callable[[], None], close: Callable[[], object]) -> None:
     """Remove a finalized evaluator's rows from the sweep, and close its tables."""
     release()
     close()

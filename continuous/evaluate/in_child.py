@@ -46,7 +46,7 @@ _SHARE_S = 10.0
 _Work: TypeAlias = Callable[[Connection], object]
 
 
-class _MadeRoomError(Exception):
+class _PreemptedError(Exception):
     """The child of an evaluation was killed because other evaluations wait for a permit."""
 
 
@@ -81,7 +81,7 @@ def evaluate_in_child(
             budget.exclude(began - uncounted)
             try:
                 return _evaluate(work, budget, where, partial(place.is_due, share))
-            except _MadeRoomError:
+            except _PreemptedError:
                 uncounted, share = began, 2 * share
 
 
@@ -100,7 +100,7 @@ def _evaluate(
     """Run one child process to its end, as `evaluate_in_child` describes; None if no process can be created.
 
     Raises:
-        _MadeRoomError: ``due`` says that the child must give its permit to a waiting evaluation.
+        _PreemptedError: ``due`` says that the child must give its permit to a waiting evaluation.
     """
     began, limits = budget.since or time.monotonic(), budget.limits
     until = began + limits.ms * budget.grace / 1000 if limits.ms else inf
@@ -125,7 +125,7 @@ def _evaluate(
             elif time.monotonic() > until:
                 raise budget.too_slow((time.monotonic() - began) * 1000, len(answer.rows), where)
             if not answer.is_complete and due():
-                raise _MadeRoomError
+                raise _PreemptedError
     finally:
         child.kill()
         child.end()

@@ -211,7 +211,7 @@ class IncrementalAnswer:
             return bool(self.rows) == bool(other.rows)
         return self.coded(self.rows) == other.coded(other.rows)
 
-    def held(self) -> Iterator[IdRow]:
+    def referenced_rows(self) -> Iterator[IdRow]:
         """Yield the id rows of the answer and of changes that callers may still decode."""
         yield from list(self.rows)
         for each in list(self._waiting):
@@ -405,15 +405,15 @@ class NativeEvaluator(Evaluator):
         """
         if self.movable is None or not self.movable.is_due or not self.movable.changes():
             return None
-        return self.movable.planned(partial(self._go_on_anew, at, windows))
+        return self.movable.planned(partial(self._rebuild, at, windows))
 
-    def _go_on_anew(self, at: int, windows: Encoded) -> AnswerChange | ListedAnswer:
+    def _rebuild(self, at: int, windows: Encoded) -> AnswerChange | ListedAnswer:
         self.sleep()
         self.wake()
         self.take(self.statics.own_rows())
-        return self.go_on(at, windows)
+        return self.resume(at, windows)
 
-    def go_on(
+    def resume(
         self, at: int, windows: Encoded, kept: Sequence[Solution] = (), boolean: bool | None = None
     ) -> AnswerChange | ListedAnswer:
         """Evaluate the first step after a restart, over the windows of the last evaluation.
@@ -431,8 +431,8 @@ class NativeEvaluator(Evaluator):
 
     def _answer_rows(self) -> Iterator[IdRow]:
         if self.state is not None:
-            yield from self.state.held()
-            yield from self.answer.held()
+            yield from self.state.referenced_rows()
+            yield from self.answer.referenced_rows()
 
     # --- in a template ----------------------------------------------------------------------------
 
@@ -461,6 +461,6 @@ class NativeEvaluator(Evaluator):
         self.statics.look_away()
 
     def wake(self) -> None:
-        """Rebuild a private plan, which contains only rows of static parts until `go_on` adds windows."""
+        """Rebuild a private plan, which contains only rows of static parts until `resume` adds windows."""
         self._start_plan().look_up(self.statics)
         self.take(self.statics.look_again())

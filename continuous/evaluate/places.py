@@ -57,7 +57,7 @@ class Places:
         self._line: dict[EvaluationPermit, None] = {}
 
     @property
-    def held(self) -> int:
+    def referenced_rows(self) -> int:
         """The number of granted permits."""
         return len(self._held)
 

@@ -227,7 +227,7 @@ class ReferenceEvaluator(Evaluator):
         self.kept = found.rows
         return found
 
-    def go_on(
+    def resume(
         self,
         at: int,
         windows: Iterable[tuple[WindowKey, LiveQuads]],

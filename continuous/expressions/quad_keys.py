@@ -74,7 +74,7 @@ class QuadKeys:
         assert isinstance(graph, NamedNode | BlankNode | DefaultGraph)
         return Quad(subject, predicate, value, graph)
 
-    def held(self) -> Iterator[IdRow]:
+    def referenced_rows(self) -> Iterator[IdRow]:
         """The ids that it needs, from the first use on."""
         if "_constants" in self.__dict__:
             yield self._constants

@@ -54,10 +54,10 @@ class MemberAnswers(dict[int, IncrementalAnswer]):
             shares.setdefault(row[place], {})[row] = weight
         return shares
 
-    def held(self) -> Iterator[IdRow]:
+    def referenced_rows(self) -> Iterator[IdRow]:
         """The rows of all, and of changes that are not decoded yet."""
         for answer in list(self.values()):
-            yield from answer.held()
+            yield from answer.referenced_rows()
 
 
 class GroupMember(MemberOutput):

@@ -85,7 +85,7 @@ class QueryGroup:
         """The IRI of the one stream that it reads."""
         return self.timeline.inputs.streams[0]
 
-    def held(self) -> Iterable[IdRow]:
+    def referenced_rows(self) -> Iterable[IdRow]:
         """The keys that left a window in the evaluation at work: not all plans have taken them yet."""
         return [key for taken in self._taken for key in taken.keys]
 
@@ -237,7 +237,7 @@ class QueryGroup:
         running.group.plan_slot = None
         native.wake()
         if last is not None:
-            running.set_answer(native.go_on(last.at, windows_once(self._windows, self._taken)))
+            running.set_answer(native.resume(last.at, windows_once(self._windows, self._taken)))
         if isinstance(seat, MemberSlot) and seat.unseen:
             seat.unseen.clear()
             running.static.catch_up(on_request=False)

@@ -16,7 +16,7 @@ from quadrill.store.feeds.feed import Outbox
 
 from ..algebra.reports import Evaluation
 from ..algebra.template import MEMBER, PARAMETERS, lift
-from ..evaluate.evaluator import let_go, weakly
+from ..evaluate.evaluator import release_holder, weak_holder
 from ..evaluate.native import AnswerChange, IncrementalAnswer
 from ..expressions.oxigraph import canonical
 from ..plan.plan_state import Encoded, PlanState
@@ -71,7 +71,7 @@ class MemberSlot(GroupMember):
         for step in reversed(self.unseen):
             self.steps.put_back(step)
 
-    def shown_after(self, number: int) -> tuple[Evaluation, int] | None:
+    def visible_after(self, number: int) -> tuple[Evaluation, int] | None:
         """The newest evaluation that may be shown and its version, if later than that of a number.
 
         Called in any thread.
@@ -182,8 +182,8 @@ class SharedPlan:
             self.state = PlanState(
                 lifted.root, sample.query, tables, sample.options, self._terms, self.budget
             )
-            release = self._terms.dictionary.hold(weakly(self._held_rows))
-        self.close = weakref.finalize(self, let_go, release, self.state.close)
+            release = self._terms.dictionary.hold(weak_holder(self._referenced_rows))
+        self.close = weakref.finalize(self, release_holder, release, self.state.close)
         kept = self._sample.budget.limits.kept or sys.maxsize
         label_at = self.state.plan.schema.position(MEMBER.name)
         self._answers = MemberAnswers(label_at, kept, whole=self._prepared.output == "rstream")
@@ -413,11 +413,11 @@ class SharedPlan:
                     rows = parts.rows_of(seat.native, seat.label, place, step.changes[place].delta)
                     self.state.take(parts.names[place], rows)
 
-    def _held_rows(self) -> Iterator[IdRow]:
+    def _referenced_rows(self) -> Iterator[IdRow]:
         """In the order in which rows are made from others (`quadrill.store.sweep`)."""
         yield from list(self._constants.values())
-        yield from self.state.held()
-        yield from self._answers.held()
+        yield from self.state.referenced_rows()
+        yield from self._answers.referenced_rows()
 
     def _tell(
         self, told: Mapping[int, AnswerChange | None], step: Evaluation, now_ms: int, number: int

@@ -56,7 +56,7 @@ class DeferredStep:
         """The windows for one plan."""
         return windows_once(self._windows, self._taken)
 
-    def held(self) -> Iterable[IdRow]:
+    def referenced_rows(self) -> Iterable[IdRow]:
         """The keys that entered or left."""
         return [key for taken in self._taken for key in taken.keys]
 

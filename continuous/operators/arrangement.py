@@ -140,7 +140,7 @@ class Arrangement:
         for bucket in next(iter(self.indexes.values())).values():
             yield from bucket.items()
 
-    def held(self) -> Iterator[IdRow]:
+    def referenced_rows(self) -> Iterator[IdRow]:
         """Yield every row while the rows change; a row that stays during the iteration is not missed."""
         if self.flat is not None:
             yield from list(self.flat)

@@ -77,7 +77,7 @@ class Closure(Operator):
                 out[_pair(source, target)] = 1 if target in after else -1
         return out or EMPTY
 
-    def held(self) -> Iterator[IdRow]:
+    def referenced_rows(self) -> Iterator[IdRow]:
         """Yield the edges, the nodes and the connected pairs."""
         yield from list(self._weights)
         yield from list(self._nodes)

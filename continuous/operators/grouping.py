@@ -109,7 +109,7 @@ class GroupAggregate(Operator):
                 group.shown = new
         return out or EMPTY
 
-    def held(self) -> Iterator[IdRow]:
+    def referenced_rows(self) -> Iterator[IdRow]:
         """Yield the groups' output rows, and the ids in their accumulators."""
         for group in list(self.groups.values()):
             for each in group.accumulators:

@@ -141,10 +141,10 @@ class DeltaJoin(Operator):
         """Return the keys by which the routes probe an input."""
         return [probe.key for route in self.routes for probe in route if probe.input == place]
 
-    def held(self) -> Iterator[IdRow]:
+    def referenced_rows(self) -> Iterator[IdRow]:
         """Yield the rows of all inputs except inputs whose ids are pinned."""
         return chain.from_iterable(
-            arrangement.held()
+            arrangement.referenced_rows()
             for arrangement, pinned in zip(self.arrangements, self.pinned, strict=True)
             if arrangement.is_lookup or not pinned
         )

@@ -28,7 +28,7 @@ class Operator:
     budget = UNLIMITED
     """The limits of one step; only operators that may emit more rows than they receive check the budget."""
     kept: Collection[IdRow] | None = None
-    """The stored rows, if one collection contains all of them; other operators override `held` and `size`."""
+    """The stored rows, if one collection contains all of them; other operators override `referenced_rows` and `size`."""
 
     def step(self, *changes: Delta) -> Delta:
         """Apply one delta of each input; return the delta of the output, without zero weights."""
@@ -39,7 +39,7 @@ class Operator:
         """True if a step is due although no input has changed."""
         return False
 
-    def held(self) -> Iterable[IdRow]:
+    def referenced_rows(self) -> Iterable[IdRow]:
         """Yield every id row that the operator may still emit or compare.
 
         The sweep reads the rows in slices while the operator runs (`quadrill.store.sweep`). Therefore each

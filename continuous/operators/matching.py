@@ -105,10 +105,10 @@ class Match(Operator):
         """Return the key by which a side is probed: the left side is 0, the right side is 1."""
         return [self._right_key if place else self._left_key]
 
-    def held(self) -> Iterator[IdRow]:
-        """Yield the rows of both sides; see `Arrangement.held`."""
+    def referenced_rows(self) -> Iterator[IdRow]:
+        """Yield the rows of both sides; see `Arrangement.referenced_rows`."""
         yield from chain.from_iterable(map(tuple, list(self._lefts.values())))
-        yield from self._right.held()
+        yield from self._right.referenced_rows()
 
     def size(self) -> int:
         """Return the number of rows of both sides."""

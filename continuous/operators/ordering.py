@@ -114,9 +114,9 @@ class TopK(Operator):
             return [self._form(row) for row in ordered for _ in range(self.kept[row][1])]
         return [form for each in groups for form, count in each.listed for _ in range(count)]
 
-    def held(self) -> Iterator[IdRow]:
+    def referenced_rows(self) -> Iterator[IdRow]:
         """Yield the rows of the input, and the output rows."""
-        yield from super().held()
+        yield from super().referenced_rows()
         for group in list(self._groups.values()):
             yield from list(group.shown)
 

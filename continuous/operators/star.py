@@ -120,7 +120,7 @@ class Star(Operator):
             self._look = self.budget.check(self._made, self)
         return [(*head, *objects) for objects in product(*choices)]
 
-    def held(self) -> Iterator[IdRow]:
+    def referenced_rows(self) -> Iterator[IdRow]:
         """Yield the keys and objects of all entries."""
         for key, entry in list(self.entries.items()):
             yield key if self.graph is not None else (key,)

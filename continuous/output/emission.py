@@ -259,7 +259,7 @@ class ConstructEmission:
         """Return the quads of all rows with the evaluation's members, as one line of JSON."""
         return self._line(moment.head(), self._quads(answer.rows, moment.at))
 
-    def go_on(self, answer: ChangedAnswer) -> None:
+    def resume(self, answer: ChangedAnswer) -> None:
         """Count the quads of an answer that was emitted before a restart."""
         if self.counts_quads:
             delta = answer.coded(whole=True)

@@ -102,7 +102,7 @@ class OnceEmission:
         """Restore the remembered keys and rows from a checkpoint."""
         self.told, self.standing = OrderedDict(kept.told), Counter(dict(kept.standing))
         if isinstance(self.inner, ConstructEmission):
-            self.inner.go_on(EmittedAnswer((), (), self.standing))
+            self.inner.resume(EmittedAnswer((), (), self.standing))
 
     def _is_news(self, row: Solution, at: int) -> bool:
         key = tuple(row[place] for place in self.places)

@@ -71,9 +71,9 @@ class QuadCounts:
                 add(found, tuple([0 if term is None else ids[term] for term in row]), weight)
         return found
 
-    def held(self) -> Iterator[IdRow]:
+    def referenced_rows(self) -> Iterator[IdRow]:
         """Yield the id rows that the next change needs."""
-        yield from self._keys.held()
+        yield from self._keys.referenced_rows()
         yield from list(self._counts)
 
     def _arranged(self, delta: Delta, *, ordered: bool) -> list[IdRow]:

@@ -45,8 +45,8 @@ class RowMemos:
         for memo in self.rows.values():
             memo.clear()
 
-    def held(self) -> Iterator[IdRow]:
-        """Yield the stored rows and the ids of columns; see `Operator.held`."""
+    def referenced_rows(self) -> Iterator[IdRow]:
+        """Yield the stored rows and the ids of columns; see `Operator.referenced_rows`."""
         for memo in self.rows.values():
             for made in list(memo.values()):
                 if made is not None:

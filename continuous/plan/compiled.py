@@ -134,9 +134,9 @@ class CompiledPlan:
         """Delete stored results for rows, because a step by the operators does not maintain them."""
         self._memos.forget_rows()
 
-    def held(self) -> Iterator[IdRow]:
-        """Yield the stored results of rows that have not left yet; see `Operator.held`."""
-        yield from self._memos.held()
+    def referenced_rows(self) -> Iterator[IdRow]:
+        """Yield the stored results of rows that have not left yet; see `Operator.referenced_rows`."""
+        yield from self._memos.referenced_rows()
 
 
 class _Writer:

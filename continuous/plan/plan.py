@@ -146,9 +146,9 @@ class Plan:
         self.primed = True
         return results[self.root]
 
-    def held(self) -> Iterator[IdRow]:
-        """Yield every row that an operator stores, inputs before derived rows (`Operator.held`)."""
-        return chain.from_iterable(node.operator.held() for node in self.nodes if node.operator is not None)
+    def referenced_rows(self) -> Iterator[IdRow]:
+        """Yield every row that an operator stores, inputs before derived rows (`Operator.referenced_rows`)."""
+        return chain.from_iterable(node.operator.referenced_rows() for node in self.nodes if node.operator is not None)
 
     # --- look-ups -------------------------------------------------------------------------------
 

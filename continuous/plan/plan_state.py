@@ -107,7 +107,7 @@ class PlanState:
         for predicates in wanted.values():
             terms.coder.want(predicates)
         # A finalizer releases the ids even of a plan that was built only to validate a query.
-        self.close = weakref.finalize(self, _let_go, self.pins, terms.coder, list(wanted.values()))
+        self.close = weakref.finalize(self, _release_terms, self.pins, terms.coder, list(wanted.values()))
 
     # --- static parts -----------------------------------------------------------------------------
 
@@ -229,16 +229,16 @@ class PlanState:
         if error.where is not None:
             error.message += f", in {self.plan.told(error.where)}"
 
-    def held(self) -> Iterator[IdRow]:
+    def referenced_rows(self) -> Iterator[IdRow]:
         """Yield the rows that the next steps need, in the order in which ids flow."""
         yield (self._now,)
         for _, stream in list(self._streams_met):
             yield (self.terms.dictionary.encode(stream),)
-        yield from self._renaming.held()
+        yield from self._renaming.referenced_rows()
         for change in list(self._pending.values()):
             yield from list(change)
-        yield from self.compiled.held()
-        yield from self.plan.held()
+        yield from self.compiled.referenced_rows()
+        yield from self.plan.referenced_rows()
 
     def _move_clock(self, at: int, given: dict[SourceKey, Delta]) -> None:
         """Replace the clock's row by the instant ``at``."""
@@ -290,7 +290,7 @@ class PlanState:
         return coded
 
 
-def _let_go(pins: PinnedIds, coder: ElementCoder, wanted: Sequence[Predicates]) -> None:
+def _release_terms(pins: PinnedIds, coder: ElementCoder, wanted: Sequence[Predicates]) -> None:
     pins.release()
     for each in wanted:
         coder.unwant(each)

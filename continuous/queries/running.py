@@ -356,7 +356,7 @@ class RunningQuery:
         """What writes the current answer, as it stands at an evaluation (of a common plan: its number)."""
         seat = self.group.plan_slot
         # Evaluations of a common plan that gave this query no rows are not told here.
-        newer, number = (None, 0) if seat is None else (seat.shown_after, number or seat.seen)
+        newer, number = (None, 0) if seat is None else (seat.visible_after, number or seat.seen)
         return CurrentAnswer(self.emission, self.prepared.sources, newer, number, step, version, answer)
 
     def emit_skipped(self, step: EmptyReportRun) -> None:

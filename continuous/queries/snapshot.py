@@ -160,7 +160,7 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot, time_limit_ms: int =
             budget.limit(replace(limits, rows=0, ms=time_limit_ms))
         budget.since = time.monotonic()
         try:
-            last = running.evaluator.go_on(at, windows, answer.rows, answer.boolean)
+            last = running.evaluator.resume(at, windows, answer.rows, answer.boolean)
         except BudgetError:
             if snapshot.state != "failed":
                 raise
@@ -171,5 +171,5 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot, time_limit_ms: int =
         if running.view is not None:
             update_view(running.evaluator.construct, running.view, (), last.rows, at)
         if isinstance(running.emission, ConstructEmission):
-            running.emission.go_on(last)
+            running.emission.resume(last)
         running.set_answer(last)

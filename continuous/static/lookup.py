@@ -200,8 +200,8 @@ class Lookup(Arrangement):
             for bucket in cache.buckets.values():
                 yield from bucket.items()
 
-    def held(self) -> Iterator[IdRow]:
-        """The rows that are remembered; see `Arrangement.held`."""
+    def referenced_rows(self) -> Iterator[IdRow]:
+        """The rows that are remembered; see `Arrangement.referenced_rows`."""
         for cache in list(self._caches.values()):
             yield from chain.from_iterable(map(tuple, list(cache.buckets.values())))
 

@@ -364,9 +364,9 @@ class SharedArrangement(Arrangement):
         ahead = merge(dict(self._ahead.rows()), self._later or EMPTY)
         return merge(dict(self.shared.rows), negate(ahead)).items()
 
-    def held(self) -> Iterator[IdRow]:
+    def referenced_rows(self) -> Iterator[IdRow]:
         """The table pins its own rows; those it has let go may be here."""
-        return chain(self._ahead.held(), list(self._later or ()))
+        return chain(self._ahead.referenced_rows(), list(self._later or ()))
 
     def __len__(self) -> int:
         return len(self.shared.rows)

@@ -95,12 +95,12 @@ class ElementCoder:
             known[predicates] = found
         return found
 
-    def held(self) -> Iterator[IdRow]:
+    def referenced_rows(self) -> Iterator[IdRow]:
         """Yield the keys in windows, ordered by `Keeper.level` (`quadrill.store.sweep`)."""
         for level in range(LEVELS):
             with self._lock:
                 keepers = [each for each in self._keepers if each.level == level]
-            yield from chain.from_iterable(keeper.held() for keeper in keepers)
+            yield from chain.from_iterable(keeper.referenced_rows() for keeper in keepers)
 
     def keep(self, keeper: Keeper) -> None:
         """Protect the ids of a keeper's keys from the sweep while the keeper is alive."""
@@ -187,7 +187,7 @@ class Keeper(Protocol):
 
     level: int
 
-    def held(self) -> Iterable[IdRow]:
+    def referenced_rows(self) -> Iterable[IdRow]:
         """Yield every key whose ids the sweep must not delete; keys may be added and removed meanwhile."""
         ...
 
@@ -201,7 +201,7 @@ class EngineTerms:
         self.texts = TermTexts(self.dictionary, PAUSE)
         self.keys = OrderKeys(self.values)
         self.coder = ElementCoder(self.dictionary)
-        self.dictionary.hold(self.coder.held)
+        self.dictionary.hold(self.coder.referenced_rows)
         # The lock of planning: the sweep does not know the ids of a query that is being planned.
         self.planning = threading.Lock()
 
@@ -378,7 +378,7 @@ class EncodedContent:
         stayed = [key for key in self.content if key not in changes]
         return stayed + [key for key, weight in changes.items() if weight < 0]
 
-    def held(self) -> Iterator[IdRow]:
+    def referenced_rows(self) -> Iterator[IdRow]:
         """Yield every key whose ids are needed: keys in the window first, then keys of the delta."""
         # The keys in ``alone`` come first, because an update may move them to ``counts`` meanwhile.
         for keys in list(self.alone.values()):

@@ -63,7 +63,7 @@ class WindowReifiers:
         rows = {row for row in known.keys() | now.keys() if known.get(row) != now.get(row)}
         return {row: (known.get(row), now.get(row)) for row in rows}
 
-    def held(self) -> Iterator[IdRow]:
+    def referenced_rows(self) -> Iterator[IdRow]:
         """Yield the triples whose event times are stored."""
         for times in list(self._times.values()):
             yield from list(times)

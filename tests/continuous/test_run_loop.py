@@ -284,7 +284,7 @@ def test_elements_that_are_alone_with_their_subject_are_counted_when_somebody_as
         ((_, held),) = running.timeline.windows.contents
         assert isinstance(held, EncodedContent)
         assert held.alone
-        keys, number = set(held.held()), len(held)
+        keys, number = set(held.referenced_rows()), len(held)
         assert keys == held.content.keys()
         assert number == len(keys) == 6
         assert not held.alone

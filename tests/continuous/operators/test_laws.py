@@ -101,7 +101,7 @@ def test_constant_rows_are_given_once() -> None:
     assert operator.step() == {(1, 2): 2}
     assert operator.step() == {}
     assert operator.size() == 1
-    assert list(operator.held()) == [(1, 2)]
+    assert list(operator.referenced_rows()) == [(1, 2)]
 
 
 @settings(deadline=None)
@@ -620,7 +620,7 @@ def test_held_rows_and_sizes_follow_the_state(given_rows: list[IdRow]) -> None:
         TopK(CERTAIN_AB, tuple, lambda row, _: row, 0, 1),
     ):
         operator.step(change)
-        assert set(operator.held()) == set(change)
+        assert set(operator.referenced_rows()) == set(change)
         assert operator.size() == len(change)
 
 

@@ -63,7 +63,7 @@ def test_a_change_of_solutions_gives_the_difference_of_the_sets_of_quads(
 ) -> None:
     instances, terms = Template(template, COLUMNS, "q"), TermDictionary()
     counts = QuadCounts(QuadKeys(instances, COLUMNS, terms), terms)
-    terms.hold(counts.held)
+    terms.hold(counts.referenced_rows)
     before: list[Solution] = []
     quads: list[Quad] = []
     for answer in answers:

@@ -63,7 +63,7 @@ def test_answers_and_counts_are_those_of_operators_and_of_a_recomputation(
         told = [[each["rows_out"] for each in measured(one.state.plan)["operators"]] for one in (fast, plain)]
         assert told[0] == told[1]
     assert "memo" in fast.state.compiled.text
-    assert not list(fast.state.compiled.held())  # what left is forgotten
+    assert not list(fast.state.compiled.referenced_rows())  # what left is forgotten
 
 
 def test_terms_in_remembered_rows_outlive_a_sweep() -> None:
