@@ -62,7 +62,7 @@ class Driver:
 
         def step(at: int) -> int:
             if last:
-                evaluator.replans(last.pop(), timeline.windows.contents)
+                evaluator.replan_filters(last.pop(), timeline.windows.contents)
             last.append(at)
             return len(evaluator.advance(at, timeline.windows.contents).inserted)
 

@@ -62,8 +62,8 @@ class Evaluator(ABC):
         filter_place: where uncertain filters are evaluated; None if always before the joins.
         state: the plan that maintains the answer by deltas; None if the answer is recomputed.
         content_of: returns a new content object for a window; None if windows contain quads.
-        kept: the rows that a checkpoint must contain because window contents alone do not determine the
-            answer.
+        checkpoint_rows: the rows that a checkpoint must contain because window contents alone do not
+            determine the answer.
         quads: how many solutions yield each quad of a CONSTRUCT answer; None for SELECT and ASK.
     """
 
@@ -71,7 +71,7 @@ class Evaluator(ABC):
     state: PlanState | None = None
     content_of: ContentOf | None = None
     filter_place: FilterPlace | None = None
-    kept: Sequence[Solution] = ()
+    checkpoint_rows: Sequence[Solution] = ()
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class Evaluator(ABC):
         """
         return None
 
-    def replans(self, at: int, windows: Windows) -> ChangedAnswer | None:
+    def replan_filters(self, at: int, windows: Windows) -> ChangedAnswer | None:
         """Rebuild the plan if another plan is now cheaper, and return the answer of ``at``.
 
         Returns None if the present plan stays.
@@ -182,14 +182,14 @@ class Evaluator(ABC):
 
     @abstractmethod
     def resume(
-        self, at: int, windows: Windows, kept: Sequence[Solution] = (), boolean: bool | None = None
+        self, at: int, windows: Windows, checkpoint_rows: Sequence[Solution] = (), boolean: bool | None = None
     ) -> ChangedAnswer:
         """Restore the answer of the last evaluation before a restart, without emitting events.
 
         Args:
             at: the instant of that evaluation, in milliseconds.
             windows: the present contents of the windows, with the changes since that evaluation.
-            kept: the rows of attribute `kept` at the checkpoint.
+            checkpoint_rows: the value of attribute `checkpoint_rows` at the checkpoint.
             boolean: the answer of an ASK query at the checkpoint.
         """
 

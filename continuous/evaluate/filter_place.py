@@ -17,10 +17,10 @@ from ..plan.plan import Plan
 Place = OneOf["early", "late"]
 Answer = TypeVar("Answer")
 
-_FIRST = 64
-_MOST = 8_192
+_FIRST_INTERVAL = 64
+_LONGEST_INTERVAL = 8_192
 """Steps of a plan before the first measurement, and the longest interval; each interval is twice the last."""
-_ROWS = 64
+_LEAST_ROWS = 64
 """Rows that a measurement of the fan-out needs at least."""
 _LATE_BELOW = 0.5
 _EARLY_ABOVE = 1.0
@@ -41,12 +41,12 @@ class FilterPlace:
         fan_out: joined rows per input row at the last measurement; None before the first measurement.
     """
 
-    def __init__(self, asked: OneOf["early", "late", "auto"]) -> None:
-        self.is_auto = asked == "auto"
-        self.place: Place = "late" if asked == "late" else "early"
+    def __init__(self, setting: OneOf["early", "late", "auto"]) -> None:
+        self.is_auto = setting == "auto"
+        self.place: Place = "late" if setting == "late" else "early"
         self.fan_out: float | None = None
-        self._measured: FanOut | None = None
-        self._every = self._next = _FIRST
+        self._measurement: FanOut | None = None
+        self._interval = self._next_at = _FIRST_INTERVAL
 
     def begin(self, plan: Plan) -> FilterPlace | None:
         """Start to count the rows of a new plan.
@@ -55,36 +55,36 @@ class FilterPlace:
         """
         measured = FanOut(plan) if self.is_auto else None
         # A plan without an uncertain filter next to a join leaves no choice of the place.
-        self._measured = measured if measured is not None and measured.pairs else None
-        self._next = self._every
-        return self if self._measured is not None else None
+        self._measurement = measured if measured is not None and measured.pairs else None
+        self._next_at = self._interval
+        return self if self._measurement is not None else None
 
     @property
     def is_due(self) -> bool:
         """True if the plan has run enough steps since the last measurement for the next measurement."""
-        return self._measured is not None and self._measured.plan.figures.steps >= self._next
+        return self._measurement is not None and self._measurement.plan.figures.steps >= self._next_at
 
-    def changes(self) -> bool:
+    def update_place(self) -> bool:
         """Measure the fan-out and update ``place``; return True if the filters have to move."""
-        assert self._measured is not None
-        self._every = min(2 * self._every, _MOST)
-        self._next += self._every
-        found = self._measured.measure(_ROWS)
-        if found is None:
+        assert self._measurement is not None
+        self._interval = min(2 * self._interval, _LONGEST_INTERVAL)
+        self._next_at += self._interval
+        fan_out = self._measurement.measure(_LEAST_ROWS)
+        if fan_out is None:
             return False
-        self.fan_out = round(found, 3)
-        better: Place = "late" if found < _LATE_BELOW else "early" if found > _EARLY_ABOVE else self.place
+        self.fan_out = round(fan_out, 3)
+        better: Place = "late" if fan_out < _LATE_BELOW else "early" if fan_out > _EARLY_ABOVE else self.place
         changed, self.place = better != self.place, better
         return changed
 
-    def planned(self, go_on: Callable[[], Answer]) -> Answer:
-        """Build a plan for the present place by ``go_on``.
+    def build(self, rebuild: Callable[[], Answer]) -> Answer:
+        """Build a plan for the present place by ``rebuild``.
 
         If the plan with late filters raises BudgetError, build a plan with early filters.
         """
         try:
-            return go_on()
+            return rebuild()
         except BudgetError:
             # Without early filters, the joins make more rows than the limit of one evaluation.
             self.place, self.is_auto = "early", False
-            return go_on()
+            return rebuild()

@@ -2,7 +2,7 @@
 
 The child is a copy of the server process (store/logs/process_copy.py), forked right before the evaluation.
 The child sends rows in batches through a pipe. While a fiber waits for the child, the engine runs other
-queries; the fiber kills the child if the evaluation times out or is cancelled. The permits of `places` bound
+queries; the fiber kills the child if the evaluation times out or is cancelled. The pool of `permits` bounds
 the number of live children. docs/decisions/0353-evaluations-in-children.md.
 """
 
@@ -27,17 +27,17 @@ from quadrill.store.terms import Solution, Term
 from ..errors import BudgetError
 from ..rows import Budget
 from ..slices import in_fiber, pause, wait_for
-from .places import PLACES, EvaluationPermit
+from .permits import PERMITS, EvaluationPermit
 
 log = logging.getLogger("quadrill.continuous")
 
-Found: TypeAlias = "Generator[Solution, None, None] | bool"
+EvaluationResult: TypeAlias = "Generator[Solution, None, None] | bool"
 """Result of an evaluation: a generator of rows, or the boolean of ASK."""
 
 _BATCH_TERMS, _BATCH_CHARACTERS = 4_096, 1 << 18
 """References to terms, and characters of new terms, after which the child sends a batch of rows."""
 
-_BRIEF_S = 0.1
+_PRIORITY_S = 0.1
 """Seconds of CPU time after which a child lowers its scheduling priority below that of the server process."""
 
 _SHARE_S = 10.0
@@ -51,16 +51,20 @@ class _PreemptedError(Exception):
 
 
 def evaluate_in_child(
-    evaluate: Callable[[], Found], finish: Callable[[], None], most: int, budget: Budget, where: Any
+    evaluate: Callable[[], EvaluationResult],
+    finish: Callable[[], None],
+    max_rows: int,
+    budget: Budget,
+    where: Any,
 ) -> list[Solution] | bool | None:
-    """Evaluate in a child process and return the first ``most`` rows; ``most`` of 0 returns all rows.
+    """Evaluate in a child process and return the first ``max_rows`` rows; ``max_rows`` of 0 returns all rows.
 
     Returns None if the system cannot create another process.
 
     Args:
         evaluate: starts the evaluation; called in the child.
         finish: called in the child after the last row; raises an error that the rows' evaluation recorded.
-        most: rows after which the child stops.
+        max_rows: rows after which the child stops.
         budget: limits the time of the evaluation, and is charged with the child's CPU time.
         where: the operator that error messages name.
 
@@ -70,37 +74,37 @@ def evaluate_in_child(
     """
 
     def work(pipe: Connection) -> None:
-        _answer(pipe, evaluate, finish, most)
+        _send_answer(pipe, evaluate, finish, max_rows)
 
-    uncounted, share = time.monotonic(), _SHARE_S
+    not_counted_since, share = time.monotonic(), _SHARE_S
     while True:
-        with PLACES.one() as place:
-            _wait(place, budget, where)
+        with PERMITS.request() as permit:
+            _wait_for_permit(permit, budget, where)
             # Waiting for a permit, and the time of a preempted child, do not count as time of the evaluation.
             began = time.monotonic()
-            budget.exclude(began - uncounted)
+            budget.exclude(began - not_counted_since)
             try:
-                return _evaluate(work, budget, where, partial(place.is_due, share))
+                return _run_child(work, budget, where, partial(permit.is_due, share))
             except _PreemptedError:
-                uncounted, share = began, 2 * share
+                not_counted_since, share = began, 2 * share
 
 
-def _wait(place: EvaluationPermit, budget: Budget, where: Any) -> None:
+def _wait_for_permit(permit: EvaluationPermit, budget: Budget, where: Any) -> None:
     """Wait for a permit while the engine runs other queries."""
-    while not place.ready(0.0):
+    while not permit.ready(0.0):
         if not in_fiber():
-            PLACES.give_beside(place)
-        wait_for(place.ready, at_once=True)
+            PERMITS.grant_extra(permit)
+        wait_for(permit.ready, at_once=True)
         budget.check_stop(where)
 
 
-def _evaluate(
-    work: _Work, budget: Budget, where: Any, due: Callable[[], bool]
+def _run_child(
+    work: _Work, budget: Budget, where: Any, is_preempted: Callable[[], bool]
 ) -> list[Solution] | bool | None:
     """Run one child process to its end, as `evaluate_in_child` describes; None if no process can be created.
 
     Raises:
-        _PreemptedError: ``due`` says that the child must give its permit to a waiting evaluation.
+        _PreemptedError: ``is_preempted`` says that the child must give its permit to a waiting evaluation.
     """
     began, limits = budget.since or time.monotonic(), budget.limits
     until = began + limits.ms * budget.grace / 1000 if limits.ms else inf
@@ -114,27 +118,27 @@ def _evaluate(
     try:
         while not answer.is_complete:
             wait_for(answer.ready)
-            answer.note_cpu()
+            answer.charge_cpu()
             budget.check_stop(where)
             if answer.ready(0.0):
                 try:
-                    answer.take(child.pipe.recv())
+                    answer.receive(child.pipe.recv())
                 except (EOFError, OSError):
-                    raise answer.early_end(began, until, where) from None
+                    raise answer.early_end_error(began, until, where) from None
                 pause()
             elif time.monotonic() > until:
                 raise budget.too_slow((time.monotonic() - began) * 1000, len(answer.rows), where)
-            if not answer.is_complete and due():
+            if not answer.is_complete and is_preempted():
                 raise _PreemptedError
     finally:
         child.kill()
         child.end()
-        answer.note_cpu()
+        answer.charge_cpu()
     if answer.error is not None:
         raise answer.error
     if budget.since:
         # The evaluation ended when the child was done; the time until this fiber resumed does not count.
-        budget.since += time.monotonic() - answer.ended
+        budget.since += time.monotonic() - answer.ended_at
     return answer.rows if answer.boolean is None else answer.boolean
 
 
@@ -144,7 +148,7 @@ class _ChildOutput:
     Attributes:
         rows: the rows of a SELECT; ``boolean`` is the value of ASK.
         error: the exception with which the evaluation failed.
-        ended: when the child finished, by the monotonic clock; 0 before.
+        ended_at: when the child finished, by the monotonic clock; 0 before.
     """
 
     def __init__(self, child: ChildProcess, budget: Budget) -> None:
@@ -152,30 +156,30 @@ class _ChildOutput:
         self.rows: list[Solution] = []
         self.boolean: bool | None = None
         self.error: Exception | None = None
-        self.ended = 0.0
+        self.ended_at = 0.0
         self._budget = budget
-        self._before = budget.elsewhere
-        self._is_long = False
+        self._cpu_before = budget.elsewhere
+        self._is_niced = False
         self._terms: list[Term | None] = [None]
 
     @property
     def is_complete(self) -> bool:
         """True after the child's last message."""
-        return self.ended > 0
+        return self.ended_at > 0
 
     def ready(self, seconds: float) -> bool:
         """Wait for at most ``seconds``; return True if a message of the child is available."""
         return self.child.pipe.poll(seconds)
 
-    def note_cpu(self) -> None:
+    def charge_cpu(self) -> None:
         """Charge the query with the child's CPU time so far; lower the priority of a long-running child."""
         cpu = self.child.cpu()
-        self._budget.elsewhere = self._before + cpu
-        if cpu > _BRIEF_S and not self._is_long:
-            self._is_long = True
+        self._budget.elsewhere = self._cpu_before + cpu
+        if cpu > _PRIORITY_S and not self._is_niced:
+            self._is_niced = True
             self.child.step_back()
 
-    def early_end(self, began: float, until: float, where: Any) -> BudgetError:
+    def early_end_error(self, began: float, until: float, where: Any) -> BudgetError:
         """Return the error of an evaluation whose child process ended before the answer was complete."""
         now, budget = time.monotonic(), self._budget
         status = self.child.end()
@@ -192,7 +196,7 @@ class _ChildOutput:
             limit=limit,
         )
 
-    def take(self, message: Any) -> None:
+    def receive(self, message: Any) -> None:
         """Store the rows or the final result of one message of the child."""
         match message:
             case int(width), int(count), list(new), array() as numbers:
@@ -200,7 +204,7 @@ class _ChildOutput:
                 values = map(self._terms.__getitem__, numbers)
                 self.rows += zip(*repeat(values, width), strict=True) if width else repeat((), count)
             case float(ended), found:
-                self.ended = ended
+                self.ended_at = ended
                 self.boolean = found if isinstance(found, bool) else None
                 self.error = found if isinstance(found, Exception) else None
 
@@ -208,7 +212,9 @@ class _ChildOutput:
 # --- in the child ----------------------------------------------------------------------------------
 
 
-def _answer(pipe: Connection, evaluate: Callable[[], Found], finish: Callable[[], None], most: int) -> None:
+def _send_answer(
+    pipe: Connection, evaluate: Callable[[], EvaluationResult], finish: Callable[[], None], max_rows: int
+) -> None:
     """Evaluate in the child process, and send the rows and the result through the pipe."""
     found: Any = None
     try:
@@ -216,17 +222,19 @@ def _answer(pipe: Connection, evaluate: Callable[[], Found], finish: Callable[[]
         if isinstance(given, bool):
             found = given
         else:
-            for message in _batches(given, most):
+            for message in _row_batches(given, max_rows):
                 pipe.send(message)
         finish()
     except MemoryError:
         return  # the process ends without an answer, as when Oxigraph itself runs out of memory
     except Exception as error:
-        found = _sendable(error)
+        found = _picklable(error)
     pipe.send((time.monotonic(), found))
 
 
-def _batches(rows: Iterator[Solution], most: int) -> Iterator[tuple[int, int, list[Term], array[int]]]:
+def _row_batches(
+    rows: Iterator[Solution], max_rows: int
+) -> Iterator[tuple[int, int, list[Term], array[int]]]:
     """Yield the rows as messages: width, number of rows, new terms, and the terms' numbers in row order."""
     known: dict[Term | None, int] = {None: 0}
     new, numbers, count, size, width = list[Term](), array("I"), 0, 0, 0
@@ -243,7 +251,7 @@ def _batches(rows: Iterator[Solution], most: int) -> Iterator[tuple[int, int, li
             numbers.append(number)
         count += 1
         if (
-            sent + count == most
+            sent + count == max_rows
             or count >= _BATCH_TERMS
             or len(numbers) >= _BATCH_TERMS
             or size > _BATCH_CHARACTERS
@@ -251,13 +259,13 @@ def _batches(rows: Iterator[Solution], most: int) -> Iterator[tuple[int, int, li
             yield width, count, new, numbers
             sent += count
             new, numbers, count, size = [], array("I"), 0, 0
-            if sent == most:
+            if sent == max_rows:
                 return
     if count:
         yield width, count, new, numbers
 
 
-def _sendable(error: Exception) -> Exception:
+def _picklable(error: Exception) -> Exception:
     """Return an exception that can be pickled: the error itself if possible, else a copy of its message."""
     error.__cause__ = error.__context__ = None
     with suppress(Exception):

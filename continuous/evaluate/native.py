@@ -122,29 +122,29 @@ class IncrementalAnswer:
     ) -> None:
         """Create an empty answer; ``budget`` is the query's budget, which limits the rows of the answer."""
         self.rows: Delta = {}
-        self._reading = threading.Lock()
+        self._lock = threading.Lock()
         self.decode = state.decoder(names)
         self.coded = state.coder_of(names)
         self._places = state.plan.schema.columns(names)
         self.listed = partial(state.terms.texts.listed, names, self._places)
         self._ask = ask
-        self._top = state.top if ordered else None
-        self._shown_revision = -1
+        self._ordering = state.top if ordered else None
+        self._last_revision = -1
         self._newest: AnswerChange | None = None
         self._budget = budget
         # Weak references to the changes that a caller may still read, of which some are not decoded yet.
-        self._waiting: deque[weakref.ref[AnswerChange]] = deque()
+        self._pending: deque[weakref.ref[AnswerChange]] = deque()
 
     def step(self, *deltas: Delta) -> AnswerChange:
         """Add deltas of the plan's output to the answer; the rows of the change are decoded on demand."""
-        top = self._top
-        same_order = top is None or top.revision == self._shown_revision
+        top = self._ordering
+        same_order = top is None or top.revision == self._last_revision
         newest = self._newest
         # Two consecutive steps without a change share one object.
         if newest is not None and not any(deltas) and not any(newest.deltas) and same_order:
             return newest
         mine = self.rows
-        with self._reading:
+        with self._lock:
             for delta in deltas:
                 for row, weight in delta.items():
                     if total := mine.get(row, 0) + weight:
@@ -159,8 +159,8 @@ class IncrementalAnswer:
         if (most := self._budget.limits.kept) and len(mine) > most:
             self.limit(len(mine))
         if top is not None:
-            self._shown_revision = top.revision
-        waiting = self._waiting
+            self._last_revision = top.revision
+        waiting = self._pending
         while waiting and waiting[0]() is None:
             waiting.popleft()
         waiting.append(weakref.ref(change))
@@ -184,7 +184,7 @@ class IncrementalAnswer:
 
     def rows_after(self, change: AnswerChange) -> list[Solution]:
         """Return the answer after a step: the newest answer minus later changes. Called in any thread."""
-        with self._reading:
+        with self._lock:
             since: list[AnswerChange] = []
             newest = change
             while newest.later is not None:
@@ -201,8 +201,8 @@ class IncrementalAnswer:
 
     def _decoded(self) -> list[Solution]:
         decode = self.decode
-        if self._top is not None:
-            return [decode(row) for row in self._top.rows()]
+        if self._ordering is not None:
+            return [decode(row) for row in self._ordering.rows()]
         return [solution for row, weight in self.rows.items() for solution in [decode(row)] * weight]
 
     def equals(self, other: IncrementalAnswer) -> bool:
@@ -214,19 +214,19 @@ class IncrementalAnswer:
     def referenced_rows(self) -> Iterator[IdRow]:
         """Yield the id rows of the answer and of changes that callers may still decode."""
         yield from list(self.rows)
-        for each in list(self._waiting):
+        for each in list(self._pending):
             change = each()
             yield from () if change is None else change.delta
 
-    def settle(self) -> None:
+    def decode_all(self) -> None:
         """Decode all changes that callers still reference, before the plan and its ids are released."""
-        for each in self._waiting:
+        for each in self._pending:
             change = each()
             if change is not None:
                 change.decode()
         if self._newest is not None:
             self._newest.known = self._newest.rows
-        with self._reading:
+        with self._lock:
             self.rows = {}
 
 
@@ -324,7 +324,7 @@ class NativeEvaluator(Evaluator):
         """
         state, answer = self.state, self.answer
         assert state is not None
-        if (listed := self._list(state, at, windows)) is not None:
+        if (listed := self._list_window(state, at, windows)) is not None:
             return listed
         given = state.gather(at, windows)
         delta = state.step(given)
@@ -339,7 +339,7 @@ class NativeEvaluator(Evaluator):
         if self.state is not None and not self.ordered:
             self._listing = window_listing(self.state, self.vars)
 
-    def _list(self, state: PlanState, at: int, windows: Encoded) -> ListedAnswer | None:
+    def _list_window(self, state: PlanState, at: int, windows: Encoded) -> ListedAnswer | None:
         """Return the rows of a window directly from its texts.
 
         Returns None if the operators must evaluate the window.
@@ -397,15 +397,15 @@ class NativeEvaluator(Evaluator):
         self.terms.tidy()
         return ran, change
 
-    def replans(self, at: int, windows: Encoded) -> AnswerChange | ListedAnswer | None:
+    def replan_filters(self, at: int, windows: Encoded) -> AnswerChange | ListedAnswer | None:
         """Rebuild the plan if the uncertain filters have a better place.
 
         Returns the answer of ``at``, or None if the plan stays. The windows are in the state of the last
         `advance`.
         """
-        if self.movable is None or not self.movable.is_due or not self.movable.changes():
+        if self.movable is None or not self.movable.is_due or not self.movable.update_place():
             return None
-        return self.movable.planned(partial(self._rebuild, at, windows))
+        return self.movable.build(partial(self._rebuild, at, windows))
 
     def _rebuild(self, at: int, windows: Encoded) -> AnswerChange | ListedAnswer:
         self.sleep()
@@ -414,7 +414,7 @@ class NativeEvaluator(Evaluator):
         return self.resume(at, windows)
 
     def resume(
-        self, at: int, windows: Encoded, kept: Sequence[Solution] = (), boolean: bool | None = None
+        self, at: int, windows: Encoded, checkpoint_rows: Sequence[Solution] = (), boolean: bool | None = None
     ) -> AnswerChange | ListedAnswer:
         """Evaluate the first step after a restart, over the windows of the last evaluation.
 
@@ -455,7 +455,7 @@ class NativeEvaluator(Evaluator):
     def sleep(self) -> None:
         """Release the operators and the answer, because a shared plan now evaluates the query."""
         assert self.state is not None
-        self.answer.settle()
+        self.answer.decode_all()
         self.state.close()
         self.state = None
         self.statics.look_away()

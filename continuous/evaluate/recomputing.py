@@ -47,7 +47,7 @@ from ..windows.window_delta import WindowKey
 from .evaluator import Evaluator
 from .in_child import evaluate_in_child
 
-_TEXTS_KEPT = 16
+_CACHED_TEXTS = 16
 """Query texts that are cached for different shapes of tables and windows; more than this clears the cache."""
 _MERGED_KEY: WindowKey = (MERGED, None)
 
@@ -126,9 +126,9 @@ class ReferenceEvaluator(Evaluator):
                 self._windows[_MERGED_KEY] = WindowGraphs(self._workspace, _MERGED_KEY, 0)
             elif not self.is_whole:
                 self._tables[part.name] = LoadedTable(part.name, self._workspace)
-        # The rows of a query without windows; ``_listed`` has the rows of an ordered query.
+        # The rows of a query without windows; ``_ordered_rows`` has the rows of an ordered query.
         self._rows: Counter[Solution] = Counter()
-        self._listed: list[Solution] | None = None
+        self._ordered_rows: list[Solution] | None = None
         self._texts: dict[object, str] = {}
         try:
             self.statics.open()
@@ -146,7 +146,7 @@ class ReferenceEvaluator(Evaluator):
         statics = self.statics
         for place, change in changes.items():
             if change.listed is not None:
-                self._listed = [statics.arranged(place, row) for row in change.listed]
+                self._ordered_rows = [statics.arranged(place, row) for row in change.listed]
             rows = {
                 statics.arranged(place, statics.decoded(row)): weight for row, weight in change.delta.items()
             }
@@ -172,7 +172,7 @@ class ReferenceEvaluator(Evaluator):
         """
         found: Sequence[Solution] | bool
         if self.is_whole:
-            rows = list(self._rows.elements()) if self._listed is None else self._listed
+            rows = list(self._rows.elements()) if self._ordered_rows is None else self._ordered_rows
             found = bool(rows) if self.query.form == "ask" else rows
         else:
             given: dict[WindowKey, WindowContent] = {
@@ -184,7 +184,7 @@ class ReferenceEvaluator(Evaluator):
         self.budget.check(1 if isinstance(found, bool) else len(found), self)
         if isinstance(found, bool):
             return RecomputedAnswer((), boolean=found)
-        return RecomputedAnswer(self.vars, found, self.ordered, before=self.kept)
+        return RecomputedAnswer(self.vars, found, self.ordered, before=self.checkpoint_rows)
 
     def _evaluate(self, text: str) -> list[Solution] | bool:
         """Evaluate a query text over the scratch store.
@@ -196,7 +196,7 @@ class ReferenceEvaluator(Evaluator):
         check = functions.limited.check
         # One row above the limit is enough to fail the evaluation.
         most = budget.limits.rows + 1 if budget.limits.rows and budget.since else 0
-        if COPIES and (budget.since or budget.limits.ms) and self._work() > self.most_in_process:
+        if COPIES and (budget.since or budget.limits.ms) and self._work_bound() > self.most_in_process:
             answer = evaluate_in_child(begin, check, most, budget, self)
             if answer is not None:
                 return answer
@@ -209,7 +209,7 @@ class ReferenceEvaluator(Evaluator):
         check()
         return rows
 
-    def _work(self) -> int:
+    def _work_bound(self) -> int:
         """Upper bound of the rows that an evaluation over the scratch store enumerates."""
         sizes: Counter[NamedNode] = Counter()
         for (name, _), window in self._windows.items():
@@ -224,19 +224,19 @@ class ReferenceEvaluator(Evaluator):
     def advance(self, at: int, windows: Iterable[tuple[WindowKey, LiveQuads]]) -> RecomputedAnswer:
         """Return the answer over the windows' present contents, with the answer of the last call."""
         found = self.answer(at, {key: live.content for key, live in windows})
-        self.kept = found.rows
+        self.checkpoint_rows = found.rows
         return found
 
     def resume(
         self,
         at: int,
         windows: Iterable[tuple[WindowKey, LiveQuads]],
-        kept: Sequence[Solution] = (),
+        checkpoint_rows: Sequence[Solution] = (),
         boolean: bool | None = None,
     ) -> RecomputedAnswer:
         """Restore the answer of the last evaluation before a restart, without computing it again."""
-        self.kept = kept
-        return RecomputedAnswer(self.vars, kept, boolean=boolean, before=kept)
+        self.checkpoint_rows = checkpoint_rows
+        return RecomputedAnswer(self.vars, checkpoint_rows, boolean=boolean, before=checkpoint_rows)
 
     def _load(self, given: Contents) -> dict[NamedNode, dict[Triple, int]]:
         """Load the windows into the scratch store; return event times by window if the query reads them."""
@@ -277,7 +277,7 @@ class ReferenceEvaluator(Evaluator):
         )
         result = text.ask() if self.query.form == "ask" else text.select(var.name for var in self.columns)
         if not windows.reads_names:
-            if len(self._texts) > _TEXTS_KEPT:
+            if len(self._texts) > _CACHED_TEXTS:
                 self._texts.clear()
             self._texts[key] = result
         return result

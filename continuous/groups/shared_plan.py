@@ -225,7 +225,7 @@ class SharedPlan:
             before = seat.running.group.plan_slot
             if isinstance(before, MemberSlot):
                 before.end()
-                answer.settle()
+                answer.decode_all()
                 del before.plan.seats[before.label]
             else:
                 seat.native.sleep()
@@ -257,7 +257,7 @@ class SharedPlan:
     def _widen(self, more: Collection[int], contents: Encoded) -> None:
         """Constants that were the same so far differ: all members get a plan that knows."""
         for answer in self._answers.values():
-            answer.settle()
+            answer.decode_all()
         self.close()
         self._plan({*self.varying, *more}, contents)
         self._enter(self.seats.values())
@@ -281,7 +281,7 @@ class SharedPlan:
     def _leave(self, seats: Collection[MemberSlot]) -> None:
         self._take_members(seats, -1)
         for seat in seats:
-            self._answers.pop(seat.label).settle()
+            self._answers.pop(seat.label).decode_all()
             del self._constants[seat.label]
 
     def _take_members(self, seats: Collection[MemberSlot], weight: int) -> None:

@@ -28,7 +28,7 @@ class Operator:
     budget = UNLIMITED
     """The limits of one step; only operators that may emit more rows than they receive check the budget."""
     kept: Collection[IdRow] | None = None
-    """The stored rows, if one collection contains all of them; other operators override `referenced_rows` and `size`."""
+    """The stored rows, if one collection has all; otherwise `referenced_rows` and `size` are overridden."""
 
     def step(self, *changes: Delta) -> Delta:
         """Apply one delta of each input; return the delta of the output, without zero weights."""

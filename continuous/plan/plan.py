@@ -147,8 +147,10 @@ class Plan:
         return results[self.root]
 
     def referenced_rows(self) -> Iterator[IdRow]:
-        """Yield every row that an operator stores, inputs before derived rows (`Operator.referenced_rows`)."""
-        return chain.from_iterable(node.operator.referenced_rows() for node in self.nodes if node.operator is not None)
+        """Yield the rows of all operators, inputs before derived rows; see `Operator.referenced_rows`."""
+        return chain.from_iterable(
+            node.operator.referenced_rows() for node in self.nodes if node.operator is not None
+        )
 
     # --- look-ups -------------------------------------------------------------------------------
 

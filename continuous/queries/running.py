@@ -299,7 +299,7 @@ class RunningQuery:
         pause()
         evaluator.budget.since = time.monotonic()
         last = self.last.step
-        if last is not None and (same := evaluator.replans(last.at, windows)) is not None:
+        if last is not None and (same := evaluator.replan_filters(last.at, windows)) is not None:
             self.set_answer(same)
         answer = evaluator.advance(step.at, windows)
         evaluator.budget.since = 0.0

@@ -100,7 +100,7 @@ def snapshot_of(running: RunningQuery, timelines: dict[QueryTimeline, TimelineSn
         running.error,
         timelines[running.timeline]._replace(taken=taken, late=late, behind=behind),
         AnswerSnapshot(
-            list(running.evaluator.kept),
+            list(running.evaluator.checkpoint_rows),
             [],
             emission.told if isinstance(emission, AskEmission) else None,
             running.last.answer_id,

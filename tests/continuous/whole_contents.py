@@ -51,7 +51,7 @@ def move_to(evaluator: NativeEvaluator, at: int, contents: Contents) -> AnswerCh
                 live.add(Element.of((quad,), time, 0))
         windows.held[key] = dict(new)
     if windows.at is not None:
-        evaluator.replans(windows.at, windows.live.items())
+        evaluator.replan_filters(windows.at, windows.live.items())
     windows.at = at
     return evaluator.advance(at, windows.live.items())
 

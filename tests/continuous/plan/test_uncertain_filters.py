@@ -150,7 +150,7 @@ def test_the_answers_of_random_queries_are_those_of_the_reference(
         if place == "auto":
             # The place changes before every step.
             patch.setattr(FilterPlace, "is_due", True)
-            patch.setattr(FilterPlace, "changes", to_and_fro)
+            patch.setattr(FilterPlace, "update_place", to_and_fro)
         agree_throughout(query, history, uncertain_filters=place)
 
 

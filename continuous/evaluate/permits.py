@@ -23,82 +23,82 @@ class EvaluationPermit:
         thread: the id of the thread that asked for the permit.
     """
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, pool: PermitPool) -> None:
         self.thread = get_ident()
-        self._places = places
-        self._given = Event()
-        self._since = 0.0
+        self._pool = pool
+        self._granted = Event()
+        self._granted_at = 0.0
 
     def ready(self, seconds: float) -> bool:
         """Wait for the permit for at most ``seconds``; return True once the permit is granted."""
-        return self._given.wait(seconds) if seconds else self._given.is_set()
+        return self._granted.wait(seconds) if seconds else self._granted.is_set()
 
     def is_due(self, seconds: float) -> bool:
         """True if the permit was held for more than ``seconds`` and other evaluations wait for one."""
-        return self._places.waiting > 0 and time.monotonic() - self._since > seconds
+        return self._pool.waiting > 0 and time.monotonic() - self._granted_at > seconds
 
-    def give(self) -> None:
+    def grant(self) -> None:
         """Grant the permit."""
-        self._since = time.monotonic()
-        self._given.set()
+        self._granted_at = time.monotonic()
+        self._granted.set()
 
 
-class Places:
+class PermitPool:
     """A pool of permits; may be used in any thread.
 
     Attributes:
-        most: the number of permits, without extra permits for threads that already hold one.
+        size: the number of permits, without extra permits for threads that already hold one.
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, size: int) -> None:
+        self.size = size
         self._lock = Lock()
-        self._held = set[EvaluationPermit]()
-        self._line: dict[EvaluationPermit, None] = {}
+        self._running = set[EvaluationPermit]()
+        self._queue: dict[EvaluationPermit, None] = {}
 
     @property
-    def referenced_rows(self) -> int:
+    def running(self) -> int:
         """The number of granted permits."""
-        return len(self._held)
+        return len(self._running)
 
     @property
     def waiting(self) -> int:
         """The number of evaluations that wait for a permit."""
-        return len(self._line)
+        return len(self._queue)
 
     @contextmanager
-    def one(self) -> Iterator[EvaluationPermit]:
+    def request(self) -> Iterator[EvaluationPermit]:
         """Queue for a permit, and return it at the end of the ``with`` block.
 
         The caller must wait for `EvaluationPermit.ready` before it starts a child.
         """
-        place = EvaluationPermit(self)
+        permit = EvaluationPermit(self)
         with self._lock:
-            self._line[place] = None
-            self._fill()
+            self._queue[permit] = None
+            self._grant_next()
         try:
-            yield place
+            yield permit
         finally:
             with self._lock:
-                self._line.pop(place, None)
-                self._held.discard(place)
-                self._fill()
+                self._queue.pop(permit, None)
+                self._running.discard(permit)
+                self._grant_next()
 
-    def give_beside(self, place: EvaluationPermit) -> None:
+    def grant_extra(self, permit: EvaluationPermit) -> None:
         """Grant an extra permit to a thread that already holds a permit, which cannot wait for itself."""
         with self._lock:
-            if place in self._line and any(each.thread == place.thread for each in self._held):
-                self._give(place)
+            if permit in self._queue and any(each.thread == permit.thread for each in self._running):
+                self._grant(permit)
 
-    def _fill(self) -> None:
-        while self._line and len(self._held) < self.most:
-            self._give(next(iter(self._line)))
+    def _grant_next(self) -> None:
+        while self._queue and len(self._running) < self.size:
+            self._grant(next(iter(self._queue)))
 
-    def _give(self, place: EvaluationPermit) -> None:
-        del self._line[place]
-        self._held.add(place)
-        place.give()
+    def _grant(self, permit: EvaluationPermit) -> None:
+        del self._queue[permit]
+        self._running.add(permit)
+        permit.grant()
 
 
-PLACES = Places(min(max(os.cpu_count() or 1, _LEAST), _MOST))
+PERMITS = PermitPool(min(max(os.cpu_count() or 1, _LEAST), _MOST))
 """The permits of this process: as many as the machine has cores, but at least 2 and at most 8."""
