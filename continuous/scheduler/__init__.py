@@ -1,1 +1,1 @@
-"""The sequencer works turns off one after the other; the router hands inputs to the queries reading them."""
+"""The sequencer executes tasks one after the other; the router delivers inputs to queries."""

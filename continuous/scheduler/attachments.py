@@ -1,4 +1,4 @@
-"""How queries begin, wait for their static parts and end, each in its turn; a replay does the same."""
+"""How queries begin, wait for their static parts and end; a live engine and a replay use the same code."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from .task_kinds import AttachTask
 
 @dataclass(slots=True, eq=False)
 class Attachments:
-    """Begins and ends queries, each in its turn. Everything is called in the turn.
+    """Begins and ends queries. The sequencer calls all methods within a task.
 
     Attributes:
-        repeated: the newest turn that read what streams retain.
+        last_retained_read: the journal record of the newest task that read the retained elements of streams.
     """
 
     _store: QuadStore
@@ -46,10 +46,11 @@ class Attachments:
     # --- beginning ------------------------------------------------------------------------------
 
     def attach(self, task: AttachTask) -> list[int]:
-        """A query begins, or waits on for its static parts; how many retained elements came first.
+        """Begin a query, or let it wait for its static parts; return how many retained elements it processed.
 
-        A query that cannot begin has failed: nobody may wait for the turn any more. One whose replay
-        breaks off goes on.
+        The number is the only item of the returned list, which gets it once the query has processed these
+        elements. A query that cannot begin becomes failed. A query whose replay of retained elements breaks
+        off stays attached, and the error is raised.
         """
         try:
             return self._attach(task)
@@ -59,7 +60,7 @@ class Attachments:
             self.end_waiting(task.running.name)
             self._router.fail(task.running, error)
             if self._tasks.replayed_versions is not None:
-                return []  # in a replay, where the record of its end follows
+                return []  # A replay continues, because the journal has the outcome of the query.
             raise
 
     def _attach(self, task: AttachTask) -> list[int]:
@@ -84,7 +85,7 @@ class Attachments:
             self._tasks.version_to_read(running.name)
         ):
             return self._begin(running, pending)
-        # The rows of a static part are read anew just now: the query begins in the turn that has them.
+        # A static part is being reloaded, so the query begins in the task that has the new rows.
         pending.task = self._tasks.number
         self._router.reserve(pending)
         entry = self._catalogue.find(running.name)
@@ -93,7 +94,7 @@ class Attachments:
         return []
 
     def begin_ready_queries(self) -> None:
-        """Static parts were read: queries that waited for them only begin."""
+        """Begin the queries that were waiting for tables to be reloaded, if all their rows are known now."""
         for pending in list(self._router.pending.values()):
             running = pending.running
             if running is not None and running.static.statics is not None and running.static.statics.known():
@@ -103,7 +104,7 @@ class Attachments:
                 self._begin(running, pending)
 
     def _begin(self, running: RunningQuery, pending: PendingQuery) -> list[int]:
-        """First comes what its streams retain and what was kept for it while it had to wait."""
+        """Attach a query, which first processes retained elements and the inputs collected for it."""
         kept = list[int]()
         if pending.problem is not None:
             self._router.attach(running, (), kept)
@@ -125,13 +126,13 @@ class Attachments:
     # --- waiting for static parts ---------------------------------------------------------------
 
     def new_pending(self, name: str, prepared: PreparedQuery) -> PendingQuery:
-        """What keeps the inputs of a query whose static parts are still being read."""
+        """Create the object that collects inputs for a query whose static parts are still being read."""
         self._catalogue.index_flows(prepared)
         collects = prepared.registration.start != "when-ready"
         return PendingQuery(name, prepared, self._settings.waiting_elements, collects)
 
     def begin_waiting(self, entry: QueryEntry, pending: PendingQuery) -> None:
-        """From now on what arrives for a query is kept until it can begin."""
+        """Collect inputs for a query from now on, until the query can begin."""
         self._router.forget_name(entry.name)
         self._outbox.name(entry.feed, self._tasks.number)
         if pending.prepared.registration.start_from is not None:
@@ -139,7 +140,7 @@ class Attachments:
         self._router.reserve(pending)
 
     def end_waiting(self, name: str) -> PendingQuery | None:
-        """Nothing is kept for the query any more."""
+        """Stop collecting inputs for the query ``name``; return the object that did so, or None."""
         pending = self._router.pending.pop(name, None)
         entry = self._catalogue.find(name)
         if entry is not None and entry.pending is pending:
@@ -147,7 +148,7 @@ class Attachments:
         return pending
 
     def fail_pending(self, entry: QueryEntry, reason: str, code: str) -> None:
-        """The static parts cannot be read: the query has failed."""
+        """Mark a query as failed because its static parts cannot be read."""
         self.end_waiting(entry.name)
         self._streams.release(entry.name)
         line = one_line({"at": None, "error": reason, "code": code})
@@ -157,14 +158,15 @@ class Attachments:
     # --- changes and the end --------------------------------------------------------------------
 
     def change(self, running: RunningQuery, registration: Registration) -> None:
-        """A query gets other settings."""
+        """Give a running query other settings."""
         self._router.change(running, replace(running.prepared, registration=registration))
         self.read_sources(running.name, running.prepared)
 
     def read_sources(self, name: str, prepared: PreparedQuery) -> None:
-        """What a query reads from other servers is fetched as often as it asks for.
+        """Fetch the remote sources of a query as often as the query asks for.
 
-        Where it does not say, a description of the source in the data does, or else the setting.
+        If the query has no period, the period comes from a description of the source in the store, or else
+        from the settings.
         """
         specs = prepared.source_specs
         periods = {spec: period_of(self._store.reader, spec, prepared.refresh) for spec in specs}
@@ -172,7 +174,7 @@ class Attachments:
             self._sources.read_by(name, periods)
 
     def detach(self, entry: QueryEntry, running: RunningQuery | None, dropped: bool) -> None:
-        """A query ends, and its feed with it when it was dropped."""
+        """End a query; ``dropped`` ends its feed, too."""
         self._router.pending.pop(entry.name, None)
         self._streams.release(entry.name)
         if running is not None:

@@ -1,4 +1,4 @@
-"""What a reader has not done yet, in the order of tasks."""
+"""The backlog of a lagging reader: the jobs that it has not executed, in the order of their tasks."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from ..static.table import TableFrontier as Frontier
 
 Reader: TypeAlias = RunningQuery | QueryGroup
 Work: TypeAlias = Callable[[Any, Any, int], None]
-"""What is done for a reader: called with it, with what it is given, and with the time of the task."""
+"""A function that does work for a reader; its arguments are the reader, the job's argument and the task's
+time."""
 
 
 @dataclass(slots=True, eq=False)
 class TaskPlace:
-    """The place of a task in the order of all tasks, and what holds for everything that is done there.
+    """A task's position in the order of tasks, with its journal record, time and store version.
 
-    ``left`` counts its jobs that are not done.
+    ``jobs_left`` counts the jobs of the task that are not done.
     """
 
     serial: int
@@ -35,7 +36,7 @@ class TaskPlace:
 
 
 class Job(NamedTuple):
-    """Work of one reader at one place."""
+    """The work of one reader for one task."""
 
     place: TaskPlace
     work: Work
@@ -47,13 +48,13 @@ class Job(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Backlog:
-    """What a reader has not done yet; the first job is the one at work while there is a fiber.
+    """The jobs that a reader has not executed; while ``fiber`` is set, the first job is the running one.
 
     Attributes:
-        task: the version and place that its static parts may have reached.
-        weight: of the elements in its jobs.
-        given: what the job that was done last was given.
-        began: when the reader fell behind, by the monotonic clock.
+        task: the frontier of the reader's static parts: the store version and task that they may reflect.
+        weight: the number of elements in the jobs.
+        last_argument: the argument of the job that was completed last.
+        began: the monotonic time at which the reader got a backlog.
     """
 
     reader: Reader
@@ -66,18 +67,18 @@ class Backlog:
 
     @property
     def is_between_jobs(self) -> bool:
-        """True between two jobs."""
+        """True if no job of this backlog is running or suspended."""
         return self.fiber is None
 
     @property
     def first_input(self) -> StreamInput | None:
-        """The last input of the first job, or of the one that was done last; None where it has none."""
+        """The last input of the first job, or of the last completed job; None if it has no inputs."""
         given = self.jobs[0].argument if self.jobs else self.last_argument
         found = given[-1] if isinstance(given, (tuple, list)) and given else None
         return found if isinstance(found, (Arrival, Advance, Idle)) else None
 
     def describe(self) -> dict[str, int]:
-        """How far the reader is behind: tasks, elements, and event time in milliseconds."""
+        """Return how far the reader lags: jobs, elements, and milliseconds of event time."""
         jobs = list(self.jobs)
         times = (
             [
@@ -94,7 +95,7 @@ class Backlog:
         return {"tasks": len(jobs), "elements": self.weight, "ms": behind}
 
     def check(self, most: int) -> None:
-        """Raise BudgetError when the elements weigh too much."""
+        """Raise BudgetError if more than ``most`` elements are queued for the query."""
         if self.weight > most:
             raise BudgetError(
                 f"{self.weight} elements wait for the query, which is too slow for them, "
@@ -104,14 +105,14 @@ class Backlog:
             )
 
     def add(self, job: Job) -> None:
-        """Add a job behind those of its place and of earlier ones."""
+        """Insert a job after the jobs of the same and of earlier tasks."""
         at = bisect_right(self.jobs, job.place.serial, key=_serial_of)
         self.jobs.insert(at, job)
         self.weight += job.weight
         job.place.jobs_left += 1
 
     def finish_first(self) -> None:
-        """The first job is done."""
+        """Remove the first job, which is done."""
         if self.jobs:
             job = self.jobs.pop(0)
             self.last_argument = job.argument
@@ -119,14 +120,14 @@ class Backlog:
             job.place.jobs_left -= 1
 
     def remove(self, job: Job) -> None:
-        """Another one does a job that waits."""
+        """Remove a queued job that another reader executes."""
         self.jobs.remove(job)
         self.weight -= job.weight
         job.place.jobs_left -= 1
 
 
 class Barrier:
-    """The end of everything up to a place, as `TaskPlace` has it."""
+    """The completion of all jobs of one task and of earlier tasks, as a task's remaining work."""
 
     def __init__(self, behind: Mapping[Reader, Backlog], serial: int) -> None:
         self._behind = behind
@@ -134,7 +135,7 @@ class Barrier:
 
     @property
     def jobs_left(self) -> int:
-        """How many readers have jobs of this or an earlier place."""
+        """The number of readers that have jobs of this or of an earlier task."""
         return sum(each.jobs[0].place.serial <= self._serial for each in self._behind.values() if each.jobs)
 
 
@@ -143,12 +144,12 @@ def _serial_of(job: Job) -> int:
 
 
 def members_of(reader: Reader) -> Iterable[RunningQuery]:
-    """The queries of a reader."""
+    """Return the queries of a reader: the members of a group, or the single query."""
     return reader.members if isinstance(reader, QueryGroup) else (reader,)
 
 
 def weight_of(inputs: Any) -> int:
-    """The elements in what a reader is given, 1 for anything without."""
+    """Return the number of elements in a job's argument; an input without elements counts 1."""
     if type(inputs) not in (tuple, list):
         return 1
     return sum(len(each.elements) if type(each) is Arrival else 1 for each in inputs) or 1

@@ -1,4 +1,4 @@
-"""What moves queries besides inputs of streams: commits, steps of static parts, refreshes."""
+"""Delivers commits, changed tables, remote sources and refreshes to queries."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from .shares import FairShares
 
 
 class ChangeRouter(Protocol):
-    """What the router does for these."""
+    """The methods of the router that this module calls."""
 
     shares: FairShares
     commit_readers: set[RunningQuery]
 
     def leave_shared_plan(self, running: RunningQuery) -> None:
-        """Set a query apart from its common plan."""
+        """Take a query out of its shared plan, so that the next work affects this query only."""
         ...
 
     def fail_members(self) -> None:
-        """What failed in a group stops alone."""
+        """Mark the group members that failed during a group's work as failed."""
         ...
 
     def apply_to_query(
         self, running: RunningQuery, work: Callable[[RunningQuery, int], object], now: int
     ) -> None:
-        """Something moves a query."""
+        """Run ``work`` for one query; the query fails if the work raises an error."""
         ...
 
     def deliver_derived(self) -> None:
-        """Give what queries derived to its readers."""
+        """Deliver the elements that queries derived to the readers of the derived streams."""
         ...
 
 
 @dataclass(slots=True, eq=False)
 class ChangeDispatcher:
-    """Moves queries. Everything is called in the loop, in a task."""
+    """Delivers commits, changed tables, remote sources and refreshes to queries, in the engine's thread."""
 
     _router: ChangeRouter
     _tasks: TaskQueue
@@ -52,25 +52,26 @@ class ChangeDispatcher:
     _positions: Mapping[str, int]
 
     def commit(self, commit: Commit, moved: Sequence[str]) -> None:
-        """A new version of the store is an input: of the queries, by name, whose tables it ``moved``."""
+        """Deliver a commit to queries in ``moved``, whose tables it changed, and to those without tables."""
         if moved or self._router.commit_readers:
             queries = self._outside_plans(moved, self._router.commit_readers)
             self._apply(queries, lambda running, now: running.commit(commit, now))
 
     def sources_changed(self, key: str) -> None:
-        """What was fetched from elsewhere is another content: an input of the queries that read it."""
+        """Deliver the new content of the remote source ``key`` to the queries that read the source."""
         specs_of = {running: running.prepared.source_specs for running in self._attached.values()}
         read = [running for running, specs in specs_of.items() if any(spec.key == key for spec in specs)]
         self._apply(read, RunningQuery.sources_changed)
 
     def tables_advanced(self, moved: Iterable[str]) -> None:
-        """Tables have moved on without a commit taking its turn."""
+        """Deliver table changes that happened outside of a commit's task, for example after a reload."""
         self._apply(self._outside_plans(moved, ()), RunningQuery.apply_static_steps)
 
     def _outside_plans(self, names: Iterable[str], others: Iterable[RunningQuery]) -> list[RunningQuery]:
-        """The queries of these names and the others, in the order of registration.
+        """Deliver table changes to shared plans; return the other queries, in the order of registration.
 
-        Groups take the steps of members of common plans: these are not among them.
+        The queries are those named in ``names`` and those in ``others``. The group of each shared plan
+        processes the table changes of its members.
         """
         named = (self._attached.get(name) for name in names)
         moved = list({*others, *(running for running in named if running is not None)})
@@ -86,7 +87,7 @@ class ChangeDispatcher:
         self._router.fail_members()
 
     def job_after_leaving(self, job: Job, running: RunningQuery) -> Job | None:
-        """What a job of a group, or of a member, is for a member that has left it; None: nothing."""
+        """Return the former member's share of a queued job of its group; None if it has no share."""
         if not isinstance(job.reader, QueryGroup):
             return job if job.reader is running else None
         if job.work != self._apply_group_steps:
@@ -98,7 +99,7 @@ class ChangeDispatcher:
         )
 
     def refresh(self, name: str, cause: str) -> None:
-        """Refresh a query's static parts and tell what follows; nothing once it has ended."""
+        """Refresh the static parts of a query and emit the changes; do nothing if the query has ended."""
         running = self._attached.get(name)
         if running is not None:
             self._apply([running], lambda running, now: self._refresh(running, now, cause))
@@ -108,7 +109,7 @@ class ChangeDispatcher:
         running.refresh(now, cause, now)
 
     def _apply(self, queries: Iterable[RunningQuery], work: Callable[[RunningQuery, int], object]) -> None:
-        """Something moves queries, and what they derive their readers."""
+        """Run ``work`` for each query, then deliver what the queries derived."""
         self._router.shares.run_work(
             self._router.apply_to_query, [(running, work) for running in queries], self._tasks.at
         )

@@ -1,4 +1,4 @@
-"""Readers that are behind: what they cost, how they fail, and where the streams are that they read."""
+"""Lagging readers: their limits, their failures, and the streams for which they keep inputs."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from .shares import FairShares
 
 
 class LaggingRouter(Protocol):
-    """What the router does for these."""
+    """The methods of the router that this module calls."""
 
     def index(self, running: RunningQuery, *, everywhere: bool = False) -> None:
-        """Enter a query as a reader of its streams, or of all."""
+        """Register a query as a reader of its streams; ``everywhere``: of all streams."""
         ...
 
     def drop_unread_streams(self, running: RunningQuery) -> None:
-        """A query is no reader of streams that it has no window on."""
+        """Unregister a query as a reader of streams that it has no window on."""
         ...
 
     def fail(self, running: RunningQuery, error: Exception) -> None:
-        """A query stops alone."""
+        """Mark one query as failed without affecting others."""
         ...
 
     def fail_members(self) -> None:
-        """What failed in a group stops alone."""
+        """Mark the group members that failed during a group's work as failed."""
         ...
 
     def deliver_derived(self) -> None:
-        """Give what queries derived to its readers."""
+        """Deliver the elements that queries derived to the readers of the derived streams."""
         ...
 
 
 @dataclass(slots=True, eq=False)
 class LaggingReaders:
-    """What is done for readers that are behind. Everything but `is_behind` is called in the loop."""
+    """Supervises lagging readers. Only the engine's thread calls methods other than `is_behind`."""
 
     _router: LaggingRouter
     _shares: FairShares
@@ -55,18 +55,18 @@ class LaggingReaders:
         shares.on_caught_up, shares.on_error = self._caught_up, self._work_failed
 
     def is_behind(self, running: RunningQuery) -> bool:
-        """True while a query, or its group, has not done everything. May be called from any thread."""
+        """Return True if a query or its group has a backlog. Any thread may call this."""
         behind = self._shares.backlogs
         return bool(behind) and self._shares.backlog_owner(running) in behind
 
     def _fell_behind(self, reader: Reader) -> None:
-        """A reader keeps its later inputs: also those of streams that its static parts may yet bind."""
+        """Bar a new laggard from groups; register it for all streams that it may come to read."""
         if isinstance(reader, RunningQuery):
             reader.group.barred = self._shares.slice_s != 0
             self._router.index(reader, everywhere=True)
 
     def _after_slice(self, reader: Reader) -> None:
-        """A reader has had a slice: what it derived goes on, and it fails if it cost too much."""
+        """After a reader's slice, deliver its derived elements and fail queries that exceed a limit."""
         self._router.fail_members()
         self._router.deliver_derived()
         backlog = self._shares.backlogs.get(reader)
@@ -80,7 +80,7 @@ class LaggingReaders:
                 self._fail(running, backlog, error)
 
     def end_oldest(self, reason: str, limit: int) -> None:
-        """The reader that has been behind for longest fails, over a limit on all of them."""
+        """Fail the queries of the longest-lagging reader, with ``reason`` and ``limit`` in the error."""
         backlog = min(self._shares.backlogs.values(), key=lambda each: each.began)
         seconds = time.monotonic() - backlog.began
         error = BudgetError(
@@ -91,7 +91,7 @@ class LaggingReaders:
                 self._fail(running, backlog, error)
 
     def _fail(self, running: RunningQuery, backlog: Backlog, error: BudgetError) -> None:
-        """A query that is behind fails."""
+        """Fail a lagging query."""
         event = backlog.first_input
         if backlog.reader is not running or not self._shares.interrupt(running, error):
             self.stop(running)
@@ -100,25 +100,25 @@ class LaggingReaders:
             self._router.fail(running, error)
 
     def _work_failed(self, reader: Reader, error: Exception) -> None:
-        """The work of a reader has raised an error that it did not expect."""
+        """Fail the queries of a reader whose work raised an unexpected error."""
         for running in list(members_of(reader)):
             if running.state != "failed":
                 self._router.fail(running, error)
 
     def _caught_up(self, reader: Reader) -> None:
-        """A reader has no backlog any more."""
+        """Unregister a query that has no backlog any more for streams that it does not read."""
         if isinstance(reader, RunningQuery):
             self._router.drop_unread_streams(reader)
 
     def cancel(self, name: str) -> None:
-        """In a replay: a query that is behind was paused or dropped."""
+        """In a replay, fail a lagging query that a client has paused or dropped."""
         for running in [each for reader in self._shares.backlogs for each in members_of(reader)]:
             if running.name == name and running.state != "failed":
                 message = f"the query {name} was paused or dropped while it was behind"
                 self._router.fail(running, BudgetError(message, again=False, code="cancelled"))
 
     def stop(self, running: RunningQuery) -> None:
-        """A query that is behind stops: where it is, or after the step that its group is in the middle of."""
+        """Stop a lagging query: at once, or after the running job of its group."""
         shares, group = self._shares, self._groups.group_of(running)
         shares.discard(running)
         backlog = None if group is None else shares.backlogs.get(group)

@@ -1,4 +1,4 @@
-"""The router: gives each input to the queries that read it; a failure stays alone."""
+"""The router: delivers each input to the queries that read it, and isolates the failure of one query."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from .timetable import Timetable
 log = logging.getLogger("quadrill.continuous")
 
 Readers: TypeAlias = dict[str, dict[RunningQuery | QueryGroup, None]]
-"""Who takes the inputs of a stream, in the order of registration."""
+"""The queries and groups that read each stream, by stream IRI, in the order of registration."""
 
 
 @dataclass(eq=False)
 class Router:
-    """Gives inputs to the queries that read them. Everything is called in the loop, one thing at a time.
+    """Delivers inputs to the queries that read them. Only the engine's thread calls the router.
 
     Attributes:
-        pending: the queries that cannot begin yet, as their static parts are still being read, by name.
-        timetable: what is due by the clock.
-        commit_readers: the queries that have to be told of every commit.
-        shares: runs the work of readers in slices.
+        pending: the queries that cannot begin yet because their static parts are still being read, by name.
+        timetable: the work that is due by the clock.
+        commit_readers: the queries that are notified of every commit, because they have no tables.
+        shares: runs the work of readers in time slices.
     """
 
     _tasks: TaskQueue
@@ -63,16 +63,16 @@ class Router:
     frontier: InitVar[Frontier]
     pending: dict[str, PendingQuery] = field(default_factory=dict)
     commit_readers: set[RunningQuery] = field(default_factory=set)
-    # In the order of registration.
+    # The attached queries by name, in the order of registration.
     _attached: dict[str, RunningQuery] = field(default_factory=dict)
     _positions: dict[str, int] = field(default_factory=dict)
     _count: Iterator[int] = field(default_factory=count)
-    # Queries with windows on variable streams, which may read every stream there is.
+    # Queries with a variable for the stream of a window, which may read any stream.
     _variable_queries: dict[RunningQuery, None] = field(default_factory=dict)
-    # The streams that queries make, and who makes them.
+    # The derived stream of each query, and the query of each derived stream.
     _output_streams: dict[RunningQuery, StreamState] = field(default_factory=dict)
     _producers: dict[str, RunningQuery] = field(default_factory=dict)
-    # Those that take inputs by themselves, and groups that do for their members.
+    # The readers of each stream: single queries, and groups on behalf of their members.
     _readers: Readers = field(default_factory=dict)
 
     def __post_init__(self, settings: EngineSettings, outbox: Outbox, frontier: Frontier) -> None:
@@ -93,7 +93,7 @@ class Router:
         self.timetable = Timetable(self._tasks, self._acceptor, self._streams, self._readers)
 
     def readers(self, iri: str) -> list[str]:
-        """The names of the queries that read a stream. May be called from any thread."""
+        """Return the names of the queries that read a stream. Any thread may call this."""
         found: list[RunningQuery] = []
         for reader in list(self._readers.get(iri, ())):
             found += reader.members if isinstance(reader, QueryGroup) else [reader]
@@ -102,9 +102,9 @@ class Router:
     # --- queries --------------------------------------------------------------------------------
 
     def attach(self, running: RunningQuery, replay: Iterable[StreamInput], kept: list[int]) -> None:
-        """From now on the query gets inputs; those of ``replay``, what its streams retain, come first.
+        """Attach a query, which processes the retained inputs in ``replay`` before live inputs.
 
-        ``kept`` gets how many elements ``replay`` gave, once these are processed.
+        After the replay, the number of replayed elements is appended to ``kept``.
         """
         self._enter(running)
         if self.shares.slice_s is None:
@@ -114,7 +114,7 @@ class Router:
         self.deliver_derived()
 
     def _begin(self, running: RunningQuery, given: tuple[Iterable[StreamInput], list[int]], now: int) -> None:
-        """The first job of a query."""
+        """Run the first job of a query: the initial evaluation, the replay and the entry into a group."""
         replay, kept = given
         self.apply_to_query(running, RunningQuery.begin, now)
         replayed = 0
@@ -130,7 +130,8 @@ class Router:
                         yield_control(moment)
         finally:
             running.is_replaying = False
-        # What it was given is not what others were.
+        # The query's inputs differ from those of other queries, so it must not share a timeline because of
+        # them.
         running.timeline.inputs.first = None
         running.timeline.inputs.missed.clear()
         if running.state != "failed" and running not in self.shares.backlogs:
@@ -141,7 +142,7 @@ class Router:
         kept.append(replayed)
 
     def adopt(self, queries: Iterable[RunningQuery]) -> None:
-        """Queries go on where they were before a restart."""
+        """Attach queries that were restored from a checkpoint; they continue where they were."""
         going_on = [running for running in queries if running.state != "failed"]
         for running in going_on:
             self._enter(running)
@@ -167,12 +168,12 @@ class Router:
         _require_lateness(self._streams, running.prepared, running.name)
 
     def reserve(self, pending: PendingQuery) -> None:
-        """From now on inputs are kept for a query that cannot begin yet."""
+        """Collect inputs for a query that cannot begin yet."""
         self.pending[pending.name] = pending
         _require_lateness(self._streams, pending.prepared, pending.name)
 
     def forget(self, running: RunningQuery) -> None:
-        """The query gets no more inputs, and what it has not done is not done any more."""
+        """Detach a query and discard its backlog."""
         if self._attached.get(running.name) is running:
             self.laggards.stop(running)
             del self._attached[running.name]
@@ -186,21 +187,22 @@ class Router:
             output = self._output_streams.pop(running, None)
             if output is not None and self._producers.get(output.iri) is running:
                 del self._producers[output.iri]
-            if output is not None:  # nothing comes until another query makes it
+            if output is not None:  # The derived stream gets no input until another query makes it.
                 self._derived.move_time(output, None, idle=True)
         for readers in self._readers.values():
             readers.pop(running, None)
 
     def forget_name(self, name: str) -> None:
-        """Give no more inputs to the query of this name."""
+        """Detach the query with this name, if there is one."""
         running = self._attached.get(name)
         if running is not None:
             self.forget(running)
 
     def set_state(self, running: RunningQuery, state: QueryState) -> None:
-        """Pause or resume a query, which may have failed since that was asked for.
+        """Pause or resume a query; do nothing if the query has failed.
 
-        One that is behind when it is paused has lost its place: it begins anew when it is resumed.
+        A lagging query that is paused fails, because its place in the input order is lost; when resumed, it
+        restarts with empty windows.
         """
         if running.state == "failed":
             return
@@ -222,12 +224,12 @@ class Router:
             self._install_groups(self._groups.enter([running]))
 
     def leave_shared_plan(self, running: RunningQuery) -> None:
-        """Set a query apart from its common plan: what comes next is for it alone."""
+        """Take a query out of its shared plan, so that the next work affects this query only."""
         self._groups.set_apart(running)
         self.fail_members()
 
     def change(self, running: RunningQuery, prepared: PreparedQuery) -> None:
-        """Let a query have other settings, which may make it fit for a group or not any more."""
+        """Give a query other settings, after which it may join or leave a group."""
         self.shares.run_work(self._change, [(running, prepared)], self._tasks.at)
 
     def _change(self, running: RunningQuery, prepared: PreparedQuery, _: int) -> None:
@@ -241,10 +243,10 @@ class Router:
         self.timetable.set(running)
 
     def _leave_group(self, running: RunningQuery) -> None:
-        """A query takes inputs by itself, if any more."""
+        """Take a query out of its group; if the query is still attached, it becomes a reader of its own."""
         attached = self._attached.get(running.name) is running
         group = self._groups.group_of(running)
-        # Of one that has failed people ask where it stood.
+        # A failed query keeps the timeline of its group, because clients may still read its position.
         left = self._groups.leave(running, ended=not attached and running.state != "failed")
         if left is not None:
             del self._readers[left.stream][left]
@@ -254,7 +256,7 @@ class Router:
         self.fail_members()
 
     def _install_groups(self, joined: Iterable[GroupJoin]) -> None:
-        """Groups get inputs in the place of others."""
+        """Register groups as readers instead of the queries that joined them."""
         for group, instead_of in joined:
             readers = self._readers[group.stream]
             for each in instead_of:
@@ -263,7 +265,7 @@ class Router:
         self.fail_members()
 
     def fail_members(self) -> None:
-        """What failed in a group stops alone."""
+        """Mark the group members that failed during a group's work as failed."""
         failures = self._groups.failures.copy()
         self._groups.failures.clear()
         for running, error in failures:
@@ -272,10 +274,11 @@ class Router:
     # --- inputs ---------------------------------------------------------------------------------
 
     def dispatch(self, events: Sequence[StreamInput], now: int) -> None:
-        """Give inputs that are in line to their readers, then what they made them derive to theirs.
+        """Deliver queued inputs to their readers, then the inputs that queries derive from them.
 
-        One reader gets all, then the next; where one makes a stream, which may be read beside these, all
-        get the first, then the next.
+        Each reader gets all of its inputs at once. If one of the readers makes a stream, every reader gets
+        the first input before any gets the second, because a query may read that stream and one of these
+        inputs.
         """
         derived, readers = self._derived.inputs, self._readers
         if len(events) > 1 and self._output_streams.keys() & _in_order(readers, events).keys():
@@ -318,12 +321,13 @@ class Router:
             events = (derived.popleft(),)
 
     def _handle(self, reader: Reader, inputs: Sequence[StreamInput], now: int) -> None:
-        """One reader takes its inputs."""
+        """Let one reader process its inputs."""
         if isinstance(reader, QueryGroup):
             reader.handle(inputs, now)
             self.fail_members()
             for running in [each for each in self.shares.backlogs if each in reader.members]:
-                # The others need not wait for it any more.
+                # A member with a backlog of its own leaves the group, so that the other members need not wait
+                # for it.
                 self._leave_group(running)
             return
         if reader.state != "failed":
@@ -335,7 +339,7 @@ class Router:
             _derive_time(self._derived, reader, self._output_streams[reader])
 
     def new_stream(self) -> None:
-        """A stream was declared: windows on unbound variables read every stream there is."""
+        """Register queries with unbound stream variables as readers of a newly declared stream."""
         for running in list(self._variable_queries):
             if running.timeline.windows.reads_every_stream:
                 self.index(running, everywhere=running in self.shares.backlogs)
@@ -343,7 +347,7 @@ class Router:
     def apply_to_query(
         self, running: RunningQuery, work: Callable[[RunningQuery, int], object], now: int
     ) -> None:
-        """Something moves a query, which may bind stream variables; one that fails stops alone."""
+        """Run work that may bind stream variables of a query; the query fails if the work raises an error."""
         if running.state == "failed":
             return
         try:
@@ -354,13 +358,13 @@ class Router:
         _derive_time(self._derived, running, self._output_streams.get(running))
 
     def fail(self, running: RunningQuery, error: Exception) -> None:
-        """A query stops alone; the elements at which it did are kept as dead letters."""
+        """Mark one query as failed, and store the elements at which it failed as dead letters."""
         event = running.failure.at
         running.fail(error)
         trace = None if isinstance(error, ReportedError) else error
         log.warning("the query %s has failed: %s", running.name, running.error, exc_info=trace)
         if isinstance(error, BudgetError) and not error.again:
-            # A replay would come further, or to the same end once more.
+            # The failure depends on time, so a replay could not reproduce it and needs a record.
             told = {"after": running.last.evaluations, "error": running.error, "code": error.code}
             self._tasks.record_outcome("failed", turn=self._tasks.number, query=running.name, **told)
         if event is not None and (isinstance(error, BudgetError) or not isinstance(error, LimitError)):
@@ -370,9 +374,10 @@ class Router:
         self._catalogue.note_failed(running.name, running.error)
 
     def index(self, running: RunningQuery, *, everywhere: bool = False) -> None:
-        """Enter a query as a reader of its streams, those of variables as static data binds them now.
+        """Register a query as a reader of its streams and of those that its variables are bound to.
 
-        ``everywhere``: or as it may bind them by when the query gets to its inputs.
+        ``everywhere``: register the query for every stream that a variable may be bound to by the time of the
+        input.
         """
         attached = self._attached.get(running.name) is running
         if not attached or running.state == "failed" or running.group.siblings is not None:
@@ -385,7 +390,7 @@ class Router:
             self._readers.setdefault(iri, {})[running] = None
 
     def drop_unread_streams(self, running: RunningQuery) -> None:
-        """A query is no reader of streams that it has no window on."""
+        """Unregister a query as a reader of streams that it has no window on."""
         if running in self._variable_queries:
             self.index(running)
             for iri, readers in self._readers.items():
@@ -395,7 +400,7 @@ class Router:
     # --- streams --------------------------------------------------------------------------------
 
     def deliver_derived(self) -> None:
-        """Give what queries derived to its readers."""
+        """Deliver the elements that queries derived to the readers of the derived streams."""
         derived = self._derived.inputs
         if derived:
             self.dispatch((derived.popleft(),), self._tasks.at)
@@ -404,7 +409,7 @@ class Router:
 def _in_order(
     readers: Readers, events: Sequence[StreamInput]
 ) -> dict[RunningQuery | QueryGroup, Sequence[StreamInput]]:
-    """Who reads some inputs, each with those of its streams in their order."""
+    """Return the readers of some inputs, each with the inputs of its streams in order."""
     given: dict[RunningQuery | QueryGroup, Sequence[StreamInput]] = {}
     by_stream: dict[str, list[StreamInput]] = {}
     for event in events:
@@ -420,7 +425,7 @@ def _in_order(
 
 
 def _derive_time(derived: DerivedStreams, running: RunningQuery, output: StreamState | None) -> None:
-    """Move a derived stream's watermark with its query's; it is idle while all that the query reads is."""
+    """Set a derived stream's watermark to its query's; it is idle while all streams of the query are."""
     if output is not None and output.derived_from == running.name:
         inputs = running.timeline.inputs
         idle = not any(view.active and not view.idle for view in inputs.views.values())
@@ -428,7 +433,7 @@ def _derive_time(derived: DerivedStreams, running: RunningQuery, output: StreamS
 
 
 def _require_lateness(streams: StreamRegistry, prepared: PreparedQuery, name: str) -> None:
-    """Let streams wait for disordered elements as long as a query asks for."""
+    """Set the minimum lateness of streams to what a query asks for."""
     lateness: dict[str, int] = {}
     for window in prepared.query.windows:
         if isinstance(window.stream, NamedNode):

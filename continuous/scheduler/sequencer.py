@@ -1,11 +1,11 @@
-"""The sequencer works turns off, one after the other, and settles what they caused.
+"""The sequencer executes tasks one after the other and flushes their results.
 
-    accepted --lock--> journal record, queue --> a turn --> queries --> feeds hold their events
-                            |                                             |
-                        one fsync  <--------- waits for ----------------- settle -> result log -> subscribers
+    accepted --lock--> journal record, queue --> a task --> queries --> feeds buffer events
+                            |                                                |
+                        one fsync  <------------- waits for ---------------- flush -> result log -> clients
 
-Nobody sees a result before the inputs that it follows from are durable, so after a crash the replay of the
-journal gives every event that was seen once more, with its id.
+Results become visible only after the inputs that they follow from are durable. So after a crash, the replay
+of the journal produces each visible event again, with the same id.
 """
 
 from __future__ import annotations
@@ -37,23 +37,26 @@ T = TypeVar("T")
 log = logging.getLogger("quadrill.continuous")
 
 _BATCH = 64
-"""Turns at most between two settlings and two looks at the clock, so that time goes on under load; elements
-of inputs in line, or a push more, that are given to queries together."""
+"""Maximum number of tasks between two flushes and two checks of the clock, so that timers run under load;
+also the maximum number of elements of queued inputs that queries get together, unless one push has
+more."""
 _BATCH_S = 0.25
-"""Inputs that take longer together, by the pace of those before, are not given so: a stop waits for them."""
+"""Upper bound in seconds for one batch of inputs, estimated from the recent cost per task, because a stop
+has to wait for a running batch."""
 _STATS_BATCH = 512
-"""Times of turns that are counted together."""
+"""Number of measured task times that are counted together."""
 TASK_WAIT_S = 1.0
-"""So long who manages queries waits for a turn, and nobody waits again to look at what is at work."""
+"""Seconds that a management call waits for its task. After one call of `Sequencer.inspect` has timed out,
+further calls do not wait for this long."""
 _INSPECT_WAIT_S, _INSPECT_TRIES = 0.1, 20
 _RETRY_S = 0.25
 _UNSYNCED_SECONDS = 0.05
-"""A push that does not wait for the log leaves its record to others this long."""
+"""Seconds after which the engine's thread syncs journal records that no client waits for."""
 
 
 @dataclass(slots=True, eq=False)
 class Sequencer:
-    """Works turns off, in the engine's thread or, without one, in the thread of whoever queues them."""
+    """Executes tasks, in the engine's thread or, without such a thread, in the thread that enqueues them."""
 
     tasks: TaskQueue
     _router: Router
@@ -62,23 +65,23 @@ class Sequencer:
     _views: ViewRegistry
     _outbox: Outbox
     threads: Threads
-    # Nothing is worked off while somebody holds it to look at a settled state.
+    # No task is executed while a thread holds this lock to read the state between two tasks.
     paused: threading.RLock = field(default_factory=threading.RLock)
-    _worker: int | None = None  # the thread that works turns off
-    # Done but for the work of readers that are behind.
+    _worker: int | None = None  # the id of the thread that executes tasks; None if no thread does
+    # Executed tasks that wait for the jobs of lagging readers.
     _unfinished: list[Task] = field(default_factory=list)
     _last_timeout: float = 0.0
-    _pace: float = 0.0  # seconds that each of the turns worked off last took
+    _pace: float = 0.0  # seconds per task in the last batch
 
     # --- working off ----------------------------------------------------------------------------
 
     @property
     def inside(self) -> bool:
-        """True when the caller is the engine's thread, or works turns off itself."""
+        """True if the caller's thread is the one that executes tasks."""
         return self._worker == threading.get_ident()
 
     def execute_queued(self, seconds: float) -> bool:
-        """In the engine's thread: wait for turns and work some off; False when none will come any more."""
+        """In the engine's thread, wait for a task and execute a batch; return False at the stop."""
         self._worker = threading.get_ident()
         tasks, shares = self.tasks, self._router.shares
         self._execute_batch(tasks.dequeue(0.0 if shares.backlogs else seconds))
@@ -91,13 +94,13 @@ class Sequencer:
         return True
 
     def _serve(self) -> None:
-        """Give a slice to a reader that is behind."""
+        """Run one slice of a lagging reader and flush its results."""
         with self.paused:
             self._router.shares.serve_next()
         self._complete([])
 
     def catch_up_or_fail(self, seconds: float, reason: str, limit: int) -> None:
-        """Give readers that are behind some time for themselves; else the oldest of them fails."""
+        """Run only lagging readers for that many seconds; if any still lag, fail the oldest of them."""
         shares, until = self._router.shares, time.monotonic() + seconds
         with self.paused:
             while shares.backlogs and time.monotonic() < until:
@@ -107,12 +110,12 @@ class Sequencer:
         self._complete([])
 
     def _abandon_backlogs(self) -> None:
-        """What readers have not done is left to the next start, which finds it in the journal."""
+        """Discard the backlogs of lagging readers; the next start executes those jobs from the journal."""
         self._router.shares.abandon()
         self._complete([], EngineStoppedError("the engine is stopped"))
 
     def catch_up_readers(self, stopped: Callable[[], Collection[str]]) -> None:
-        """Let all readers do everything, but for the queries that somebody has ``stopped`` meanwhile."""
+        """Run all backlogs to their end; cancel those of queries that ``stopped`` names meanwhile."""
         shares = self._router.shares
         while shares.backlogs:
             for name in stopped() if self.threads.beside else ():
@@ -120,7 +123,7 @@ class Sequencer:
             shares.serve_next()
 
     def drain(self) -> None:
-        """Without a thread of its own: work off everything that waits; with one nothing is to be done."""
+        """Execute all queued tasks in the calling thread, if the engine has no thread; else do nothing."""
         if self.threads.beside:
             return
         with self.paused:
@@ -137,15 +140,15 @@ class Sequencer:
                 self._worker = None
 
     def finish(self, task: Task, timeout: float | None = None) -> Any:
-        """See to it that a turn is worked off and durable, and return its result; not within a turn.
+        """Wait until a task is executed and durable; return its result, or None at once within a task.
 
         Raises:
-            StoreUnwritableError: it is done, and will be durable when there is space again.
-            Exception: what working it off raised.
+            StoreUnwritableError: the task is executed, and becomes durable once the disk has space again.
+            Exception: the error of the task.
         """
         self.drain()
         if self.inside:
-            # A turn cannot wait for another one, nor can the thread that would work it off.
+            # A task cannot wait for another task, because both are executed by this thread.
             return None
         result = self.tasks.wait(task, timeout)
         if self.tasks.journal is not None:
@@ -153,18 +156,19 @@ class Sequencer:
         return result
 
     def perform(self, task: Task, kind: str, **members: Any) -> None:
-        """Note a turn in the journal and see to it that it is worked off, see `finish`.
+        """Append a task's record to the journal, enqueue the task and wait for it, see `finish`.
 
-        Where what comes before takes longer than a moment, it is left in line.
+        After `TASK_WAIT_S` the call returns although the task is still queued.
         """
         self.tasks.follow_commits()
         with contextlib.suppress(TimeoutError):
             self.finish(self.tasks.submit(task, kind, **members), TASK_WAIT_S)
 
     def inspect(self, at: Callable[[], T]) -> T:
-        """What is found between two turns, or while one is at work that takes longer than a moment.
+        """Call ``at`` between two tasks, or concurrently if the running task takes longer than 100 ms.
 
-        Once in a second somebody waits for that moment.
+        ``at`` reads engine state. A concurrent read is repeated if the engine changed a dictionary meanwhile.
+        After one caller has waited the 100 ms in vain, callers within the next second do not wait.
         """
         recently = time.monotonic() - self._last_timeout < TASK_WAIT_S
         held = self.paused.acquire(timeout=0 if recently else _INSPECT_WAIT_S)
@@ -175,7 +179,7 @@ class Sequencer:
             for _ in range(_INSPECT_TRIES):
                 try:
                     return at()
-                except RuntimeError:  # a dictionary that changed while it was read
+                except RuntimeError:  # The engine's thread changed a dictionary during the read.
                     time.sleep(_INSPECT_WAIT_S / _INSPECT_TRIES)
             return at()
         finally:
@@ -183,10 +187,10 @@ class Sequencer:
                 self.paused.release()
 
     def call(self, work: Callable[[], Any], timeout: float | None = None) -> Any:
-        """Do some work between two turns and return what it gives.
+        """Call ``work`` between two tasks and return its result.
 
         Raises:
-            TimeoutError: it took longer than ``timeout`` seconds.
+            TimeoutError: the wait took longer than ``timeout`` seconds.
         """
         return self._queue(kinds.CallTask(work), timeout)
 
@@ -197,12 +201,12 @@ class Sequencer:
         return self.tasks.wait(task, timeout)
 
     def wait_for_all(self, timeout: float | None = None) -> None:
-        """Return when everything accepted so far is worked off; TimeoutError as from `call`."""
+        """Wait until all tasks enqueued so far are executed; raises TimeoutError as `call`."""
         if not self.inside:
             self._queue(Task(), timeout)
 
     def _execute_batch(self, task: Task | None) -> None:
-        """Work off a turn and some of those behind it, inputs in line together, and settle them together."""
+        """Execute a task and some of the tasks after it, consecutive inputs together, and flush once."""
         done, run, following = list[Task](), list[Task](), None
         dequeue, empty = self.tasks.dequeue, self.tasks.waiting.empty
         try:
@@ -220,14 +224,15 @@ class Sequencer:
                     self.execute(*run)
                 done += run
                 task = following or (dequeue() if len(done) < _BATCH and not empty() else None)
-        except BaseException:  # somebody stops the program: nobody is to wait for what was in hand
+        # The process is being interrupted, so callers must not wait for the dequeued tasks any longer.
+        except BaseException:
             self._complete([*run, following] if following else run, EngineStoppedError("it was interrupted"))
             raise
         finally:
             self._complete(done)
 
     def execute(self, *run: Task) -> None:
-        """Work off a turn, or inputs in line; what is raised is kept in them. A replay is not measured."""
+        """Execute one task, or several inputs together; store errors in the tasks."""
         tasks, stages, first, last = self.tasks, self.tasks.stages, run[0], run[-1]
         began, events = time.perf_counter(), []
         for task in run:
@@ -235,10 +240,11 @@ class Sequencer:
                 stages.queue.noted.append(began - task.since)
             if type(task) is InputTask:
                 events.append(task.event)
-        # What is noted of inputs in line bears the number of the first: no other turn comes between them.
+        # Records about inputs of one batch have the number of the first input, because no other task comes
+        # between them.
         tasks.number, tasks.at = first.number, last.at
         shares = self._router.shares
-        # A task begins: its place is made when somebody falls behind there.
+        # The place object of the new task is created only if a reader gets a backlog.
         shares.frontier.place += 1
         shares.place = None
         if tasks.journal is not None and tasks.journal.told is not None:
@@ -264,13 +270,13 @@ class Sequencer:
                 stages.count_noted()
 
     def _track_remaining(self, run: Sequence[Task]) -> None:
-        """Tasks with work that is left to readers are done when that is."""
+        """Have tasks wait for the jobs of lagging readers before the tasks are done."""
         shares = self._router.shares
         for task in run:
             task.remaining_work = shares.barrier() if type(task) is Task else shares.place
 
     def _execute_other(self, task: Task) -> Any:
-        """Do what a turn that is no input says."""
+        """Execute a task that is not a stream input."""
         router, attachments, statics = self._router, self._attachments, self._statics
         match task:
             case kinds.CommitTask(commit=commit):
@@ -303,7 +309,7 @@ class Sequencer:
     # --- settling -------------------------------------------------------------------------------
 
     def _complete(self, done: list[Task], failure: Exception | None = None) -> None:
-        """Write and tell what some turns caused; then views may follow, and those who wait go on."""
+        """Flush the results of some tasks, let views follow, and wake the threads that wait for the tasks."""
         try:
             self.flush()
             if self._views.by_name:
@@ -323,10 +329,11 @@ class Sequencer:
                 task.waiter.set()
 
     def flush(self, *, wait_for_space: bool = True) -> None:
-        """Write what waits, then let subscribers see it. Waits as long as the disk is full.
+        """Write the buffered events to the result log, then publish them; wait while the disk is full.
 
         Raises:
-            StoreUnwritableError: the engine stops, or nobody is ``patient`` or has a thread to wait in.
+            StoreUnwritableError: the disk is full and the engine stops, ``wait_for_space`` is False, or the
+                engine has no thread.
         """
         outbox, tasks = self._outbox, self.tasks
         while outbox.feeds or outbox.waits:
@@ -348,12 +355,12 @@ class Sequencer:
                 return
 
     def affects_queries(self, commit: Commit) -> bool:
-        """True when the turn of a commit, which is made, has more to do than to note its version."""
+        """Return True if the task of a commit does more than store its version."""
         views = bool(self._views.by_name) and not commit.exact
         return views or commit.version in self._statics.commits.due or bool(self._router.commit_readers)
 
     def write_unsynced_records(self) -> None:
-        """Write records that nobody waits for, and see whether there is space again after a full disk."""
+        """Sync journal records that no client waits for, and check whether a full disk has space again."""
         journal = self.tasks.journal
         if journal is None:
             return
@@ -370,8 +377,10 @@ class Sequencer:
             log.warning("the input log can be written again")
 
     def run_due(self, every_ms: int) -> float:
-        """Do what is due; the seconds until the next look."""
-        if self.tasks.delayed:  # without the lock of those who push: both would wait for each other
+        """Do the work that is due by the clock; return the seconds until more work is due."""
+        # The check does not take the queue's lock, so that this thread and pushing threads do not wait for
+        # each other.
+        if self.tasks.delayed:
             self.tasks.put(Task())
         with self.paused:
             self.write_unsynced_records()

@@ -1,11 +1,11 @@
-"""Fair shares: readers whose work takes longer than a slice go on later, each from a backlog of its own.
+"""Fair shares of the engine's time: work that exceeds its time slice continues later, from a backlog.
 
-    do    -> a reader is done within its slice                         (nothing is kept)
-          -> it is suspended in a fiber, its later jobs queue behind   -> serve, a slice each, in turn
+    run_work -> a reader finishes within its slice                             (nothing is stored)
+             -> a reader is suspended in a fiber, its later jobs are queued    -> serve_next, one slice each
 
-A job belongs to a task, and the jobs of one reader are done in the order of tasks, with the number, time and
-version of theirs. A reader of a derived stream does no job of a task before the stream's query has done its
-jobs of all earlier tasks. So what a query emits does not depend on how the time was shared.
+A job belongs to a task. The jobs of one reader run in the order of tasks, with the number, time and version
+of their task. A reader of a derived stream runs no job of a task before the stream's query has run its jobs
+of all earlier tasks. So the results of a query do not depend on how the time was shared.
 """
 
 from __future__ import annotations
@@ -31,17 +31,21 @@ from .backlog import Backlog, Barrier, Job, Reader, TaskPlace, Work, members_of,
 
 @dataclass(eq=False)
 class FairShares:
-    """Runs the work of readers in slices. Everything is called in the engine's thread.
+    """Runs the work of readers in time slices. Only the engine's thread calls methods without a note.
 
     Attributes:
-        frontier: the engine's: version and place of the task at work.
-        place: where the task at work is; made by `here`.
-        abandoned: readers had jobs left when the engine stopped: memory lacks what those would have done.
-        slice_s: the seconds of a slice; 0 suspends at every point where that can be; None: without slices.
-        producers: by stream, the query that derives it; ``readers`` those who take its inputs.
-        behind: the readers with a backlog, the one that is served next first.
-        after: called behind each slice, at its place; ``fell`` when a reader has begun to have a backlog,
-            ``caught`` when it has none any more, ``broke`` when its work raised an error.
+        frontier: the engine's frontier: version and serial number of the running task.
+        place: the place of the running task; None until `current_place` creates the object.
+        abandoned: True if readers had jobs left when the engine stopped, so memory lacks the results of those
+            jobs.
+        slice_s: the seconds of a slice; 0 suspends at every possible point, None disables slices.
+        producers: the query that derives each derived stream, by stream IRI.
+        readers: the readers of each stream, by stream IRI.
+        backlogs: the readers with a backlog; the first one is served next.
+        after_slice: called after each slice of a lagging reader, at the place of its job.
+        on_lag: called when a reader gets a backlog.
+        on_caught_up: called when a reader has no backlog any more.
+        on_error: called when the work of a lagging reader raised an error.
     """
 
     _tasks: TaskQueue
@@ -58,42 +62,43 @@ class FairShares:
     place: TaskPlace | None = None
     abandoned: bool = False
     _idle_fiber: Fiber | None = None
-    _thread: int = 0  # of the spare fibers: a start works in another one
-    # Another one for members of the group at work.
+    # Thread of the idle fibers, which are unusable in another thread; a start runs in another one.
+    _thread: int = 0
+    # An idle fiber for members of the running group.
     _idle_member_fiber: Fiber | None = None
 
     # --- tasks ----------------------------------------------------------------------------------
 
     def current_place(self) -> TaskPlace:
-        """The place of the task at work."""
+        """Return the place of the running task."""
         if self.place is None:
             tasks = self._tasks
             self.place = TaskPlace(self.frontier.place, tasks.number, tasks.at, tasks.version)
         return self.place
 
     def backlog_figures(self, running: RunningQuery) -> dict[str, int] | None:
-        """How far a query, or its group, is behind; None when it is not. Called in any thread."""
+        """Return how far a query or its group lags; None if it does not. Any thread may call this."""
         backlog = self.backlogs.get(self.backlog_owner(running))
         return None if backlog is None else backlog.describe()
 
     def lag(self, iri: str) -> int:
-        """The weight of elements that all readers of a stream have still to take; called in any thread."""
+        """Return how many elements every reader of a stream still has to process, in any thread."""
         backlogs = [self.backlogs.get(self.backlog_owner(each)) for each in list(self.readers.get(iri, ()))]
         return min([0 if each is None else each.weight for each in backlogs], default=0)
 
     def barrier(self) -> Barrier:
-        """The end of everything up to the task at work."""
+        """Return a barrier for all jobs of the running task and of earlier tasks."""
         return Barrier(self.backlogs, self.frontier.place)
 
     def backlog_owner(self, reader: Reader) -> Reader:
-        """Whose backlog the work of a reader goes to: its group's while that has one."""
+        """Return the owner of a reader's backlog: its group while the group lags, else the reader."""
         if not self.backlogs or reader in self.backlogs or isinstance(reader, QueryGroup):
             return reader
         group = self.group_of(reader)
         return reader if group is None or group not in self.backlogs else group
 
     def run_work(self, work: Work, given: Iterable[tuple[Reader, Any]], now: int) -> None:
-        """Do some work for each reader, behind what it has not done yet."""
+        """Run some work for each reader; a lagging reader gets a job in its backlog instead."""
         if self.slice_s is None:
             for reader, inputs in given:
                 began = time.thread_time()
@@ -119,7 +124,7 @@ class FairShares:
             self._fall_behind(fiber, work, now)
 
     def run_member_work(self, work: Work, given: Sequence[tuple[RunningQuery, Any]], now: int) -> None:
-        """Do some work for members of the group at work, each in a slice and with a backlog of its own."""
+        """Run some work for members of the running group, each in a time slice and with a private backlog."""
         here = getcurrent()
         if not isinstance(here, Fiber):
             for running, inputs in given:
@@ -140,12 +145,12 @@ class FairShares:
                 self._idle_member_fiber = fiber
                 break
             self._fall_behind(fiber, work, now, own=True)
-            # The time was that of another one.
+            # The member used up this slice, so the group gets a new one.
             before = here.until = time.monotonic() + (self.slice_s or 0.0)
         SLICE.until = here.hurry_from if here.waiting is not None else before
 
     def _run(self, work: Work, jobs: Iterator[tuple[Reader, Any]], now: int) -> None:
-        """In a fiber: do jobs until one of them has been suspended, which is then the fiber's last."""
+        """In a fiber, run jobs until one of them is suspended, which is then the last job of the fiber."""
         me, clock, cpu_clock, slice_s = getcurrent(), time.monotonic, time.thread_time, self.slice_s
         assert isinstance(me, Fiber) and slice_s is not None
         while True:
@@ -163,7 +168,7 @@ class FairShares:
             work, jobs, now = me.parent.switch(None)
 
     def _fall_behind(self, fiber: Fiber, work: Work, now: int, *, own: bool = False) -> None:
-        """The slice of a reader is over before its work is."""
+        """Give a backlog to a reader whose slice ended before its work did."""
         reader, inputs = fiber.job
         assert self.slice_s is not None
         fiber.suspended = True
@@ -186,7 +191,7 @@ class FairShares:
     def _enqueue_blocked(
         self, work: Work, given: Iterable[tuple[Reader, Any]], now: int
     ) -> list[tuple[Reader, Any]]:
-        """The readers that may do this now; the others get a job."""
+        """Queue a job for each reader that has to wait; return the readers that may run now."""
         free, here = list[tuple[Reader, Any]](), self.current_place()
         for reader, inputs in given:
             owner = self.backlog_owner(reader)
@@ -199,9 +204,9 @@ class FairShares:
     def hand_over(
         self, group: QueryGroup, running: RunningQuery, alone: Callable[[Job, RunningQuery], Job | None]
     ) -> None:
-        """A member has left a group that is behind: it has yet to do by itself what waits for the group."""
+        """Give a member that has left a lagging group its part of the group's queued jobs."""
         backlog = self.backlogs[group]
-        # The first job is the one at work, in which it left.
+        # The first job is the running one, in which the member left the group.
         for job in backlog.jobs[backlog.fiber is not None :]:
             own = alone(job, running)
             if own is not None:
@@ -210,7 +215,7 @@ class FairShares:
                 backlog.remove(job)
 
     def must_wait(self, reader: Reader, serial: int) -> bool:
-        """True while others have jobs of tasks before a place: its group, or who derives what it reads."""
+        """Return True if the reader's group or a query that derives its inputs has jobs of earlier tasks."""
         group = None if isinstance(reader, QueryGroup) else self.group_of(reader)
         found = None if group is None else self.backlogs.get(group)
         if found is not None and found.jobs and found.jobs[0].place.serial < serial:
@@ -228,7 +233,7 @@ class FairShares:
     # --- backlogs -------------------------------------------------------------------------------
 
     def serve_next(self) -> None:
-        """Give a slice to the next reader that is behind and need not wait for others."""
+        """Run one slice of the next lagging reader that need not wait for other readers."""
         waiting: Backlog | None = None
         for reader, backlog in list(self.backlogs.items()):
             fiber = backlog.fiber
@@ -246,7 +251,7 @@ class FairShares:
         self.serve_one(backlog)
 
     def serve_one(self, backlog: Backlog, *, hurry: bool = True) -> None:
-        """Give a slice to a reader that is behind; in a ``hurry`` it is short while tasks wait."""
+        """Run one slice of a lagging reader; with ``hurry`` a queued task ends the slice early."""
         reader, seconds, serial = backlog.reader, self.slice_s or 0.0, self.frontier.place
         waiting = self._tasks.waiting if hurry and self.slice_s else None
         until = time.monotonic() + seconds
@@ -266,7 +271,7 @@ class FairShares:
                 self._catch_up(backlog)
 
     def _resume(self, backlog: Backlog, job: Job, seconds: float, waiting: Any) -> bool:
-        """Go on with the first job of a backlog for some seconds; True when it is done."""
+        """Continue the first job of a backlog for at most ``seconds``; return True if the job is done."""
         task, fiber = backlog.task, backlog.fiber
         if fiber is None:
             if (task.version, task.place) != (job.place.version, job.place.serial):
@@ -296,7 +301,7 @@ class FairShares:
         return over
 
     def keep_rows_of_suspended(self, tables: Sequence[Table]) -> None:
-        """Let evaluations that are suspended over some tables keep the rows they see: these change now."""
+        """Before tables change, keep their current rows for suspended evaluations that read them."""
         inside = [each for each in self.backlogs.values() if each.fiber is not None and each.fiber.inside]
         if not inside or not tables:
             return
@@ -306,13 +311,13 @@ class FairShares:
             table.set_apart([view for view in views if view.shared is table])
 
     def _catch_up(self, backlog: Backlog) -> None:
-        """A reader has done everything."""
+        """Close the empty backlog of a reader and move its static parts to the engine's frontier."""
         self._close_backlog(backlog.reader)
         self._move_frontier(backlog, self.frontier)
         self.on_caught_up(backlog.reader)
 
     def _close_backlog(self, reader: Reader) -> Backlog | None:
-        """A reader has no backlog any more; the one that it had."""
+        """Remove and return the backlog of a reader; None if there is none."""
         backlog = self.backlogs.pop(reader, None)
         if not self.backlogs:
             self._tasks.lag = None
@@ -320,7 +325,7 @@ class FairShares:
 
     @contextmanager
     def at_place(self, place: TaskPlace) -> Iterator[None]:
-        """Do something at the place of an earlier task: its number, time and version are the present ones."""
+        """Run the block with the number, time and version of an earlier task."""
         tasks, before = self._tasks, self.place
         of_task = tasks.number, tasks.at, tasks.version
         self.place = place
@@ -339,7 +344,7 @@ class FairShares:
     # --- the end of a reader --------------------------------------------------------------------
 
     def discard(self, reader: Reader) -> None:
-        """A reader has ended: what it has not done is not done any more."""
+        """Discard the backlog of a reader that has ended, and end its suspended fiber."""
         backlog = self._close_backlog(reader)
         if backlog is None:
             return
@@ -352,7 +357,7 @@ class FairShares:
         self._move_frontier(backlog, self.frontier)
 
     def interrupt(self, reader: Reader, error: Exception) -> bool:
-        """Have the work of a reader raise an error where it is suspended; False where none is."""
+        """Raise an error in the suspended work of a reader; return False if no work of it is suspended."""
         backlog = self.backlogs.get(reader)
         fiber = None if backlog is None else backlog.fiber
         if backlog is None or fiber is None:
@@ -363,7 +368,7 @@ class FairShares:
         return True
 
     def abandon(self) -> None:
-        """The engine stops: what is not done is in the journal, and no checkpoint may be written any more."""
+        """Discard all backlogs at a stop; the journal has the inputs, and no checkpoint may follow."""
         self.abandoned = bool(self.backlogs)
         for reader in list(self.backlogs):
             self.discard(reader)

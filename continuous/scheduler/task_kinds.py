@@ -1,6 +1,6 @@
-"""The kinds of turns besides inputs, fetches and swaps, as values: what is to be done, and to what.
+"""The kinds of tasks other than stream inputs, source fetches and table reloads.
 
-Those that move queries are named; any other says its work itself.
+Tasks that affect queries have a class each; `CallTask` runs any other work.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class CommitTask(Task):
 
 @dataclass(slots=True, eq=False)
 class RefreshTask(Task):
-    """The static parts of a query, by its name, are refreshed."""
+    """Refreshes the static parts of the query with this name."""
 
     name: str
     cause: str
@@ -35,7 +35,7 @@ class RefreshTask(Task):
 
 @dataclass(slots=True, eq=False)
 class PauseTask(Task):
-    """A query pauses or goes on."""
+    """Pauses or resumes a query."""
 
     running: RunningQuery
     state: QueryState
@@ -43,7 +43,7 @@ class PauseTask(Task):
 
 @dataclass(slots=True, eq=False)
 class SettingsTask(Task):
-    """A query gets other settings."""
+    """Gives a query other settings."""
 
     running: RunningQuery
     registration: Registration
@@ -51,12 +51,14 @@ class SettingsTask(Task):
 
 @dataclass(slots=True, eq=False)
 class AttachTask(Task):
-    """A query begins.
+    """Begins a query.
 
     Attributes:
-        reset: its feed goes on, with a reset.
-        replay_from: the event time from which retained elements come first; by default that of ``start``.
-        kept: what its streams retained at its place in the order; by default what they do in the turn.
+        reset: True if the feed of an earlier query continues, with a reset event.
+        replay_from: the event time from which the query processes retained elements first; None takes the
+            time of the registration's ``start``.
+        kept: the retained inputs of all streams when the task was enqueued; None reads them when the task is
+            executed.
     """
 
     running: RunningQuery
@@ -67,6 +69,6 @@ class AttachTask(Task):
 
 @dataclass(slots=True, eq=False)
 class CallTask(Task):
-    """Some work that moves no query and finds a settled state; it gives the turn's result."""
+    """Calls a function between two tasks; the task's result is the result of the function."""
 
     work: Callable[[], Any]

@@ -1,4 +1,4 @@
-"""When streams and refreshes are due by the clock."""
+"""The times at which streams and refreshes are due by the clock."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .task_kinds import RefreshTask
 
 @dataclass(slots=True, eq=False)
 class Timetable:
-    """When streams and refreshes are due. Everything is called in the loop.
+    """Ticks streams and refreshes static parts when due. Only the engine's thread calls this class.
 
     Attributes:
-        _readers: who takes the inputs of a stream.
-        _timers: queries whose static parts are refreshed by timer: when next, and how often.
-        _due: when something is due for a stream, as of the last look.
+        _readers: the readers of each stream, by stream IRI.
+        _timers: by query name, when its static parts are refreshed next, and the interval in milliseconds.
+        _due: by stream IRI, when a stream is due, as computed by the last `wait_ms`.
     """
 
     _tasks: TaskQueue
@@ -33,7 +33,7 @@ class Timetable:
     _due: dict[str, int] = field(default_factory=dict)
 
     def set(self, running: RunningQuery) -> None:
-        """Begin to wait for a query's next refresh, where its static parts are refreshed every so often."""
+        """Start the refresh timer of a query, or cancel it if the query is not refreshed at an interval."""
         refresh = running.prepared.refresh
         if isinstance(refresh, int) and running.state != "failed":
             self._timers[running.name] = self._tasks.clock.steady_ms() + refresh, refresh
@@ -41,14 +41,14 @@ class Timetable:
             self.cancel(running.name)
 
     def cancel(self, name: str) -> None:
-        """Refresh the query of this name no more."""
+        """Cancel the refresh timer of the query with this name."""
         self._timers.pop(name, None)
 
     def run_due(self, every_ms: int = 0) -> None:
-        """Move arrival-stamped streams, mark silent ones idle, refresh what is due.
+        """Tick arrival-stamped streams, mark silent streams idle, and enqueue refreshes that are due.
 
-        A stream is moved when something is due for one of its readers, and every ``every_ms`` in any case:
-        each movement is a record of the journal and a turn.
+        A stream gets a tick when one of its readers is due, and at least every ``every_ms``. Ticks are rare
+        because each one is a journal record and a task.
         """
         now, steady = self._tasks.clock.now_ms(), self._tasks.clock.steady_ms()
         for state in self._streams:
@@ -62,7 +62,7 @@ class Timetable:
                 self._tasks.submit(RefreshTask(name, "timer"), "refresh", name=name, cause="timer")
 
     def wait_ms(self, at_most: int) -> int:
-        """Milliseconds until something is due."""
+        """Return the milliseconds until a stream or a refresh is due, at most ``at_most``."""
         now = self._tasks.clock.now_ms()
         steady = self._tasks.clock.steady_ms()
         due = [now + at_most, *(now + at - steady for at, _ in self._timers.values())]
