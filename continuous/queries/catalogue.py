@@ -1,12 +1,13 @@
-"""The registered queries by name, in memory and in the registry: running, failed, or waiting to begin.
+"""The registered queries by name, in memory and in the registry: running, paused, failed or waiting to begin.
 
-A query whose static parts take long to read is registered at once, and what arrives for it is kept:
+A query whose static parts take long to read is registered immediately, and its inputs are collected:
 
-    register ── a moment ──► attached, running
-        └─ longer ─► "reserve" takes its turn: state `materialising`, inputs are collected
-                         └─ tables there ─► "attach" takes its turn: the collected inputs come first
+    register ── read within a moment ──► attached, running
+        └─ takes longer ─► task "reserve": state `materialising`, inputs are collected
+                               └─ tables complete ─► task "attach": the query processes the collected inputs
 
-The reading is done by a thread of its own, so neither other queries nor other registrations wait for it.
+A separate thread reads the static parts, so neither other queries nor other registrations wait for the
+reading.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ _REBUILD_AFTER = 1_000
 
 
 class EvaluatorBuild(Future[Evaluator]):
-    """An evaluator that is being made, which takes as long as its static parts are read.
+    """The build of an evaluator, which takes as long as the reading of its static parts.
 
     Attributes:
-        progress: how far the tables of these are.
+        progress: the progress of the evaluator's tables.
     """
 
     def __init__(self, make: Callable[[], Evaluator], threads: Threads) -> None:
-        """Begin, in a thread where there are any, within the limits of a registration."""
+        """Start the build, in a separate thread if the engine uses threads, within the static row limits."""
         super().__init__()
         self.progress = Progress(limited=True)
         self._make = make
@@ -76,7 +77,7 @@ class EvaluatorBuild(Future[Evaluator]):
             self.set_result(evaluator)
 
     def release(self) -> None:
-        """Close the evaluator, once it is made: its registration does not use it."""
+        """Cancel the build, whose evaluator no query will use; close the evaluator if it is built anyway."""
         self.progress.called_off = True
         self.add_done_callback(lambda made: None if made.exception() else made.result().close())
 
@@ -86,16 +87,18 @@ class PendingQuery:
     """A query that waits for its static parts.
 
     Attributes:
-        max_elements: elements that it keeps at max_elements.
-        collects: inputs are retained; False for ``start: when-ready``.
-        retained: with ``start: {"from": ...}``, what its streams retained when it was registered.
-        build: what makes its tables; None until somebody does, as in a replay.
-        inputs: what arrived since its registration.
-        elements: what their elements count for.
-        problem: why it cannot begin.
-        running: the query itself, where it only waits for a table that is read anew, since ``task``.
-        start: the event time from which retained elements come first.
-        is_replay: they were evaluated before.
+        max_elements: the maximum of collected elements.
+        collects: True if inputs are collected; False for ``start: when-ready``.
+        retained: with ``start: {"from": ...}``, the retained inputs of its streams at the registration.
+        build: the build of its evaluator; None while nobody builds one, as in a replay.
+        inputs: the inputs that arrived since the registration.
+        elements: the weight of the elements in ``inputs``.
+        problem: the error because of which the query cannot begin; None if there is none.
+        running: the query itself if it only waits for a table that is being reloaded, since the task
+            ``task``.
+        start: the event time from which the query processes retained elements first; None for no such
+            elements.
+        is_replay: True if the retained elements were evaluated before.
     """
 
     name: str
@@ -117,11 +120,11 @@ class PendingQuery:
         self._streams = frozenset(self.prepared.streams) if self.prepared.names_its_streams else None
 
     def reads(self, stream: str) -> bool:
-        """True when the query reads a stream, or may: a stream variable is bound by what is being read."""
+        """Return True if the query reads a stream, or may read it through a stream variable."""
         return self._streams is None or stream in self._streams
 
     def collect(self, event: StreamInput) -> None:
-        """Keep an input, in its turn."""
+        """Collect an input; give up the query if it has collected too many elements."""
         if not self.collects or self.problem is not None or not self.reads(event.stream):
             return
         self.inputs.append(event)
@@ -138,13 +141,13 @@ class PendingQuery:
             self.cancel()
 
     def cancel(self) -> None:
-        """Its tables are not wanted any more."""
+        """Cancel the build of the query's evaluator."""
         if self.build is not None:
             self.build.progress.called_off = True
 
 
 def is_awaited(stream: str, pending: Mapping[str, PendingQuery]) -> bool:
-    """True while inputs of a stream are kept for a query that cannot begin yet. In any thread."""
+    """Return True while a pending query collects inputs of a stream. Any thread may call this."""
     return any(each.collects and each.reads(stream) for each in list(pending.values()))
 
 
@@ -153,10 +156,10 @@ class QueryEntry:
     """One registered query.
 
     Attributes:
-        running: None while it is attached or when it could not be restored.
-        pending: set while its static parts are read for the first time.
-        noted: the journal may hold a record of its beginning.
-        restarts: when it began anew by itself after it had failed.
+        running: the running query; None while the query is being attached, or if it could not be restored.
+        pending: the object that collects inputs while static parts are read for the first time; else None.
+        in_journal: True if the journal may have a record that begins the query.
+        restarts: the times of automatic restarts after a failure, in milliseconds of the monotonic clock.
     """
 
     name: str
@@ -175,56 +178,57 @@ class QueryEntry:
 
     @property
     def prepared(self) -> PreparedQuery | None:
-        """The query as it runs, or as it will; None when it does neither."""
+        """The prepared query of the running or waiting query; None if there is neither."""
         found = self.running or self.pending
         return None if found is None else found.prepared
 
 
 def unknown_query(name: str) -> NotFoundError:
-    """The error of a name that no query has."""
+    """Return the error for a name that no query has."""
     return NotFoundError(f"no query named {name} is registered", code="unknown-query")
 
 
 class QueryCatalogue:
-    """Names, their queries and what was dropped."""
+    """The registered queries by name, and the names of dropped queries."""
 
     def __init__(self, registry: Registry | None, clock: Clock, settings: EngineSettings) -> None:
         self._registry = registry
         self._clock = clock
         self._settings = settings
         self._entries: dict[str, QueryEntry] = {}
-        self._dropped: set[str] = set()  # where no registry knows them
-        # The names that queries have for what they make, and what they read; of some that are gone, too.
+        self._dropped: set[str] = set()  # dropped names, if there is no registry that stores them
+        # The result IRIs of queries, and the streams and graphs that queries read; may include those of
+        # dropped queries.
         self._result_iris: set[str] = set()
         self._flows_read: set[Flow] = set()
         self._removed = 0
         self._lock = threading.Lock()
-        # The names of registrations under way, and the last number of a generated one.
+        # The names of running registrations, and the last number of a generated name.
         self._claims = threading.Condition()
         self._claimed: set[str] = set()
         self._generated = 0
-        # Queries that have failed and are to begin anew.
+        # Failed queries that are to be restarted.
         self.failed: deque[QueryEntry] = deque()
 
     def entries(self) -> list[QueryEntry]:
-        """All entries in the order of registration."""
+        """Return all entries in the order of registration."""
         with self._lock:
             return list(self._entries.values())
 
     def state_size(self) -> int:
-        """Quads in the windows of all queries, each as often as a window holds it."""
+        """Return the number of quads in the windows of all queries; a quad counts once per window."""
         running = [each.running for each in self.entries()]
         return sum(each.timeline.state_size() for each in running if each is not None)
 
     def find(self, name: str) -> QueryEntry | None:
-        """The entry of a name."""
+        """Return the entry with this name; None if there is none."""
         return self._entries.get(name)
 
     def get(self, name: str) -> QueryEntry:
-        """The entry of a name.
+        """Return the entry with this name.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: no query has the name.
         """
         entry = self._entries.get(name)
         if entry is None:
@@ -232,12 +236,12 @@ class QueryCatalogue:
         return entry
 
     def was_dropped(self, name: str) -> bool:
-        """True when the name was used and its query dropped."""
+        """Return True if a query with this name was dropped and no query has the name now."""
         return name in self._dropped if self._registry is None else self._registry.queries.was_dropped(name)
 
     @contextlib.contextmanager
     def claimed(self, wanted: str | None) -> Iterator[str]:
-        """A name for one registration at a time: the wanted one, or a generated one: q-1, q-2 ..."""
+        """Reserve a name for one registration at a time: the wanted name, or a generated one such as q-1."""
         with self._claims:
             name = wanted or self._free_name()
             self._claims.wait_for(lambda: name not in self._claimed)
@@ -250,7 +254,7 @@ class QueryCatalogue:
                 self._claims.notify_all()
 
     def _free_name(self) -> str:
-        # Names are never given again: those below the last one were taken or dropped.
+        # Generated names are never reused, so the search starts after the last generated number.
         while True:
             self._generated += 1
             name = f"q-{self._generated}"
@@ -260,13 +264,13 @@ class QueryCatalogue:
     # --- what may be registered -------------------------------------------------------------------
 
     def check_room(self, existing: QueryEntry | None) -> None:
-        """Raises LimitError when there are as many queries as allowed."""
+        """Raise LimitError if a new query would exceed the maximum number of queries."""
         most = self._settings.max_queries
         if existing is None and len(self._entries) >= most:
             raise LimitError(f"{len(self._entries)} queries are registered, the limit is {most}", limit=most)
 
     def require_same(self, entry: QueryEntry, registration: Registration) -> None:
-        """Raises ConflictError when the entry's text or options differ."""
+        """Raise ConflictError if the text or the options of an entry differ from a registration."""
         if entry.registration != registration:
             raise ConflictError(
                 f"a query named {entry.name} is registered with another text"
@@ -277,13 +281,13 @@ class QueryCatalogue:
             )
 
     def index_flows(self, prepared: PreparedQuery) -> None:
-        """A query is about to run, or to wait: what it makes has a name, and what it reads has a reader."""
+        """Remember the result IRI of a query and the streams and graphs that it reads, for later checks."""
         if prepared.result_iri is not None:
             self._result_iris.add(prepared.result_iri)
         self._flows_read |= prepared.reads().flows()
 
     def refuse_solution_streams(self, prepared: PreparedQuery) -> None:
-        """Raises QueryTextError when a window reads the feed of a SELECT."""
+        """Raise QueryTextError if a window reads the feed of a SELECT query."""
         for iri in prepared.streams:
             known = [entry.prepared for entry in self.entries()] if iri in self._result_iris else []
             for other in (*known, prepared):
@@ -296,9 +300,9 @@ class QueryCatalogue:
                     )
 
     def refuse_cycles(self, prepared: PreparedQuery) -> None:
-        """Raises InputError when a query would, over others perhaps, read a stream or graph that it makes."""
+        """Raise InputError if a query would read its own result, directly or through other queries."""
         own = prepared.reads().flows()
-        # What nobody has ever read leads nowhere: the others are not looked at.
+        # A result that no query reads cannot be part of a cycle, so this common case skips the search.
         made = [each for each in _made_by(prepared) if is_read(each, own) or is_read(each, self._flows_read)]
         if not made:
             return
@@ -316,10 +320,11 @@ class QueryCatalogue:
     def parse_changes(
         self, entry: QueryEntry, changes: dict[str, Any]
     ) -> tuple[QueryState | None, Registration]:
-        """The state asked for and the registration with changed settings.
+        """Return the requested state (or None) and the registration with changed settings.
 
         Raises:
-            InputError: a member that cannot change while the query runs, or a wrong value.
+            InputError: a member cannot change while the query is registered, or has a wrong value.
+            ConflictError: a failed query cannot be paused.
         """
         limits = ("memory", "max_rows", "max_time")
         sums = ("max_rows_per_minute", "max_cpu_per_minute", "max_bytes_per_minute")
@@ -341,14 +346,14 @@ class QueryCatalogue:
     # --- entering and leaving ---------------------------------------------------------------------
 
     def add(self, entry: QueryEntry) -> None:
-        """Enter a query; one that is replaced goes to the end."""
+        """Add an entry, replacing the entry of the same name; the new one comes last in the order."""
         with self._lock:
             self._entries.pop(entry.name, None)
             self._entries[entry.name] = entry
             self._dropped.discard(entry.name)
 
     def write_registration(self, name: str, registration: Registration, *, replacing: bool) -> QueryRecord:
-        """Write a registration to the registry."""
+        """Write a registration to the registry and return the record."""
         now, options = self._clock.now_ms(), registration.options()
         record = QueryRecord(name, registration.query, registration.dialect, options, created_ms=now)
         if self._registry is not None:
@@ -356,7 +361,7 @@ class QueryCatalogue:
         return record
 
     def undo_of_write(self, name: str, *, replacing: bool) -> Callable[[], object]:
-        """Return an undo of the next `keep` of a name, also of whether it was dropped."""
+        """Return a function that undoes the next `write_registration` of a name and its dropped mark."""
         registry, dropped = self._registry, self.was_dropped(name)
         if registry is None:
             return partial(self._dropped.add if dropped else self._dropped.discard, name)
@@ -366,26 +371,29 @@ class QueryCatalogue:
         return partial(registry.queries.retract, name, dropped=dropped)
 
     def update(self, entry: QueryEntry) -> None:
-        """Write changed options."""
+        """Write the changed options of a query to the registry."""
         if self._registry is not None:
             self._registry.queries.update(entry.name, options=entry.registration.options())
 
     def set_state(self, entry: QueryEntry, state: QueryState, error: str | None) -> None:
-        """Remember a state over restarts."""
+        """Set the state and the error of a query, in memory and in the registry."""
         entry.state, entry.error = state, error
         if self._registry is not None:
             with contextlib.suppress(NotFoundError):
                 self._registry.queries.update(entry.name, state=state, error=error)
 
     def pause_at_start(self, entry: QueryEntry) -> bool:
-        """At a start: pause a query where the settings say so; it begins anew when it goes on."""
+        """At a start, pause a query if the settings say so; return True if they do.
+
+        A client's resume later restarts such a query with empty windows.
+        """
         asked = not {entry.name, "all"}.isdisjoint(self._settings.paused)
         if asked:
             self.set_state(entry, "paused", "it was paused at the start, without its windows")
         return asked
 
     def note_failed(self, name: str, error: str | None) -> None:
-        """In a turn: a query has failed; it begins anew between two turns where the settings say so."""
+        """Within a task, mark a query as failed, and schedule its restart if the settings say so."""
         entry = self.find(name)
         if entry is not None:
             self.set_state(entry, "failed", error)
@@ -393,13 +401,13 @@ class QueryCatalogue:
                 self.failed.append(entry)
 
     def remove(self, entry: QueryEntry) -> None:
-        """Forget a query, not that there was one."""
+        """Remove a query from the catalogue and the registry, which remembers the name as dropped."""
         if self._registry is not None:
             self._registry.queries.remove(entry.name)
         self.discard(entry)
 
     def discard(self, entry: QueryEntry) -> None:
-        """Forget a query that the registry has no more."""
+        """Remove a query from the catalogue only."""
         with self._lock:
             if self._entries.get(entry.name) is entry:
                 del self._entries[entry.name]
@@ -413,11 +421,11 @@ class QueryCatalogue:
                     self.index_flows(prepared)
 
     def stored(self) -> list[QueryRecord]:
-        """What the registry holds, in the order of registration."""
+        """Return the queries of the registry, in the order of registration."""
         return [] if self._registry is None else self._registry.queries.all()
 
     def add_restored(self, record: QueryRecord, feed: Feed) -> QueryEntry:
-        """Enter a query of the registry; it has failed when its options cannot be read any more."""
+        """Add an entry for a query of the registry, as failed if its options are no longer valid."""
         registration = Registration(record.text, record.name)
         entry = QueryEntry(
             record.name, registration, feed, record.created_ms, state=record.state, error=record.error
@@ -433,7 +441,7 @@ class QueryCatalogue:
 
 
 def _made_by(prepared: PreparedQuery) -> list[Flow]:
-    """The stream and the graph that a query makes."""
+    """Return the stream and the graph that a query makes."""
     stream, graph = prepared.made_stream, prepared.into_graph
     found = [] if stream is None else [("stream", stream)]
     return found if graph is None else [*found, ("graph", graph.value)]

@@ -1,6 +1,6 @@
-"""What one query has cost in the last minute, and what it may: rows, CPU time and emitted bytes.
+"""The cost of one query in the last minute, compared with its limits: rows, CPU time and emitted bytes.
 
-A minute is one of the tasks' own times, so that a replay, which is faster, finds the same sums.
+The minute is measured in the times of the tasks, so a replay, which runs faster, computes the same sums.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAMES = ("max_rows_per_minute", "max_cpu_per_minute", "max_bytes_per_minute")
 
 
 class Cost(NamedTuple):
-    """Totals since a query began."""
+    """The total cost of a query since it began."""
 
     rows: int
     cpu_ms: int
@@ -28,11 +28,12 @@ class Cost(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class MinuteCosts:
-    """The costs of one query, by the second in which the tasks came.
+    """The cost of one query in the last minute, by the second of the tasks.
 
     Attributes:
-        marks: (second, total cost before it), oldest first, those of the last minute.
-        due: they are to be compared with the limits: ``always`` behind each input, or once a second.
+        marks: pairs of a second and the total cost before that second, oldest first, for the last minute.
+        due: True if the costs must be compared with the limits after the next input.
+        always: True to compare after each input; False to compare once a second.
     """
 
     marks: deque[tuple[int, Cost]] = field(default_factory=deque)
@@ -40,15 +41,15 @@ class MinuteCosts:
     always: bool = False
 
     def check(self, now_ms: int, total: Cost, limits: QueryLimits) -> None:
-        """Take the total cost so far, of tasks up to a time.
+        """Store the total cost up to a time, and compare the last minute with the limits.
 
         Raises:
-            BudgetError: the last minute cost more than a limit.
+            BudgetError: the cost of the last minute exceeds a limit.
         """
         self.due = self.always
         marks, second = self.marks, now_ms // 1000
         if marks and second < marks[-1][0]:
-            second = marks[-1][0]  # the clock was set back
+            second = marks[-1][0]  # The wall clock was set back, so the newest second continues.
         if not marks or second > marks[-1][0]:
             marks.append((second, total))
         while second - marks[0][0] >= SPAN_S and len(marks) > 1:
@@ -72,7 +73,7 @@ def _message(name: str, found: int, most: int) -> str:
 
 
 class CostedQuery(Protocol):
-    """A query, as far as its costs go: it counts the seconds that it has ``spent``."""
+    """The attributes of a running query that `check_costs` reads; ``spent`` is CPU time in seconds."""
 
     costs: MinuteCosts
     spent: float
@@ -82,19 +83,19 @@ class CostedQuery(Protocol):
 
 
 def check_costs(running: CostedQuery, now_ms: int) -> None:
-    """Raise BudgetError when a query has cost more in the last minute than it may."""
+    """Raise BudgetError if the cost of a query in the last minute exceeds a limit."""
     counts, budget = running.emission.counts, running.evaluator.budget
     emitted = counts.rows_inserted + counts.rows_deleted + counts.answers
     cost = Cost(
         max(budget.rows, emitted), int((running.spent + budget.elsewhere) * 1000), running.feed.characters
     )
-    # In a replay a query must not fail earlier than it did.
+    # In a replay the CPU limit is higher, because a query must not fail earlier than it did before.
     limits = replace(budget.limits, minute_ms=int(budget.limits.minute_ms * budget.grace))
     running.costs.check(now_ms, cost, limits)
 
 
 def too_large(name: str, memory: int, size: int) -> NoReturn:
-    """Raise BudgetError because the windows of a query hold too much."""
+    """Raise BudgetError because the windows of a query contain more quads than its memory limit."""
     raise BudgetError(
         f"the windows of {name} hold {size} quads, its limit (memory) is {memory}; "
         "make a window smaller or the limit greater",

@@ -1,4 +1,4 @@
-"""What is decided about a registration before it runs: profile, report, output, names, and its evaluator."""
+"""The preparation of a registration: profile, report, output, names and the choice of the evaluator."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ from ..windows.kinds import kind_of, show_window
 
 @dataclass(frozen=True, slots=True)
 class PreparedQuery:
-    """Everything decided about a registration before it runs.
+    """A registration with all decisions that precede its execution.
 
-    ``result_iri`` names the stream of a CONSTRUCT query's output; for a SELECT it is the name of a feed that
-    no window may read. ``base_iri`` completes the names of streams. ``sources`` are what it reads from other
-    servers, None when it reads nothing there. ``looked_up`` are the static parts that were looked up
-    before a restart, by their place; None decides it anew. ``analysis`` is what follows from the text alone.
+    ``result_iri`` is the IRI of the stream that a CONSTRUCT query makes; for a SELECT query it names the
+    feed, which no window may read. ``base_iri`` is the base of stream names. ``sources`` are the remote
+    sources of the query, None if there are none. ``looked_up`` are the static parts that were looked up
+    before a restart, by position, with the reason; None decides again. ``analysis`` is the part that follows
+    from the text alone.
     """
 
     registration: Registration
@@ -61,14 +62,14 @@ class PreparedQuery:
 
     @property
     def source_specs(self) -> tuple[SourceSpec, ...]:
-        """What it reads from other servers."""
+        """The remote sources that the query reads."""
         return () if self.sources is None else self.sources.specs
 
     @property
     def refresh(self) -> str | int:
-        """How static parts are refreshed: ``trigger``, ``manual`` or every so many milliseconds.
+        """How static parts are refreshed: ``trigger``, ``manual`` or an interval in milliseconds.
 
-        What the registration asks for goes before REFRESH EVERY in the text.
+        The registration takes precedence over REFRESH EVERY in the text.
         """
         asked = self.registration.refresh
         every = self.query.refresh_every_ms
@@ -76,41 +77,42 @@ class PreparedQuery:
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """The stream IRIs that the text names, in its order, each once."""
+        """The stream IRIs in the text, in the order of the text, without duplicates."""
         names = [w.stream.value for w in self.query.windows if isinstance(w.stream, NamedNode)]
         return tuple(dict.fromkeys(names))
 
     @property
     def names_its_streams(self) -> bool:
-        """True when the text names the stream of each window; static parts bind a stream's variable."""
+        """True if the text names the stream of each window; otherwise static parts bind a stream variable."""
         return all(isinstance(window.stream, NamedNode) for window in self.query.windows)
 
     @property
     def into_graph(self) -> NamedNode | None:
-        """The graph that is kept equal to the answer: INTO GRAPH, or the registration's member."""
+        """The graph of the query's view, from the registration or INTO GRAPH; None if there is none."""
         asked = self.registration.into_graph
         return self.query.into_graph if asked is None else NamedNode(asked)
 
     @property
     def made_stream(self) -> str | None:
-        """The IRI of the stream that its answers make, which windows may read; None where they make none."""
+        """The IRI of the stream that a CONSTRUCT query makes; None for other queries."""
         return self.result_iri if self.query.form == "construct" else None
 
     @property
     def on_commit(self) -> bool:
-        """True when a commit is an instant of evaluation."""
+        """True if each commit is an instant at which the query is evaluated."""
         return not self.query.windows or self.report.kind == "on-content-change"
 
     @property
     def repeats(self) -> bool:
-        """True when an evaluation over the same contents as the one before may emit something."""
+        """True if a query may emit events although the contents of its windows are unchanged."""
         whole = self.output == "rstream" and self.query.form != "ask"
         return whole or self.analysis.depends_on_instant
 
     def under_name(self, name: str) -> PreparedQuery:
-        """The query under its final name, which also names the stream that a CONSTRUCT query makes.
+        """Return the query with its final name, from which the IRI of a CONSTRUCT query's stream follows.
 
-        A text or registration that names the stream itself goes before; a query never makes what it reads.
+        An IRI in the text or the registration takes precedence. A query that reads the stream with the
+        default IRI makes no stream.
         """
         iri, own = self.result_iri, self.base_iri + name
         if iri is None and self.query.form == "construct" and own not in self.streams:
@@ -118,7 +120,7 @@ class PreparedQuery:
         return replace(self, name=name, registration=replace(self.registration, name=name), result_iri=iri)
 
     def reads(self) -> Reads:
-        """What it reads, by its dataset clause."""
+        """Return the streams and graphs that the query reads, according to its dataset clause."""
         return reads_of(
             self.query, lenient=is_lenient(self.query, strict=self.registration.evaluation.strict_dataset)
         )
@@ -126,7 +128,7 @@ class PreparedQuery:
     def options(
         self, quoted_asserted: frozenset[NamedNode], engines: StaticEngines | None = None
     ) -> EvaluationOptions:
-        """How its evaluator works; ``quoted_asserted`` are the streams with that option."""
+        """Return the evaluator's options; ``quoted_asserted`` are the streams with that option."""
         asked = self.registration.evaluation
         return EvaluationOptions(
             name=self.name or "",
@@ -145,7 +147,7 @@ class PreparedQuery:
 
     @property
     def limits(self) -> QueryLimits:
-        """What it may cost: as the registration says, of its answer, too, else as the settings do."""
+        """The limits of the query: those of the registration, and the settings for the others."""
         return self.registration.costs.over(self.default_limits)
 
 
@@ -155,12 +157,12 @@ class PreparedQuery:
 def prepare(
     registration: Registration, settings: EngineSettings, texts: KeptAnalyses | None = None
 ) -> PreparedQuery:
-    """The text parsed, or found among those that were, and everything decided that it leaves open.
+    """Parse the text of a registration, or reuse its analysis, and decide what the text leaves open.
 
     Raises:
         QueryTextError: the text is wrong.
-        UnsupportedError: it uses something that is missing.
-        InputError: an option does not go with the text.
+        UnsupportedError: the text uses an unsupported construct.
+        InputError: an option does not fit the text.
     """
     asked = registration
     analysis = (texts or KeptAnalyses()).analyse(
@@ -196,10 +198,10 @@ def prepare(
 
 
 def _check_bounds(registration: Registration, query: ContinuousQuery) -> None:
-    """`closed` and `closed-open` only name what a window has by itself; otherwise they would be ignored."""
+    """Raise UnsupportedError if the registration asks for window bounds that a window cannot have."""
     for window in query.windows:
         if window.spec.keys:
-            keys_of(window.spec)  # refuses a pattern that is no query of its own
+            keys_of(window.spec)  # raises an error if the pattern of the keys is not a valid query
         bounds = kind_of(window.spec).bounds
         if bounds is not None and registration.bounds not in (None, bounds, "open-closed"):
             raise UnsupportedError(
@@ -210,7 +212,7 @@ def _check_bounds(registration: Registration, query: ContinuousQuery) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _ReportRequest:
-    """What a text and its registration say about the report."""
+    """The request for a report in a text and its registration."""
 
     registration: Registration
     query: ContinuousQuery
@@ -218,31 +220,31 @@ class _ReportRequest:
 
     @property
     def words(self) -> list[str]:
-        """Kolibrie's REPORT words; the period of PERIODIC comes from COMPUTED EVERY or the registration."""
+        """The words of Kolibrie's REPORT clause, which names no period for PERIODIC."""
         return (self.query.emission.report or "").lower().replace("_", "-").split()
 
     @property
     def requested(self) -> str | int | None:
-        """The kind, or the period in milliseconds, that was asked for."""
+        """The report that registration or text ask for: a kind, or a period in milliseconds; or None."""
         said = self.query.emission
         return self.registration.report or (said.computed_every_ms if said.emit is None else said.emit)
 
     @property
     def named_kind(self) -> str | int | None:
-        """The same, or else the first REPORT word that is a kind."""
+        """The requested report, or else the first word of REPORT that is a kind; None if there is none."""
         kinds = ("on-window-close", "on-content-change")
         return self.requested or next((word for word in kinds if word in self.words), None)
 
     @property
     def kind(self) -> str | int:
-        """What was asked for, else the default of the profile."""
+        """The requested report, or else the default of the profile."""
         sequences = any(window.spec.sequence is not None for window in self.query.windows)
         own = self.profile == "cqels" or (sequences and not self.closes)
         return self.named_kind or ("on-content-change" if own else "on-window-close")
 
     @property
     def closes(self) -> bool:
-        """True when a window that is read closes; steps of SEQ may name a window for its stream alone."""
+        """True if a window that the query matches closes; a SEQ step may name one for its stream only."""
         windows, root = self.query.windows, self.query.root
         if any(window.spec.sequence is not None for window in windows):
             read = {each.name for each in all_nodes(root) if isinstance(each, Window)}
@@ -252,7 +254,7 @@ class _ReportRequest:
 
     @property
     def shown_windows(self) -> str:
-        """The windows, for a message."""
+        """The windows of the query as text, for a message."""
         return ", ".join(show_window(window.spec) for window in self.query.windows)
 
 
@@ -302,14 +304,14 @@ _REFUSED_REPORTS: tuple[
         'Give a window a STEP or SLIDE, or register with "report": "on-content-change"',
     ),
 )
-"""Reports that are refused, in the order of the checks: the test, the message, the hint."""
+"""The invalid requests for a report, in the order of the checks: test, message and hint."""
 
 
 def _report(registration: Registration, query: ContinuousQuery, profile: Profile, t0: int | None) -> Report:
-    """When to evaluate.
+    """Return the report of a query, which says when to evaluate the query.
 
     Raises:
-        InputError: the text and the registration differ, or the report never comes.
+        InputError: the text and the registration contradict each other, or the report would never happen.
     """
     request = _ReportRequest(registration, query, profile)
     for is_refused, message, hint in _REFUSED_REPORTS:
@@ -324,7 +326,7 @@ def _report(registration: Registration, query: ContinuousQuery, profile: Profile
 
 
 def _differ(one: str | int | None, other: str | int | None) -> bool:
-    """True when both are given and are not the same."""
+    """Return True if both values are present and different."""
     return None not in (one, other) and one != other
 
 
@@ -333,7 +335,7 @@ def _shown_report(report: str | int | None) -> str:
 
 
 def _warnings(query: ContinuousQuery) -> list[str]:
-    """Warnings about a query that is right but will surprise when it runs."""
+    """Return warnings about a valid query whose behaviour may surprise."""
     if any("[ALL]" in warning for warning in query.warnings):
         return []
     streams = [w.stream for w in query.windows if w.spec.kind == "all"]
@@ -346,11 +348,11 @@ def _warnings(query: ContinuousQuery) -> list[str]:
 
 @dataclass(slots=True)
 class EvaluatorChoice:
-    """Makes the evaluators of one engine: the native one where it can serve, else the one by definition.
+    """Creates evaluators: the native one if it supports the query, else the reference evaluator.
 
-    A query that falls back says so: the word for its engine is ``reference (<the construct>)``. Without
-    ``statics`` each reads its static parts itself and has terms of its own. ``engines`` evaluate static parts
-    that are too large for the store.
+    A fallback is visible in the name of the evaluator's engine, ``reference (<the construct>)``. Without
+    ``statics`` each evaluator reads its static parts itself and has its own term dictionary. ``engines``
+    evaluate static parts that are too large for the store.
     """
 
     statics: TableRegistry | None = None
@@ -359,13 +361,13 @@ class EvaluatorChoice:
     def __call__(
         self, prepared: PreparedQuery, store: QuadStore, quoted_asserted: frozenset[NamedNode]
     ) -> Evaluator:
-        """The evaluator of a query; ``quoted_asserted`` are the streams with that option.
+        """Create the evaluator of a query; ``quoted_asserted`` are the streams with that option.
 
-        Raises QueryTextError or UnsupportedError for what neither evaluates.
+        Raises QueryTextError or UnsupportedError if neither evaluator supports the query.
         """
         query, sources = prepared.query, prepared.sources
         options = prepared.options(quoted_asserted, self.engines)
-        # Parts that look into fetched graphs and the store at once are read anew when either changes.
+        # Tables follow only the store, so a query that reads remote graphs refreshes its static parts itself.
         tables = self.statics if sources is None or not sources.remote_graphs else None
         terms = None if self.statics is None else self.statics.terms
         try:

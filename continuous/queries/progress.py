@@ -1,4 +1,4 @@
-"""How far a query is: its last evaluation, its place in a group, its failure."""
+"""The progress of a query: its last evaluation, its place in a group, its failure."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class LastEvaluation:
     """The last evaluation of a query.
 
     Attributes:
-        step: the evaluation; None before the first.
-        version: the version of the dataset that it reflected.
-        evaluations: how many there were, this one included.
-        answer_id: the id of the last event that it gave, None where it gave none.
-        result: the last event that any evaluation gave, as the API shows it.
+        step: the evaluation; None before the first one.
+        version: the version of the store that the evaluation read.
+        evaluations: the number of evaluations, including the last.
+        answer_id: the id of the last event of the evaluation; None if it emitted none.
+        result: the last event that any evaluation emitted, as JSON for the API.
     """
 
     step: Evaluation | None = None
@@ -36,13 +36,15 @@ class LastEvaluation:
 
 @dataclass(slots=True, eq=False)
 class GroupMembership(Generic[Member]):
-    """The place of a query among those with the same windows.
+    """The relation of a query to the other queries with the same windows.
 
     Attributes:
-        siblings: the queries that share its timeline, itself included; None where none does.
-        count_offset: how many elements more it has taken, had late and had behind than that timeline counts.
-        plan_slot: its plan slot in a plan of some of these, while that evaluates it.
-        barred: it stays out of groups, because it has taken longer than a slice.
+        siblings: the queries that share the timeline, including this one; None if the query has its own
+            timeline.
+        count_offset: how many more elements were taken, late and behind for this query than the shared
+            timeline has counted.
+        plan_slot: the query's slot in a shared plan; None if the query is evaluated by itself.
+        barred: True if the query joins no group, because its work exceeded a time slice.
     """
 
     siblings: Collection[Member] | None = None
@@ -51,35 +53,35 @@ class GroupMembership(Generic[Member]):
     barred: bool = False
 
     def counts(self, inputs: InputOrder) -> tuple[int, int, int]:
-        """Elements taken, late, and behind other streams since the query began, by its timeline's inputs."""
+        """Return how many elements were taken, late, and behind other streams since the query began."""
         taken, late, behind = self.count_offset
         return inputs.taken + taken, inputs.late + late, inputs.behind + behind
 
     def enter(self, siblings: Collection[Member], own: InputOrder, shared: InputOrder) -> None:
-        """Share the timeline of others from now on; the query's counts stay what they are."""
+        """Share the timeline of ``siblings`` from now on, without a change of the query's counts."""
         taken, late, behind = self.counts(own)
         self.count_offset = (taken - shared.taken, late - shared.late, behind - shared.behind)
         self.siblings = siblings
 
     def leave(self) -> None:
-        """Share no timeline from now on."""
+        """Stop sharing a timeline."""
         self.siblings, self.plan_slot, self.count_offset = None, None, (0, 0, 0)
 
 
 @dataclass(slots=True, eq=False)
 class QueryFailure:
-    """At which input a query failed, or failed before.
+    """The input at which a query failed, now or before a restart.
 
     Attributes:
-        expected: in a replay: after how many evaluations it failed before, and why.
-        at: the input at which it failed; None where that was none of a stream.
+        expected: in a replay, the number of evaluations after which the query failed before, and the error.
+        at: the stream input at which the query failed; None if it failed at another task.
     """
 
     expected: tuple[int, BudgetError] | None = None
     at: StreamInput | None = None
 
     def check_at(self, evaluations: int, event: StreamInput | None) -> None:
-        """Raise the error of a replayed query that failed before after as many evaluations, at ``event``."""
+        """In a replay, raise the expected error after as many evaluations as before the restart."""
         if self.expected is not None and evaluations >= self.expected[0]:
             self.at = event
             raise self.expected[1]

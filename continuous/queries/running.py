@@ -1,4 +1,4 @@
-"""One registered query at work: timeline, evaluator and relation-to-stream, in the engine's thread."""
+"""One running query: its timeline, its evaluator and its relation-to-stream operator."""
 
 from __future__ import annotations
 
@@ -37,22 +37,24 @@ State = OneOf["running", "paused", "failed"]
 
 
 class RunningQuery:
-    """Feeds inputs to the timeline, evaluates where it says so and publishes what follows.
+    """Passes inputs to the timeline, evaluates the query at its instants and publishes the results.
 
-    Everything but the description is called in the engine's thread.
+    Only the engine's thread calls the methods, except those that describe the query.
 
     Attributes:
-        static: how far its static parts are.
-        emission: what it tells of each evaluation.
-        view: the graph of the store that is kept equal to the answer.
-        repeats: True while retained elements are evaluated once more.
-        timeline: its time, which it may share with others of its ``group``.
-        dropped_before: how many elements each of its streams had dropped when it began, where any; None for
-            a query of an earlier release, which goes on without counting them.
+        static: the state of the query's static parts.
+        emission: computes the events of each evaluation from the change of the answer.
+        view: the graph of the store that is kept equal to the answer; None if there is none.
+        is_replaying: True while the query evaluates retained elements that it had evaluated before.
+        timeline: the query's event time, which siblings in its ``group`` may share.
+        dropped_before: the number of elements that each of its streams had dropped before the query began;
+            None for a query of an earlier release, which does not count them.
         last: the last evaluation.
-        failure: where it failed.
-        inputs, results: how many elements it took and events it gave, by the second.
-        spent: seconds of the engine's time that it has taken; ``costs`` are those of the last minute.
+        failure: the input at which the query failed.
+        inputs: the number of elements that the query took, by the second.
+        results: the number of events that the query emitted, by the second.
+        spent: the CPU seconds of the engine's thread that the query has used.
+        costs: the costs of the last minute.
     """
 
     def __init__(
@@ -66,10 +68,10 @@ class RunningQuery:
         emit_element: EmitElement | None = None,
         tasks: TaskQueue | None = None,
     ) -> None:
-        """Make a query that has taken nothing yet.
+        """Create a query that has taken no input.
 
         ``emit_element`` is called with the quads of each evaluation of a query whose output is a stream,
-        before anything later happens.
+        before any later input is processed.
         """
         self.name = name
         self.prepared = prepared
@@ -124,19 +126,19 @@ class RunningQuery:
     # --- inputs ---------------------------------------------------------------------------------
 
     def begin(self, now_ms: int) -> None:
-        """Just attached: catch up with the store; a query without windows gives its initial answer."""
+        """Read the newest version of the static parts; a query without windows emits its initial answer."""
         self._refresh(now_ms, "registration")
         self.evaluate_now(now_ms, now_ms)
 
     def handle(self, events: Sequence[StreamInput], now_ms: int) -> None:
-        """Take inputs of streams that are in line, as many at once as can be."""
+        """Process consecutive inputs of streams, as many as possible together."""
         timeline, prepared, inputs = self.timeline, self.prepared, self.inputs
         memory, before, last = prepared.registration.costs.memory, timeline.inputs.taken, events[-1]
         failure = self.failure
         unlimited = (
             memory is None and failure.expected is None and self.view is None and prepared.sources is None
         )
-        # Otherwise something has to be looked at between two instants.
+        # Other queries need a check between two instants, so they process one input at a time.
         again = self.is_replaying and prepared.query.form == "construct"
         run = unlimited and self.state == "running" and not self.static.stale and not again
         if failure.expected is not None:
@@ -156,7 +158,8 @@ class RunningQuery:
                     if place < len(given):
                         pause()
                     if done < RUN and place < len(given):
-                        # What a run stops at is worked off by itself.
+                        # The run stopped before this transaction, so the transaction is processed without a
+                        # run.
                         _evaluate_steps(self, timeline.slide(given[place : place + 1]), now_ms)
                         place += 1
                 if memory is not None and (size := timeline.state_size()) > memory:
@@ -178,7 +181,7 @@ class RunningQuery:
         inputs.total += timeline.inputs.taken - before
 
     def commit(self, commit: Commit, now_ms: int) -> None:
-        """The store has a new version, which may have changed static parts."""
+        """Process a new version of the store, which may have changed static parts."""
         if self.static.statics is not None:
             self.apply_static_steps(now_ms)
             return
@@ -187,19 +190,19 @@ class RunningQuery:
             self._changed_outside("trigger", commit.at_ms, now_ms)
 
     def sources_changed(self, now_ms: int) -> None:
-        """Take note that a remote source of the query has new content."""
+        """Process new content of a remote source of the query."""
         if self.prepared.refresh != "manual":
             self._changed_outside("timer", now_ms, now_ms)
 
     def _changed_outside(self, cause: str, at_ms: int, now_ms: int) -> None:
-        """Read static parts again, now or with the next evaluation."""
+        """Read the static parts again, now or at the next evaluation."""
         if self.prepared.on_commit and self.state != "paused":
             self.refresh(now_ms, cause, at_ms)
         else:
             self.static.stale = True
 
     def apply_static_steps(self, now_ms: int) -> None:
-        """Static parts that follow the store may have moved on: each version is a transaction of its own."""
+        """Apply the changes of tables; each store version is a transaction of its own."""
         if self.prepared.refresh != "trigger" or self.static.statics is None:
             return
         for step in self.static.statics.steps.ready():
@@ -209,26 +212,29 @@ class RunningQuery:
                 self.evaluate_now(step.at_ms, now_ms)
 
     def refresh(self, now_ms: int, cause: str, at_ms: int) -> None:
-        """Bring the static parts to the newest version, and tell what follows at a time."""
+        """Read the newest version of the static parts, and emit the resulting changes at an instant."""
         if self._refresh(now_ms, cause):
             self.evaluate_now(at_ms, now_ms)
 
     def _refresh(self, now_ms: int, cause: str) -> bool:
-        """True when a row of the static parts changed."""
+        """Read the newest version of the static parts; return True if a row changed."""
         changed = self.static.refresh(now_ms, cause, on_request=self.prepared.refresh != "trigger")
         if changed:
             _read_bound_streams(self)
         return changed
 
     def fail(self, error: Exception) -> None:
-        """Stop alone: the state says why, the feed gets an error event."""
+        """Mark the query as failed, with the reason, and publish an error event on its feed."""
         self.state, self.evaluator.budget.since = "failed", 0.0
         self.error, code = reason_of(error)
         document = {"at": self.timeline.instant, "error": self.error, "code": code}
         publish_error(self.feed, one_line(document))
 
     def cancel_evaluation(self, after_s: float) -> bool:
-        """End the evaluation at work if it has taken so long, in any thread; True when there is one."""
+        """Cancel the running evaluation if it began at least ``after_s`` seconds ago; return True if so.
+
+        Any thread may call this.
+        """
         budgets = [each.budget for each in (self.evaluator, self.group.plan_slot) if each is not None]
         if self.state == "failed" or not any(0 < each.since < time.monotonic() - after_s for each in budgets):
             return False
@@ -239,13 +245,13 @@ class RunningQuery:
     # --- with others of the same windows --------------------------------------------------------
 
     def enter_group(self, siblings: Collection[RunningQuery], timeline: QueryTimeline, inputs: Meter) -> None:
-        """Its time and its rate are those of others from now on."""
+        """Use the timeline and the input meter of a group from now on."""
         self.bring_up_to_date()
         self.group.enter(siblings, self.timeline.inputs, timeline.inputs)
         self.timeline, self.inputs = timeline, inputs
 
     def leave_group(self, timeline: QueryTimeline) -> None:
-        """Give the query a timeline of its own from now on."""
+        """Use a private timeline from now on."""
         self.group.leave()
         self.timeline = timeline
         self.inputs = self.inputs.copy()
@@ -256,32 +262,32 @@ class RunningQuery:
         return None if self.last.step is None else self.last.step.at
 
     def set_answer(self, answer: ChangedAnswer) -> None:
-        """The answer is the same as it was, and known here from now on."""
+        """Replace the object from which the feed writes the current answer, which has not changed."""
         self.feed.publish([], self.answer_writer(self.last.step, self.last.version, answer))
 
     def bring_up_to_date(self) -> None:
-        """Bring its figures, and what others go on from, to the newest evaluation."""
+        """Apply the effects of the newest evaluation that were deferred, before the query's state is read."""
         if self.group.plan_slot is not None:
             self.group.plan_slot.settle()
         elif self.last.step is not None and not self.evaluator.budget.since:
-            # Not in the middle of an evaluation, in which it may be suspended.
+            # A suspended evaluation is in an inconsistent state, so it is left alone.
             self.evaluator.catch_up(self.last.step.at, self.timeline.windows.contents)
 
     def counts(self) -> tuple[int, int, int]:
-        """Elements taken, late, and behind other streams, since it began."""
+        """Return how many elements were taken, late, and behind other streams since the query began."""
         return self.group.counts(self.timeline.inputs)
 
     @property
     def plan_state(self) -> PlanState | None:
-        """The plan that keeps the answer up to date; None where the answer is recomputed."""
+        """The state of the plan that updates the answer; None if the answer is recomputed."""
         return self.evaluator.state if self.group.plan_slot is None else self.group.plan_slot.state
 
     # --- evaluation -----------------------------------------------------------------------------
 
     def evaluate_now(self, at_ms: int, now_ms: int) -> None:
-        """Tell what commits have changed, at the query's current instant; without windows at a time.
+        """Evaluate the query after a commit, at its current instant or, without windows, at ``at_ms``.
 
-        A query that is evaluated only when windows close, or every so often, tells nothing now.
+        A query that is evaluated only at window closes or at an interval is not evaluated here.
         """
         at = self.timeline.instant if self.prepared.query.windows else at_ms
         if at is None or at < self.timeline.quiet_until:
@@ -290,7 +296,7 @@ class RunningQuery:
             self.evaluate(Evaluation(at, "tick"), now_ms, self.timeline.windows.contents)
 
     def evaluate(self, step: Evaluation, now_ms: int, windows: Windows) -> None:
-        """Tell what follows from what the windows hold at an instant, unless it costs too much."""
+        """Evaluate the windows at an instant and publish the result; raise BudgetError above a limit."""
         if self.failure.expected is not None:
             self.failure.check_at(self.last.evaluations, self.failure.at)
         if self.static.stale:
@@ -306,7 +312,7 @@ class RunningQuery:
         self.emit(step, answer, now_ms)
 
     def emit(self, step: Evaluation, answer: ChangedAnswer, now_ms: int) -> None:
-        """Publish what follows from an answer."""
+        """Compute the events of an answer and publish them."""
         version = version_of(self)
         revised = self.last.answer_id if step.revises else None
         sources = self.prepared.sources
@@ -333,7 +339,7 @@ class RunningQuery:
         now_ms: int,
         event_at: int,
     ) -> None:
-        """Tell events, the last of them of the instant ``event_at``, and what the answer is after a step."""
+        """Publish the events of a step, the last one at ``event_at``, and set the current answer."""
         self.static.unseen_from = None
         last = self.last
         last.step, last.version = step, version
@@ -353,27 +359,31 @@ class RunningQuery:
     def answer_writer(
         self, step: Evaluation | None, version: int, answer: ChangedAnswer, number: int = 0
     ) -> Callable[[], str | None]:
-        """What writes the current answer, as it stands at an evaluation (of a common plan: its number)."""
+        """Return a function that serialises the current answer as of an evaluation.
+
+        ``number`` is the number of the evaluation in a shared plan.
+        """
         seat = self.group.plan_slot
-        # Evaluations of a common plan that gave this query no rows are not told here.
+        # A shared plan does not notify this query of evaluations without rows for it, so the writer asks the
+        # slot for newer evaluations.
         newer, number = (None, 0) if seat is None else (seat.visible_after, number or seat.seen)
         return CurrentAnswer(self.emission, self.prepared.sources, newer, number, step, version, answer)
 
     def emit_skipped(self, step: EmptyReportRun) -> None:
-        """A run of empty reports, none of which is an answer that may be revised."""
+        """Publish a progress event for a run of empty reports, which no later event revises."""
         self.last.answer_id = None
         document = {"from": step.start, "to": step.end, "skipped": step.skipped}
         self.feed.publish([("progress", one_line(document))])
 
 
 def version_of(running: RunningQuery) -> int:
-    """The version of the dataset that an evaluation now reflects."""
+    """Return the version of the store that an evaluation would read now."""
     static = running.static
     return static.version if static.statics is None else static.statics.steps.frontier.version
 
 
 def is_silent(running: RunningQuery) -> bool:
-    """Return True when one more evaluation of a query over the same contents would emit nothing."""
+    """Return True if another evaluation of a query over the same window contents would emit nothing."""
     prepared = running.prepared
     if running.state != "running" or not prepared.repeats:
         return True
@@ -381,19 +391,19 @@ def is_silent(running: RunningQuery) -> bool:
         return False
     if running.group.plan_slot is not None:
         running.group.plan_slot.settle()
-    # RSTREAM emits nothing again where the answer was empty.
+    # With RSTREAM, a repeated evaluation of an empty answer emits nothing.
     return running.last.answer_id is None
 
 
 def _read_bound_streams(running: RunningQuery) -> None:
-    """Static data may bind a window's stream to others now."""
+    """Add the streams to which static data now binds a window's stream variable to the timeline."""
     for window in running.prepared.query.windows:
         for stream in running.timeline.windows.streams_of(window) or ():
             running.timeline.add_stream(stream)
 
 
 def _evaluate_steps(running: RunningQuery, steps: Iterator[Step], now_ms: int) -> None:
-    """Evaluate at each step of the timeline."""
+    """Evaluate a query at each step of its timeline."""
     windows, memory = running.timeline.windows, running.prepared.registration.costs.memory
     for step in steps:
         if running.state == "paused":
@@ -406,7 +416,7 @@ def _evaluate_steps(running: RunningQuery, steps: Iterator[Step], now_ms: int) -
             running.last.evaluations += step.number
             continue
         running.evaluate(step, now_ms, windows.contents)
-        # One push may carry many times: the windows are looked at after each of them.
+        # One push may contain many event times, so the memory limit is checked after each step.
         if memory is not None and (size := windows.size()) > memory:
             too_large(running.name, memory, size)
 
@@ -414,7 +424,7 @@ def _evaluate_steps(running: RunningQuery, steps: Iterator[Step], now_ms: int) -
 def _evaluate_run(
     running: RunningQuery, given: Sequence[Transaction], now_ms: int
 ) -> tuple[int, Exception | None]:
-    """Work off the first of some transactions at once; how many they were, and what the next one raised."""
+    """Evaluate the first of some transactions in one run; return their number and the next one's error."""
     version = version_of(running)
     found = running.evaluator.run(given, running.timeline, running.emission, version)
     if found is None:

@@ -1,4 +1,4 @@
-"""What a query has become since its registration, for a checkpoint."""
+"""The state of a query in a checkpoint."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from .view_update import update_view
 
 @dataclass(frozen=True, slots=True)
 class AnswerSnapshot:
-    """The last answer as far as the next one is compared with it, and the event that told it.
+    """The last answer, as far as the next one is compared with it, and the id of its event.
 
-    ``quads`` are those of a CONSTRUCT in checkpoints of earlier releases. They are counted from its rows.
+    ``quads`` is empty except in checkpoints of earlier releases; the quads of a CONSTRUCT query follow from
+    its rows.
     """
 
     rows: list[Solution]
@@ -37,7 +38,7 @@ class AnswerSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class CountsSnapshot:
-    """What was counted since the registration."""
+    """The counts of a query since its registration."""
 
     evaluations: int
     emitted: EmissionCounts
@@ -48,11 +49,11 @@ class CountsSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class QuerySnapshot:
-    """Windows, waiting elements, last answer and counts of a query.
+    """The windows, queued elements, last answer and counts of a query.
 
-    ``static_version`` is a version whose static rows are those of the last evaluation; ``pins`` are the
-    contents of sources that they reflect, ``looked_up`` the static parts that are no tables. ``seen`` and
-    ``stale`` are of a query that reads the store by itself.
+    ``static_version`` is a store version with the static rows of the last evaluation. ``pins`` are the
+    contents of remote sources that the static rows come from. ``looked_up`` are the static parts that have no
+    table. ``seen`` and ``stale`` matter for a query that reads its static parts itself.
     """
 
     state: State
@@ -79,13 +80,14 @@ RECORDS = TIMELINE_RECORDS | {
     "Evaluation": Evaluation,
     "QuerySnapshot": QuerySnapshot,
 }
-"""What a snapshot of a query is made of, by its names in checkpoints."""
+"""The classes in a query's snapshot, by their names in checkpoints."""
 
 
 def snapshot_of(running: RunningQuery, timelines: dict[QueryTimeline, TimelineSnapshot]) -> QuerySnapshot:
-    """What a query has become.
+    """Return the snapshot of a query.
 
-    ``timelines`` are snapshots that were made of timelines, which queries may share; takes that of this one.
+    ``timelines`` caches the snapshots of timelines, which queries may share; the function adds the query's
+    timeline.
     """
     running.bring_up_to_date()
     static, emission = running.static, running.emission
@@ -126,12 +128,12 @@ def snapshot_of(running: RunningQuery, timelines: dict[QueryTimeline, TimelineSn
 
 
 def restore(running: RunningQuery, snapshot: QuerySnapshot, time_limit_ms: int = 0) -> None:
-    """Bring a query that was just made to where a snapshot of its registration says.
+    """Bring a new query to the state of a snapshot of the same registration.
 
-    Its evaluator is given the contents that it had at the last evaluation, so that it goes on from there.
+    The evaluator gets the window contents of the last evaluation, and continues from there.
 
     Raises:
-        BudgetError: this took longer than ``time_limit_ms`` (0: as long as it takes), or was called off.
+        BudgetError: the restoration took longer than ``time_limit_ms`` (0 for no limit), or was cancelled.
     """
     static, emission, answer = running.static, running.emission, snapshot.answer
     running.timeline.restore(snapshot.timeline)
@@ -155,8 +157,9 @@ def restore(running: RunningQuery, snapshot: QuerySnapshot, time_limit_ms: int =
         budget = running.evaluator.budget
         limits = budget.limits
         if snapshot.state != "failed":
-            # All of the windows at once may take longer than any change of them; clients may call it off.
-            # Windows of one that has failed may hold what was too much.
+            # The evaluation of whole windows may take longer than any change, so the query's own limits do
+            # not apply here. A failed query keeps its limits, because its windows may contain the elements
+            # that exceeded them.
             budget.limit(replace(limits, rows=0, ms=time_limit_ms))
         budget.since = time.monotonic()
         try:

@@ -1,4 +1,4 @@
-"""How far the static parts of a query are, and how they move to the next version."""
+"""The state of a query's static parts, and their movement to the next version."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from ..static.table import StaticStep
 
 @dataclass(eq=False, repr=False)
 class StaticState:
-    """Which version of the store the static parts of a query reflect, and how they move to the next.
+    """The store version that the static parts of a query reflect, and the pending changes.
 
-    Nothing here evaluates the query.
+    This class does not evaluate the query.
 
     Attributes:
-        statics: the parts that follow the store; None where they are read when the query asks.
-        seen: the newest commit that was looked at.
-        stale: a commit, or a source, has changed what was not read again yet.
-        unseen_from: the version before the first change of rows that no evaluation has seen; None for none.
-        refreshes: how often they were refreshed; ``last_refresh`` tells of the last time.
+        statics: the static parts that follow the store; None if the query reads the static parts itself.
+        seen: the version of the newest commit that the query was notified of.
+        stale: True if a commit or a remote source has changed static parts that were not read again yet.
+        unseen_from: the version before the first change of rows that no evaluation has read; None if there is
+            none.
+        refreshes: the number of refreshes.
+        last_refresh: time, cause, version and effect of the last refresh, as JSON for the API.
     """
 
     name: str
@@ -42,19 +44,19 @@ class StaticState:
 
     @property
     def version(self) -> int:
-        """The version of the dataset that the answer reflects: any seen will do without static parts."""
+        """The store version of the answer; without static parts, the newest version known to the query."""
         if self.statics is not None:
             return self.statics.version
         return self._parts.version if self._parts.parts else self.seen
 
     @property
     def evaluated_version(self) -> int:
-        """A version whose static rows are those of the last evaluation."""
+        """A store version with the static rows of the last evaluation."""
         return self.version if self.unseen_from is None else self.unseen_from
 
     @property
     def is_settled(self) -> bool:
-        """True when nothing waits: every row is known, held in a table, and seen by an evaluation."""
+        """True if all static rows are in tables and were evaluated, so that no change is pending."""
         statics = self.statics
         return (
             not self.stale
@@ -66,25 +68,25 @@ class StaticState:
         )
 
     def looked_up(self) -> dict[int, str | None]:
-        """For a restart: the places of parts that are looked up, and why where nobody asked for it."""
+        """Return the positions of looked-up static parts, with the reason unless the query asked for it."""
         return {} if self.statics is None else dict(self.statics.looked_up)
 
     def apply(self, step: StaticStep) -> bool:
-        """Move to a version; True when a row changed."""
+        """Apply the changes of one store version; return True if a row changed."""
         changed = self.evaluator.take(step.changes)
         if changed and self.unseen_from is None:
             self.unseen_from = step.before
         return changed
 
     def refresh(self, now_ms: int, cause: str, *, on_request: bool) -> bool:
-        """Bring all parts to the newest version; True when a row changed.
+        """Bring all static parts to the newest version; return True if a row changed.
 
-        With ``held`` steps are from now on taken only when asked for.
+        With ``on_request``, later changes of tables are applied only by further refreshes.
         """
         self.stale = False
         if self.statics is not None:
             changed = self.catch_up(on_request=on_request)
-            # The other parts are read from other servers, whose answers are inputs themselves.
+            # The other parts come from remote servers, whose answers are inputs of their own.
             changed = (self.statics.has_own and self.evaluator.take(self._parts.refresh())) or changed
         else:
             version = None if self.tasks is None else self.tasks.version_to_read(self.name)
@@ -96,7 +98,7 @@ class StaticState:
         return changed
 
     def catch_up(self, *, on_request: bool) -> bool:
-        """Take all steps that there are, the first time all rows; True when a row changed."""
+        """Apply all pending changes, or all rows the first time; return True if a row changed."""
         if self.statics is None:
             return False
         if not self.statics.begun:
@@ -105,6 +107,6 @@ class StaticState:
         return any([self.apply(step) for step in self.statics.steps.ready()])
 
     def note(self, now_ms: int, cause: str, *, changed: bool) -> None:
-        """Remember a refresh for descriptions."""
+        """Record a refresh for descriptions of the query."""
         self.refreshes += 1
         self.last_refresh = {"at": now_ms, "cause": cause, "version": self.version, "changed": changed}

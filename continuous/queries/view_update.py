@@ -1,4 +1,4 @@
-"""The graph of the store that is kept equal to the answer of a CONSTRUCT query."""
+"""The update of a view: the graph of the store that is kept equal to a CONSTRUCT query's answer."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def update_view(
     inserted: Sequence[Solution],
     at: int,
 ) -> None:
-    """Let the graph follow the rows that were deleted and inserted."""
+    """Delete the quads of deleted rows from a view's graph and insert the quads of inserted rows."""
     gone, come = ([quad for row in rows for quad in construct([row], at)] for rows in (deleted, inserted))
     view.take(gone, come)
