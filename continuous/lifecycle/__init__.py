@@ -1,1 +1,1 @@
-"""What an engine is asked for: streams and queries that begin, change, are looked at and end."""
+"""The operations of an engine on streams and queries, and the steps by which queries begin and end."""

@@ -1,4 +1,4 @@
-"""How a registered query begins, pauses, goes on and ends, each in its turn; the replay does the same."""
+"""The steps by which a registered query begins, restarts and ends; a live engine and a replay share them."""
 
 from __future__ import annotations
 
@@ -33,13 +33,15 @@ log = logging.getLogger("quadrill.continuous")
 
 
 _GRACE = 4.0
-"""A replay gives an evaluation this much more time: what was in time before must be so again."""
+"""Factor by which a replay extends the time limit of evaluations, so that an evaluation that was in time
+before does not time out."""
 _MOST_RESTARTS, _RESTART_SPAN_MS = 3, 600_000
-"""A query that fails a fourth time deadline_in ten minutes stays failed."""
+"""Automatic restarts of one query within a time span in milliseconds, after which the query's next failure
+is final."""
 
 
 class QueryLifecycle:
-    """The life of the queries of one engine. Whatever moves a query takes its turn."""
+    """The lifecycle of one engine's queries. Each change of a query is a task in the input order."""
 
     def __init__(self, parts: EngineParts) -> None:
         self.parts = parts
@@ -50,13 +52,13 @@ class QueryLifecycle:
         name: str | None = None,
         specs: tuple[SourceSpec, ...] | None = None,
     ) -> PreparedQuery:
-        """A text with its options, read, and what the query reads from other servers.
+        """Prepare a registration, and find the remote sources that the query reads.
 
         Args:
             registration: text and options.
-            name: that of the query, where it has got one.
-            specs: what it read from other servers when it was registered; by default that is found out now:
-                whether a graph is remote depends on what the store holds.
+            name: the name of the query, if the query has one already.
+            specs: the remote sources of an earlier registration; None finds the sources now, because a graph
+                is remote only if the store does not hold the graph.
 
         Raises:
             QueryTextError, UnsupportedError, InputError: the text or an option is wrong.
@@ -75,21 +77,21 @@ class QueryLifecycle:
         return replace(prepared, sources=QuerySources(specs, self.parts.sources, query.base_iri))
 
     def evaluator_maker(self, prepared: PreparedQuery) -> Callable[[], Evaluator]:
-        """What makes the evaluator of a query, over the version of the store that is the newest then."""
+        """Return a function that creates the evaluator of a query over the newest version of the store."""
         asserted = frozenset(
             NamedNode(each.iri) for each in self._streams_read(prepared) if each.record.quoted_asserted
         )
         return partial(self.parts.make_evaluator, prepared, self.parts.store, asserted)
 
     def _streams_read(self, prepared: PreparedQuery) -> list[StreamState]:
-        """The streams that a query reads, or may: static data say which where the text does not."""
+        """Return the streams that a query reads; all streams if it has a variable for a stream."""
         if not prepared.names_its_streams:
             return list(self.parts.streams)
         found = map(self.parts.streams.find, prepared.streams)
         return [each for each in found if each is not None]
 
     def new_feed(self, name: str) -> Feed:
-        """An empty feed."""
+        """Create an empty feed."""
         settings = self.parts.settings
         return Feed(
             name,
@@ -100,7 +102,7 @@ class QueryLifecycle:
         )
 
     def check_streams(self, prepared: PreparedQuery) -> None:
-        """What a query reads and makes must be possible."""
+        """Raise an error if the streams or graphs that a query reads and makes are not allowed."""
         self.parts.catalogue.refuse_solution_streams(prepared)
         self.parts.catalogue.refuse_cycles(prepared)
         if prepared.made_stream is not None:
@@ -119,18 +121,20 @@ class QueryLifecycle:
         reset: bool = False,
         replay_from: int | None = None,
     ) -> AttachTask:
-        """Attach a query in its turn, which is waited for a moment: it sees what is accepted from now on.
+        """Attach a query by a task, and wait briefly for the task; the query gets inputs accepted after it.
 
         Args:
-            entry: whose it is; what ran under its name before ends in the same turn.
+            entry: the entry of the query; a query that ran under the same name ends in the same task.
             prepared: the query.
-            evaluator: computes its answers.
-            paused: it begins paused.
-            reset: its feed goes on, with a reset.
-            replay_from: the event time from which retained elements come first; by default that of ``start``.
+            evaluator: the evaluator of the query.
+            paused: True if the query begins paused.
+            reset: True if the feed of an earlier query continues, with a reset event.
+            replay_from: the event time from which the query processes retained elements first; by default the
+                time of the registration's ``start``.
 
         Returns:
-            The turn, whose result is how many retained elements came first.
+            The task, whose result is a list with the number of retained elements that the query processed
+                first.
         """
         for iri in prepared.streams:
             self.open_stream(iri)
@@ -148,7 +152,8 @@ class QueryLifecycle:
             kept = {} if start is None else parts.streams.kept_now()
             entry.in_journal = True
             task = parts.tasks.submit(AttachTask(running, reset, replay_from, kept), "attach", **members)
-        # A restart comes between two turns: its own comes after those that wait.
+        # An automatic restart runs in the engine's thread between two tasks, so it cannot wait for its own
+        # task.
         with suppress(TimeoutError):
             parts.sequencer.finish(task, TASK_WAIT_S)
         return task
@@ -156,7 +161,7 @@ class QueryLifecycle:
     def make_running(
         self, entry: QueryEntry, prepared: PreparedQuery, evaluator: Evaluator, *, paused: bool
     ) -> RunningQuery:
-        """A query that is not attached yet, as its entry's."""
+        """Create the running query of an entry, without attaching the query."""
         self.parts.catalogue.index_flows(prepared)
         self.parts.texts.keep(prepared.analysis)
         emit = None
@@ -188,7 +193,7 @@ class QueryLifecycle:
     def reserve(
         self, entry: QueryEntry, prepared: PreparedQuery, build: EvaluatorBuild, *, reset: bool
     ) -> None:
-        """In a turn of its own: from now on what arrives for the query is kept until it can begin."""
+        """By a task, start to collect inputs for a query that still reads its static parts."""
         for iri in prepared.streams:
             self.open_stream(iri)
         entry.pending = pending = self.parts.attachments.new_pending(entry.name, prepared)
@@ -200,7 +205,7 @@ class QueryLifecycle:
         build.add_done_callback(lambda made: self._on_build_done(entry, pending, made, reset=reset))
 
     def resume_build(self, entry: QueryEntry, pending: PendingQuery) -> None:
-        """A replay has found a query that still waits: its static parts are read again."""
+        """After a replay, read the static parts of a query that is still waiting for them."""
         maker, reset = self.evaluator_maker(pending.prepared), entry.feed.events > 0
         pending.build = build = EvaluatorBuild(maker, self.parts.threads)
         build.add_done_callback(lambda made: self._on_build_done(entry, pending, made, reset=reset))
@@ -208,7 +213,7 @@ class QueryLifecycle:
     def _on_build_done(
         self, entry: QueryEntry, pending: PendingQuery, made: Future[Evaluator], *, reset: bool
     ) -> None:
-        """In the thread that made it, or failed to: the query begins, or has failed."""
+        """Attach a query whose evaluator is built, or mark it as failed, in the thread of the build."""
         with self.parts.admin:
             if self.parts.catalogue.find(entry.name) is not entry or entry.pending is not pending:
                 return
@@ -231,7 +236,7 @@ class QueryLifecycle:
         self.parts.sequencer.perform(task, "unready", name=entry.name, error=message, code=code)
 
     def open_stream(self, name_or_iri: str) -> StreamState:
-        """The stream of a reference; one that is unknown is declared by itself."""
+        """Return the stream with a name or IRI; declare the stream if it does not exist."""
         with self.parts.admin:
             state, new = self.parts.streams.open(name_or_iri)
         if new:
@@ -239,7 +244,7 @@ class QueryLifecycle:
         return state
 
     def announce_stream(self, state: StreamState) -> None:
-        """Queries whose windows read every stream get a new one in its turn."""
+        """By a task, register queries whose windows read every stream as readers of a new stream."""
         created = state.record.created_ms
         task = CallTask(self.parts.router.new_stream)
         self.parts.tasks.submit(task, "stream", stream=state.iri, created=created)
@@ -248,7 +253,7 @@ class QueryLifecycle:
     # --- the end --------------------------------------------------------------------------------
 
     def detach(self, entry: QueryEntry, *, dropped: bool = False) -> None:
-        """End a query in its turn; ``dropped`` ends its feed, too."""
+        """End a query by a task; ``dropped`` ends its feed, too."""
         running, pending = entry.running, entry.pending
         if running is None and pending is None and not dropped:
             return
@@ -259,7 +264,7 @@ class QueryLifecycle:
         self.parts.sequencer.perform(task, "detach", name=entry.name, dropped=dropped)
 
     def undo_begin(self, entry: QueryEntry, *, dropped: bool) -> None:
-        """End a query whose registration failed; the journal notes it only if it has the beginning, too."""
+        """End a query whose registration failed; append a record only if the journal has its beginning."""
         running, pending = entry.running, entry.pending
         entry.running = entry.pending = None
         if pending is not None:
@@ -274,12 +279,12 @@ class QueryLifecycle:
     def restore(
         self, record: QueryRecord, before: tuple[int, int, int] | None = None, feed: Feed | None = None
     ) -> None:
-        """A query of the registry; one that cannot run is shown as failed with the reason.
+        """Begin a query of the registry; a query that cannot begin is marked as failed, with the reason.
 
         Args:
             record: the registration.
-            before: number, place and last id of an earlier feed of the query; its ids are not given again.
-            feed: goes on with a reset.
+            before: number, place and last id of an earlier feed of the query, whose ids are not reused.
+            feed: an earlier feed that continues with a reset event.
         """
         reset = feed is not None or before is not None
         if feed is None:
@@ -299,10 +304,10 @@ class QueryLifecycle:
             self.parts.catalogue.set_state(entry, "failed", reason_of(error)[0])
 
     def rebuild(self, entry: QueryEntry) -> tuple[PreparedQuery, Evaluator]:
-        """Prepare a query once more, with the sources that it has.
+        """Prepare a query again with its current remote sources, and build a new evaluator.
 
         Raises:
-            ReportedError: it cannot begin.
+            ReportedError: the query cannot begin.
         """
         running = entry.running
         prepared = self.prepare(
@@ -312,20 +317,22 @@ class QueryLifecycle:
         return prepared, self.evaluator_maker(prepared)()
 
     def restart(self, entry: QueryEntry, replay_from: int | None = None) -> AttachTask:
-        """New windows and a new epoch of the feed; with ``replay_from`` retained elements come first.
+        """Restart a query with empty windows and a new epoch of its feed.
+
+        With ``replay_from`` the query first processes retained elements from this event time on.
 
         Raises:
-            ReportedError: it cannot; what ran goes on.
+            ReportedError: the query cannot begin; the query that was running continues.
         """
         prepared, evaluator = self.rebuild(entry)
         self.parts.tasks.require_writable()
         self.parts.catalogue.set_state(entry, "running", None)
-        # The order of the queries is that of their beginnings, as a recovery finds them.
+        # The entry moves to the end, because a recovery finds the queries in the order in which they began.
         self.parts.catalogue.add(entry)
         return self.run(entry, prepared, evaluator, reset=True, replay_from=replay_from)
 
     def restart_failed(self) -> None:
-        """Queries that failed begin anew where the settings say so. Called between inputs."""
+        """Restart failed queries if the settings say so. Called between two tasks."""
         failed = self.parts.catalogue.failed
         while failed:
             entry = failed.popleft()
@@ -345,7 +352,10 @@ class QueryLifecycle:
 
 
 def members_of(entry: QueryEntry, prepared: PreparedQuery | None) -> dict[str, Any]:
-    """What the journal and checkpoints need to make the query again; None where it could not be prepared."""
+    """Return the members of a journal record or checkpoint from which the query can be created again.
+
+    ``prepared`` is None if the query could not be prepared.
+    """
     registration = entry.registration if prepared is None else prepared.registration
     return {
         "name": entry.name,

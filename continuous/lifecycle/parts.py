@@ -1,4 +1,4 @@
-"""What an engine is made of, from the lowest part to the highest; nothing runs yet."""
+"""The objects that make up an engine, created from the lowest layer to the highest."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ MakeEvaluator = Callable[[PreparedQuery, QuadStore, frozenset[NamedNode]], Evalu
 
 
 class EngineParts:
-    """The parts of one engine.
+    """The objects that make up one engine.
 
     Attributes:
-        tasks: the order of everything that moves a query; its lock guards streams, too.
-        texts: what the texts of queries mean.
-        outbox: what is on its way to subscribers.
-        threads: where work is done.
-        starting: how far the start is.
-        admin: held while something is registered, dropped or declared: these come one at a time.
+        tasks: the queue of tasks; its lock also guards streams.
+        texts: a cache of the analyses of query texts.
+        outbox: the events that are not flushed yet.
+        threads: starts background threads.
+        starting: the progress of the start.
+        admin: a lock under which queries and streams are registered, changed and dropped, one at a time.
     """
 
     def __init__(
@@ -128,11 +128,11 @@ class EngineParts:
         )
 
     def running(self) -> list[RunningQuery]:
-        """The queries that run, in the order of their registration."""
+        """Return the running queries, in the order of registration."""
         return [each.running for each in self.catalogue.entries() if each.running is not None]
 
     def begin_epoch(self, epoch: int) -> None:
-        """Ids of feeds and seqs of streams go on behind ``epoch``, see `QuadStore.epoch`."""
+        """Continue ids of feeds and sequence numbers of streams after ``epoch``, see `QuadStore.epoch`."""
         self.tasks.epoch = epoch
         for entry in self.catalogue.entries():
             entry.feed.begin_epoch(epoch)
@@ -140,6 +140,6 @@ class EngineParts:
             stream.next_seq = max(stream.next_seq, epoch + 1)
 
     def begin_at(self, version: int) -> None:
-        """The queries that are made next reflect a version of the store."""
+        """Set the store version that queries created from now on reflect."""
         self.tasks.version = version
         self.statics.begin_at(version)

@@ -1,4 +1,4 @@
-"""What can be asked of an engine about queries: register, look at, change, drop, and their feeds."""
+"""The operations of an engine on queries: register, inspect, change, drop, and read their feeds."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ T = TypeVar("T")
 log = logging.getLogger("quadrill.continuous")
 
 _CANCEL_AFTER_S = 0.5
-"""An evaluation that takes longer than this is called off by who pauses or drops its query."""
+"""Seconds after which a running evaluation is cancelled when a client pauses or drops its query."""
 _VIEW_WAIT_S = 5.0
-"""How long a drop waits for what its view has still to write."""
+"""Seconds that a drop waits for pending writes of the query's view."""
 _INSPECT_BATCH = 250
 _CONCURRENT_CLOSE = (LookupError, RuntimeError)
-"""What a look may meet where tables are let go of meanwhile."""
+"""Errors that a concurrent read of a query may raise when its tables are closed meanwhile."""
 
 
 class QueryService:
-    """The operations of an engine on queries. Every method may be called from any thread.
+    """The operations of an engine on queries. Any thread may call any method.
 
-    Methods that are given a name raise NotFoundError where no query has it.
+    Methods with a query name raise NotFoundError if no query has the name.
     """
 
     def __init__(self, parts: EngineParts, lifecycle: QueryLifecycle) -> None:
@@ -53,23 +53,23 @@ class QueryService:
         self.lifecycle = lifecycle
 
     def register(self, registration: Registration, *, replace: bool = False) -> tuple[str, bool]:
-        """Register a query; its name and whether it is new.
+        """Register a query; return its name and whether it is new.
 
         The steps, each a function of the one before:
 
-        1. `language.parse` makes the text an algebra with its windows and clauses;
+        1. `language.parse` translates the text to an algebra with windows and clauses;
         2. `queries.prepare` decides report, output and names from the text and the options;
-        3. `lifecycle.prepare` adds what is read from other servers, and `sources.acquired` fetches it;
-        4. name, streams and view are checked and claimed (`_register`);
-        5. an evaluator rewrites the algebra (`algebra.rewrites`), splits off its static parts
-           (`algebra.static`), whose rows it reads or finds, and plans the rest (`plan.physical`), or falls
-           back to recomputing the answer;
-        6. under the lock of registrations the registry keeps the query, and it begins to run, or when its
-           static rows are there (`_begin`).
+        3. `lifecycle.prepare` finds the remote sources, and `sources.acquired` fetches them;
+        4. `_register` checks and claims name, streams and view;
+        5. an evaluator rewrites the algebra (`algebra.rewrites`), splits off the static parts
+           (`algebra.static`), reads their rows or finds a table, and plans the rest (`plan.physical`), or
+           falls back to the recomputing evaluator;
+        6. `_begin` writes the registration to the registry, under the lock of registrations, and begins the
+           query, or lets the query wait for its static rows.
 
         Args:
             registration: text and options.
-            replace: drop the query that has the name, if any; its feed goes on with a reset.
+            replace: True to drop the query that has the name; its feed continues with a reset event.
 
         Raises:
             QueryTextError, UnsupportedError, InputError: the text or an option is wrong.
@@ -80,14 +80,14 @@ class QueryService:
         existing = self.parts.catalogue.find(prepared.name) if prepared.name is not None else None
         if existing is not None and not replace:
             self.parts.catalogue.require_same(existing, prepared.under_name(existing.name).registration)
-        # An endpoint that hangs holds up this registration, no other one.
+        # Remote sources are fetched outside of the lock, so a slow endpoint delays only this registration.
         specs = prepared.source_specs
         with self.parts.sources.acquired(specs) if specs else nullcontext():
             self.parts.sequencer.drain()
             return self._register(prepared, replace=replace)
 
     def _register(self, prepared: PreparedQuery, *, replace: bool) -> tuple[str, bool]:
-        """One registration of a name at a time; while its static parts are read others go on."""
+        """Register a query under a claimed name; other registrations proceed while it reads static parts."""
         parts = self.parts
         with ExitStack() as claims:
             name = claims.enter_context(parts.catalogue.claimed(prepared.name))
@@ -97,7 +97,8 @@ class QueryService:
                     return name, False
             wait_s: float | None = parts.settings.registration_wait_ms / 1000
             if prepared.into_graph is not None:
-                # The graph of a view is claimed until its query begins, so that it is waited for.
+                # The graph of a view stays claimed until the query begins, so the registration waits for the
+                # static parts.
                 claims.enter_context(parts.views.claimed(prepared.into_graph, name))
                 wait_s = None
             build = EvaluatorBuild(self.lifecycle.evaluator_maker(prepared), parts.threads)
@@ -105,7 +106,8 @@ class QueryService:
             used = False
             try:
                 with parts.admin:
-                    # What else began meanwhile may be in the way.
+                    # The checks are repeated, because another query may have begun while the evaluator was
+                    # built.
                     if not self._is_registered(prepared, name, replace=replace):
                         self._begin(prepared, name, build)
                         used = True
@@ -115,7 +117,7 @@ class QueryService:
                     build.release()
 
     def _is_registered(self, prepared: PreparedQuery, name: str, *, replace: bool) -> bool:
-        """True when the same query has the name already; raises where the query cannot take it."""
+        """Return True if the same query is registered already; raise an error if the name is not free."""
         existing = self.parts.catalogue.find(name)
         if existing is not None and not replace:
             self.parts.catalogue.require_same(existing, prepared.registration)
@@ -125,7 +127,7 @@ class QueryService:
         return False
 
     def _begin(self, prepared: PreparedQuery, name: str, build: EvaluatorBuild) -> None:
-        """Register a query and begin it; if any step fails, nothing of it is left."""
+        """Write a query to the registry and begin it; undo all steps if one fails."""
         parts, lifecycle = self.parts, self.lifecycle
         evaluator = build.result() if build.done() else None
         existing = parts.catalogue.find(name)
@@ -133,7 +135,7 @@ class QueryService:
         parts.tasks.require_writable()
         rollback = Rollback(lifecycle)
         with rollback.on_failure():
-            # The registry first: it decides after a crash which queries exist.
+            # The registry is written first, because it decides after a crash which queries exist.
             rollback.keep(name, replacing=replacing)
             record = parts.catalogue.write_registration(name, prepared.registration, replacing=replacing)
             if existing is not None:
@@ -159,7 +161,7 @@ class QueryService:
         return entry
 
     def validate(self, registration: Registration) -> RunningQuery:
-        """What registering would make, known to nobody; whoever asks closes its evaluator.
+        """Return the query that a registration would create; the caller must close its evaluator.
 
         Raises: as `register`.
         """
@@ -173,30 +175,31 @@ class QueryService:
             return self.trial(prepared, self.lifecycle.evaluator_maker(prepared)(), 1)
 
     def trial(self, prepared: PreparedQuery, evaluator: Evaluator, events: int) -> RunningQuery:
-        """A query that runs by itself, known to nobody; its feed keeps so many events, seen at once."""
+        """Create an unregistered query whose feed keeps ``events`` events and publishes them immediately."""
         name, settings = prepared.name or "", self.parts.settings
         now = self.parts.clock.now_ms()
         return RunningQuery(name, prepared, evaluator, Feed(name, history=events), settings, created_ms=now)
 
     def prepared(self, name: str) -> PreparedQuery | None:
-        """What the text of a registered query means; None where there is no such query, or it failed."""
+        """Return the prepared query with this name; None if the query does not exist, or cannot run."""
         entry = self.parts.catalogue.find(name)
         return None if entry is None else entry.prepared
 
     def names(self) -> list[str]:
-        """The names of all queries in the order of their registration."""
+        """Return the names of all queries in the order of registration."""
         return [entry.name for entry in self.parts.starting.entries_of(self.parts.catalogue)]
 
     def inspect(self, name: str, look: Callable[[QueryEntry, PendingQuery | RunningQuery | None], T]) -> T:
-        """What ``look`` finds of a query, which stands still meanwhile: it waits or runs, or neither (None).
+        """Return the result of ``look`` for a query, which does not change meanwhile.
 
-        One that is being registered or dropped, or whose place another takes just now, is waited for.
+        ``look`` gets the entry and the waiting or running query, None if there is neither. If the query is
+        being registered, replaced or dropped, the method waits for that first.
         """
         if self.parts.starting.active:
             return look(self.parts.starting.entry(name), None)
         for lock, passing in ((nullcontext(), _CONCURRENT_CLOSE), (self.parts.admin, ())):
             with lock, suppress(*passing):
-                # Any thread may come here, so that each member is read once: a drop takes them away.
+                # Another thread may drop the query now, so each attribute is read once.
                 entry = self.parts.catalogue.get(name)
                 pending, running = entry.pending, entry.running
                 if pending is not None:
@@ -210,16 +213,17 @@ class QueryService:
         return look(self.parts.catalogue.get(name), None)
 
     def inspect_all(self, look: Callable[[list[QueryEntry]], list[T]]) -> Iterator[T]:
-        """What ``look`` finds of all queries, so many at a time, between which the engine works."""
+        """Return the results of ``look`` for all queries, in batches; the engine runs between batches."""
         entries = self.parts.starting.entries_of(self.parts.catalogue)
         for begin in range(0, len(entries), _INSPECT_BATCH):
             yield from self.parts.sequencer.inspect(partial(look, entries[begin : begin + _INSPECT_BATCH]))
 
     def patch(self, name: str, changes: dict[str, Any]) -> None:
-        """Pause or resume a query, change how its static parts are refreshed or its memory limit.
+        """Pause or resume a query, or change its refresh or its limits.
 
         Raises:
-            InputError: another member or a wrong value.
+            InputError: a member cannot be changed, or has a wrong value.
+            ConflictError: the static parts of the query are still being read.
         """
         if self.parts.starting.active and self.parts.starting.patch(name, changes):
             cancel_evaluation(self.parts.catalogue.find(name), 0.0)
@@ -250,7 +254,7 @@ class QueryService:
                 self.parts.sequencer.perform(PauseTask(running, state), "state", name=name, state=state)
 
     def _pause_cancelled(self, entry: QueryEntry, running: RunningQuery) -> None:
-        """A query whose evaluation was called off is paused without its windows: it begins anew later."""
+        """Pause a query whose evaluation was cancelled; its windows are lost, a restart begins empty."""
         with suppress(TimeoutError):
             self.parts.sequencer.call(int, TASK_WAIT_S)
         self.parts.sequencer.perform(PauseTask(running, "paused"), "state", name=entry.name, state="paused")
@@ -259,10 +263,10 @@ class QueryService:
         self.parts.catalogue.set_state(entry, "paused", running.error)
 
     def refresh(self, name: str) -> None:
-        """Refresh a query's static parts now.
+        """Refresh the static parts of a query now.
 
         Raises:
-            ConflictError: the query has failed.
+            ConflictError: the query has failed, or its static parts are still being read.
         """
         running = self._begun_entry(name).running
         if running is None or running.state == "failed":
@@ -272,15 +276,16 @@ class QueryService:
         self.parts.sequencer.perform(RefreshTask(name, "request"), "refresh", name=name, cause="request")
 
     def replay(self, name: str, from_ms: int | None = None) -> dict[str, Any]:
-        """Evaluate a query once more over what its streams retain, into a new epoch of its feed.
+        """Evaluate a query again over the retained elements of its streams, into a new epoch of its feed.
 
-        Windows begin empty, the feed gets a reset and its ids go on. The elements take the order in which
-        they were accepted; the static parts are those of the present version. A stream that the query makes
-        gets only instants that it has not got yet. A paused or failed query runs again. ``from_ms`` is the
-        event time to begin at, by default that of the oldest retained element: ``retained_from``.
+        The windows begin empty; the feed gets a reset event, and its ids continue. The elements are processed
+        in the order in which they were accepted, with the present version of the static parts. A stream that
+        the query makes gets only elements of instants after its newest. A paused or failed query runs again.
+        ``from_ms`` is the event time of the first element, by default that of the oldest retained one, which
+        the answer contains as ``retained_from``.
 
         Raises:
-            ReportedError: it cannot begin anew; what ran goes on.
+            ReportedError: the query cannot restart; the running query continues.
         """
         self.parts.tasks.require_open()
         with self.parts.admin:
@@ -300,7 +305,7 @@ class QueryService:
         }
 
     def drop(self, name: str, *, with_graph: bool = False) -> None:
-        """Drop a query; its feed ends. Its view's graph is everybody's then, or goes, too, ``with_graph``."""
+        """Drop a query and end its feed; ``with_graph`` also deletes the graph of its view."""
         if self.parts.starting.active and self.parts.starting.stop(name, None):
             cancel_evaluation(self.parts.catalogue.find(name), 0.0)
             return
@@ -314,16 +319,17 @@ class QueryService:
             self.parts.catalogue.remove(entry)
             self.lifecycle.detach(entry, dropped=True)
             entry.feed.close()
-        # Others go on meanwhile: a query that makes the same graph by now keeps it.
+        # The lock is released here; if another query has made a view of the same graph meanwhile, the
+        # deletion raises an error.
         if view is not None and with_graph and self.parts.store.reader.graph_exists(view.graph):
             self.parts.store.writer.delete_graph(view.graph, cause=f"view {name}")
 
     def current_answer(self, name: str) -> dict[str, Any]:
-        """The current answer: SPARQL Results JSON with ``at`` and ``version``, or quads, or a boolean.
+        """Return the current answer: SPARQL Results JSON with ``at`` and ``version``, or quads, or a boolean.
 
         Raises:
             FeedGoneError: the query was dropped.
-            ConflictError: it has failed, or not begun.
+            ConflictError: the query has failed, or has not begun.
         """
         line, entry = self.feed(name).current(), self.parts.catalogue.get(name)
         if entry.state == "failed" and entry.pending is None:
@@ -337,14 +343,14 @@ class QueryService:
         return _empty_answer(running)
 
     def empty_answer(self, name: str) -> str | None:
-        """The line of the current answer before the first evaluation; None before the query has begun."""
+        """Return the answer before the first evaluation as a JSON line; None before the query has begun."""
         entry = self.parts.catalogue.find(name)
         if entry is None or entry.running is None or entry.pending is not None:
             return None
         return one_line(_empty_answer(entry.running))
 
     def feed(self, name: str) -> Feed:
-        """The feed of a query.
+        """Return the feed of a query.
 
         Raises:
             FeedGoneError: the query was dropped.
@@ -363,7 +369,7 @@ def _empty_answer(running: RunningQuery) -> dict[str, Any]:
 
 
 class Rollback:
-    """Undo steps of one registration, newest first; called while registrations are locked (`admin`)."""
+    """The undo steps of one registration, run newest first under the lock of registrations (`admin`)."""
 
     def __init__(self, lifecycle: QueryLifecycle) -> None:
         self._lifecycle = lifecycle
@@ -372,7 +378,7 @@ class Rollback:
 
     @contextmanager
     def on_failure(self) -> Iterator[None]:
-        """Run the undo steps if the block raises; an undo step that fails is logged and the others run."""
+        """Run the undo steps if the block raises an error; log an error of a step and run the next step."""
         with self._steps:
             yield
             self._steps.pop_all()
@@ -381,16 +387,16 @@ class Rollback:
         self._steps.callback(_run_undo, name, partial(step, *args))
 
     def keep(self, name: str, *, replacing: bool) -> None:
-        """Before the registry takes the query: have it hold afterwards what it holds now."""
+        """Add a step that restores the registry; call this before the registry is written."""
         undo = self._parts.catalogue.undo_of_write(name, replacing=replacing)
         self._add(name, undo)
 
     def replace(self, entry: QueryEntry) -> None:
-        """Before a running query is replaced: have it begin again, in a new epoch of its feed."""
+        """Add a step that restarts a query with a new epoch; call this before the query is replaced."""
         self._add(entry.name, self._begin_again, entry, entry.pending is not None)
 
     def begin(self, entry: QueryEntry, prepared: PreparedQuery, *, replacing: bool) -> None:
-        """Before a query begins: end it, and remove the streams that only its registration declared."""
+        """Add steps that end a new query and remove the streams that its registration declares."""
         made = () if prepared.made_stream is None else (prepared.made_stream,)
         missing = [iri for iri in (*prepared.streams, *made) if self._parts.streams.find(iri) is None]
         self._add(entry.name, self._remove_streams, missing)
@@ -418,7 +424,7 @@ class Rollback:
             raise
 
     def _remove_streams(self, iris: Iterable[str]) -> None:
-        """Remove streams that nobody has pushed to and no query reads."""
+        """Remove streams without inputs, without readers and without a declaration by a client."""
         parts = self._parts
         for iri in iris:
             state = parts.streams.find(iri)

@@ -1,4 +1,4 @@
-"""The start of an engine: how far the replay of its journal is, and what clients ask for meanwhile."""
+"""The progress of an engine's start, and the requests of clients during the replay of the journal."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ from ..queries.running import RunningQuery
 
 @dataclass(slots=True)
 class StartupState:
-    """The replay of a journal; clients see it from any thread.
+    """The progress of a start. Clients read and use it in any thread.
 
     Attributes:
-        registry: where the queries are registered.
-        active: the replay is not over: queries can be listed, paused and dropped, nothing else.
-        done: how many records were replayed.
-        records: how many there are.
-        began: when the start began, by the monotonic clock.
-        stopped: names of queries that clients have paused or (None) dropped; they are still replayed.
-        lock: held while a client stops a query, so that the start does not end meanwhile.
-        is_cancelled: says whether the server is to stop before the replay is over.
+        registry: the registry of queries.
+        active: True until the start is over: clients can list, pause and drop queries, but nothing else.
+        done: the number of records that were replayed.
+        records: the number of records to replay.
+        began: the monotonic time at which the start began.
+        stopped: names of queries that clients have paused, or dropped (None); the replay may still evaluate
+            them.
+        lock: held while a client pauses or drops a query, so that the start does not end meanwhile.
+        is_cancelled: a function that returns True if the server has to stop before the start is over.
     """
 
     registry: Registry | None
@@ -46,14 +47,14 @@ class StartupState:
     is_cancelled: Callable[[], bool] = lambda: False
 
     def begin(self, is_cancelled: Callable[[], bool] | None = None) -> None:
-        """The start begins, or goes on."""
+        """Mark the start as begun, if it is not; ``is_cancelled`` replaces the function for cancellation."""
         if not self.active:
             self.active, self.began = True, time.monotonic()
         if is_cancelled is not None:
             self.is_cancelled = is_cancelled
 
     def end(self) -> list[str]:
-        """The start is over; the names of queries that clients have stopped and that still run."""
+        """Mark the start as over; return the names of stopped queries that the replay has not ended yet."""
         with self.lock:
             self.active = False
         left = [name for name, _ in self.stopped]
@@ -62,11 +63,11 @@ class StartupState:
 
     @property
     def seconds(self) -> float:
-        """How long the start has taken so far."""
+        """The duration of the start so far, in seconds."""
         return time.monotonic() - self.began
 
     def entries(self) -> list[QueryEntry]:
-        """Entries of queries as the registry has them, none of which runs, in the order of registration."""
+        """Return entries for the registry's queries, not running, in the order of registration."""
         found = []
         for record in [] if self.registry is None else self.registry.queries.all():
             registration = Registration(record.text, record.name)
@@ -78,32 +79,32 @@ class StartupState:
         return found
 
     def entries_of(self, catalogue: QueryCatalogue) -> list[QueryEntry]:
-        """All queries; during the replay those of the registry."""
+        """Return all entries of the catalogue; during the start those of the registry."""
         return self.entries() if self.active else catalogue.entries()
 
     def entry(self, name: str) -> QueryEntry:
-        """The one of a name; raises NotFoundError when there is none."""
+        """Return the entry with this name from the registry; raise NotFoundError if there is none."""
         for each in self.entries():
             if each.name == name:
                 return each
         raise unknown_query(name)
 
     def patch(self, name: str, changes: Mapping[str, Any]) -> bool:
-        """Pause a query during the replay; False when that is over.
+        """Pause a query during the start; return False if the start is over.
 
         Raises:
-            StartingError: something else is to change.
-            NotFoundError: there is no such query.
+            StartingError: the request changes something else.
+            NotFoundError: no query has the name.
         """
         if changes != {"state": "paused"}:
             self.require_over()
         return self.stop(name, "paused")
 
     def stop(self, name: str, state: QueryState | None) -> bool:
-        """Pause or (None) drop a query during the replay; False when that is over.
+        """During the start, pause a query or (None) drop it; return False if the start is over.
 
         Raises:
-            NotFoundError: there is no such query.
+            NotFoundError: no query has the name.
         """
         with self.lock:
             if self.active and self.registry is not None:
@@ -115,23 +116,26 @@ class StartupState:
             return self.active
 
     def require_over(self) -> None:
-        """Raise StartingError while the journal is replayed."""
+        """Raise StartingError during the start."""
         if self.active:
             raise StartingError
 
     def require_not_cancelled(self) -> None:
-        """Raise EngineStoppedError when the server is to stop before the replay is over."""
+        """Raise EngineStoppedError if the server has to stop before the start is over."""
         if self.is_cancelled():
             raise EngineStoppedError("the start was called off; the next one begins where this one did")
 
     def to_json(self) -> dict[str, Any]:
-        """The progress for clients."""
+        """Return the progress as JSON for clients."""
         return {"records": self.records, "replayed": self.done, "seconds": round(self.seconds, 1)}
 
 
 def cancel_evaluation(
     entry: QueryEntry | None, after_s: float, is_behind: Callable[[RunningQuery], bool] = lambda _: False
 ) -> bool:
-    """End the evaluation of a query that has been at work for so long; True where it was, or is behind."""
+    """Cancel the evaluation of a query if it began at least ``after_s`` seconds ago.
+
+    Returns True if there was such an evaluation, or if ``is_behind`` says that the query lags.
+    """
     running = None if entry is None else entry.running
     return running is not None and (running.cancel_evaluation(after_s) or is_behind(running))

@@ -1,4 +1,4 @@
-"""What can be asked of an engine about streams: declare, push, move their time, look at them."""
+"""The operations of an engine on streams: declare, push, move event time, inspect."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ from .waiting import are_results_out, deadline_in, is_processed
 T = TypeVar("T")
 
 _HURRY_BYTES = 8 * 1024 * 1024
-"""A push that does not want to wait for the log does so when this much is not written yet."""
+"""Number of unsynced bytes of the journal above which even a push with ``durable=false`` waits for the
+sync."""
 
 
 class StreamService:
-    """The operations of an engine on streams. Every method may be called from any thread.
+    """The operations of an engine on streams. Any thread may call any method.
 
-    Methods that are given a stream's name or IRI raise NotFoundError where there is none; `push` and
-    `heartbeat` declare it where the settings say so.
+    Methods with a stream's name or IRI raise NotFoundError if the stream does not exist; `push` and
+    `heartbeat` declare the stream instead if the settings say so.
     """
 
     def __init__(self, parts: EngineParts, lifecycle: QueryLifecycle) -> None:
@@ -47,11 +48,11 @@ class StreamService:
     def declare(
         self, iri: str | None = None, /, *, name: str | None = None, **options: Any
     ) -> tuple[StreamState, bool]:
-        """Declare a stream or change its options; its state and whether it is new.
+        """Declare a stream or change its options; return its state and whether it is new.
 
         Raises:
-            InputError: a wrong option, neither name nor IRI.
-            ConflictError: the name belongs to another IRI or the other way round.
+            InputError: an option is wrong, or there is neither a name nor an IRI.
+            ConflictError: the name belongs to another IRI, or the IRI to another name.
         """
         with self.parts.admin:
             state, created = self.parts.streams.declare(iri, name, options)
@@ -60,15 +61,16 @@ class StreamService:
             return state, created
 
     def change(self, iri: str | None, /, *, name: str | None, **options: Any) -> str:
-        """What `declare` would do: ``create``, ``change`` or ``same``; raises as it."""
+        """Return what `declare` would do, ``create``, ``change`` or ``same``; raises as `declare`."""
         found, record = self.parts.streams.declared(iri, name, options)
         return "create" if found is None else "same" if record == found.record else "change"
 
     def drop(self, name_or_iri: str) -> None:
-        """Forget a stream and what it retains.
+        """Drop a stream and its retained elements.
 
         Raises:
-            ConflictError: a query reads or makes it, be it one that waits, is paused or has failed.
+            ConflictError: a query reads or makes the stream, even if that query waits, is paused or has
+                failed.
         """
         with self.parts.admin:
             state = self.parts.streams.get(name_or_iri)
@@ -95,37 +97,37 @@ class StreamService:
             self.parts.sequencer.finish(task)
 
     def _reads(self, entry: QueryEntry, iri: str) -> bool:
-        """True when a query that gets no inputs now would read a stream."""
+        """Return True if a query that is not a reader now would read the stream ``iri`` when it runs."""
         prepared = entry.prepared
-        with suppress(ReportedError):  # what its text cannot be any more reads nothing
+        with suppress(ReportedError):  # A query whose text is not valid any more reads nothing.
             prepared = prepared or self.lifecycle.prepare(entry.registration, entry.name)
         bound = () if entry.running is None else entry.running.timeline.inputs.streams
         return iri in bound or (prepared is not None and iri in prepared.streams)
 
     def inspect(self, name_or_iri: str, look: Callable[[StreamState, list[str]], T]) -> T:
-        """What ``look`` finds of a stream and the names of its readers, while nothing enters it."""
+        """Return the result of ``look`` for a stream and its readers' names, while no input is accepted."""
         state = self.parts.streams.get(name_or_iri)
         with self.parts.tasks.lock:
             return look(state, self.parts.router.readers(state.iri))
 
     def retained(self, iris: Iterable[str], from_ms: int) -> list[StreamInput]:
-        """What some streams retain from an event time on, in the order of acceptance."""
+        """Return the retained inputs of some streams from an event time on, in the order of acceptance."""
         with self.parts.tasks.lock:
             kept = self.parts.streams.kept_now()
         return list(self.parts.streams.retained(iris, from_ms, kept))
 
     def dead_letters(self, name_or_iri: str) -> list[dict[str, Any]]:
-        """The late elements kept of a stream, and those at which a query failed, oldest first."""
+        """Return the dead letters of a stream as JSON, oldest first."""
         state = self.parts.streams.get(name_or_iri)
         with self.parts.tasks.lock:
             return [letter.to_json() for letter in state.dead_letters]
 
     def retry_dead_letter(self, name_or_iri: str, letter_id: str) -> dict[str, Any]:
-        """Try a dead letter once more.
+        """Retry a dead letter.
 
-        A late element enters after all and corrects windows that still hold its time. An element at which a
-        query failed stays where it is: that query begins anew with the retained elements from its time on. A
-        record that could not be read is pushed.
+        A late element enters the stream after all and corrects windows that still contain its event time. An
+        element at which a query failed stays where it is, and the query restarts with the retained elements
+        from that event time on. An unreadable record is pushed again.
 
         Raises: as `push`, for a record;
             ConflictError: the late element is in the stream already.
@@ -152,7 +154,7 @@ class StreamService:
         self.parts.tasks.require_writable()
         self.parts.tasks.follow_commits()
         with self.parts.tasks.lock:
-            # Of two who try it at once the second one finds it no more.
+            # If two clients retry the same letter concurrently, the second one gets NotFoundError here.
             task = self.parts.acceptor.admit(state, self._find_letter(state, letter_id))
         answer = {"id": letter.id, "retried": "element", "seq": letter.element.seq}
         if not is_processed(self.parts, task, deadline_in()):
@@ -161,7 +163,7 @@ class StreamService:
         return answer
 
     def drop_dead_letters(self, name_or_iri: str, letter_ids: Sequence[str]) -> None:
-        """Forget dead letters for good; raises NotFoundError, and forgets none, when one is not kept."""
+        """Delete dead letters; if one does not exist, raise NotFoundError and delete none."""
         tasks, state = self.parts.tasks, self.parts.streams.get(name_or_iri)
         tasks.require_writable()
         with tasks.lock:
@@ -169,7 +171,7 @@ class StreamService:
         tasks.wait_durable(tasks.order)
 
     def _find_letter(self, state: StreamState, letter_id: str) -> DeadLetter:
-        """The dead letter of a stream; raises NotFoundError."""
+        """Return a dead letter of a stream; raise NotFoundError if it does not exist."""
         with self.parts.tasks.lock:
             letter = None if state.dropped_for_good else state.dead_letters.find(letter_id)
         if letter is None:
@@ -179,10 +181,11 @@ class StreamService:
         return letter
 
     def push(self, call: PushCall, body: bytes) -> dict[str, Any]:
-        """Accept the elements of a body; the JSON answer of the push.
+        """Accept the elements of a body; return the JSON answer of the push.
 
         Raises:
-            RdfSyntaxError, InputError, MediaTypeError, LimitError: the push is wrong; nothing was accepted.
+            RdfSyntaxError, InputError, MediaTypeError, LimitError: the push is wrong; no element was
+                accepted.
             IdempotencyError: the key was used with another body.
             BackPressureError: the queue is full.
         """
@@ -197,10 +200,11 @@ class StreamService:
         return answer
 
     def push_each(self, stream_ref: str, bodies: Sequence[tuple[bytes, int]], media_type: str) -> None:
-        """Push bodies with their times, one after the other, and wait for what they cause.
+        """Push several bodies with their event times, one after the other, and wait for the results.
 
-        The same code runs many times in a row, as all are read before they are accepted: a push takes two
-        thirds of the time. What is raised is what `push` raises; the bodies before have been accepted.
+        All bodies are decoded before the first is accepted, so each part of the code runs many times in a
+        row: a push takes a third less time. Raises the errors of `push`; the bodies before the wrong one were
+        accepted.
         """
         parts, task, call = self.parts, None, PushCall(stream_ref, media_type)
         tasks, state = parts.tasks, parts.streams.known.get(stream_ref)
@@ -227,9 +231,10 @@ class StreamService:
             are_results_out(self.parts, task, task.event.stream)
 
     def accept(self, call: PushCall, body: bytes) -> tuple[dict[str, Any], InputTask | None, int]:
-        """Accept the elements of a body: the answer, the turn of what entered, and the number of its record.
+        """Accept the elements of a body; return the answer, the task and the number of the journal record.
 
-        The answer is to be given when `TurnQueue.wait_durable` has returned for the number.
+        The task is None if no element entered the stream. The caller may send the answer once
+        `TaskQueue.wait_durable` has returned for the record number.
 
         Raises: as `push`.
         """
@@ -276,9 +281,10 @@ class StreamService:
             tasks.stages.decode.noted.append(time.perf_counter() - began)
             with tasks.lock:
                 if state.dropped_for_good or state.derived_from is not None:
-                    continue  # dropped, or made by a query now, while the body was read
+                    continue  # While the body was decoded, the stream was dropped or became a derived stream.
                 if call.retried is not None:
-                    # Of two who try it at once the second one finds it no more.
+                    # If two clients retry the same letter concurrently, the second one gets NotFoundError
+                    # here.
                     self._find_letter(state, call.retried.id)
                 receipt, task = acceptor.push(state, decoded, call, digest)
                 number = tasks.order
@@ -286,7 +292,7 @@ class StreamService:
             return _answer_of(receipt), task, number
 
     def source_position(self, stream_ref: str, source: str) -> str | None:
-        """Where a source was at its last push to a stream that the journal has; None before the first."""
+        """Return a source's position at its last push in the journal; None before the first push."""
         state = self.parts.streams.find(stream_ref)
         with self.parts.tasks.lock:
             return None if state is None else self.parts.acceptor.receipts.positions.get((state.iri, source))
@@ -294,10 +300,10 @@ class StreamService:
     def declare_partitions(
         self, stream_ref: str, source: str, waiting: Mapping[str, bool]
     ) -> Mapping[str, int | None] | None:
-        """Take the partitions that a source has now, True for those with unread records: these hold back.
+        """Set the partitions of a source; True marks one with unread records, which delays the watermark.
 
-        Returns the greatest event time of each, in milliseconds; None where the stream has no time for each,
-        as with a single one, or stamped at arrival.
+        Returns the greatest event time of each partition, in milliseconds; None if the stream does not track
+        partitions, as with a single partition or with arrival stamps.
         """
         tasks, state = self.parts.tasks, self.parts.streams.find(stream_ref)
         if state is None:
@@ -314,16 +320,16 @@ class StreamService:
         return times
 
     def reset_time(self, stream_ref: str) -> TimeReset:
-        """Let the time of a stream begin anew; its readers begin a new epoch, see `time_reset.reset_time`."""
+        """Reset the time of a stream; its readers begin a new epoch, see `time_reset.reset_time`."""
         self.parts.tasks.require_ready()
         with self.parts.admin:
             return reset_time(self.parts, self.lifecycle, self.parts.streams.get(stream_ref))
 
     def heartbeat(self, stream_ref: str, at_ms: int, *, wait: bool = False) -> bool:
-        """Move a stream's watermark without data; False if ``wait`` ended before its results were out.
+        """Advance a stream's watermark without data; return False if ``wait`` timed out before the results.
 
         Raises:
-            InputError: too far in the future.
+            InputError: the time is too far in the future.
         """
         self.parts.tasks.require_ready()
         while True:
@@ -334,7 +340,7 @@ class StreamService:
                         f"the watermark of stream {state.name} follows the query {state.derived_from}",
                         code="derived-stream",
                     )
-                if not state.dropped_for_good:  # as it may have been since just now
+                if not state.dropped_for_good:  # another thread may have dropped the stream since the look-up
                     settings = self.parts.settings.max_future_ms, self.parts.settings.queue_elements
                     task = heartbeat(self.parts.acceptor, self.parts.tasks, state, at_ms, *settings)
                     break
@@ -344,7 +350,7 @@ class StreamService:
 
 
 def _answer_of(receipt: PushReceipt) -> dict[str, Any]:
-    """The JSON answer to a push; ``bad`` only for a partial push, ``skipped`` only for records."""
+    """Return the JSON answer to a push; ``bad`` only for a partial push, ``skipped`` only for records."""
     stream, first, last, accepted, late, durable, bad, dropped, skipped = receipt
     answer: dict[str, Any] = {
         "stream": stream, "first_seq": first, "last_seq": last, "accepted": accepted, "late": late,

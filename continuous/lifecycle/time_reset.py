@@ -1,4 +1,4 @@
-"""The reset of a stream's time, after the wall clock has jumped ahead and back."""
+"""The reset of a stream's time, for a wall clock that jumped ahead and back."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from .parts import EngineParts
 
 
 class TimeReset(NamedTuple):
-    """IRIs of the streams whose time was reset, and names of the queries that began anew."""
+    """The IRIs of the streams whose time was reset, and the names of the queries that restarted."""
 
     streams: list[str]
     queries: list[str]
 
 
 def reset_time(parts: EngineParts, lifecycle: QueryLifecycle, stream: StreamState) -> TimeReset:
-    """Forget the time and the retained elements of a stream, and let its readers begin a new epoch.
+    """Forget the time and the retained elements of a stream, and restart its readers with a new epoch.
 
-    The streams that these readers make, and the readers of those, follow. The readers get what has entered
-    since the reset, as in a replay. Called under the lock of the administration.
+    The reset also applies to the streams that these readers make, and to the readers of those streams. Each
+    reader first processes the elements that entered since the reset, as in a replay. The caller holds the
+    lock `admin`.
 
     Raises:
         ConflictError: a query makes the stream, or a reader still reads its static parts.
-        ReportedError: a reader cannot begin anew; nothing was reset.
+        ReportedError: a reader cannot restart; nothing was reset.
     """
     if stream.derived_from is not None:
         raise ConflictError(
@@ -61,7 +62,7 @@ def reset_time(parts: EngineParts, lifecycle: QueryLifecycle, stream: StreamStat
 
 
 def _followers(parts: EngineParts, stream: StreamState) -> tuple[list[StreamState], list[QueryEntry]]:
-    """The stream and those that follow from it; the running and paused queries that read one of them."""
+    """Return the stream, the streams derived from it, and the running and paused readers of them."""
     streams, readers, place = [stream], list[QueryEntry](), 0
     while place < len(streams):
         iri, place = streams[place].iri, place + 1
@@ -77,7 +78,7 @@ def _followers(parts: EngineParts, stream: StreamState) -> tuple[list[StreamStat
 
 
 def _streams_read(entry: QueryEntry) -> tuple[str, ...]:
-    """The streams that a query gets inputs of, or will get; none of a failed one."""
+    """Return the streams from which a query gets inputs, or will get them; none for a failed query."""
     if entry.pending is not None:
         return tuple(entry.pending.prepared.streams)
     if entry.running is None or entry.running.state == "failed":

@@ -9,21 +9,22 @@ from ..queries.catalogue import is_awaited
 from .parts import EngineParts
 
 WAIT_S = 58.0
-"""Seconds that a push or a heartbeat waits for its results: ``?wait=true`` has to answer deadline_in 60 s."""
+"""Seconds that a push or a heartbeat waits for its results, because ``?wait=true`` has to answer within 60
+s."""
 _POLL_S = 0.01
 """Seconds between two checks whether the static parts of queries have been read."""
 
 
 def deadline_in(seconds: float | None = None) -> float:
-    """The end of a wait of that many seconds, `WAIT_S` by default, in seconds of the steady clock."""
+    """Return the time of the monotonic clock that many seconds from now, by default `WAIT_S`."""
     return time.monotonic() + (WAIT_S if seconds is None else seconds)
 
 
 def are_results_out(parts: EngineParts, task: Task | None, stream: str, timeout: float | None = None) -> bool:
-    """Wait until the results of a push are in the feeds; False if that takes longer than ``timeout`` seconds.
+    """Wait until the results of a push are in the feeds; return False after ``timeout`` seconds.
 
-    Queries that read the stream and still read their static parts are waited for as well. ``task`` is None
-    for a push that entered nothing, as a repeated one does: the inputs before it are waited for.
+    The wait includes queries that read the stream and still read their static parts. ``task`` is None for a
+    push without accepted elements, such as a repeated one; then the wait is for all earlier inputs.
     """
     until = deadline_in(timeout)
     if not (_is_all_processed(parts, until) if task is None else is_processed(parts, task, until)):
@@ -35,24 +36,24 @@ def are_results_out(parts: EngineParts, task: Task | None, stream: str, timeout:
         if time.monotonic() > until:
             return False
         time.sleep(_POLL_S)
-    # A query that has just begun may still process the inputs that were kept for it.
+    # A query that has just begun may still process the inputs that were collected for it.
     return _is_all_processed(parts, until)
 
 
 def is_processed(parts: EngineParts, task: Task, until: float) -> bool:
-    """Wait for a turn that is in the queue; False if it is not done at ``until``.
+    """Wait for a queued task; return False if the task is not done at ``until``.
 
     Raises:
-        Exception: what processing it raised.
+        Exception: the error of the task.
     """
-    if parts.sequencer.inside:  # the engine's thread cannot wait for a turn of its own
+    if parts.sequencer.inside:  # The engine's thread executes the task itself, so it cannot wait here.
         return True
     parts.sequencer.drain()
     return parts.tasks.is_done_within(task, max(0.0, until - time.monotonic()))
 
 
 def _is_all_processed(parts: EngineParts, until: float) -> bool:
-    """Wait for all inputs accepted so far; False if they are not processed at ``until``."""
+    """Wait for all inputs accepted so far; return False if they are not processed at ``until``."""
     if parts.sequencer.inside:
         return True
     task = Task()
