@@ -1,1 +1,1 @@
-"""What an engine writes of its state, and how it comes back after a restart or a crash."""
+"""Checkpoints of an engine's state, and the recovery of the state after a restart or a crash."""

@@ -1,4 +1,4 @@
-"""The state of an engine in a checkpoint: packed, with its quads as N-Quads, which are read at once."""
+"""The file format of a checkpoint: the packed state, and its quads as N-Quads, which are parsed together."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from quadrill.store.logs.packing import pack, unpack
 from .state import RECORDS, EngineSnapshot
 
 FORMAT = 7
-"""Counts up when checkpoints can no longer be read by the release before."""
+"""The format number, which increases when the release before can no longer read new checkpoints."""
 
 
 def write_state(draft: Path, state: EngineSnapshot) -> int:
-    """Write a state to a file of its own and sync it; its size in bytes.
+    """Write a state to a draft file and sync the file; return its size in bytes.
 
     Raises:
-        OSError: it cannot be written; nothing of it is left.
+        OSError: the state cannot be written; no file is left.
     """
     try:
         packed, quads = pack(state, RECORDS)
@@ -31,11 +31,11 @@ def write_state(draft: Path, state: EngineSnapshot) -> int:
 
 
 def read_state(path: Path) -> EngineSnapshot | None:
-    """The state of a checkpoint, None when there is none.
+    """Read the state of a checkpoint; return None if there is no checkpoint.
 
     Raises:
-        OlderFormatError: its format is older than `FORMAT`.
-        StoreFormatError: it is damaged, or its format is newer.
+        OlderFormatError: the format is older than `FORMAT`.
+        StoreFormatError: the file is damaged, or its format is newer.
     """
     found = read_checkpoint(path)
     if found is None:

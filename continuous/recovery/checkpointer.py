@@ -1,12 +1,11 @@
-"""When a checkpoint is made and what becomes of the logs then; recovery reads it.
+"""When checkpoints are written, and how the logs are trimmed afterwards; recovery reads the checkpoints.
 
-A small state is written between two turns. A large one is written by a copy of the process
-(store/logs/process_copy.py) while the engine goes on, so that queries stand still only for as long as the
-copy takes to be made:
+A small state is written between two tasks. A large state is written by a forked copy of the process
+(store/logs/process_copy.py) while the engine continues, so queries stop only during the fork:
 
-    engine's thread   settle | copy |  turns go on  ...                              | logs forget
-    copy                            |  serialise, write, sync the draft
-    a thread that waits             |  .........................  logs synced, draft becomes the checkpoint
+    engine's thread   flush | fork |  tasks continue  ...                             | logs are trimmed
+    forked copy                    |  serialise, write and sync the draft
+    waiting thread                 |  .........................  sync logs, rename draft to checkpoint
 """
 
 from __future__ import annotations
@@ -41,17 +40,19 @@ from .state import EngineSnapshot, EntrySnapshot, StreamSnapshot
 log = logging.getLogger("quadrill.continuous")
 
 _PAUSE_FACTOR = 20
-"""A checkpoint that stops the queries for a second is made every 20 seconds at most,"""
+"""Minimum interval between checkpoints, as a multiple of the time for which the last checkpoint stopped
+the queries."""
 _COPY_FACTOR = 4
-"""and one that is written beside them in a second every 4 seconds."""
+"""Minimum interval between checkpoints, as a multiple of the time that a forked copy took to write the
+last one."""
 _LONGEST_S = 900.0
 _CATCH_UP_S = 0.4
-"""So long all others wait for queries that are behind when the log grows too long without a checkpoint."""
+"""Seconds for which only lagging queries run when the input log has grown too long without a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class _CheckpointCut:
-    """What a checkpoint has to know that locks guard, and from which record on the journal is needed."""
+    """The data of a checkpoint that is read under locks, and the oldest journal record to keep."""
 
     processed: int
     appended: int
@@ -63,14 +64,14 @@ class _CheckpointCut:
 
 
 class Checkpointer:
-    """Checkpoints of one engine. `checkpoint` and `write_if_due` are called in the loop or before it runs.
+    """Writes the checkpoints of one engine. Public methods are called in the engine's thread, or before it runs.
 
     Attributes:
-        stopped_s: how long the last checkpoint stopped the queries, in seconds.
-        took_s: how long it took until it was on disk.
-        size: its bytes.
-        made: how many there were since the start.
-        written_at: when the last one was on disk, by the monotonic clock; None before the first.
+        stopped_s: the seconds for which the last checkpoint stopped the queries.
+        took_s: the seconds until the last checkpoint was on disk.
+        size: the bytes of the last checkpoint.
+        made: the number of checkpoints since the start.
+        written_at: the monotonic time at which the last checkpoint was on disk; None before the first.
     """
 
     def __init__(self, parts: EngineParts, journal: Journal) -> None:
@@ -84,7 +85,7 @@ class Checkpointer:
         self.written_at: float | None = None
         self._next_s = 0.0
         self._processed = -1
-        # Bytes that had been appended to the log when the last checkpoint was made.
+        # Bytes that had been appended to the journal when the last checkpoint was made.
         self._appended = 0
         self._copy: ForkedTask | None = None
         self._copy_thread: threading.Thread | None = None
@@ -94,30 +95,34 @@ class Checkpointer:
 
     @property
     def age_s(self) -> float:
-        """How long ago the last one was on disk; 0 when nothing happened since."""
+        """The seconds since the last checkpoint was on disk; 0 if no task was executed since."""
         if self.written_at is None or self._parts.tasks.processed == self._processed:
             return 0.0
         return time.monotonic() - self.written_at
 
     def mark_current(self) -> None:
-        """What the file holds is the state of now: it need not be written again."""
+        """Mark the checkpoint on disk as the present state, which need not be written again."""
         self._processed = self._parts.tasks.processed
         self._next_s = time.monotonic() + self._parts.settings.checkpoint_ms / 1000
 
     def write_if_changed(self) -> None:
-        """Write the state if something happened since the last checkpoint and none is being written."""
+        """Write a checkpoint if tasks were executed since the last one and none is being written."""
         if self._parts.tasks.processed != self._processed and self._copy_thread is None:
             self._write(in_copy=True)
 
     def after_start(self) -> None:
-        """Write what the start made: the state, or the tables and texts alone where nothing happened."""
+        """After a start, write a checkpoint if the state has changed; else only tables and text analyses."""
         if self._parts.tasks.processed != self._processed:
             self.write_if_changed()
         else:
             self._write_tables()
 
     def write_if_due(self) -> None:
-        """Write the state when it is time and something happened; see to it that this can be."""
+        """Write a checkpoint if one is due and the state has changed.
+
+        If the journal has grown too long without a checkpoint because of lagging queries, these queries run
+        alone for a moment; then the one that has lagged longest fails.
+        """
         tasks, shares, most = self._parts.tasks, self._parts.router.shares, self._parts.settings.backlog_log
         unsaved = self._journal.log.appended_bytes - self._appended
         if shares.backlogs and unsaved > most and tasks.write_error is None:
@@ -132,9 +137,10 @@ class Checkpointer:
             self.write_if_changed()
 
     def checkpoint(self, *, at_end: bool = False) -> None:
-        """Write the state after the last turn here and now, and let the logs forget what is needless then.
+        """Write a checkpoint of the present state in this thread, and trim the logs.
 
-        ``at_end``: nothing comes behind it: the static parts are on disk, too, when this returns.
+        With ``at_end`` no task follows, and the tables of static parts are on disk, too, when the method
+        returns.
         """
         self.stop()
         self._write(in_copy=False)
@@ -142,10 +148,10 @@ class Checkpointer:
             self._write_tables(at_end=True)
 
     def pin_files(self) -> PinnedFiles:
-        """The engine's files, open, as they are between two turns: recovery goes on from a copy of them.
+        """Open the engine's files as they are between two tasks; a recovery can start from a copy of them.
 
         Raises:
-            StoreUnwritableError: there is no space for what they would have to hold.
+            StoreUnwritableError: buffered results cannot be written because the disk is full.
         """
         self._parts.sequencer.flush(wait_for_space=False)
         with self._parts.tasks.lock:
@@ -153,7 +159,7 @@ class Checkpointer:
             return held_files(self._journal.folder)
 
     def stop(self) -> None:
-        """Give up the one that is being written, if any."""
+        """Cancel the checkpoint that is being written, if there is one."""
         copy, waiting = self._copy, self._copy_thread
         self._stopping = True
         if copy is not None:
@@ -183,7 +189,7 @@ class Checkpointer:
         )
 
     def _state(self, cut: _CheckpointCut) -> EngineSnapshot:
-        """The state of a moment; also called in a copy of the process, where no lock may be waited for."""
+        """Return the state at a cut, without locks, because it also runs in a forked copy of the process."""
         timelines: dict[QueryTimeline, TimelineSnapshot] = {}
         return EngineSnapshot(
             cut.processed,
@@ -202,10 +208,10 @@ class Checkpointer:
     # --- writing it -----------------------------------------------------------------------------
 
     def _write(self, *, in_copy: bool) -> None:
-        """Write the state after the last turn; ``beside``: by a copy of the process where that is worth it.
+        """Write the state after the last task; with ``in_copy`` a forked copy writes it if it is large.
 
-        Not while rows of static parts are read anew, or inputs are kept for queries that wait for them, or
-        queries are behind: the journal has what leads there.
+        No checkpoint is written while tables are being reloaded, inputs are being collected for waiting
+        queries, or queries lag, because a checkpoint does not contain this state; the journal does.
         """
         parts = self._parts
         if parts.statics.is_behind or parts.router.pending:
@@ -220,7 +226,7 @@ class Checkpointer:
         began = time.monotonic()
         try:
             parts.sequencer.flush()
-            # Whoever pushes meanwhile changes the figures of streams: they are read under the lock.
+            # A concurrent push changes the figures of streams, so the cut is made under the lock.
             with parts.tasks.lock:
                 cut = self._cut()
                 self._copy = self._start_copy(cut, draft) if in_copy else None
@@ -252,7 +258,7 @@ class Checkpointer:
             return None
 
     def _finish_copy(self, copy: ForkedTask, cut: _CheckpointCut, draft: Path, began: float) -> None:
-        """In a thread of its own: wait for the copy, then publish what it wrote."""
+        """In a separate thread, wait for the forked copy, then publish the file that it wrote."""
         try:
             self._journal.reached("during-checkpoint")
             self.size = copy.wait(_LONGEST_S)
@@ -262,7 +268,7 @@ class Checkpointer:
             if not self._stopping:
                 log.warning("no checkpoint: %s", _reason(error))
         except EngineStoppedError:
-            pass  # the last checkpoint lets the logs forget
+            pass  # The engine is stopping, and the last checkpoint trims the logs.
         finally:
             draft.unlink(missing_ok=True)
             self._not_before(_COPY_FACTOR * (time.monotonic() - began))
@@ -270,7 +276,7 @@ class Checkpointer:
             self._copy_thread = None
 
     def _publish(self, cut: _CheckpointCut, draft: Path, began: float) -> None:
-        """Sync the logs that the checkpoint relies on, then let it take its place."""
+        """Sync the logs that the checkpoint depends on, then rename the draft to the checkpoint."""
         journal = self._journal
         journal.log.sync()
         journal.results.sync()
@@ -284,15 +290,16 @@ class Checkpointer:
         self.took_s = self.written_at - began
 
     def _trim_logs(self, cut: _CheckpointCut) -> None:
-        """Let the input log forget what neither recovery nor a stream's retention needs."""
+        """Delete the records of the journal that neither recovery nor the retention of streams needs."""
         journal = self._journal
         self._parts.sources.forget(cut.sources, cut.pinned)
         journal.log.trim(cut.needed)
         if self._parts.attachments.last_retained_read <= cut.processed:
-            # Else a crash now would repeat that turn, which read what would be gone.
+            # Otherwise the replay after a crash would repeat a task whose retained elements were deleted.
             journal.log.trim_to_size(journal.keep_bytes, cut.processed + 1)
         with self._parts.tasks.lock:
-            # A replay must find the same elements before and after a crash.
+            # Streams forget what the journal has deleted, so that a replay finds the same elements before and
+            # after a crash.
             for each in self._parts.streams:
                 each.retained.forget_before(journal.log.earliest)
         journal.reached("after-trim")

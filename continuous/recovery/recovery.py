@@ -1,10 +1,10 @@
-"""Keeping an engine over restarts and crashes: a checkpoint, and the replay of the journal behind it.
+"""The recovery of an engine after a restart or a crash: a checkpoint, and the replay of the journal after it.
 
-    start:  checkpoint -> windows, feeds, streams as they were after record n
-            the store is rewound to the version of then; records n+1 ... take their turns again, commits too
-            commits that no record speaks of take theirs; the registry decides what else there is
+    start:  checkpoint -> windows, feeds and streams as they were after record n
+            the store is rewound to its version at that time; the tasks of records n+1 ... run again
+            commits without a record get their tasks now; then the registry decides which queries exist
 
-Nothing is shown to anybody before that is over.
+Results of the replay become visible only after the replay.
 """
 
 from __future__ import annotations
@@ -43,15 +43,17 @@ log = logging.getLogger("quadrill.continuous")
 
 _SWITCHED = {"running", "paused"}
 _MAX_REWIND = 10_000
-"""Static parts that reflect a version further back than this are read anew rather than rewound to."""
+"""Maximum number of versions by which a recovery rewinds the store to restore static parts; older static
+parts are read again."""
 
 
 class Recovery:
-    """Recovery of one engine. Everything is called in the loop or before it runs.
+    """Recovers one engine. Methods are called in the engine's thread, or before it runs.
 
     Attributes:
-        checkpoints: writes them.
-        report: what the log of the server and its description say about the last start.
+        checkpoints: writes the checkpoints.
+        report: duration, number of records and problems of the last recovery, for the server's log and its
+            API.
     """
 
     def __init__(self, parts: EngineParts, lifecycle: QueryLifecycle, journal: Journal) -> None:
@@ -71,7 +73,8 @@ class Recovery:
             return
         self._closed = True
         try:
-            # Without a recovery there is nothing in memory that is worth more than the checkpoint on disk.
+            # If the recovery did not complete, the state in memory is incomplete, so the checkpoint on disk
+            # stays.
             self.checkpoints.stop()
             if self.report:
                 self.checkpoints.checkpoint(at_end=True)
@@ -82,10 +85,12 @@ class Recovery:
                 log.error("what was not answered is lost: %s", error.message)
 
     def recover(self) -> None:
-        """Bring the engine to where it was. Called once, before the loop runs.
+        """Restore the state from the checkpoint and the journal, once, before the engine's thread runs.
 
         Raises:
-            StoreFormatError: the journal is damaged before its end, or the checkpoint has an older format.
+            OlderFormatError: the checkpoint has an older format.
+            StoreFormatError: the journal is damaged before its end, or journal or store lack data that the
+                checkpoint needs.
         """
         began = time.monotonic()
         parts, journal, replay = self._parts, self._journal, self._replay
@@ -96,7 +101,9 @@ class Recovery:
         try:
             state = read_state(self.checkpoints.path)
         except OlderFormatError:
-            raise  # windows must not begin empty where another commit can still read them
+            # An older release can still read the windows in this checkpoint, so they must not be replaced by
+            # empty ones.
+            raise
         except StoreFormatError as error:
             self._problems.append(error.message)
         usable = state is not None or journal.log.earliest == 1
@@ -124,7 +131,7 @@ class Recovery:
         replay.replay_commits()
         self._finish()
         if state is not None and not records and journal.log.last == last:
-            # What was read is the state: it need not be written again.
+            # The checkpoint that was read is the present state, so it need not be written again.
             self.checkpoints.mark_current()
         self.report = {
             "seconds": round(time.monotonic() - began, 3),
@@ -148,11 +155,11 @@ class Recovery:
             self._parts.acceptor.receipts.restore(*each)
 
     def _restore_queries(self, state: EngineSnapshot | None, records: list[JournalRecord]) -> None:
-        """Make the queries of the checkpoint, each over the version that its static parts reflected."""
+        """Create the queries of the checkpoint, each over the store version of its static parts."""
         parts, tasks = self._parts, self._parts.tasks
         if state is None:
-            # The first start writes a checkpoint, so this is the start, or the checkpoint is damaged and
-            # the journal whole: before its first record there was no query.
+            # Each start writes a checkpoint, so this is the first start, or the checkpoint is damaged and the
+            # journal complete. In both cases no query existed before the first record.
             commits = [record.members["version"] for record in records if record.kind == "commit"]
             parts.begin_at(commits[0] - 1 if commits else parts.store.log.version)
             self._rewind_to(tasks.version)
@@ -179,7 +186,7 @@ class Recovery:
                 restored[each.name] = running
         self._forward_to(state.version, restored.values())
         tasks.replayed_versions = self._replay.read_versions
-        # Clients may have stopped some meanwhile.
+        # Clients may have paused or dropped some of the queries meanwhile.
         going_on = [entry.running for name, entry in entries.items() if name in restored]
         parts.router.adopt(running for running in going_on if running is not None)
 
@@ -190,7 +197,9 @@ class Recovery:
             log.warning("the replay reads the newest version of the dataset: %s", error.message)
 
     def _forward_to(self, version: int, restored: Iterable[RunningQuery]) -> None:
-        """Forward the store; queries that were restored by then take what the commits change."""
+        """Forward the store to a version; apply the changes to static parts of the queries restored so
+        far.
+        """
         store, statics = self._parts.store, self._parts.statics
         before = store.reader.version
         store.committer.forward(version)
@@ -204,7 +213,7 @@ class Recovery:
                 running.static.catch_up(on_request=False)
 
     def _restore_entry(self, kept: EntrySnapshot) -> QueryEntry:
-        """One query of the checkpoint, with its feed."""
+        """Add the entry of a query in the checkpoint, with its feed."""
         feed = self._lifecycle.new_feed(kept.name)
         feed.restore(kept.feed, self._journal.results.events(kept.feed[0]))
         registration, created = registration_of(kept.members), kept.members["created"]
@@ -215,7 +224,7 @@ class Recovery:
     def _restore_query(
         self, entry: QueryEntry, kept: EntrySnapshot, query: QuerySnapshot
     ) -> RunningQuery | None:
-        """A query as it was; one that cannot run any more is shown as failed with the reason."""
+        """Restore a query; a query that cannot be restored is marked as failed, with the reason."""
         try:
             made = self._replay.evaluator(kept.members, query.looked_up, query.pins)
             running = self._lifecycle.make_running(entry, *made, paused=kept.state == "paused")
@@ -234,7 +243,11 @@ class Recovery:
     # --- behind the replay ----------------------------------------------------------------------
 
     def _finish(self) -> None:
-        """The store is at its newest version again, and nothing that was published is missing."""
+        """Bring the store to its newest version, end the replay of each feed and flush the results.
+
+        If the journal lost its end, the replay cannot produce all published events of a feed again. Such a
+        feed gets a reset event, and its ids continue after the last published id.
+        """
         parts, journal = self._parts, self._journal
         parts.tasks.replayed_versions = None
         parts.store.committer.forward(parts.store.log.version)
@@ -247,12 +260,12 @@ class Recovery:
                 self._problems.append(f"events of the feed {entry.name} are gone: who resumes is reset")
         parts.sequencer.flush()
         for stream in parts.streams:
-            # The time that the server was away is no silence of the stream.
+            # The downtime of the server does not count for the idle time-outs of streams.
             begin_again(stream, parts.clock)
         parts.tasks.processed = journal.log.last
 
     def reconcile(self) -> None:
-        """Let the registry decide: what it has and the journal has not begins, what it has not ends."""
+        """Begin the queries that only the registry has, and end those that the registry does not have."""
         parts, lifecycle, results = self._parts, self._lifecycle, self._journal.results
         parts.statics.end_replay()
         self.follow_registry([entry.name for entry in parts.catalogue.entries()])
@@ -277,7 +290,7 @@ class Recovery:
         parts.sequencer.call(lambda: results.keep_only(numbers))
 
     def follow_registry(self, names: Iterable[str]) -> None:
-        """Drop the queries of these names that the registry does not have, pause or resume what it says."""
+        """Drop named queries that the registry does not have; pause or resume those whose state differs."""
         catalogue, lifecycle = self._parts.catalogue, self._lifecycle
         stored = {record.name: record for record in catalogue.stored()}
         for name in names:

@@ -1,7 +1,7 @@
-"""The replay of a journal: its records take their turns again, behind the state of a checkpoint.
+"""The replay of a journal: the tasks of its records run again on the state of a checkpoint.
 
-A replay publishes what it published before the crash: those events are in the result log and only compared;
-later ones are new and written.
+Events that were published before the crash are in the result log, so the replay only compares them. Later
+events are new, and are written.
 """
 
 from __future__ import annotations
@@ -36,7 +36,12 @@ log = logging.getLogger("quadrill.continuous")
 
 
 class Replay:
-    """One replay; ``behind`` and ``swaps``: where tables fell behind, and were read anew (`TableReplay`)."""
+    """One replay.
+
+    Attributes:
+        lagging_tables: pairs of a table and the version from which on its rows were unknown (`TableReplay`).
+        reloads: pairs of a table and the version of a reload (`TableReplay`).
+    """
 
     def __init__(
         self, parts: EngineParts, lifecycle: QueryLifecycle, journal: Journal, replay_filter: ReplayFilter
@@ -47,19 +52,20 @@ class Replay:
         self._journal = journal
         self.lagging_tables: set[tuple[str, int]] = set()
         self.reloads: set[tuple[str, int]] = set()
-        # See `TurnQueue.seen`.
+        # The versions that queries' refreshes read in the running inputs, see `TaskQueue.replayed_versions`.
         self.read_versions: dict[str, int] = {}
         self._versions_of_task: dict[int, dict[str, int]] = {}
-        # By turn: the queries that failed there by time.
+        # By task: the records of queries that failed because of time or cancellation.
         self._failures_of_task: dict[int, list[dict[str, Any]]] = {}
 
     def read(self, processed: int, last: int, *, usable: bool) -> list[JournalRecord]:
-        """Fill streams with what they retain; the records that have to take their turns again.
+        """Restore the retained elements of streams; return the records whose tasks have to run again.
 
         Args:
-            processed: the record up to which the checkpoint holds everything.
-            last: the record up to which it holds the figures of streams.
-            usable: False when records are missing before this: no turn can be taken again.
+            processed: the record up to which the checkpoint contains the state of queries.
+            last: the record up to which the checkpoint contains the figures of streams.
+            usable: False if records between the checkpoint and the journal are missing, so that no task can
+                run again.
         """
         rest = []
         for record in self._journal.read():
@@ -90,7 +96,7 @@ class Replay:
         return rest
 
     def replay_record(self, record: JournalRecord, *, counted: bool) -> None:
-        """One record takes its turn again; ``counted``: figures of streams hold it already."""
+        """Run the task of a record again; ``counted``: the checkpoint's stream figures include the record."""
         members = record.members
         self._journal.reached("in-replay")
         try:
@@ -103,7 +109,7 @@ class Replay:
             log.error("record %d of the journal (%s) failed: %s", record.number, record.kind, error.message)
 
     def begin_epoch(self) -> None:
-        """Where the folder is a copy: what follows is not what its original has behind the same records."""
+        """If the folder is a copy, begin an epoch with ids that the original folder will not assign."""
         tasks, epoch = self._parts.tasks, self._parts.store.epoch
         if tasks.epoch < epoch:
             self._run(self._epoch_task(epoch), tasks.note("epoch", epoch=epoch), self._parts.clock.now_ms())
@@ -112,14 +118,14 @@ class Replay:
         return kinds.CallTask(lambda: self._parts.begin_epoch(epoch))
 
     def _expect_failure(self, fate: Mapping[str, Any]) -> None:
-        """A query failed in the turn that comes: it does so again, without being evaluated."""
+        """Have a query fail in the next task as it did before the crash, without an evaluation."""
         entry = self._parts.catalogue.find(fate["query"])
         if entry is not None and entry.running is not None:
             self._parts.router.leave_shared_plan(entry.running)
             entry.running.failure.expected = (fate["after"], BudgetError(fate["error"], code=fate["code"]))
 
     def replay_commits(self) -> None:
-        """Commits that were durable before anybody noted their turn take it now, one by one."""
+        """Run tasks for the commits that were durable before the crash, but have no record in the journal."""
         parts, store = self._parts, self._parts.store
         while parts.tasks.version < store.log.version:
             version = store.committer.following(parts.tasks.version)
@@ -134,10 +140,10 @@ class Replay:
     def evaluator(
         self, members: Mapping[str, Any], looked_up: Mapping[Any, str | None], pins: Mapping[str, list[Any]]
     ) -> tuple[PreparedQuery, Evaluator]:
-        """A query of a record or checkpoint, and what computes its answers.
+        """Prepare a query of a record or checkpoint, and create its evaluator.
 
-        ``looked_up`` are the static parts that were looked up, each with the reason; ``pins`` are the
-        contents of sources that it reflected.
+        ``looked_up`` are the static parts that were looked up, with the reason; ``pins`` are the contents of
+        remote sources that the query's static rows came from.
         """
         prepared = self._prepared(members)
         prepared = replace(prepared, looked_up={int(at): why for at, why in looked_up.items()})
@@ -153,7 +159,8 @@ class Replay:
     def _run(self, task: Task, number: int, at: int) -> None:
         if not isinstance(task, InputTask):
             self.read_versions.clear()
-        # What was noted of inputs in line bears the number of the first; no other turn came between them.
+        # Records about inputs of one batch have the number of the first input, and no other task came between
+        # them.
         self.read_versions.update(self._versions_of_task.get(number, {}))
         task.number, task.at = number, at
         self._parts.sequencer.execute(task)
@@ -163,7 +170,7 @@ class Replay:
             raise task.error
 
     def _task_of(self, record: JournalRecord, members: dict[str, Any], *, counted: bool) -> Task | None:
-        """The turn of a record; None where nothing has to be done again."""
+        """Return the task of a record; None if no work has to be repeated."""
         parts = self._parts
         entry = parts.catalogue.find(members.get("name", ""))
         running = None if entry is None else entry.running
@@ -226,7 +233,7 @@ class Replay:
         return None
 
     def _derived_task(self, record: JournalRecord, *, counted: bool) -> InputTask | None:
-        """The turn of an input that a query made, where that query is not replayed."""
+        """Return the task for an input of a derived stream whose query is not replayed; else None."""
         made, stream = input_of(record)[0], record.members["stream"]
         if made is None:
             return None
@@ -234,7 +241,7 @@ class Replay:
         return InputTask(made) if takes else None
 
     def _input(self, record: JournalRecord, *, counted: bool, taken: bool = False) -> StreamInput | None:
-        """Bring a stream, if there is one still, to where it was; the input to hand out again."""
+        """Apply a record to its stream, if the stream still exists; return the input for the readers."""
         members, (event, elements) = record.members, input_of(record)
         stream = self._parts.streams.find(members["stream"])
         self._parts.tasks.order = record.number
@@ -246,13 +253,15 @@ class Replay:
             figures = stream.figures()
             forget_time(stream)
             if counted:
-                stream.restore_figures(figures)  # those of a checkpoint from after the reset
+                # The figures come from a checkpoint after the reset, so they stay.
+                stream.restore_figures(figures)
         if taken or not counted:
             stream.dead_letters.remove_named(members.get("forgotten", ()))
         if not counted:
             missed = stream.counts.missed
             stream.restore_figures(members["figures"])
-            # What no reader could take is counted as turns are repeated.
+            # The repeated tasks count the elements that no reader could process, so the count in the record
+            # is not used.
             stream.counts.missed = missed
             letters = stream.dead_letters
             for place in members.get("late", ()):
@@ -269,7 +278,7 @@ class Replay:
         return event
 
     def _entry_of(self, record: JournalRecord) -> QueryEntry:
-        """A query that begins, or has its place kept."""
+        """Return the entry of a query that a record begins or reserves, with its old or a new feed."""
         parts, members = self._parts, record.members
         existing = parts.catalogue.find(members["name"])
         if existing is not None and existing.pending is not None and record.kind == "attach":
@@ -305,7 +314,7 @@ class Replay:
         return kinds.AttachTask(running, members["reset"], members.get("from"))
 
     def skip_query(self, entry: QueryEntry | None, members: Mapping[str, Any]) -> None:
-        """A query is not evaluated; what it had made comes from the journal."""
+        """Do not evaluate a query; the elements that it had derived come from the journal."""
         self._parts.router.forget_name(members["name"])
         try:
             prepared = self._prepared(members)
@@ -314,9 +323,9 @@ class Replay:
         self._filter.skip(entry, prepared)
 
     def _drop_stream(self, members: Mapping[str, Any], *, counted: bool) -> None:
-        """A stream was dropped; the one of that IRI now, if any, was declared later.
+        """Clear a stream that was dropped; a stream with the same IRI may have been declared later.
 
-        ``counted``: its figures and receipts are those of a checkpoint from after that.
+        ``counted`` is True if the figures and receipts come from a checkpoint after the drop.
         """
         stream = self._parts.streams.find(members["stream"])
         if not counted:
@@ -326,10 +335,10 @@ class Replay:
 
 
 def registration_of(members: Mapping[str, Any]) -> Registration:
-    """The registration that a record or a checkpoint holds."""
+    """Return the registration in the members of a record or checkpoint."""
     return Registration.restored(members["name"], members["text"], members["dialect"], members["options"])
 
 
 def _tables_of(members: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """The tables that a record names, each with its version."""
+    """Return the tables that a record names, each with the record's version."""
     return [(name, members["version"]) for name in members["tables"]]

@@ -1,10 +1,11 @@
-"""Queries that a replay does not evaluate, or not to the end.
+"""The queries that a replay does not evaluate, or only for some time.
 
-    dropped, or paused by the setting    not evaluated
-    ends the replay paused or failed     evaluated as long as the replay is short
-    paused or dropped during the replay  evaluated until then
+    dropped, or paused by the setting            not evaluated
+    paused or failed at the end of the replay    evaluated while the replay is short
+    paused or dropped during the replay          evaluated until then
 
-Their feeds keep what had been published. Elements of the streams that they make come from the journal.
+The feeds of these queries keep the published events. The elements of their derived streams come from the
+journal.
 """
 
 from __future__ import annotations
@@ -26,35 +27,35 @@ from ..queries.prepare import PreparedQuery
 log = logging.getLogger("quadrill.continuous")
 
 REPLAY_BUDGET_S = 5.0
-"""Seconds of CPU time of a replay after which queries that end it paused or failed are not evaluated any
-more: nobody waits for their answers, and an evaluation of theirs may be what makes the start long. What other
-processes of a busy machine take does not count."""
+"""CPU seconds of a replay after which queries that are paused or failed at its end are not evaluated any
+more. Nobody waits for their results, and one of their evaluations may be the reason for a long start.
+CPU time is used because other processes do not affect it."""
 _PAUSED_AT_START = "it was paused; its windows were not kept over the restart"
 
 
 class ReplayFilter:
-    """Decides which queries are not evaluated in a replay. Everything is called where the replay runs."""
+    """Decides which queries a replay does not evaluate. Only the thread of the replay calls the methods."""
 
     def __init__(self, parts: EngineParts) -> None:
         self._parts = parts
         self._records: dict[str, QueryRecord] = {}
-        # Names of queries that clients have paused or dropped during the replay.
+        # The names of queries that clients have paused or dropped during the replay.
         self._stopped: set[str] = set()
-        # The streams that queries make which are not evaluated.
+        # The derived streams of queries that are not evaluated.
         self._streams: set[str] = set()
         self._is_over_budget = False
         self._began = time.thread_time()
 
     def read_registry(self) -> None:
-        """Take note of what is registered, and of what is paused and failed."""
+        """Read the registered queries and their states from the registry."""
         self._records = {record.name: record for record in self._parts.catalogue.stored()}
 
     def is_dropped(self, name: str) -> bool:
-        """True when no query of this name is registered any more."""
+        """Return True if no query with this name is registered."""
         return name not in self._records
 
     def skips(self, entry: QueryEntry) -> bool:
-        """True when a query that begins is not evaluated; its entry says why then."""
+        """Return True if a query that would begin now is not evaluated, and set its state accordingly."""
         if self.is_dropped(entry.name) or self._parts.catalogue.pause_at_start(entry):
             return True
         if (self._is_over_budget or entry.name in self._stopped) and self._ends_stopped(entry):
@@ -63,18 +64,18 @@ class ReplayFilter:
         return False
 
     def skip(self, entry: QueryEntry | None, prepared: PreparedQuery | None) -> None:
-        """A query is not evaluated from here on: its feed, unless it was dropped, stays as published."""
+        """Do not evaluate a query from now on; its feed keeps the published events."""
         if entry is not None:
             keep_written(entry.feed)
         if prepared is not None and prepared.made_stream is not None:
             self._streams.add(prepared.made_stream)
 
     def restore_limit_ms(self, entry: QueryEntry) -> int:
-        """How long the windows of a query may take to be restored; 0 for as long as it takes."""
+        """Return the milliseconds that restoring a query's windows may take; 0 means no limit."""
         return int(REPLAY_BUDGET_S * 1000) if self._ends_stopped(entry) else 0
 
     def skips_after(self, entry: QueryEntry, error: Exception) -> bool:
-        """True when a query is left out because its windows took too long to be restored."""
+        """Return True if a query is skipped because restoring its windows took too long."""
         ends = isinstance(error, BudgetError) and self._ends_stopped(entry)
         if ends:
             log.warning("the query %s is not evaluated in the replay", entry.name)
@@ -82,10 +83,13 @@ class ReplayFilter:
         return ends
 
     def end_stopped(self) -> None:
-        """Between two records: end the replay of queries that clients have paused or dropped.
+        """Between two records, end the replay of queries that clients have paused or dropped.
+
+        Once the replay has used `REPLAY_BUDGET_S`, also end that of queries that are paused or failed at its
+        end.
 
         Raises:
-            EngineStoppedError: the server is to stop.
+            EngineStoppedError: the server has to stop.
         """
         starting, catalogue = self._parts.starting, self._parts.catalogue
         starting.require_not_cancelled()
@@ -97,7 +101,7 @@ class ReplayFilter:
             if (entry := catalogue.find(name)) is not None:
                 self._end(entry)
                 if state is not None:
-                    # An evaluation that was called off has left the query as failed.
+                    # A cancelled evaluation has marked the query as failed, so its state is set again.
                     catalogue.set_state(entry, state, _PAUSED_AT_START)
         if not self._is_over_budget and time.thread_time() - self._began > REPLAY_BUDGET_S:
             self._is_over_budget = True
@@ -107,9 +111,9 @@ class ReplayFilter:
                     self._end(entry)
 
     def take_derived(self, stream: str, event: StreamInput, *, counted: bool, number: int) -> bool:
-        """Take an element of a stream that a query makes from the journal; False where it is computed again.
+        """Apply an input of a derived stream from the journal; return False if its query derives it again.
 
-        ``counted``: the figures of the stream hold it already.
+        ``counted`` is True if the figures of the stream include the input.
         """
         if stream not in self._streams:
             return False
@@ -128,14 +132,14 @@ class ReplayFilter:
         return True
 
     def _ends_stopped(self, entry: QueryEntry) -> bool:
-        """True when a query will be dropped, paused or failed at the end of the replay."""
+        """Return True if a query is dropped, paused or failed at the end of the replay."""
         record = self._records.get(entry.name)
         if record is None or record.created_ms != entry.created_ms:
             return True
         return record.state in ("paused", "failed")
 
     def _end(self, entry: QueryEntry) -> None:
-        """End the replay of a query, wherever it is."""
+        """End the replay of a query that runs or waits."""
         running, prepared = entry.running, entry.prepared
         entry.running = entry.pending = None
         self._parts.attachments.detach(entry, running, dropped=False)
@@ -146,7 +150,7 @@ class ReplayFilter:
         self._set_state(entry)
 
     def _set_state(self, entry: QueryEntry) -> None:
-        """The state that the registry has; one that is registered anew behind this has another query's."""
+        """Set the state from the registry, unless the name belongs to a later registration there."""
         record = self._records.get(entry.name)
         if record is not None and record.created_ms == entry.created_ms:
             reason = record.error or (_PAUSED_AT_START if record.state == "paused" else None)

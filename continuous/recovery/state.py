@@ -1,4 +1,4 @@
-"""The state of an engine between two turns, as a checkpoint has it."""
+"""The state of an engine between two tasks, as stored in a checkpoint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..streams.dead_letters import DeadLetter
 
 @dataclass(frozen=True, slots=True)
 class StreamSnapshot:
-    """One stream: when it was declared, its time and counts, its dead letters."""
+    """The state of one stream: its time of declaration, its time figures and counts, its dead letters."""
 
     created_ms: int
     figures: list[Any]
@@ -24,10 +24,10 @@ class StreamSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class EntrySnapshot:
-    """One registered query.
+    """The state of one registered query.
 
-    ``members`` are those of the record that attached it, ``feed`` says where its feed is. ``query`` is None
-    for one that does not run.
+    ``members`` are the members of the record that attached the query, ``feed`` the figures of its feed.
+    ``query`` is None for a query that does not run.
     """
 
     members: dict[str, Any]
@@ -38,16 +38,16 @@ class EntrySnapshot:
 
     @property
     def name(self) -> str:
-        """The query's name."""
+        """The name of the query."""
         return str(self.members["name"])
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSnapshot:
-    """The state after record ``processed`` of the journal, whose newest record then was ``last``.
+    """The state of an engine after the journal record ``processed``, when ``last`` was the newest record.
 
-    ``version`` is that of the store as far as queries have seen its commits, ``keys`` are the idempotency
-    keys of pushes, ``streams`` are by IRI.
+    ``version`` is the store version up to which queries have processed commits, ``keys`` are the idempotency
+    keys of pushes, and ``streams`` maps IRIs to states.
     """
 
     processed: int
@@ -60,7 +60,13 @@ class EngineSnapshot:
     epoch: int = 0
 
     def require_followed(self, earliest: int, last: int, version: int) -> None:
-        """Raise StoreFormatError where the journal or the store lacks what comes behind this, or led here."""
+        """Raise StoreFormatError if journal or store lack data that this state depends on.
+
+        Args:
+            earliest: the number of the oldest record in the journal.
+            last: the number of the newest record in the journal.
+            version: the newest version of the store.
+        """
         problem = None
         if last < self.last or earliest > self.processed + 1:
             problem = f"records {self.processed + 1} to {self.last}, the journal has {earliest} to {last}"
@@ -76,4 +82,4 @@ RECORDS = QUERY_RECORDS | {
     "EntrySnapshot": EntrySnapshot,
     "StreamSnapshot": StreamSnapshot,
 }
-"""What a state is made of, by its names in checkpoints."""
+"""The classes in an engine's state, by their names in checkpoints."""
