@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Triple
 
-from .http.negotiation import GRAPH_OFFERS, RESULT_OFFERS, OfferedFormat
+from .http.negotiation import GRAPH_OFFERS, RESULT_OFFERS, Offer
 
 SD = "http://www.w3.org/ns/sparql-service-description#"
 VOID = "http://rdfs.org/ns/void#"
@@ -79,7 +79,7 @@ def _sd(name: str) -> NamedNode:
     return NamedNode(SD + name)
 
 
-def _format(offer: OfferedFormat) -> NamedNode:
+def _format(offer: Offer) -> NamedNode:
     return NamedNode(_FORMATS + _FORMAT_NAMES[offer.name])
 
 

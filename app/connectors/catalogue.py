@@ -18,7 +18,7 @@ BUILT_IN = f"{__package__}.kinds"
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectorKind:
+class Kind:
     """A kind of source or sink.
 
     Attributes:
@@ -30,12 +30,12 @@ class ConnectorKind:
     extra: str | None = None
 
 
-_Table: TypeAlias = dict[str, ConnectorKind]
+_Table: TypeAlias = dict[str, Kind]
 _SOURCES: _Table = {}
 _SINKS: _Table = {}
 
 
-def register_source(name: str, kind: ConnectorKind) -> None:
+def register_source(name: str, kind: Kind) -> None:
     """Add a kind of source, whose class is a `Source`.
 
     Raises:
@@ -44,7 +44,7 @@ def register_source(name: str, kind: ConnectorKind) -> None:
     _register(_SOURCES, name, kind)
 
 
-def register_sink(name: str, kind: ConnectorKind) -> None:
+def register_sink(name: str, kind: Kind) -> None:
     """Add a kind of sink, whose class is a `Sink`.
 
     Raises:
@@ -106,7 +106,7 @@ def described_kinds(role: ConnectorRole) -> list[dict[str, Any]]:
     return described
 
 
-def _register(table: _Table, name: str, kind: ConnectorKind) -> None:
+def _register(table: _Table, name: str, kind: Kind) -> None:
     load_built_in(BUILT_IN)
     if name in table:
         raise ValueError(f"a kind {name} is registered already")

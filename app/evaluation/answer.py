@@ -189,7 +189,7 @@ class AnswerSink:
         self._placed = self._paused = False
         self.process = answer.process
 
-    def begin(self, chosen: negotiation.OfferedFormat) -> None:
+    def begin(self, chosen: negotiation.Offer) -> None:
         """The format is known: its rows are counted, its characters are checked."""
         self._row_mark = ROW_MARKS.get(chosen.name, b"")
         self._xml = chosen.name in xml_text.NAMES

@@ -408,7 +408,7 @@ def told_by_store(refused: QueryTextError, asked: AdmittedQuery, base_iri: str) 
     tell_better(refused, asked.text, base_iri)
 
 
-def _begin(answer: EvaluatedAnswer, graph: bool, version: int) -> negotiation.OfferedFormat:
+def _begin(answer: EvaluatedAnswer, graph: bool, version: int) -> negotiation.Offer:
     """The kind of the result is known, and with it the format: what the headers say of it."""
     offers = negotiation.graph_offers() if graph else negotiation.result_offers()
     chosen = negotiation.choose(answer.client.accept, offers)
@@ -420,7 +420,7 @@ def _begin(answer: EvaluatedAnswer, graph: bool, version: int) -> negotiation.Of
 _limits = lru_cache(maxsize=64)(AnswerLimits)
 
 
-def _format_name(accept: str | None, offers: Sequence[negotiation.OfferedFormat]) -> str | None:
+def _format_name(accept: str | None, offers: Sequence[negotiation.Offer]) -> str | None:
     found = negotiation.best_offer(accept, offers)
     if found is None:
         return None

@@ -16,9 +16,9 @@ class Transcoder:
     def __init__(self, sink: ByteSink) -> None:
         self._sink = sink
         self._collected = bytearray()
-        self._chosen: negotiation.OfferedFormat | None = None
+        self._chosen: negotiation.Offer | None = None
 
-    def begin(self, chosen: negotiation.OfferedFormat) -> None:
+    def begin(self, chosen: negotiation.Offer) -> None:
         """The format is known: from now on that one is written."""
         self._chosen = chosen if chosen.convert is not None else None
         if isinstance(self._sink, AnswerSink):

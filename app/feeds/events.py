@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 from ..http.answers import WholeAnswer
 from ..http.errors import HttpError
-from ..http.negotiation import OfferedFormat, accepts
+from ..http.negotiation import Offer, accepts
 from ..http.problems import problem_answer
 from ..http.request import Request
 from ..server.connection import Connection
@@ -25,10 +25,10 @@ EVENT_STREAM = "text/event-stream"
 LINES = "application/x-ndjson"
 
 
-def event_form(accept: str | None, rivals: Sequence[OfferedFormat]) -> str | None:
+def event_form(accept: str | None, rivals: Sequence[Offer]) -> str | None:
     """`EVENT_STREAM` or `LINES`, where a client names one before what else there is; None otherwise."""
     for form, other in ((EVENT_STREAM, LINES), (LINES, EVENT_STREAM)):
-        if accepts(accept, form, (*rivals, OfferedFormat("other", other))):
+        if accepts(accept, form, (*rivals, Offer("other", other))):
             return form
     return None
 

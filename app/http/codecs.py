@@ -21,7 +21,7 @@ from quadrill.store.documents.parsing import without_mark
 from quadrill.store.documents.serialising import NotExpressibleError
 from quadrill.store.errors import LimitError, RdfSyntaxError
 
-from .negotiation import MOST_CONVERTED, OfferedFormat, register
+from .negotiation import MOST_CONVERTED, Offer, register
 from .xml_text import xml_text
 
 NAMES = {"trix": "TriX", "hext": "HexTuples"}
@@ -244,4 +244,4 @@ def _hext_name(term: object) -> str:
 
 
 for _media_type, _codec in READABLE.items():
-    register(OfferedFormat(_codec, _media_type, rdf=RdfFormat.N_QUADS, convert=partial(write, codec=_codec)))
+    register(Offer(_codec, _media_type, rdf=RdfFormat.N_QUADS, convert=partial(write, codec=_codec)))

@@ -33,7 +33,7 @@ class MediaType:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OfferedFormat:
+class Offer:
     """A format that we can write: its media type, other names that clients use, and its content type.
 
     Graphs are written in the format ``rdf``, solutions in ``results``. Where there is ``convert`` that is not
@@ -55,19 +55,19 @@ class OfferedFormat:
         object.__setattr__(self, "header", self.content_type or self.media_type)
 
 
-JSON_RESULTS = OfferedFormat(
+JSON_RESULTS = Offer(
     "json",
     "application/sparql-results+json",
     ("application/json", "text/json"),
     results=QueryResultsFormat.JSON,
 )
-XML_RESULTS = OfferedFormat(
+XML_RESULTS = Offer(
     "xml", "application/sparql-results+xml", ("application/xml", "text/xml"), results=QueryResultsFormat.XML
 )
-CSV_RESULTS = OfferedFormat(
+CSV_RESULTS = Offer(
     "csv", "text/csv", ("text/plain",), "text/csv; charset=utf-8", results=QueryResultsFormat.CSV
 )
-TSV_RESULTS = OfferedFormat(
+TSV_RESULTS = Offer(
     "tsv",
     "text/tab-separated-values",
     ("text/tsv",),
@@ -78,33 +78,31 @@ RESULT_OFFERS = (JSON_RESULTS, XML_RESULTS, CSV_RESULTS, TSV_RESULTS)
 # CSV and TSV have no form for a boolean (SPARQL 1.1 Query Results CSV and TSV Formats, section 1); the word
 # itself is what clients that ask for text expect, and what Oxigraph's server sends.
 
-TURTLE = OfferedFormat(
+TURTLE = Offer(
     "ttl",
     "text/turtle",
     ("application/x-turtle", "application/turtle"),
     "text/turtle; charset=utf-8",
     rdf=RdfFormat.TURTLE,
 )
-N_TRIPLES = OfferedFormat("nt", "application/n-triples", ("text/plain",), rdf=RdfFormat.N_TRIPLES)
-RDF_XML = OfferedFormat("rdf", "application/rdf+xml", ("application/xml", "text/xml"), rdf=RdfFormat.RDF_XML)
-JSON_LD = OfferedFormat(
-    "jsonld", "application/ld+json", ("application/json", "text/json"), rdf=RdfFormat.JSON_LD
-)
-N_QUADS = OfferedFormat("nq", "application/n-quads", ("text/x-nquads", "text/nquads"), rdf=RdfFormat.N_QUADS)
-TRIG = OfferedFormat(
+N_TRIPLES = Offer("nt", "application/n-triples", ("text/plain",), rdf=RdfFormat.N_TRIPLES)
+RDF_XML = Offer("rdf", "application/rdf+xml", ("application/xml", "text/xml"), rdf=RdfFormat.RDF_XML)
+JSON_LD = Offer("jsonld", "application/ld+json", ("application/json", "text/json"), rdf=RdfFormat.JSON_LD)
+N_QUADS = Offer("nq", "application/n-quads", ("text/x-nquads", "text/nquads"), rdf=RdfFormat.N_QUADS)
+TRIG = Offer(
     "trig", "application/trig", ("application/x-trig",), "application/trig; charset=utf-8", rdf=RdfFormat.TRIG
 )
 GRAPH_OFFERS = (TURTLE, N_TRIPLES, RDF_XML, JSON_LD, N_QUADS, TRIG)
 _DATASET_OFFERS = (N_QUADS, TRIG, JSON_LD)
 MOST_CONVERTED = 40 << 20
 # What Oxigraph does not write, by name: TriX and HexTuples (codecs.py), and formats from outside.
-_registered: dict[str, OfferedFormat] = {}
+_registered: dict[str, Offer] = {}
 
 # Parameters that do not ask for another format than the one we write.
 _HARMLESS = frozenset({"q", "charset", "version", "profile"})
 
 
-def register(offer: OfferedFormat) -> None:
+def register(offer: Offer) -> None:
     """Let clients ask for a further format: of graphs when it has ``rdf``, of solutions with ``results``."""
     _registered[offer.name] = offer
     _forget_offers()
@@ -117,19 +115,19 @@ def unregister(name: str) -> None:
 
 
 @cache
-def result_offers() -> tuple[OfferedFormat, ...]:
+def result_offers() -> tuple[Offer, ...]:
     """The formats of solutions."""
     return (*RESULT_OFFERS, *(each for each in _registered.values() if each.results is not None))
 
 
 @cache
-def graph_offers() -> tuple[OfferedFormat, ...]:
+def graph_offers() -> tuple[Offer, ...]:
     """The formats of a graph."""
     return (*GRAPH_OFFERS, *(each for each in _registered.values() if each.rdf is not None))
 
 
 @cache
-def dataset_offers() -> tuple[OfferedFormat, ...]:
+def dataset_offers() -> tuple[Offer, ...]:
     """The formats of a whole dataset."""
     further = (each for each in _registered.values() if each.rdf is not None and each.rdf.supports_datasets)
     return (*_DATASET_OFFERS, *further)
@@ -155,7 +153,7 @@ def parse_media_type(text: str) -> MediaType | None:
 
 
 @lru_cache(maxsize=1024)
-def choose(accept: str | None, offers: tuple[OfferedFormat, ...]) -> OfferedFormat:
+def choose(accept: str | None, offers: tuple[Offer, ...]) -> Offer:
     """The offer that the client likes best; the first one when it does not say.
 
     Raises:
@@ -173,13 +171,13 @@ def choose(accept: str | None, offers: tuple[OfferedFormat, ...]) -> OfferedForm
     return best
 
 
-def best_offer(accept: str | None, offers: Sequence[OfferedFormat]) -> OfferedFormat | None:
+def best_offer(accept: str | None, offers: Sequence[Offer]) -> Offer | None:
     """The best offer for an ``Accept`` header, None when none fits."""
     return _best_of(accept, tuple(offers))
 
 
 @lru_cache(maxsize=1024)
-def _best_of(accept: str | None, offers: tuple[OfferedFormat, ...]) -> OfferedFormat | None:
+def _best_of(accept: str | None, offers: tuple[Offer, ...]) -> Offer | None:
     if accept is None or not accept.strip():
         return offers[0]
     ranges = [parsed for parsed in (_range(part) for part in _split(accept, ",")) if parsed is not None]
@@ -199,12 +197,12 @@ def media_ranges(accept: str | None) -> list[tuple[MediaType, float]]:
     return [(media, _number([f"q={media.parameters.get('q', 1)}"])) for media in found]
 
 
-def prefixes_for(offer: OfferedFormat, prefixes: Mapping[str, str]) -> Mapping[str, str] | None:
+def prefixes_for(offer: Offer, prefixes: Mapping[str, str]) -> Mapping[str, str] | None:
     """The prefixes where the format has a use for them, None otherwise."""
     return prefixes if prefixes and offer.name in PREFIXED else None
 
 
-def accepts(accept: str | None, media_type: str, rivals: Sequence[OfferedFormat]) -> bool:
+def accepts(accept: str | None, media_type: str, rivals: Sequence[Offer]) -> bool:
     """True when the header names ``media_type`` itself, not only by a wildcard, with a quality above 0.
 
     ``rivals`` are what else the resource has: none of them may be named with a greater quality.
@@ -216,7 +214,7 @@ def accepts(accept: str | None, media_type: str, rivals: Sequence[OfferedFormat]
     return quality > 0 and all(named.get(name, 0.0) <= quality for name in others)
 
 
-def short_name(name: str) -> OfferedFormat | None:
+def short_name(name: str) -> Offer | None:
     """The format behind a ``format=`` parameter: a short name such as ``json`` or a media type."""
     offers = (*RESULT_OFFERS, *GRAPH_OFFERS, *_registered.values())
     return next((offer for offer in offers if name.lower() in (offer.name, offer.media_type)), None)
@@ -302,7 +300,7 @@ def _number(parameters: Iterable[str]) -> float:
     return 1.0
 
 
-def _quality(offer: OfferedFormat, ranges: list[tuple[MediaType, float]]) -> tuple[float, int, int]:
+def _quality(offer: Offer, ranges: list[tuple[MediaType, float]]) -> tuple[float, int, int]:
     """Quality, whether the offer's own name was asked for, and the place of the range that decided."""
     best = (-1, 0.0, 0, len(ranges))
     for order, (wanted, quality) in enumerate(ranges):
@@ -312,7 +310,7 @@ def _quality(offer: OfferedFormat, ranges: list[tuple[MediaType, float]]) -> tup
     return (best[1], best[2], best[3]) if best[0] >= 0 else (0.0, 0, 0)
 
 
-def _specificity(offer: OfferedFormat, wanted: MediaType) -> int:
+def _specificity(offer: Offer, wanted: MediaType) -> int:
     """-1 for no match, then */*, type/*, alias, the name itself; parameters make a range narrower."""
     if wanted.parameters:
         return -1  # none of our formats has parameters: such a range asks for something else

@@ -45,7 +45,7 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-HTML = negotiation.OfferedFormat(
+HTML = negotiation.Offer(
     "html", "text/html", ("application/xhtml+xml",), content_type="text/html; charset=utf-8"
 )
 # Browsers run a module only under a script type, and the machine's own type table may not have it.

@@ -8,12 +8,12 @@ from ..feeds.change_feed import ChangeSource, Selection
 from ..feeds.events import EVENT_STREAM, LINES, EventStream, written_as
 from ..http import negotiation
 from ..http.errors import HttpError
-from ..http.negotiation import OfferedFormat
+from ..http.negotiation import Offer
 from ..http.parameters import whole_number
 from ..http.request import Request
 from ..wiring import Services
 
-_EVENTS, _LINES = OfferedFormat("events", EVENT_STREAM), OfferedFormat("lines", LINES)
+_EVENTS, _LINES = Offer("events", EVENT_STREAM), Offer("lines", LINES)
 
 
 def changes(services: Services, request: Request) -> EventStream:

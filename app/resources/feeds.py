@@ -18,13 +18,13 @@ from ..feeds.forms import FeedForm, other_form
 from ..feeds.query_feeds import Encode, FeedSource, encode, encode_line, encode_message
 from ..http import negotiation, websocket, xml_text
 from ..http.answers import WholeAnswer, no_content
-from ..http.negotiation import OfferedFormat
+from ..http.negotiation import Offer
 from ..http.parameters import check_name, whole_number
 from ..http.request import Request
 from ..server.takeover import Takeover
 from ..wiring import Services
 
-_QUADS_JSON = OfferedFormat("json", "application/json", ("text/json",))
+_QUADS_JSON = Offer("json", "application/json", ("text/json",))
 
 
 def results(services: Services, request: Request) -> WholeAnswer | Takeover:
@@ -111,7 +111,7 @@ def _current_answer(services: Services, request: Request, name: str) -> WholeAns
     return WholeAnswer(200, headers, body, version if isinstance(version, int) else None)
 
 
-def _choose(request: Request, offers: tuple[OfferedFormat, ...]) -> OfferedFormat:
+def _choose(request: Request, offers: tuple[Offer, ...]) -> Offer:
     asked = request.arguments.get("format")
     if asked is not None:
         named = negotiation.short_name(asked)
@@ -126,7 +126,7 @@ def _dump(answer: dict[str, Any]) -> bytes:
     return (json.dumps(answer, ensure_ascii=False) + "\n").encode("utf-8")
 
 
-def _table(answer: dict[str, Any], chosen: OfferedFormat) -> bytes:
+def _table(answer: dict[str, Any], chosen: Offer) -> bytes:
     document = {member: answer[member] for member in ("head", "results", "boolean") if member in answer}
     document.setdefault("head", {})
     text = json.dumps(document, ensure_ascii=False)
@@ -139,7 +139,7 @@ def _table(answer: dict[str, Any], chosen: OfferedFormat) -> bytes:
     )
 
 
-def _graph(quads: str, chosen: OfferedFormat) -> bytes:
+def _graph(quads: str, chosen: Offer) -> bytes:
     assert chosen.rdf is not None
     parsed = own_quads(quads.encode())
     items: Any = parsed if chosen.rdf.supports_datasets else (quad.triple for quad in parsed)
@@ -149,5 +149,5 @@ def _graph(quads: str, chosen: OfferedFormat) -> bytes:
     return _allowed(written, chosen)
 
 
-def _allowed(written: bytes, chosen: OfferedFormat) -> bytes:
+def _allowed(written: bytes, chosen: Offer) -> bytes:
     return xml_text.xml_text(written) if chosen.name in xml_text.NAMES else written

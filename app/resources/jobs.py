@@ -13,7 +13,7 @@ from ..feeds.sources import Write
 from ..http import negotiation
 from ..http.answers import Output, StreamedAnswer, WholeAnswer, json_answer
 from ..http.errors import HttpError
-from ..http.negotiation import OfferedFormat
+from ..http.negotiation import Offer
 from ..http.problems import problem_answer
 from ..http.request import Request
 from ..server.reply import AnswerBrokenError
@@ -23,7 +23,7 @@ from ..upkeep.jobs import JobQueue, describe
 from ..wiring import Services
 from .links import base_url
 
-_TAR = OfferedFormat("tar", "application/x-tar")
+_TAR = Offer("tar", "application/x-tar")
 _FINAL = ("done", "failed", "cancelled")
 
 

@@ -161,8 +161,8 @@ def drop(services: Services, request: Request) -> WholeAnswer:
     return no_content()
 
 
-_PLAN_TEXT = negotiation.OfferedFormat("text", "text/plain", content_type="text/plain; charset=utf-8")
-_PLAN_JSON = negotiation.OfferedFormat("plan", "application/json")
+_PLAN_TEXT = negotiation.Offer("text", "text/plain", content_type="text/plain; charset=utf-8")
+_PLAN_JSON = negotiation.Offer("plan", "application/json")
 
 
 def _described(document: dict[str, Any]) -> dict[str, Any]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from ..catalogue import ConnectorKind, register_sink, register_source
+from ..catalogue import Kind, register_sink, register_source
 
 
-def _kind(module: str, name: str, extra: str | None = None) -> ConnectorKind:
+def _kind(module: str, name: str, extra: str | None = None) -> Kind:
     def load() -> Any:
         return getattr(import_module(f"{__name__}.{module}"), name)
 
-    return ConnectorKind(load, extra)
+    return Kind(load, extra)
 
 
 for _name, _module, _class, _extra in (
