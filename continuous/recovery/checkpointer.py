@@ -64,7 +64,7 @@ class _CheckpointCut:
 
 
 class Checkpointer:
-    """Writes the checkpoints of one engine. Public methods are called in the engine's thread, or before it runs.
+    """Writes the checkpoints of one engine. Public methods run in the engine's thread, or before it starts.
 
     Attributes:
         stopped_s: the seconds for which the last checkpoint stopped the queries.

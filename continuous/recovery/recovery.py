@@ -197,9 +197,7 @@ class Recovery:
             log.warning("the replay reads the newest version of the dataset: %s", error.message)
 
     def _forward_to(self, version: int, restored: Iterable[RunningQuery]) -> None:
-        """Forward the store to a version; apply the changes to static parts of the queries restored so
-        far.
-        """
+        """Forward the store to a version; apply the changes to static parts of ``restored`` queries."""
         store, statics = self._parts.store, self._parts.statics
         before = store.reader.version
         store.committer.forward(version)
