@@ -13,17 +13,19 @@ from quadrill.store.quads.options import StoreOptions, system_clock_ms
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.registry import REGISTRY, Registry, default_url
 from quadrill.store.sparql.guard import TextLimits
-from quadrill.store.sparql.update_shapes import Frames, no_frames
+from quadrill.store.sparql.update_plan_cache import AnalyseUpdate, no_analysis
 
 from .config import Settings
 
 
 def open_store(
-    settings: Settings, clock_ms: Callable[[], int] = system_clock_ms, frames: Frames = no_frames
+    settings: Settings,
+    clock_ms: Callable[[], int] = system_clock_ms,
+    analyse_update: AnalyseUpdate = no_analysis,
 ) -> QuadStore:
     """The quad store of the data folder; its commits get the time of ``clock_ms``.
 
-    ``frames`` gives what is known of updates that differ in constants alone.
+    ``analyse_update`` gives what is known of updates that differ in constants alone.
 
     Raises:
         StoreLockedError, StoreUnwritableError, StoreFormatError: the data folder cannot be used.
@@ -36,7 +38,7 @@ def open_store(
         StoreOptions(
             durable=settings.durable,
             clock_ms=clock_ms,
-            frames=frames,
+            analyse_update=analyse_update,
             limits=TextLimits(
                 characters=settings.max_body_bytes,
                 height=settings.max_nesting,

@@ -107,7 +107,7 @@ class Engine:
             self.recovery.recover()
         with suppress(GoneError):
             rated = max(0, parts.store.reader.version - _RATED_COMMITS)
-            parts.rates.take(parts.store.commits_after(rated, listed=False))
+            parts.rates.count_commits(parts.store.commits_after(rated, listed=False))
         self._unsubscribe = parts.store.subscribers.subscribe(self._on_commit)
         parts.tasks.open = True
         if parts.threads.beside:
@@ -133,7 +133,7 @@ class Engine:
 
     def _on_commit(self, commit: Commit) -> None:
         """Enqueue a task for a commit; the store calls this in the thread of the writer."""
-        self.parts.rates.take([commit])
+        self.parts.rates.count_commits([commit])
         with suppress(EngineStoppedError):
             task = CommitTask(commit)
             task.deferrable = self.parts.threads.beside and not self.parts.sequencer.affects_queries(commit)

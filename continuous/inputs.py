@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 from pyoxigraph import Quad
 
-from quadrill.store.documents.one_subject import Statements
 from quadrill.store.documents.statements import quads_of, statements_of
+from quadrill.store.documents.subject_columns import Statements
 
 NEVER = -(1 << 62)
 """An instant before all others, in milliseconds."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from pyoxigraph import Quad, RdfFormat
 
-from .documents.contents import advice
+from .documents.contents import explain_parser_message
 from .documents.nesting import deep_line_of_json, deep_line_of_triple_terms, deep_line_of_turtle
-from .documents.own_lines import term_too_long
 from .documents.parsing import parse_quads
 from .documents.rdf_xml import XmlLimits, check_rdf_xml
+from .documents.stored_lines import term_too_long
 from .errors import LimitError, RdfSyntaxError
 
 
@@ -127,7 +127,7 @@ def parse_rdf(
 def rdf_error(error: SyntaxError, kind: RdfType) -> RdfSyntaxError:
     """A parser's error as ours."""
     text = str(error.msg or error)
-    message, hint = advice(re.sub(r"^Parser error (?:at|between) line \d+ [^:]*: ", "", text))
+    message, hint = explain_parser_message(re.sub(r"^Parser error (?:at|between) line \d+ [^:]*: ", "", text))
     place = f" at line {error.lineno}, column {error.offset}" if error.lineno is not None else ""
     return RdfSyntaxError(
         f"malformed {kind.name}{place}: {message}", line=error.lineno, column=error.offset, hint=hint

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from quadrill.store.documents.members import Read
+from quadrill.store.documents.members import MemberReader
 from quadrill.store.errors import InputError
 
 Form: TypeAlias = Literal["text", "number", "flag", "choice", "list", "object"]
@@ -27,9 +27,9 @@ _PLACE = ("kind", "url", "ca")
 
 @dataclass(frozen=True, slots=True)
 class ValueReader:
-    """A way to read a value whose form is told to who fills in a declaration; a bare `Read` reads texts."""
+    """A `MemberReader` with a description of the form of its values, for the users who write declarations."""
 
-    read: Read
+    read: MemberReader
     form: Form
     choices: tuple[str, ...] = ()
 
@@ -52,7 +52,7 @@ class DeclarationMember:
     """
 
     name: str
-    read: Read | ValueReader
+    read: MemberReader | ValueReader
     help: str
     default: Any = None
     required: bool = False
@@ -197,7 +197,7 @@ def one_of(*words: str) -> ValueReader:
     return ValueReader(read, "choice", words)
 
 
-def mapping_of(read: Read) -> ValueReader:
+def mapping_of(read: MemberReader) -> ValueReader:
     """An object whose values are read alike."""
 
     def read_all(value: Any, name: str) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def mapping_of(read: Read) -> ValueReader:
     return ValueReader(read_all, "object")
 
 
-def list_of(read: Read | ValueReader) -> ValueReader:
+def list_of(read: MemberReader | ValueReader) -> ValueReader:
     """A list whose members are read alike; one alone stands for a list of it."""
 
     def read_all(value: Any, name: str) -> list[Any]:

@@ -50,7 +50,7 @@ def engine_figures(engine: Engine) -> EngineFigures:
         queue_inputs=parts.tasks.waiting.qsize(),
         queue_elements=parts.tasks.weight,
         idempotency_keys=len(parts.acceptor.receipts),
-        graphs=parts.rates.liveliest(parts.clock.now_ms(), _RATED_GRAPHS),
+        graphs=parts.rates.most_active(parts.clock.now_ms(), _RATED_GRAPHS),
         static_tables=(len(parts.statics.held()), parts.statics.rows()),
         sources=parts.sources.figures(),
         streams=sorted(parts.streams, key=lambda each: each.name),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from quadrill.continuous.analysis.prepared import constant_named, prepared
 from quadrill.continuous.analysis.query import Shape
-from quadrill.store.sparql.cut import MOST_CHARACTERS, Cut, cut
+from quadrill.store.sparql.skeletons import MOST_CHARACTERS, SplitText, split_constants
 
 BOUND = 10_000_000
 """Combinations of quads that are tried within some seconds."""
@@ -118,7 +118,7 @@ def is_short_update(text: str) -> bool:
     """
     if len(text) > _SHORT_CHARACTERS:
         return False
-    parts = cut(text)
+    parts = split_constants(text)
     known = _short_updates.get(parts.skeleton)
     if known is None:
         came_before = parts.skeleton in _short_updates
@@ -133,7 +133,7 @@ _short_updates: dict[tuple[str, str], bool | None] = {}
 """Whether a skeleton is that of a short update; None for one that came once."""
 
 
-def _is_short_update(parts: Cut, *, parse: bool) -> bool | None:
+def _is_short_update(parts: SplitText, *, parse: bool) -> bool | None:
     operation = _SHORT_UPDATE.fullmatch(parts.body)
     if operation is None:
         return False
@@ -141,5 +141,5 @@ def _is_short_update(parts: Cut, *, parse: bool) -> bool | None:
     if where is None or not parse:
         return True if where is None else None
     select = f"{parts.prologue}SELECT * {where}"
-    shape = prepared(select, Cut("", select, ())).shape
+    shape = prepared(select, SplitText("", select, ())).shape
     return shape.anchored and shape.components <= 1 and not (shape.strange or shape.holds_back)

@@ -12,7 +12,7 @@ import re
 from quadrill.continuous.analysis.prepared import MOST_PARSED, prepared
 from quadrill.continuous.language.parser import parse
 from quadrill.store.errors import ReportedError
-from quadrill.store.sparql.cut import cut
+from quadrill.store.sparql.skeletons import split_constants
 
 _SPACE = r"(?:[ \t\r\n]|\#[^\r\n]*+)"
 _IRI = r"<[^<>\"{}|^`\x00-\x20]*+>"
@@ -33,7 +33,7 @@ def with_ordered_columns(text: str) -> str:
     star = _STAR.match(text) if "*" in text else None
     if star is None:
         return text
-    columns = prepared(text, cut(text)).columns
+    columns = prepared(text, split_constants(text)).columns
     if not columns and len(text) > MOST_PARSED:
         columns = _columns_of(text)
     if not columns:

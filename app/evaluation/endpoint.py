@@ -17,9 +17,9 @@ from quadrill.store.errors import QueryTextError
 from quadrill.store.quads.quad_store import QuadStore
 from quadrill.store.remote import FetchEndedError
 from quadrill.store.sparql.codepoints import without_escapes
-from quadrill.store.sparql.cut import cut
 from quadrill.store.sparql.query import QueryResult
 from quadrill.store.sparql.query_worker import WorkerRequest
+from quadrill.store.sparql.skeletons import split_constants
 from quadrill.store.sparql.update_plan import BufferedRowsError, UpdateRequest
 from quadrill.store.sparql.update_worker import UpdateTask
 
@@ -155,7 +155,7 @@ class SparqlEndpoint:
         else:
             text = without_escapes(text)
         scope = scope_of(call, settings)
-        parts = cut(text)
+        parts = split_constants(text)
         known = prepared(text, parts)
         refuse_unchecked(text, settings.base_iri, known)
         quads = self.quads()

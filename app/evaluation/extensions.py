@@ -167,7 +167,7 @@ def extended_for(
     Args:
         text: as it came.
         base_iri: what its relative IRIs resolve against.
-        body: what is left of it when it is cut (store/sparql/cut.py).
+        body: what is left of it when it is cut (store/sparql/skeletons.py).
         merged: its default graph, which the request names, is merged from several graphs.
         is_node: tells which constants the graphs surely have.
         counts: its calls that could make long values are to be limited.

@@ -3,9 +3,9 @@
     SELECT ?a ?n { <s> <next> ?a . ?a <name> ?n }       quads of <s> <next> --> quads of each ?a <name>
 
 Reading such a text and planning it takes Oxigraph longer than finding the quads. Which texts are look-ups is
-judged once for all that differ in IRIs alone (store/sparql/cut.py). What is not plainly one, or turns out to
-be large, is evaluated; `tests/app/test_look_ups.py` holds both equal. So are WHERE parts of updates read,
-which may count besides.
+judged once for all texts that differ in IRIs alone (store/sparql/skeletons.py). What is not plainly one, or
+turns out to be large, is evaluated; `tests/app/test_look_ups.py` holds both equal. So are WHERE parts of
+updates read, which may count besides.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Store, Triple
 from quadrill.store.errors import StoreError
 from quadrill.store.quads.reading import StoreReader
 from quadrill.store.results import term_text
-from quadrill.store.sparql.cut import cut
+from quadrill.store.sparql.skeletons import split_constants
 from quadrill.store.terms import Solution, Term
 
 MOST_QUADS = 64
@@ -76,7 +76,7 @@ def look_up(text: str, reader: StoreReader) -> tuple[bytes, int, int] | None:
     """The answer as SPARQL Results JSON, its number of rows and its version; None for what is evaluated."""
     if len(text) > _MOST_CHARACTERS:
         return None
-    parts = cut(text)
+    parts = split_constants(text)
     # Oxigraph takes segments of dots out of IRIs.
     if parts.prologue or (plan := _plan(parts.body)) is None or "/." in text or ":." in text:
         return None

@@ -8,7 +8,7 @@ from quadrill.continuous.analysis.prepared import prepared
 from quadrill.continuous.language.parser import parse
 from quadrill.store.errors import QueryTextError, ReportedError
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.sparql.cut import cut
+from quadrill.store.sparql.skeletons import split_constants
 from quadrill.store.sparql.update_plan import UpdateRequest, parse_all, plan_update
 
 from .extensions import aggregates_of, functions_of
@@ -19,7 +19,7 @@ from .where_parts import ServerWherePart
 def faults_of_query(text: str, base_iri: str) -> list[dict[str, Any]]:
     """What is wrong with a query, each fault with its place; none where our parser does not judge it."""
     try:
-        refuse_unchecked(text, base_iri, prepared(text, cut(text)))
+        refuse_unchecked(text, base_iri, prepared(text, split_constants(text)))
         parse(text, dialect="sparql", base_iri=base_iri)
     except QueryTextError as error:
         # Longer texts than continuous queries may have are the store's to read.

@@ -20,7 +20,7 @@ from quadrill.continuous.analysis.growth import counted, counting
 from quadrill.continuous.analysis.prepared import Prepared, prepared, scope_error_of
 from quadrill.continuous.analysis.query import UNKNOWN
 from quadrill.continuous.expressions.choices import LimitedCalls
-from quadrill.store.sparql.cut import cut
+from quadrill.store.sparql.skeletons import split_constants
 from quadrill.store.sparql.update_plan import BufferedRowsError, WherePart
 from quadrill.store.terms import Solution
 
@@ -77,13 +77,13 @@ class ServerWherePart(WherePart):
         """
         self._where, self._room, self._calls, self._costly = where, room, calls, costly
         self._select = f"{prologue}{_SELECT}{where}"
-        self._parts = cut(self._select)
+        self._parts = split_constants(self._select)
 
     @cached_property
     def _known(self) -> Prepared:
         return prepared(self._select, self._parts)
 
-    def require_right(self, text: str, start: int) -> None:
+    def require_valid(self, text: str, start: int) -> None:
         """Refuse a part that breaks a rule about names that Oxigraph does not check."""
         if self._known.breaks_scopes:
             select = self._select
@@ -98,14 +98,14 @@ class ServerWherePart(WherePart):
         body, constants = self._parts.body.removeprefix(_SELECT), self._parts.constants
         return solutions(self._where, body, constants, names, store)
 
-    def admit(self, pending: int) -> None:
+    def require_in_process(self, pending: int) -> None:
         """Raise HeldBackError when it may hold back too much, with so many changes made before it."""
         if self._costly:
             raise BufferedRowsError("a WHERE part of the update calls a function that may take long")
         if self._room is not None and not self._room.has(self._known.shape.held, pending):
             raise BufferedRowsError("a WHERE part of the update may hold back too many rows")
 
-    def take(self, rows: int) -> None:
+    def require_row_limit(self, rows: int) -> None:
         """Raise HeldBackError when it gives too many rows."""
         if self._room is not None and rows > self._room.rows:
             raise BufferedRowsError("a WHERE part of the update has too many solutions")

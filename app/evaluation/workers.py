@@ -38,7 +38,7 @@ from quadrill.store.sparql.query_worker import (
     read_frame,
     send_frame,
 )
-from quadrill.store.sparql.update_worker import UpdateTask, change_of
+from quadrill.store.sparql.update_worker import UpdateTask, decode_change
 
 from .answer import ByteSink, timeout_error
 from .processes import CancelledError, Process
@@ -245,12 +245,12 @@ class WorkerPool:
                 ) from error
             finally:
                 shutil.rmtree(copy.folder if self._parent is None else copy.folder.parent, ignore_errors=True)
-            return change_of(found.getvalue())
+            return decode_change(found.getvalue())
 
         # Updates have one slot at most, for they wait for each other; the others are for queries. The slot is
         # taken before the writer, which is not held up while others use the workers.
         with taken(self._updating, look), taken(self._slots, look):
-            return self._store.writer.update_elsewhere(change)
+            return self._store.writer.commit_computed(change)
 
     def close(self) -> None:
         """End all workers and remove the copies."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from pyoxigraph import RdfFormat, serialize
 
-from quadrill.store.documents.own_lines import own_quads
+from quadrill.store.documents.stored_lines import parse_stored_quads
 from quadrill.store.feeds.subscription import StoredEvent
 
 from ..http.errors import HttpError
@@ -106,7 +106,7 @@ def messages_in(rdf_format: RdfFormat) -> Encode:
             return _remark(event)
         quads = data["quads"]
         if rdf_format is not RdfFormat.N_QUADS and quads:
-            parsed = own_quads(quads.encode())
+            parsed = parse_stored_quads(quads.encode())
             items: Any = parsed if rdf_format.supports_datasets else (quad.triple for quad in parsed)
             written = serialize(items, format=rdf_format)
             quads = "" if written is None else written.decode()

@@ -16,9 +16,9 @@ from xml.sax.saxutils import escape, quoteattr
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, serialize
 
-from quadrill.store.documents.own_lines import own_quads
 from quadrill.store.documents.parsing import without_mark
 from quadrill.store.documents.serialising import NotExpressibleError
+from quadrill.store.documents.stored_lines import parse_stored_quads
 from quadrill.store.errors import LimitError, RdfSyntaxError
 
 from .negotiation import MOST_CONVERTED, Offer, register
@@ -72,8 +72,8 @@ def write(quads: bytes, codec: str) -> bytes:
         HttpError: a character that XML cannot hold, for TriX.
     """
     if codec == "trix":
-        return xml_text("".join(_trix_text(own_quads(quads))).encode())
-    return "".join(map(_hext_line, own_quads(quads))).encode()
+        return xml_text("".join(_trix_text(parse_stored_quads(quads))).encode())
+    return "".join(map(_hext_line, parse_stored_quads(quads))).encode()
 
 
 # --- TriX ---------------------------------------------------------------------------------------

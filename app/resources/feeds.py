@@ -9,8 +9,8 @@ from typing import Any
 from pyoxigraph import QueryResultsFormat, parse_query_results, serialize
 
 from quadrill.continuous.errors import FeedGoneError
-from quadrill.store.documents.own_lines import own_quads
 from quadrill.store.documents.serialising import serialising
+from quadrill.store.documents.stored_lines import parse_stored_quads
 
 from ..describing.queries import describe
 from ..feeds.events import LINES, EventStream, MessageStream, event_form
@@ -141,7 +141,7 @@ def _table(answer: dict[str, Any], chosen: Offer) -> bytes:
 
 def _graph(quads: str, chosen: Offer) -> bytes:
     assert chosen.rdf is not None
-    parsed = own_quads(quads.encode())
+    parsed = parse_stored_quads(quads.encode())
     items: Any = parsed if chosen.rdf.supports_datasets else (quad.triple for quad in parsed)
     with serialising():
         written = serialize(items, format=chosen.rdf)

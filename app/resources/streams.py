@@ -14,7 +14,7 @@ from quadrill.store.documents.statements import lines_of
 from quadrill.store.errors import InputError
 from quadrill.store.pushes.client import waiting_client
 from quadrill.store.pushes.decode import DecodeOptions
-from quadrill.store.pushes.records import of_values, read_document
+from quadrill.store.pushes.records import read_document, records_of_value
 
 from ..describing.streams import describe_stream, describe_streams
 from ..http.answers import NOT_SHORT, Later, NeedsWorker, WholeAnswer, json_answer, no_content, text_answer
@@ -254,7 +254,7 @@ def _tried(engine: Engine, text: str) -> str:
     records = members["records"]
     if isinstance(records, str):
         return sample(decode_mapped(records.encode(), "text/csv", mapping, options), base_iri)
-    return sample(of_records(of_values(records), mapping, options), base_iri)
+    return sample(of_records(records_of_value(records), mapping, options), base_iri)
 
 
 def _name(request: Request) -> str:

@@ -25,7 +25,7 @@ from quadrill.store.logs.manifest import require_manifest
 from quadrill.store.logs.marks import LogMark
 from quadrill.store.logs.reading import faults_of, reading
 from quadrill.store.logs.segments import Damage, damage_of, first_number, whole_part
-from quadrill.store.registry import REGISTRY, default_url, soundness
+from quadrill.store.registry import REGISTRY, default_url, integrity
 
 FOREIGN = ("damaged", "frozen", "mirror")
 """Folders beside the data: what was put aside, and copies that are made again."""
@@ -184,8 +184,8 @@ def _registry(folder: Path) -> Finding | None:
                 finding.faults.append("it is gone, though queries ran here")
                 return finding
             return None
-        soundness.require_sound(path, mark)
-        finding.facts, faults = soundness.rows_of(path)
+        integrity.require_intact(path, mark)
+        finding.facts, faults = integrity.rows_of(path)
         finding.faults += faults[:_MOST_FAULTS]
     except ReportedError as error:
         finding.faults.append(error.message)

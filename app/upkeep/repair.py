@@ -33,7 +33,7 @@ from quadrill.store.logs.reading import reading
 from quadrill.store.logs.result_log import ResultLog
 from quadrill.store.logs.segments import first_number, records, records_behind, whole_part, write_records
 from quadrill.store.quads.options import system_clock_ms
-from quadrill.store.registry import REGISTRY, QueryRecord, Registry, default_url, soundness
+from quadrill.store.registry import REGISTRY, QueryRecord, Registry, default_url, integrity
 from quadrill.store.registry.session import Database
 
 from .check import Findings, check
@@ -211,7 +211,7 @@ class Repair:
         with Registry.open(default_url(self._folder)) as registry:
             if aside.exists():
                 with closing(Database(default_url(self._folder))) as database:
-                    kept, lost = soundness.salvage(aside, database)
+                    kept, lost = integrity.salvage(aside, database)
                 self.told.append(
                     f"of the registry {kept} rows are kept, {lost} were damaged or cannot be read"
                 )

@@ -70,7 +70,7 @@ def corrected_text(
     Args:
         text: a query.
         base_iri: what its relative IRIs resolve against.
-        body: what is left of the text when it is cut (store/sparql/cut.py), where it is known.
+        body: what is left of the text when it is cut (store/sparql/skeletons.py), where it is known.
         merged: the default graph of its dataset, which is given beside it, is merged from several graphs.
         is_node: tells which constants the graphs surely have.
         change: what else is to be written otherwise; the text is written anew then in any case.

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from pyoxigraph import Literal, NamedNode
 
-from quadrill.store.sparql.cut import Cut
+from quadrill.store.sparql.skeletons import SplitText
 from quadrill.store.terms import Term
 
 from ..algebra import nodes as n
@@ -54,7 +54,7 @@ class Growth(NamedTuple):
     factor: float = inf
     replacements: tuple[int, ...] = ()
 
-    def is_much(self, parts: Cut) -> bool:
+    def is_much(self, parts: SplitText) -> bool:
         """True for a text, which was cut into ``parts``, whose values could become long."""
         factor = self.factor
         for number in self.replacements:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from pyoxigraph import NamedNode
 
 from quadrill.store.errors import QueryTextError, ReportedError
-from quadrill.store.sparql.cut import MOST_CHARACTERS, Cut
+from quadrill.store.sparql.skeletons import MOST_CHARACTERS, SplitText
 
 from ..algebra import nodes as n
 from ..algebra.query import ContinuousQuery
@@ -70,7 +70,7 @@ class Prepared(NamedTuple):
         return bool(self.growth.replacements) or any(NUMBERED.fullmatch(graph.value) for graph in graphs)
 
 
-def prepared(text: str, parts: Cut) -> Prepared:
+def prepared(text: str, parts: SplitText) -> Prepared:
     """What is known of a text, which was cut into ``parts``, and of all others with its skeleton."""
     plain = bool(parts.constants)
     body = _with_one_row(parts.body) if plain else parts.body
@@ -138,7 +138,7 @@ def _worked_out(text: str, *, numbered: bool) -> Prepared:
         return Prepared(breaks_scopes=scope_error_of(text) is not None)
 
 
-def numbered(text: str, parts: Cut, *, as_iris: bool = False) -> str:
+def numbered(text: str, parts: SplitText, *, as_iris: bool = False) -> str:
     """The text with constants that are all different; ``as_iris``: all but names become IRIs."""
     pieces, at = [], 0
     for number, (start, end) in enumerate(parts.spans(text)):

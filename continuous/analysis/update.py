@@ -15,8 +15,8 @@ from typing import Any
 from pyoxigraph import DefaultGraph, Literal, NamedNode
 
 from quadrill.store.errors import ReportedError
-from quadrill.store.sparql.cut import Cut
-from quadrill.store.sparql.update_shapes import Pattern, Template, UpdateFrame
+from quadrill.store.sparql.skeletons import SplitText
+from quadrill.store.sparql.update_plan_cache import Pattern, Template, UpdateAnalysis
 from quadrill.store.sparql.update_text import Data, Modify, Piece, split_update
 from quadrill.store.terms import store_form
 
@@ -31,7 +31,7 @@ _NAMESPACE = re.compile(r"(?:[^\s]*://[^\s]*[/#])?")
 _QUERIED = (n.Bgp, n.Join, n.Extend, n.Filter)
 
 
-def frame_of(text: str, parts: Cut, base_iri: str | None) -> UpdateFrame | None:
+def frame_of(text: str, parts: SplitText, base_iri: str | None) -> UpdateAnalysis | None:
     """What is known of an update, which was cut into ``parts``; None where it is not one plain operation."""
     if any(map(_STRANGE.search, parts.skeleton)):
         return None
@@ -40,11 +40,11 @@ def frame_of(text: str, parts: Cut, base_iri: str | None) -> UpdateFrame | None:
         read = _Reader(operation.prologue, base_iri or "http://localhost/", parts.constants)
         match operation.action:
             case Data(quads):
-                return UpdateFrame({"quads": read.template(quads, ())}, None, read.namespaces)
+                return UpdateAnalysis({"quads": read.template(quads, ())}, None, read.namespaces)
             case Modify(None, delete, insert, (), (), where) as action:
                 pieces = {name: piece for name, piece in (("delete", delete), ("insert", insert)) if piece}
                 made = {name: read.template(piece, action.variables) for name, piece in pieces.items()}
-                return UpdateFrame(made, read.patterns(where), read.namespaces)
+                return UpdateAnalysis(made, read.patterns(where), read.namespaces)
     except (ReportedError, RecursionError, ValueError):
         pass  # whoever evaluates it tells what is wrong
     return None

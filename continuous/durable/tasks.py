@@ -17,7 +17,7 @@ from operator import attrgetter
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
-from quadrill.store.documents.one_subject import OneSubject
+from quadrill.store.documents.subject_columns import SubjectColumns
 from quadrill.store.errors import StoreUnwritableError
 from quadrill.store.logs.input_log import SPACE
 from quadrill.store.logs.journal import Journal
@@ -40,7 +40,7 @@ def weight_of(elements: Sequence[Element]) -> int:
     if not elements:
         return 0
     number, first = len(elements), elements[0].statements
-    if number == 1 and type(first) is OneSubject:
+    if number == 1 and type(first) is SubjectColumns:
         characters, quads = first.characters, len(first)
     else:
         texts: Sequence[str] = first[0] if number == len(first) == 1 else ()
@@ -186,12 +186,12 @@ class TaskQueue:
             self.require_open()
             self.require_writable()
         # The same as `follow_commits`, inlined because each push comes here.
-        if self._commits.promised > self._commits.delivered:
+        if self._commits.acknowledged > self._commits.delivered:
             self._commits.catch_up()
 
     def follow_commits(self) -> None:
         """Return when all answered commits are enqueued; call this without the lock."""
-        if self._commits.promised > self._commits.delivered:
+        if self._commits.acknowledged > self._commits.delivered:
             self._commits.catch_up()
 
     def require_writable(self) -> None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-from quadrill.store.documents.one_subject import Statement
 from quadrill.store.documents.statements import term_of
+from quadrill.store.documents.subject_columns import Statement
 from quadrill.store.feeds.subscription import EventKind
 from quadrill.store.results import columns_text
 

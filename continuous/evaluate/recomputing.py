@@ -160,7 +160,7 @@ class ReferenceEvaluator(Evaluator):
                 quads = {Quad(s, p, o, graph): weight for (o, p, s), weight in rows.items()}  # type: ignore[arg-type]
                 self._workspace.add(quads)
             elif rows:
-                self._tables[name].take(rows)
+                self._tables[name].apply(rows)
         return any(changes.values())
 
     # --- one evaluation ------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from pyoxigraph import NamedNode, QuerySolutions, Store
 
-from quadrill.store.documents.one_subject import Statements
 from quadrill.store.documents.statements import quads_of
+from quadrill.store.documents.subject_columns import Statements
 from quadrill.store.documents.wall_clock import require_epoch
 from quadrill.store.terms import term_text
 

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, get_args
 from typing import Literal as OneOf
 
-from quadrill.store.documents.members import Read, check_iri, check_name, flag, one_of
+from quadrill.store.documents.members import MemberReader, check_iri, check_name, flag, one_of
 from quadrill.store.documents.parsing import is_untagged
 from quadrill.store.documents.times import duration_ms, instant_ms
 from quadrill.store.errors import InputError, UnsupportedError
@@ -44,7 +44,7 @@ def _positive(value: Any, name: str) -> int:
     return value
 
 
-def _word_or(words: tuple[str, ...], read_time: Read, example: str) -> Read:
+def _word_or(words: tuple[str, ...], read_time: MemberReader, example: str) -> MemberReader:
     """One of some words, or a time in an object; ``example`` shows that."""
 
     def read(value: Any, name: str) -> Any:
@@ -63,7 +63,7 @@ def _period(value: Any, name: str) -> int:
     return duration_ms(value, name, positive=True)
 
 
-def _member(read: Read, default: Any = None) -> Any:
+def _member(read: MemberReader, default: Any = None) -> Any:
     """A member that may be left out."""
     return field(default=default, metadata={"read": read})
 

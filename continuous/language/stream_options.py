@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
-from quadrill.store.documents.members import Read, check_iri, check_name, flag, one_of
+from quadrill.store.documents.members import MemberReader, check_iri, check_name, flag, one_of
 from quadrill.store.documents.times import duration_ms
 from quadrill.store.errors import InputError
 from quadrill.store.registry.records import LatePolicy, Stamping, StreamClock, StreamRecord
@@ -14,7 +14,7 @@ from quadrill.store.registry.records import LatePolicy, Stamping, StreamClock, S
 from .mapping.declaration import read_declaration
 from .mapping.mapping import compiled
 
-_OPTIONS: dict[str, tuple[str, Read]] = {
+_OPTIONS: dict[str, tuple[str, MemberReader]] = {
     "lateness": ("lateness_ms", duration_ms),
     "late": ("late", one_of(*get_args(LatePolicy))),
     "idle_timeout": ("idle_timeout_ms", duration_ms),

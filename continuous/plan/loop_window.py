@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeAlias
 
-from quadrill.store.documents.one_subject import MOST_KNOWN
+from quadrill.store.documents.subject_columns import MOST_KNOWN
 
 from ..expressions.compile import ExpressionEmitter
 from ..expressions.emitter import block, fill

@@ -20,4 +20,4 @@ def update_view(
 ) -> None:
     """Delete the quads of deleted rows from a view's graph and insert the quads of inserted rows."""
     gone, come = ([quad for row in rows for quad in construct([row], at)] for rows in (deleted, inserted))
-    view.take(gone, come)
+    view.apply(gone, come)

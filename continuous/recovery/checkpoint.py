@@ -5,8 +5,8 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 
-from quadrill.store.documents.own_lines import own_quads
 from quadrill.store.documents.statements import to_lines
+from quadrill.store.documents.stored_lines import parse_stored_quads
 from quadrill.store.errors import OlderFormatError, StoreFormatError
 from quadrill.store.logs.checkpoint_file import Checkpoint, read_checkpoint, write_checkpoint
 from quadrill.store.logs.packing import pack, unpack
@@ -43,7 +43,7 @@ def read_state(path: Path) -> EngineSnapshot | None:
     if found.version < FORMAT:
         raise OlderFormatError(f"the checkpoint {path}")
     try:
-        table = own_quads(bytes(found.quads))
+        table = parse_stored_quads(bytes(found.quads))
         if found.version == FORMAT:
             state: EngineSnapshot = unpack(found.packed, table, RECORDS)
             return state

@@ -195,7 +195,7 @@ class Checkpointer:
             cut.processed,
             self._journal.log.last,
             self._parts.tasks.version,
-            self._parts.acceptor.receipts.figures(),
+            self._parts.acceptor.receipts.checkpoint_rows(),
             {
                 each.iri: StreamSnapshot(each.record.created_ms, each.figures(), list(each.dead_letters))
                 for each in cut.streams

@@ -128,7 +128,7 @@ class Replay:
         """Run tasks for the commits that were durable before the crash, but have no record in the journal."""
         parts, store = self._parts, self._parts.store
         while parts.tasks.version < store.log.version:
-            version = store.committer.following(parts.tasks.version)
+            version = store.committer.next_version(parts.tasks.version)
             store.committer.forward(version)
             try:
                 at = next(store.commits_after(version - 1, 1)).at_ms

@@ -23,8 +23,8 @@ from pyoxigraph import (
     parse_query_results,
 )
 
-from quadrill.store.documents.own_lines import own_quads
 from quadrill.store.documents.statements import to_lines
+from quadrill.store.documents.stored_lines import parse_stored_quads
 from quadrill.store.results import solutions
 from quadrill.store.terms import in_store_form
 
@@ -78,7 +78,7 @@ def encode(spec: SourceSpec, content: Sequence[Solution] | Sequence[Quad]) -> by
 def decode(spec: SourceSpec, data: bytes, number: int, at_ms: int, digest: str) -> SourceValue:
     """The content of bytes that `encode` made."""
     if spec.kind == "graph":
-        return SourceValue(number, at_ms, digest, quads=tuple(own_quads(data)))
+        return SourceValue(number, at_ms, digest, quads=tuple(parse_stored_quads(data)))
     found = parse_query_results(data, QueryResultsFormat.JSON)
     assert isinstance(found, QuerySolutions)
     return SourceValue(number, at_ms, digest, rows=tuple(tuple(solution) for solution in found))

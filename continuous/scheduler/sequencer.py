@@ -281,7 +281,7 @@ class Sequencer:
         match task:
             case kinds.CommitTask(commit=commit):
                 self.tasks.version = max(self.tasks.version, commit.version)
-                self._views.committed(commit)
+                self._views.after_commit(commit)
                 if router.shares.backlogs:
                     router.shares.keep_rows_of_suspended(statics.commits.due.get(commit.version, ()))
                 statics.advance(commit.version)
@@ -313,7 +313,7 @@ class Sequencer:
         try:
             self.flush()
             if self._views.by_name:
-                self._views.settled()
+                self._views.enqueue_writes()
         except Exception as error:
             failure = error
             log.warning("what was worked off could not be settled: %s", error)

@@ -13,7 +13,7 @@ from typing import Any
 from pyoxigraph import NamedNode
 
 from quadrill.store.dictionary import TermDictionary
-from quadrill.store.documents.own_lines import own_quads
+from quadrill.store.documents.stored_lines import parse_stored_quads
 from quadrill.store.terms import term_text
 
 from ..algebra.nodes import Expr, Term
@@ -30,7 +30,7 @@ def terms_of(texts: Iterable[str]) -> dict[str, Term]:
     """The terms of N-Triples texts."""
     listed = list(texts)
     lines = "".join(f"<{_SUBJECT}{n}> {_PREDICATE} {text} .\n" for n, text in enumerate(listed))
-    return dict(zip(listed, (quad.object for quad in own_quads(lines.encode())), strict=True))
+    return dict(zip(listed, (quad.object for quad in parse_stored_quads(lines.encode())), strict=True))
 
 
 def value_texts(expr: Expr, names: tuple[str, ...], base_iri: str | None, columns: Sequence[Any]) -> Any:

@@ -33,7 +33,7 @@ Affected: TypeAlias = Counter[Solution] | OneOf["all", "too many"]
 
 
 class CommitWatch:
-    """The writers' side of the tables. `watching` and `loading` are called by writers, one at a time.
+    """The writers' side of the tables. Writers call `around_commit` and `around_bulk_load`, one at a time.
 
     Attributes:
         order: its lock is held while a commit becomes visible and what it changes is worked out.
@@ -90,7 +90,7 @@ class CommitWatch:
     # --- as the store calls it (`store.quads.observer.Observer`) ----------------------------------------
 
     @contextmanager
-    def loading(self) -> Iterator[None]:
+    def around_bulk_load(self) -> Iterator[None]:
         """A bulk load is under way: what is looked up is looked up in a copy until it has its turn."""
         with self.order.lock:
             self.let_go()
@@ -108,17 +108,17 @@ class CommitWatch:
                     table.watchers.frozen = None
 
     @contextmanager
-    def passing(self, commits: Sequence[Commit]) -> Iterator[bool]:
+    def around_commits(self, commits: Sequence[Commit]) -> Iterator[bool]:
         """True where no table can be changed by any of these commits; none is added meanwhile."""
         with self.order.lock:
             self.let_go()
-            passing = self.replay is None and not any(self.index.touched(each, 1) for each in commits)
-            yield passing
-            if passing:
+            unaffected = self.replay is None and not any(self.index.touched(each, 1) for each in commits)
+            yield unaffected
+            if unaffected:
                 self.order.made_at = commits[-1].at_ms
 
     @contextmanager
-    def watching(self, commit: Commit) -> Iterator[None]:
+    def around_commit(self, commit: Commit) -> Iterator[None]:
         """Work out what a commit changes, before the next one is made."""
         replay, version = self.replay, commit.version
         with self.order.lock:

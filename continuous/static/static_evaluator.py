@@ -254,7 +254,7 @@ class StaticEvaluator:
                 custom_functions=self._functions.functions,
                 custom_aggregates=self._functions.aggregates,
                 check=self._functions.limited.begun(),
-                judged=self._texts.judged(text, [row_text(row) for row in rows]),
+                text_facts=self._texts.facts_of(text, [row_text(row) for row in rows]),
             )
         )
 

@@ -9,11 +9,11 @@ from itertools import count
 from operator import attrgetter
 from typing import Any
 
-from quadrill.store.documents.own_terms import with_own_blank_nodes
+from quadrill.store.documents.element_terms import relabel_blank_nodes
 from quadrill.store.errors import LimitError
-from quadrill.store.pushes.decode import PROV_GENERATED_AT_TIME, BadElement, Decoded, DecodedElement
+from quadrill.store.pushes.decode import PROV_GENERATED_AT_TIME, BadElement, DecodedElement, DecodedPush
 from quadrill.store.pushes.receipts import PushReceipt, Receipts
-from quadrill.store.registry.admission import checked
+from quadrill.store.registry.element_checks import check_elements
 from quadrill.store.registry.records import Stamping, StreamRecord
 
 from ..clock import Clock
@@ -282,7 +282,7 @@ class Acceptor:
     def push(
         self,
         stream: StreamState,
-        decoded: Decoded,
+        decoded: DecodedPush,
         call: PushCall,
         digest: str | None = None,
     ) -> tuple[PushReceipt, InputTask | None]:
@@ -318,7 +318,7 @@ class Acceptor:
         counted = begin, end, len(made), len(late), durable, listed, len(dropped), decoded.skipped
         receipt = _made(PushReceipt, (stream.iri, *counted))
         if key is not None and digest is not None:
-            self.receipts.keep(stream.iri, key, digest, receipt)
+            self.receipts.add(stream.iri, key, digest, receipt)
             members["key"] = [key, digest, receipt.members()]
         if call.position is not None:
             self.receipts.restore(stream.iri, *call.position)
@@ -329,7 +329,7 @@ class Acceptor:
         return receipt, self.write(stream, event, now, made, members)
 
     def _check(
-        self, stream: StreamState, decoded: Decoded, now: int, watermark: int | None, partial: bool
+        self, stream: StreamState, decoded: DecodedPush, now: int, watermark: int | None, partial: bool
     ) -> tuple[list[DecodedElement], list[Any], list[BadElement]]:
         """The elements that may enter, their times, and those that are bad."""
         elements, settings = decoded.elements, self._settings
@@ -355,7 +355,7 @@ class Acceptor:
         if unstamped == number and stamping == "arrival":
             return elements, [arrival] * number, decoded.bad
         known = stream.record, stream.lateness_ms, watermark, now, arrival, ahead, partial
-        good, times, bad = checked(decoded, *known)
+        good, times, bad = check_elements(decoded, *known)
         stream.counts.refused += len(bad) - len(decoded.bad)
         return good, times, bad
 
@@ -376,7 +376,7 @@ class Acceptor:
         statements: list[Any] = [*map(_statements_of, decoded)]
         for place, each in enumerate(decoded) if any(map(_blank_of, decoded)) else ():
             if each.blank:
-                statements[place] = with_own_blank_nodes(each.statements, iri, first + place)
+                statements[place] = relabel_blank_nodes(each.statements, iri, first + place)
         made = [*map(Element, statements, times, count(first))]
         stamping = stream.record.stamping
         if stream.partitions is not None and stamping is None and made and decoded[0].at is None:

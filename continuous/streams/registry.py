@@ -12,8 +12,8 @@ from typing import Any
 from quadrill.store.documents.members import (
     NAME,
     check_name,
-    free_name,
-    iri_of,
+    stream_iri,
+    unused_stream_name,
 )
 from quadrill.store.errors import ConflictError, InputError, NotFoundError
 from quadrill.store.registry import Registry
@@ -101,8 +101,8 @@ class StreamRegistry:
         with self._lock:
             found = self._existing(iri, name)
             if found is None:
-                address = iri or iri_of(check_name(name or "", "stream name"), self._settings.base_iri)
-                chosen = name or free_name(address, self.known)
+                address = iri or stream_iri(check_name(name or "", "stream name"), self._settings.base_iri)
+                chosen = name or unused_stream_name(address, self.known)
                 return None, self._read(chosen, address, options, self._clock.now_ms())
             if found.derived_from is not None and options.get("idle_timeout") is not None:
                 raise ConflictError(
@@ -147,8 +147,8 @@ class StreamRegistry:
                 return found, False
             if not self._settings.auto_declare:
                 self.get(name_or_iri)
-            iri = iri_of(name_or_iri, self._settings.base_iri)
-            name = name_or_iri if iri != name_or_iri else free_name(iri, self.known)
+            iri = stream_iri(name_or_iri, self._settings.base_iri)
+            name = name_or_iri if iri != name_or_iri else unused_stream_name(iri, self.known)
             record = StreamRecord(name, iri, self._settings.lateness_ms, created_ms=self._clock.now_ms())
             return self._add(record), True
 

@@ -16,7 +16,7 @@ from weakref import WeakSet
 from pyoxigraph import DefaultGraph, Quad
 
 from quadrill.store.dictionary import TermDictionary, ids_of
-from quadrill.store.documents.one_subject import MOST_KNOWN, OneSubject, PredicateList
+from quadrill.store.documents.subject_columns import MOST_KNOWN, PredicateList, SubjectColumns
 from quadrill.store.logs.packing import QuadNumbers
 from quadrill.store.results import TermTexts
 from quadrill.store.sweep import SweepPace
@@ -136,7 +136,10 @@ class ElementCoder:
                 return place
             keys: list[IdRow | None]
             statements = element.statements
-            if type(statements) is OneSubject and (asked := self._asked(statements.predicates)) is not None:
+            if (
+                type(statements) is SubjectColumns
+                and (asked := self._asked(statements.predicates)) is not None
+            ):
                 objects, subject_id = statements.objects, ids[statements.subject] if asked.places else 0
                 object_ids = ids_of([objects[at] for at in asked.places], ids)
                 columns = ColumnKeys(subject_id, asked, object_ids, len(objects))

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from pyoxigraph import DefaultGraph, NamedNode, RdfFormat, parse, serialize
 
-from ..documents.own_lines import own_quads
 from ..documents.parsing import without_mark
+from ..documents.stored_lines import parse_stored_quads
 from ..errors import LimitError, RdfSyntaxError
 from ..formats import RdfLimits, RdfType, parse_rdf, rdf_error
 from .sources import Chunk, SourceFile, lines_of, open_source
@@ -117,7 +117,7 @@ def _canonical(body: bytes, kind: RdfType, rules: ParseRules) -> bytes:
         quads = parse(body, kind.format, base_iri=rules.base_iri, without_named_graphs=one_graph)
         return serialize(quads, format=RdfFormat.N_QUADS) or b""
     except MemoryError:
-        long = own_quads(body)
+        long = parse_stored_quads(body)
     if one_graph and any(not isinstance(quad.graph_name, DefaultGraph) for quad in long):
         raise ValueError("a named graph, where one graph is loaded")
     return serialize(long, format=RdfFormat.N_QUADS) or b""

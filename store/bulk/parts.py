@@ -9,7 +9,7 @@ from typing import Any
 
 from pyoxigraph import Quad
 
-from ..documents.own_lines import own_quads_of_file
+from ..documents.stored_lines import parse_stored_file
 
 _BLOCK = 1 << 20
 
@@ -17,7 +17,7 @@ _BLOCK = 1 << 20
 def quads_of(files: Sequence[Path]) -> Iterator[Quad]:
     """The quads of parts; blank nodes keep their labels."""
     for file in files:
-        yield from own_quads_of_file(file)
+        yield from parse_stored_file(file)
 
 
 def may_have_blank_nodes(files: Sequence[Path], block_bytes: int = _BLOCK) -> bool:

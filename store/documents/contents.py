@@ -10,16 +10,16 @@ from pyoxigraph import RdfFormat
 
 from quadrill.store.errors import LimitError, RdfSyntaxError
 
+from .element_terms import as_stored
 from .nesting import deep_line_of_json, deep_line_of_turtle
-from .one_subject import Statements
-from .own_lines import term_too_long
-from .own_terms import as_stored
 from .parsing import parse_quads
 from .rdf_xml import XmlLimits, check_rdf_xml
 from .statements import LINE_FORMATS, read_statements, statements_of
+from .stored_lines import term_too_long
+from .subject_columns import Statements
 
 
-class Part(NamedTuple):
+class TextPosition(NamedTuple):
     """Where a text stands in its document, which errors speak of.
 
     It begins in ``first_line``, with ``lead`` characters put before it, or is a string in line ``within``.
@@ -30,7 +30,7 @@ class Part(NamedTuple):
     within: int | None = None
 
 
-WHOLE = Part()
+WHOLE = TextPosition()
 
 
 class Content(NamedTuple):
@@ -41,7 +41,7 @@ class Content(NamedTuple):
 
     statements: Statements
     blank: bool
-    spelt: Statements
+    as_written: Statements
 
     def by_graph(self) -> dict[str, Content]:
         """The quads of each graph; those of the default graph about another graph are with it."""
@@ -55,22 +55,22 @@ class Content(NamedTuple):
         members: dict[str, list[int]] = {}
         for place, key in enumerate(keys):
             members.setdefault(key, []).append(place)
-        found = {}
+        contents = {}
         for key, places in members.items():
             group = tuple([self.statements[place] for place in places])
-            same = self.spelt is self.statements
-            spelt = group if same else tuple([self.spelt[place] for place in places])
-            found[key] = Content(group, self.blank, spelt)
-        return found
+            same = self.as_written is self.statements
+            as_written = group if same else tuple([self.as_written[place] for place in places])
+            contents[key] = Content(group, self.blank, as_written)
+        return contents
 
 
 def read_content(
     text: str,
     rdf_format: RdfFormat,
-    part: Part = WHOLE,
+    part: TextPosition = WHOLE,
     *,
     base_iri: str,
-    spelt_by: str | None,
+    written_form_of: str | None,
     max_nesting: int,
     most: int,
 ) -> Content:
@@ -81,7 +81,7 @@ def read_content(
         rdf_format: its format.
         part: where it stands.
         base_iri: against which IRIs are resolved.
-        spelt_by: a predicate of which it matters how values were written.
+        written_form_of: a predicate of which it matters how values were written.
         max_nesting: levels at most.
         most: quads that are of interest; one more says that there are too many.
 
@@ -91,7 +91,7 @@ def read_content(
     """
     lines = rdf_format in LINE_FORMATS
     if lines:
-        exact = spelt_by is not None and spelt_by in text
+        exact = written_form_of is not None and written_form_of in text
         plain = read_statements(text.strip(" \t\r\n"), rdf_format, exact=exact)
         if plain is not None:
             rows = tuple(plain[0])
@@ -101,9 +101,9 @@ def read_content(
     if rdf_format is RdfFormat.RDF_XML:
         check_rdf_xml(text.encode(), XmlLimits(), part.first_line)
     try:
-        found = parse_quads(text.encode(), rdf_format, base_iri=None if lines else base_iri)
+        quads = parse_quads(text.encode(), rdf_format, base_iri=None if lines else base_iri)
         # Short texts cannot have too many.
-        spelt = statements_of(found if len(text) < most else islice(found, most + 1))
+        as_written = statements_of(quads if len(text) < most else islice(quads, most + 1))
     except MemoryError:
         raise term_too_long(rdf_format.name) from None
     except SyntaxError as error:
@@ -113,13 +113,15 @@ def read_content(
         raise RdfSyntaxError(f"{what}: half of a surrogate pair is no character", line=part.within) from None
     except ValueError as error:
         raise RdfSyntaxError(f"{rdf_format.name}: {error}", line=part.within) from None
-    return Content(*as_stored(spelt), spelt)
+    return Content(*as_stored(as_written), as_written)
 
 
-def _placed(error: SyntaxError, rdf_format: RdfFormat, part: Part) -> RdfSyntaxError:
+def _placed(error: SyntaxError, rdf_format: RdfFormat, part: TextPosition) -> RdfSyntaxError:
     """A parser's error, with its place in the document."""
     line, column = error.lineno, error.offset
-    message, hint = advice(re.sub(r"^Parser error at line [^:]*: ", "", error.msg or str(error)))
+    message, hint = explain_parser_message(
+        re.sub(r"^Parser error at line [^:]*: ", "", error.msg or str(error))
+    )
     if line is None:
         known = part.within if part == WHOLE or part.within is not None else part.first_line
         return RdfSyntaxError(f"{rdf_format.name}: {message}", line=known, hint=hint)
@@ -133,7 +135,7 @@ def _placed(error: SyntaxError, rdf_format: RdfFormat, part: Part) -> RdfSyntaxE
     return RdfSyntaxError(f"{where}: {message}", line=line, column=column, hint=hint)
 
 
-def advice(message: str) -> tuple[str, str | None]:
+def explain_parser_message(message: str) -> tuple[str, str | None]:
     """A parser's message in words for whoever sent the document, and a hint where one is known."""
     if "LoadDocumentCallback" in message:
         return "a context of another server is not fetched", "Put the context itself in place of its address."

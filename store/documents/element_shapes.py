@@ -15,16 +15,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from .one_subject import PredicateList
+from .subject_columns import PredicateList
 
-_MET = 200
+_READS_BEFORE_SHAPE = 200
 """So many elements with a list of predicates were read when an expression is made for them."""
-_AGAIN = 64
+_RETRY_FACTOR = 64
 """So many times as many, when one for other elements was given up."""
 _MOST = 64
 _MOST_OBJECTS = 32
 """Elements with more have none: it would be large and take long to make."""
-_MISSED = 4
+_MISS_WEIGHT = 4
 """An element that does not fit counts for so many that do."""
 _MOST_MISSED = 400
 _IRI = "(<[^<> ]*+>)"
@@ -39,7 +39,9 @@ class _ElementShape:
     __slots__ = ("iris", "match", "missed", "predicates")
 
     def __init__(self, predicates: PredicateList, kinds: list[str]) -> None:
-        lines = [rf"{re.escape(each)}{kind} \." for each, kind in zip(predicates.begins, kinds, strict=True)]
+        lines = [
+            rf"{re.escape(each)}{kind} \." for each, kind in zip(predicates.line_starts, kinds, strict=True)
+        ]
         self.predicates = predicates
         self.iris = [place for place, kind in enumerate(kinds) if kind is _IRI]
         self.match = re.compile(f"{_IRI} " + r"\n\1 ".join(lines)).fullmatch
@@ -66,23 +68,23 @@ class ElementShapes:
         shape = self._known.get(first)
         if shape is None:
             return None
-        found = shape.match(text)
-        if found is not None and self._is_iri(subject):
-            objects = found.groups()[1:]
+        matched = shape.match(text)
+        if matched is not None and self._is_iri(subject):
+            objects = matched.groups()[1:]
             if all([self._is_iri(objects[place]) for place in shape.iris]):
                 shape.missed -= shape.missed > 0
                 return shape.predicates, objects
-        shape.missed += _MISSED
+        shape.missed += _MISS_WEIGHT
         if shape.missed > _MOST_MISSED:
             self._known[first] = None
         return None
 
-    def met(self, predicates: PredicateList, objects: tuple[str, ...]) -> None:
+    def learn(self, predicates: PredicateList, objects: tuple[str, ...]) -> None:
         """An element was read line by line; its objects are of the kinds that the next have, too."""
-        predicates.met += 1
+        predicates.times_read += 1
         first = predicates.texts[0]
-        due = _MET * _AGAIN if first in self._known else _MET
-        if predicates.met % due or self._known.get(first) is not None or len(objects) > _MOST_OBJECTS:
+        due = _READS_BEFORE_SHAPE * _RETRY_FACTOR if first in self._known else _READS_BEFORE_SHAPE
+        if predicates.times_read % due or self._known.get(first) is not None or len(objects) > _MOST_OBJECTS:
             return
         kinds = [kind for each in objects if (kind := self._kind(each)) is not None]
         if len(kinds) == len(objects):

@@ -11,11 +11,11 @@ from quadrill.store.errors import InputError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 """What queries and streams may be called."""
-Read = Callable[[Any, str], Any]
+MemberReader = Callable[[Any, str], Any]
 """The value of a member of a declaration, from its JSON and its name; raises InputError."""
 
 
-def one_of(*values: str) -> Read:
+def one_of(*values: str) -> MemberReader:
     """What reads a member that is one of some words."""
 
     def read(value: Any, name: str) -> Any:
@@ -62,12 +62,12 @@ def last_segment(iri: str) -> str | None:
     return name or None
 
 
-def iri_of(name_or_iri: str, base_iri: str) -> str:
+def stream_iri(name_or_iri: str, base_iri: str) -> str:
     """The IRI that a reference to an undeclared stream means: ``<base_iri>name`` for a name."""
     return base_iri + name_or_iri if NAME.match(name_or_iri) else check_iri(name_or_iri)
 
 
-def free_name(iri: str, taken: Container[str]) -> str:
+def unused_stream_name(iri: str, taken: Container[str]) -> str:
     """A name for a stream: the last path segment or fragment of its IRI, with -2, -3 ... when taken."""
     wanted = last_segment(iri) or "stream"
     name, number = wanted, 1

@@ -73,7 +73,7 @@ def split_messages(text: str) -> list[MessageText]:
         RdfSyntaxError: a delimiter inside a statement, a graph block or without its dot.
         LimitError: so many directives before so many messages that their copies would fill the memory.
     """
-    return _Splitter(text).split()
+    return _MessageSplitter(text).split()
 
 
 def split_json_messages(text: str) -> list[MessageText]:
@@ -84,7 +84,7 @@ def split_json_messages(text: str) -> list[MessageText]:
     Raises:
         LimitError: a context is so large, and before so many messages, that copies would fill the memory.
     """
-    found: list[MessageText] = []
+    messages: list[MessageText] = []
     before, repeated = "", 0
     for number, line in enumerate(text.split("\n"), start=1):
         if not line or line.isspace():
@@ -94,17 +94,17 @@ def split_json_messages(text: str) -> list[MessageText]:
         except ValueError:
             document = None
         if not isinstance(document, dict):
-            found.append(MessageText(line, number, 0))  # the parser of the format will say what is wrong
+            messages.append(MessageText(line, number, 0))  # the parser of the format will say what is wrong
         elif document.keys() == {"@context"}:
             before = f'{{"@context": {orjson.dumps(document["@context"]).decode()}, "@graph": '
         elif before and document:
             repeated += len(before)
             if repeated > _MOST_REPEATED:
                 raise LimitError("a large context is repeated before too many messages")
-            found.append(MessageText(f"{before}{line}}}", number, len(before)))
+            messages.append(MessageText(f"{before}{line}}}", number, len(before)))
         else:
-            found.append(MessageText(line, number, 0))
-    return found
+            messages.append(MessageText(line, number, 0))
+    return messages
 
 
 def split_xml_messages(text: str) -> list[MessageText]:
@@ -113,7 +113,7 @@ def split_xml_messages(text: str) -> list[MessageText]:
     return [MessageText(line, number, 0) for number, line in lines if line and not line.isspace()]
 
 
-class _Splitter:
+class _MessageSplitter:
     def __init__(self, text: str) -> None:
         self._text = text
         self._messages: list[MessageText] = []

@@ -38,14 +38,14 @@ def pack(
     numbers: dict[T, int] = {unbound: 0}
     # A loop and no single call: other threads go on between its steps.
     for row, _ in rows:
-        for each in row:
-            if each not in numbers:
-                numbers[each] = len(numbers)
+        for term in row:
+            if term not in numbers:
+                numbers[term] = len(numbers)
     terms = list(numbers)[1:]
     starts = range(0, len(terms), TERMS_EACH)
     yield json.dumps({"width": width, "rows": len(rows), "terms": len(starts)}).encode()
     for start in starts:
-        some = [term_of(each) for each in terms[start : start + TERMS_EACH]]
+        some = [term_of(term) for term in terms[start : start + TERMS_EACH]]
         yield to_lines([Quad(_CARRIER, _CARRIER, term) for term in some])
     for start in range(0, len(rows), ROWS_EACH):
         flat = array("q")

@@ -17,7 +17,7 @@ from ..errors import ReportedError
 from .parsing import TAGGED_TYPES
 
 _REFUSED = re.compile(r"(RDF/XML|JSON-LD) (?:reserved|does not support)")
-_KEPT = 512
+_TAIL_BYTES = 512
 """Bytes of a block that wait for the next one: longer than a datatype with what stands around it."""
 
 
@@ -61,14 +61,14 @@ class PlainStringWriter:
         self, writer: ByteWriter, rdf_format: RdfFormat, prefixes: Mapping[str, str] | None = None
     ) -> None:
         self._writer = writer
-        self._kept = b""
+        self._tail = b""
         self._spelling, self._plain = _spelling_of(rdf_format, prefixes or {})
 
     def write(self, block: bytes) -> int:
         """Pass on the block before, and of this one all but its end."""
-        data = self._replaced(self._kept + block)
-        cut = max(0, len(data) - _KEPT)
-        self._kept = data[cut:]
+        data = self._replaced(self._tail + block)
+        cut = max(0, len(data) - _TAIL_BYTES)
+        self._tail = data[cut:]
         if cut:
             self._writer.write(data[:cut])
         return len(block)
@@ -78,9 +78,9 @@ class PlainStringWriter:
 
     def finish(self) -> None:
         """Pass on the end of the dump."""
-        if self._kept:
-            self._writer.write(self._kept)
-            self._kept = b""
+        if self._tail:
+            self._writer.write(self._tail)
+            self._tail = b""
 
     def _replaced(self, data: bytes) -> bytes:
         return self._spelling.sub(self._plain, data) if b"String" in data else data

@@ -19,8 +19,8 @@ from pyoxigraph import Quad, RdfFormat, serialize
 from quadrill.store.terms import CANONICAL, XSD_DECIMAL, Term
 
 from .element_shapes import ElementShapes
-from .one_subject import MOST_KNOWN, OneSubject, PredicateList, Statement, Statements, predicates_of
-from .own_lines import own_quads, plain_term
+from .stored_lines import parse_stored_quads, plain_term
+from .subject_columns import MOST_KNOWN, PredicateList, Statement, Statements, SubjectColumns, predicates_of
 
 _CHARACTER = r"A-Za-z0-9\-._~!$&'()*+,;=:@/\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef"
 _ESCAPED = "%[0-9A-Fa-f]{2}"
@@ -56,8 +56,8 @@ class _Lines(dict[RdfFormat, re.Pattern[str]]):
         node = self._node
         triple = rf"^({node}) ({_IRI}) ({node}|{_OBJECT})"
         graph = "()" if rdf_format is RdfFormat.N_TRIPLES else f"(?: ({node}))?+"
-        made = self[rdf_format] = re.compile(rf"{triple}{graph} \.(?:\n|\Z)", re.MULTILINE)
-        return made
+        pattern = self[rdf_format] = re.compile(rf"{triple}{graph} \.(?:\n|\Z)", re.MULTILINE)
+        return pattern
 
 
 PLAIN_LINE = _Lines(_IRI)
@@ -98,7 +98,7 @@ class _Predicates(dict[str, str]):
         if not self._objects(" \n".join([subject, *objects, ""])):
             return None
         if isinstance(predicates, PredicateList):
-            self.shapes.met(predicates, objects)
+            self.shapes.learn(predicates, objects)
         return predicates, objects
 
     def _cut(self, parts: list[str]) -> _Columns:
@@ -111,10 +111,10 @@ class _Predicates(dict[str, str]):
         known = self._behind.get(first)
         if (
             known is not None
-            and len(parts) == len(known.begins)
-            and all(map(str.startswith, parts, known.begins))
+            and len(parts) == len(known.line_starts)
+            and all(map(str.startswith, parts, known.line_starts))
         ):
-            return known, tuple(map(str.removeprefix, parts, known.begins))
+            return known, tuple(map(str.removeprefix, parts, known.line_starts))
         cut = [part.partition(" ") for part in parts]
         texts = tuple([self[predicate] for predicate, _, _ in cut])
         objects = tuple([object_ for _, _, object_ in cut])
@@ -165,11 +165,11 @@ def read_statements(
         return columns, False
     if not exact and _has_round(text):
         text = _ROUND_DECIMAL.sub(_shortened, text)
-    found = _lines_of(text, PLAIN_LINE[rdf_format])
-    if found is not None:
-        return found, False
-    found = _lines_of(text, _LINE[rdf_format]) if may_have_blank(text) else None
-    return None if found is None else (found, True)
+    statements = _lines_of(text, PLAIN_LINE[rdf_format])
+    if statements is not None:
+        return statements, False
+    statements = _lines_of(text, _LINE[rdf_format]) if may_have_blank(text) else None
+    return None if statements is None else (statements, True)
 
 
 def _lines_of(text: str, line: re.Pattern[str]) -> Statements | None:
@@ -179,10 +179,10 @@ def _lines_of(text: str, line: re.Pattern[str]) -> Statements | None:
         return None
     if match.end() == len(text):
         return (match.groups(""),)  # type: ignore[return-value]  # it has four groups
-    found: list[Statement] = line.findall(text)
+    statements: list[Statement] = line.findall(text)
     # A search passes over what does not fit: then fewer are found than there are lines.
     lines = text.count("\n") + (text[-1] != "\n")
-    return tuple(found) if len(found) == lines else None
+    return tuple(statements) if len(statements) == lines else None
 
 
 def _of_one_subject(text: str) -> Statements | None:
@@ -191,13 +191,13 @@ def _of_one_subject(text: str) -> Statements | None:
     if text[:1] != "<" or not text.startswith(f"{subject} ", text.find("\n") + 1 or len(text)):
         return None
     text, known = text.rstrip("\n"), _predicates()
-    found = known.shapes.read(text, subject) or known.line_by_line(text, subject)
-    if found is None:
+    columns = known.shapes.read(text, subject) or known.line_by_line(text, subject)
+    if columns is None:
         return None
-    predicates, objects = found
+    predicates, objects = columns
     if isinstance(predicates, PredicateList):
         # A line has three blanks, a dot and, but for the last one, its end.
-        return OneSubject(subject, predicates, objects, len(text) - 5 * len(objects) + 1)
+        return SubjectColumns(subject, predicates, objects, len(text) - 5 * len(objects) + 1)
     return tuple(zip(repeat(subject), predicates, objects, repeat("")))
 
 
@@ -219,14 +219,14 @@ def statements_of(quads: Iterable[Quad]) -> tuple[Statement, ...]:
     """Each of some quads as the text of its terms."""
     # Oxigraph writes them all faster than Python asks for the terms of one.
     text = to_lines(quads).decode()
-    found: list[Statement] = _WRITTEN.findall(text)
-    assert len(found) == text.count("\n"), "a line that Oxigraph writes otherwise"
-    return tuple(found)
+    statements: list[Statement] = _WRITTEN.findall(text)
+    assert len(statements) == text.count("\n"), "a line that Oxigraph writes otherwise"
+    return tuple(statements)
 
 
 def quads_of(statements: Iterable[Statement]) -> list[Quad]:
     """The quads of some statements, in their order."""
-    return own_quads(lines_of(statements).encode())
+    return parse_stored_quads(lines_of(statements).encode())
 
 
 def to_lines(quads: Iterable[Quad]) -> bytes:
@@ -239,8 +239,8 @@ def to_lines(quads: Iterable[Quad]) -> bytes:
 def read_lines(lines: bytes) -> tuple[Statement, ...]:
     """The statements of `lines_of` again."""
     text = lines.decode()
-    found = read_statements(text, RdfFormat.N_QUADS, exact=True) if text else ((), False)
-    return statements_of(own_quads(lines)) if found is None else tuple(found[0])
+    parsed = read_statements(text, RdfFormat.N_QUADS, exact=True) if text else ((), False)
+    return statements_of(parse_stored_quads(lines)) if parsed is None else tuple(parsed[0])
 
 
 def lines_of(statements: Iterable[Statement]) -> str:

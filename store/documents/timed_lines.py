@@ -9,8 +9,8 @@ from operator import itemgetter
 import orjson
 from pyoxigraph import RdfFormat
 
-from .one_subject import Statements, gathered
 from .statements import may_have_blank, read_statements
+from .subject_columns import Statements, as_columns
 
 _MEMBERS = itemgetter("at", "data")
 
@@ -40,10 +40,10 @@ def read_timed_lines(lines: Sequence[str]) -> tuple[list[int], list[Statements],
     read = read_statements(text, RdfFormat.N_QUADS)
     if read is None:
         return None
-    found, some_blank = tuple(read[0]), read[1]
+    statements, some_blank = tuple(read[0]), read[1]
     blank = list(map(may_have_blank, texts)) if some_blank else [False] * len(texts)
     # Each line of them is one statement.
-    if len(found) == len(texts):
-        return times, list(zip(found, strict=True)), blank
+    if len(statements) == len(texts):
+        return times, list(zip(statements, strict=True)), blank
     ends = accumulate([text.count("\n") + 1 for text in texts], initial=0)
-    return times, [gathered(found[begin:end]) for begin, end in pairwise(ends)], blank
+    return times, [as_columns(statements[begin:end]) for begin, end in pairwise(ends)], blank

@@ -50,9 +50,9 @@ def parse_instant(text: str) -> int | None:
 
     None when it is none of them, or outside of the years 1 to 9999.
     """
-    found = None
+    milliseconds = None
     if INTEGER.match(text):
-        found = int(text)
+        milliseconds = int(text)
     elif match := _DATE_TIME.match(text):
         day, time, fraction, zone = match.groups("")
         next_day = time == "24:00:00"
@@ -63,8 +63,8 @@ def parse_instant(text: str) -> int | None:
             moment += timedelta(days=next_day)
         except (ValueError, OverflowError):
             return None
-        found = (moment - EPOCH) // MS
-    return found if found is not None and LEAST_MS <= found <= GREATEST_MS else None
+        milliseconds = (moment - EPOCH) // MS
+    return milliseconds if milliseconds is not None and LEAST_MS <= milliseconds <= GREATEST_MS else None
 
 
 def instant_ms(value: Any, what: str) -> int:
@@ -76,13 +76,13 @@ def instant_ms(value: Any, what: str) -> int:
         InputError: the value is neither, or outside of the years 1 to 9999; ``what`` names it in the message.
     """
     if isinstance(value, str):
-        found = parse_instant(value.strip())
+        milliseconds = parse_instant(value.strip())
     else:
-        found = value if type(value) is int and LEAST_MS <= value <= GREATEST_MS else None
-    if found is None:
+        milliseconds = value if type(value) is int and LEAST_MS <= value <= GREATEST_MS else None
+    if milliseconds is None:
         shown = json.dumps(value) if isinstance(value, str | int | float) else repr(value)
         raise InputError(f"{what} {shown} is no instant in the years 1 to 9999", hint=INSTANT_HINT)
-    return found
+    return milliseconds
 
 
 def format_instant(ms: int) -> str:
@@ -111,10 +111,10 @@ def iso_ns(text: str) -> Fraction | None:
     Raises:
         ValueError: it has years or months, whose length is not fixed.
     """
-    found = _ISO_OF_TEXTS.match(text)
-    if found is None or not any(found.groups()) or text[-1] in "Tt":
+    match = _ISO_OF_TEXTS.match(text)
+    if match is None or not any(match.groups()) or text[-1] in "Tt":
         return None
-    parts = {name: Fraction(value) for name, value in found.groupdict().items() if value}
+    parts = {name: Fraction(value) for name, value in match.groupdict().items() if value}
     weeks = parts.pop("weeks", Fraction())
     if parts.pop("years", 0) or parts.pop("months", 0):
         raise ValueError(text)
@@ -135,14 +135,16 @@ def duration_ms(value: Any, what: str, *, positive: bool = False) -> int:
         InputError: the value is none of these, has 19 digits or more, is negative, or 0 where ``positive`` is
             asked for.
     """
-    found = parse_duration(value.strip()) if isinstance(value, str) else value if type(value) is int else None
-    if found is None or found >= _TOO_LONG:
+    milliseconds = (
+        parse_duration(value.strip()) if isinstance(value, str) else value if type(value) is int else None
+    )
+    if milliseconds is None or milliseconds >= _TOO_LONG:
         raise InputError(
             f"{what} {value!r} is no duration", hint='Write "2s", "1m30s", "PT10S" or integer milliseconds'
         )
-    if found < positive:
-        raise InputError(f"{what} is {found} ms, it must be at least {int(positive)} ms")
-    return found
+    if milliseconds < positive:
+        raise InputError(f"{what} is {milliseconds} ms, it must be at least {int(positive)} ms")
+    return milliseconds
 
 
 def show_duration(ms: int) -> str:

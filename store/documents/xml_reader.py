@@ -33,7 +33,7 @@ _DECLARATION = re.compile(r"\s(xmlns(?::[^\s=]+)?)=(?:\"[^\"]*+\"|'[^']*+')")
 
 
 @dataclass(slots=True)
-class _Attributes:
+class _AttributeRewriter:
     """Handlers of expat that find the attributes to rewrite in one document.
 
     Attributes:
@@ -76,10 +76,12 @@ class _Attributes:
     def _replace(self, name: bytes, value: str) -> None:
         """Give the attribute of this (local) name in the current tag another value."""
         tag = _TAG.match(self.body, self.parser.CurrentByteIndex)
-        for found in _ATTRIBUTE.finditer(tag[0] if tag else b""):
-            if found[1] == name or found[1].endswith(b":" + name):
+        for attribute in _ATTRIBUTE.finditer(tag[0] if tag else b""):
+            if attribute[1] == name or attribute[1].endswith(b":" + name):
                 start = tag.start() if tag else 0
-                self.edits.append((start + found.start(2), start + found.end(2), f'"{value}"'.encode()))
+                self.edits.append(
+                    (start + attribute.start(2), start + attribute.end(2), f'"{value}"'.encode())
+                )
                 return
         message = f"{name.decode()} stands in an element that an entity gives: write the element itself"
         raise _error(message, self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber)
@@ -96,17 +98,17 @@ def read_rdf_xml(body: bytes, **options: Any) -> Iterator[Quad]:
         name = declared[1].decode("ascii", "replace")
         raise _error(f"the encoding is {name}, RDF/XML is read as UTF-8", 1, 0)
     parser = expat.ParserCreate("utf-8", " ")
-    found = _Attributes(body, parser, f"x-{secrets.token_hex(4)}")
+    rewriter = _AttributeRewriter(body, parser, f"x-{secrets.token_hex(4)}")
     if _MAY_NEED_REWRITING.search(body):
-        parser.StartElementHandler, parser.EndElementHandler = found.start, found.end
+        parser.StartElementHandler, parser.EndElementHandler = rewriter.start, rewriter.end
     try:
         parser.Parse(body, True)
     except expat.ExpatError as error:
         raise _error(expat.ErrorString(error.code), error.lineno, error.offset) from None
-    quads = parse(found.rewritten(), RdfFormat.RDF_XML, **options)
-    if not found.edits and not found.has_literals:
+    quads = parse(rewriter.rewritten(), RdfFormat.RDF_XML, **options)
+    if not rewriter.edits and not rewriter.has_literals:
         return quads
-    return (_corrected(quad, found.no_language) for quad in quads)
+    return (_corrected(quad, rewriter.no_language) for quad in quads)
 
 
 def _error(message: str, line: int, column: int) -> SyntaxError:
@@ -133,10 +135,10 @@ def _declared_once(tag: re.Match[str]) -> str:
     """The tag with the first declaration of each namespace prefix; Oxigraph writes the element's twice."""
     names: set[str] = set()
 
-    def kept(found: re.Match[str]) -> str:
-        if found[1] in names:
+    def first_declaration(declaration: re.Match[str]) -> str:
+        if declaration[1] in names:
             return ""
-        names.add(found[1])
-        return found[0]
+        names.add(declaration[1])
+        return declaration[0]
 
-    return _DECLARATION.sub(kept, tag[0])
+    return _DECLARATION.sub(first_declaration, tag[0])

@@ -54,9 +54,9 @@ def split_yaml_messages(text: str, most: int = _MOST, deepest: int = 100) -> lis
 
 
 def _documents(yaml: Any, loader: Any, text: str, deepest: int) -> list[MessageText]:
-    found: list[MessageText] = []
+    messages: list[MessageText] = []
     written: list[str] = []
-    open_: list[_Open] = []
+    open_: list[_OpenCollection] = []
     line = 1
     for event in yaml.parse(text, Loader=loader):
         if isinstance(event, yaml.DocumentStartEvent):
@@ -65,7 +65,7 @@ def _documents(yaml: Any, loader: Any, text: str, deepest: int) -> list[MessageT
         elif isinstance(event, yaml.DocumentEndEvent):
             document = "".join(written)
             document = "{}" if document == "null" else document
-            found.append(MessageText(document, line, len(document)))
+            messages.append(MessageText(document, line, len(document)))
         elif isinstance(event, yaml.AliasEvent):
             raise _fault("aliases are not read", event.start_mark)
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -82,13 +82,13 @@ def _documents(yaml: Any, loader: Any, text: str, deepest: int) -> list[MessageT
                 message = f"nesting at line {at} is deeper than {deepest}"
                 raise LimitError(message, code="nesting-too-deep", limit=deepest, line=at)
             else:
-                open_.append(_Open("]" if isinstance(event, yaml.SequenceStartEvent) else "}"))
+                open_.append(_OpenCollection("]" if isinstance(event, yaml.SequenceStartEvent) else "}"))
                 written.append("[" if open_[-1].end == "]" else "{")
-    return found
+    return messages
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenCollection:
     """A list or an object that is being written, by what ends it."""
 
     end: str

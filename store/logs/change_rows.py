@@ -10,7 +10,7 @@ import orjson
 from pyoxigraph import BlankNode, NamedNode, Quad, RdfFormat, serialize
 
 from ..changes.commit import Commit, GraphChange, graph_key, graph_of_key
-from ..documents.own_lines import own_quads
+from ..documents.stored_lines import parse_stored_quads
 
 COLUMNS = "version, at_ms, exact, cause, graphs, names, added, removed"
 """What a commit is made of, in the order of `commit_of`; behind them stand their size and their check sum."""
@@ -78,4 +78,4 @@ def _unpack(data: object) -> tuple[Quad, ...]:
         return ()
     if data[:1] == b"x":  # a zlib header; a line begins with < or _
         data = zlib.decompress(data)
-    return tuple(own_quads(data))
+    return tuple(parse_stored_quads(data))

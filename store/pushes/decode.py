@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 
 from pyoxigraph import RdfFormat
 
-from ..documents.contents import WHOLE, Content, Part, guard_nesting, read_content
+from ..documents.contents import WHOLE, Content, TextPosition, guard_nesting, read_content
 from ..documents.messages import MessageText, split_json_messages, split_messages, split_xml_messages
-from ..documents.one_subject import Statement, Statements, gathered
-from ..documents.own_lines import literal_parts
 from ..documents.statements import LINE_FORMATS, PLAIN_LINE, read_statements, term_of
+from ..documents.stored_lines import literal_parts
+from ..documents.subject_columns import Statement, Statements, as_columns
 from ..documents.timed_lines import read_timed_lines
 from ..documents.times import GREATEST_MS, INSTANT_HINT, LEAST_MS, instant_ms, parse_instant
 from ..documents.yaml_messages import split_yaml_messages
@@ -39,10 +39,10 @@ from .records import MEDIA_TYPES, PushRecord
 PROV_GENERATED_AT_TIME = "http://www.w3.org/ns/prov#generatedAtTime"
 
 _FORMATS = {
-    name: each.format
-    for each in RDF_TYPES
-    if each.format is not RdfFormat.RDF_XML
-    for name in each.media_types
+    name: rdf_type.format
+    for rdf_type in RDF_TYPES
+    if rdf_type.format is not RdfFormat.RDF_XML
+    for name in rdf_type.media_types
 } | {"text/plain": RdfFormat.N_TRIPLES, "application/turtle": RdfFormat.TURTLE}
 _BY_LINES = {name: rdf_format for name, rdf_format in _FORMATS.items() if rdf_format in LINE_FORMATS}
 _NDJSON = tuple(name for name, kind in MEDIA_TYPES.items() if kind == "ndjson")
@@ -93,7 +93,7 @@ class DecodedElement(NamedTuple):
     blank: bool
 
 
-made_element = partial(tuple.__new__, DecodedElement)
+make_element = partial(tuple.__new__, DecodedElement)
 
 
 class BadElement(NamedTuple):
@@ -116,7 +116,7 @@ class BadElement(NamedTuple):
 
 
 @dataclass(slots=True)
-class Decoded:
+class DecodedPush:
     """The good elements in document order and, for a partial push, the bad ones.
 
     ``skipped`` are the records that gave no element; None of what is RDF already. ``records`` are those of
@@ -131,7 +131,7 @@ class Decoded:
 
 def decode_lines(
     body: bytes, media_type: str, at: int | None, timestamp_property: str, whole: bool
-) -> Decoded | None:
+) -> DecodedPush | None:
     """The element of a body that is one line of the plainest form, as most are; else None, see `decode`.
 
     Several triples are one as well where the body is taken as a ``whole`` and has its time from outside.
@@ -143,23 +143,23 @@ def decode_lines(
         text = body.decode()
     except UnicodeDecodeError:
         return None
-    found = None
-    if text.find("\n", 0, -1) < 0 and (found := PLAIN_LINE[rdf_format].fullmatch(text)) is not None:
-        statement: Any = found.groups("")
+    line_match = None
+    if text.find("\n", 0, -1) < 0 and (line_match := PLAIN_LINE[rdf_format].fullmatch(text)) is not None:
+        statement: Any = line_match.groups("")
         if at is None and statement[1] == f"<{timestamp_property}>":
             return None
         place = f"graph {statement[3]}" if statement[3] else "the body"
-        return Decoded([made_element(((statement,), at, place, None, False))])
+        return DecodedPush([make_element(((statement,), at, place, None, False))])
     if at is None or not whole or rdf_format is not RdfFormat.N_TRIPLES or len(body) > _SHORT:
         return None
-    several = read_statements(text.strip(" \t\r\n"), rdf_format)
-    if several is None:
+    lines = read_statements(text.strip(" \t\r\n"), rdf_format)
+    if lines is None:
         return None
-    statements, blank = several
-    return Decoded([made_element((gathered(statements), at, "the body", None, blank))])
+    statements, blank = lines
+    return DecodedPush([make_element((as_columns(statements), at, "the body", None, blank))])
 
 
-def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
+def decode(body: bytes, media_type: str, options: DecodeOptions) -> DecodedPush:
     """Read the elements of a push.
 
     Raises:
@@ -194,7 +194,7 @@ def decode(body: bytes, media_type: str, options: DecodeOptions) -> Decoded:
         return _of_messages(split_messages(text), rdf_format, options)
     content = _parse(text, rdf_format, options)
     if options.each_triple or rdf_format in _FLAT:
-        result = Decoded()
+        result = DecodedPush()
         if content.statements:
             _add(result, content, options.at, "the body", None, options)
         return result
@@ -218,9 +218,9 @@ def body_text(body: bytes, charset: str) -> str:
 # --- the elements of a body ---------------------------------------------------------------------
 
 
-def _of_lines(text: str, options: DecodeOptions) -> Decoded:
+def _of_lines(text: str, options: DecodeOptions) -> DecodedPush:
     """The elements of JSON objects, one on each line that is not blank."""
-    result = Decoded()
+    result = DecodedPush()
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
@@ -233,17 +233,17 @@ def _of_lines(text: str, options: DecodeOptions) -> Decoded:
     return result
 
 
-def _add_plain(result: Decoded, first: int, lines: list[str], options: DecodeOptions) -> bool:
+def _add_plain(result: DecodedPush, first: int, lines: list[str], options: DecodeOptions) -> bool:
     """Add the elements of lines from a number on; False where one is not of the plainest form."""
-    found = None if options.each_triple else read_timed_lines(lines)
-    if found is None or not LEAST_MS <= min(found[0]) <= max(found[0]) <= GREATEST_MS:
+    timed_lines = None if options.each_triple else read_timed_lines(lines)
+    if timed_lines is None or not LEAST_MS <= min(timed_lines[0]) <= max(timed_lines[0]) <= GREATEST_MS:
         return False
-    times, statements, blank = found
+    times, statements, blank = timed_lines
     if max(map(len, statements)) > options.max_quads:
         return False
     numbers = range(first, first + len(lines))
     result.elements += map(
-        made_element, zip(statements, times, _places(numbers), numbers, blank, strict=True)
+        make_element, zip(statements, times, _places(numbers), numbers, blank, strict=True)
     )
     return True
 
@@ -254,7 +254,7 @@ def _places(numbers: range) -> list[str]:
     return [f"line {number}" for number in numbers]
 
 
-def _add_line(result: Decoded, number: int, line: str, options: DecodeOptions) -> None:
+def _add_line(result: DecodedPush, number: int, line: str, options: DecodeOptions) -> None:
     """Add the element of a line."""
     place = f"line {number}"
     try:
@@ -267,10 +267,10 @@ def _add_line(result: Decoded, number: int, line: str, options: DecodeOptions) -
             data, rdf_format = document["data"], RdfFormat.N_QUADS
             if not isinstance(data, str):
                 raise InputError(f"data of {place} is not a string of N-Quads")
-        content = _parse(data, rdf_format, options, Part(within=number), at)
+        content = _parse(data, rdf_format, options, TextPosition(within=number), at)
         _add(result, content, at, place, number, options)
     except ReportedError as error:
-        refuse(result, error, place, number, options)
+        reject_element(result, error, place, number, options)
 
 
 def _json_object(line: str, number: int, place: str, options: DecodeOptions) -> dict[str, Any]:
@@ -287,27 +287,29 @@ def _json_object(line: str, number: int, place: str, options: DecodeOptions) -> 
         raise InputError(f"{place} is not a JSON object", hint='Write {"at": ..., "data": "<N-Quads>"}')
     unknown = [] if document.keys() <= _MEMBERS else sorted(document.keys() - _MEMBERS)
     if unknown or ("data" in document) == ("jsonld" in document):
-        found = f"has the unknown member {unknown[0]!r}" if unknown else "needs one of data and jsonld"
-        raise InputError(f"{place} {found}", hint='Write {"at": ..., "data": "<N-Quads>"}')
+        problem = f"has the unknown member {unknown[0]!r}" if unknown else "needs one of data and jsonld"
+        raise InputError(f"{place} {problem}", hint='Write {"at": ..., "data": "<N-Quads>"}')
     return document
 
 
-def _of_messages(messages: Sequence[MessageText], rdf_format: RdfFormat, options: DecodeOptions) -> Decoded:
+def _of_messages(
+    messages: Sequence[MessageText], rdf_format: RdfFormat, options: DecodeOptions
+) -> DecodedPush:
     """The elements of RDF Messages, which may be empty."""
-    result = Decoded()
+    result = DecodedPush()
     for number, (message, line, lead) in enumerate(messages, start=1):
         place = f"message {number}"
         try:
-            content = _parse(message, rdf_format, options, Part(line, lead))
+            content = _parse(message, rdf_format, options, TextPosition(line, lead))
             _add(result, content, options.at, place, line, options)
         except ReportedError as error:
-            refuse(result, error, place, line, options)
+            reject_element(result, error, place, line, options)
     return result
 
 
-def _of_graphs(content: Content, options: DecodeOptions) -> Decoded:
+def _of_graphs(content: Content, options: DecodeOptions) -> DecodedPush:
     """One element per named graph, the rest of the default graph one more."""
-    result = Decoded()
+    result = DecodedPush()
     groups = content.by_graph()
     if groups.keys() == {""}:
         _add(result, content, options.at, "the body", None, options)
@@ -317,12 +319,12 @@ def _of_graphs(content: Content, options: DecodeOptions) -> Decoded:
         try:
             _add(result, group, options.at, place, None, options, name)
         except ReportedError as error:
-            refuse(result, error, place, None, options)
+            reject_element(result, error, place, None, options)
     return result
 
 
 def _add(
-    result: Decoded,
+    result: DecodedPush,
     content: Content,
     at: int | None,
     place: str,
@@ -331,22 +333,22 @@ def _add(
     name: str | None = None,
 ) -> None:
     """Add what `_parse` found, in a graph of this name, as one element or as one per triple."""
-    statements, blank, spelt = content
+    statements, blank, as_written = content
     # An element is a dataset: each quad once.
     if not options.each_triple:
-        time = _own_time(spelt, place, name, options.timestamp_property) if at is None else at
-        result.elements.append(DecodedElement(gathered(statements), time, place, line, blank))
+        time = _time_in_element(as_written, place, name, options.timestamp_property) if at is None else at
+        result.elements.append(DecodedElement(as_columns(statements), time, place, line, blank))
         return
     stamp = f"<{options.timestamp_property}>"
-    for number, (statement, as_spelt) in enumerate(zip(statements, spelt, strict=True), start=1):
+    for number, (statement, as_spelt) in enumerate(zip(statements, as_written, strict=True), start=1):
         where, time = f"triple {number} of {place}", at
         if time is None and statement[1] == stamp:
-            time = _own_time((as_spelt,), where, None, options.timestamp_property)
-        result.elements.append(made_element(((statement,), time, where, line, blank)))
+            time = _time_in_element((as_spelt,), where, None, options.timestamp_property)
+        result.elements.append(make_element(((statement,), time, where, line, blank)))
 
 
-def refuse(
-    result: Decoded,
+def reject_element(
+    result: DecodedPush,
     error: ReportedError,
     place: str,
     line: int | None,
@@ -361,7 +363,7 @@ def refuse(
     if len(result.bad) == options.max_bad:
         raise LimitError(f"more than {options.max_bad:,} elements of the push are bad", hint=error.message)
     where, column = (error.line, error.column) if isinstance(error, RdfSyntaxError) else (None, None)
-    result.bad.append(BadElement(place, error.message, where or line, column, record and record.shown()))
+    result.bad.append(BadElement(place, error.message, where or line, column, record and record.excerpt()))
 
 
 def check_size(number: int, options: DecodeOptions) -> None:
@@ -374,24 +376,24 @@ def check_size(number: int, options: DecodeOptions) -> None:
         )
 
 
-def _own_time(statements: Sequence[Statement], place: str, name: str | None, by: str) -> int | None:
+def _time_in_element(statements: Sequence[Statement], place: str, name: str | None, by: str) -> int | None:
     """The element's time by the stream's timestamp property; one on the graph name goes first."""
     stamp = f"<{by}>"
-    stamped = [each for each in statements if each[1] == stamp]
-    if not stamped:
+    time_statements = [statement for statement in statements if statement[1] == stamp]
+    if not time_statements:
         return None
-    found: set[int] = set()
+    elsewhere: set[int] = set()
     on_name: set[int] = set()
-    names = {each[3] for each in statements} if name is None else {name}
-    for subject, _, value, _ in stamped:
+    names = {statement[3] for statement in statements} if name is None else {name}
+    for subject, _, value, _ in time_statements:
         moment = parse_instant(literal_parts(value)[0].strip()) if value[0] == '"' else None
         if moment is None:
             raise InputError(
                 f"{place}: {term_of(value)} by {stamp} is no instant in the years 1 to 9999",
                 hint=INSTANT_HINT,
             )
-        (on_name if subject in names else found).add(moment)
-    times = on_name or found
+        (on_name if subject in names else elsewhere).add(moment)
+    times = on_name or elsewhere
     if len(times) > 1:
         raise InputError(
             f"{place} has {len(times)} different times by {stamp}; an element has one",
@@ -401,7 +403,11 @@ def _own_time(statements: Sequence[Statement], place: str, name: str | None, by:
 
 
 def _parse(
-    text: str, rdf_format: RdfFormat, options: DecodeOptions, part: Part = WHOLE, at: int | None = None
+    text: str,
+    rdf_format: RdfFormat,
+    options: DecodeOptions,
+    part: TextPosition = WHOLE,
+    at: int | None = None,
 ) -> Content:
     """The quads of a text that is part of the push, in which elements have this time if they have none."""
     known = at if at is not None else options.at
@@ -410,7 +416,7 @@ def _parse(
         rdf_format,
         part,
         base_iri=options.base_iri,
-        spelt_by=options.timestamp_property if known is None else None,
+        written_form_of=options.timestamp_property if known is None else None,
         max_nesting=options.max_nesting,
         most=options.max_quads,
     )

@@ -35,25 +35,25 @@ MEDIA_TYPES = {
 
 
 class PushRecord(NamedTuple):
-    """A record, or why it cannot be read; ``text`` is what stands there, empty where `found` tells it.
+    """A record, or why it cannot be read; ``text`` is what stands there, empty where `content` tells it.
 
     Of CSV that cannot be read it has the line of names, too, and ends with a line feed, as no JSON does.
     """
 
     place: str
     line: int | None
-    found: Mapping[str, Any] | ReportedError
+    content: Mapping[str, Any] | ReportedError
     text: str
 
-    def shown(self, most: int = 10_000) -> str:
+    def excerpt(self, most: int = 10_000) -> str:
         """The beginning of its text, as its dead letter has it."""
-        known = self.text or not isinstance(self.found, dict)
-        return (self.text if known else json.dumps(self.found, ensure_ascii=False))[:most]
+        known = self.text or not isinstance(self.content, dict)
+        return (self.text if known else json.dumps(self.content, ensure_ascii=False))[:most]
 
 
-def type_of_record(shown: str) -> str:
+def type_of_record(excerpt: str) -> str:
     """The media type of the text that a record was shown as."""
-    return "text/csv" if shown.endswith("\n") else "application/x-ndjson"
+    return "text/csv" if excerpt.endswith("\n") else "application/x-ndjson"
 
 
 _made = partial(tuple.__new__, PushRecord)
@@ -72,7 +72,7 @@ def read_records(
     if kind == "ndjson":
         return _of_lines(text, max_nesting, max_characters)
     guard_nesting(text, max_nesting + 1, json_text=True)
-    return of_values(_json(text, None, _has_long_number(text)))
+    return records_of_value(_json(text, None, _has_long_number(text)))
 
 
 def read_document(text: str, max_nesting: int = 102) -> Any:
@@ -84,7 +84,7 @@ def read_document(text: str, max_nesting: int = 102) -> Any:
     return _json(text, None, _has_long_number(text))
 
 
-def of_values(document: Any) -> Iterator[PushRecord]:
+def records_of_value(document: Any) -> Iterator[PushRecord]:
     """The records of a JSON value: an object, or an array of them."""
     values = document if isinstance(document, list) else [document]
     for number, value in enumerate(values, start=1):
@@ -101,14 +101,14 @@ def _of_lines(text: str, max_nesting: int, max_characters: int) -> Iterator[Push
     for begin in range(0, len(lines), _TOGETHER):
         some = lines[begin : begin + _TOGETHER]
         longest = max(map(len, some))
-        found = None
+        content = None
         # What nests has two brackets a level.
         if not long and longest <= max_characters and (longest < 2 * max_nesting or _flat(some, max_nesting)):
-            found = _objects(some)
+            content = _objects(some)
         numbers = range(begin + 1, begin + 1 + len(some))
-        if found is not None:
+        if content is not None:
             yield from map(
-                _made, zip([f"line {each}" for each in numbers], numbers, found, some, strict=True)
+                _made, zip([f"line {each}" for each in numbers], numbers, content, some, strict=True)
             )
             continue
         for number, line in zip(numbers, some, strict=True):
@@ -124,25 +124,25 @@ def _flat(lines: Sequence[str], most: int) -> bool:
 def _objects(lines: Sequence[str]) -> list[dict[str, Any]] | None:
     """The objects on some lines; None when one of them is none."""
     try:
-        found = list(map(orjson.loads, lines))
+        content = list(map(orjson.loads, lines))
     except orjson.JSONDecodeError:
         return None
-    return found if set(map(type, found)) == {dict} else None
+    return content if set(map(type, content)) == {dict} else None
 
 
 def _of_line(number: int, line: str, long: bool, max_nesting: int, max_characters: int) -> PushRecord:
-    found: Mapping[str, Any] | ReportedError
+    content: Mapping[str, Any] | ReportedError
     try:
         if len(line) > max_characters:
             raise _too_long(f"line {number}", max_characters)
         if not _flat([line], max_nesting):
             guard_nesting(line, max_nesting, json_text=True)
-        found = _json(line, number, long)
-        if type(found) is not dict:
-            found = InputError(f"line {number} is not a JSON object", hint=_PLAIN)
+        content = _json(line, number, long)
+        if type(content) is not dict:
+            content = InputError(f"line {number} is not a JSON object", hint=_PLAIN)
     except ReportedError as error:
-        found = error
-    return PushRecord(f"line {number}", number, found, line)
+        content = error
+    return PushRecord(f"line {number}", number, content, line)
 
 
 def _has_long_number(text: str) -> bool:
@@ -173,12 +173,12 @@ def _of_csv(text: str, header: bool, max_characters: int) -> Iterator[PushRecord
     lines = io.StringIO(text, newline="")
     reader = csv.reader(lines, strict=True)
     names: list[str] | None = None
-    first, pieces = 0, _Pieces(text)
+    first, pieces = 0, _TextLines(text)
     while True:
         number = reader.line_num + 1
         place = f"line {number}"
         cells: list[str] = []
-        found: Mapping[str, Any] | ReportedError
+        content: Mapping[str, Any] | ReportedError
         try:
             cells = next(reader)
             if not cells:
@@ -193,23 +193,23 @@ def _of_csv(text: str, header: bool, max_characters: int) -> Iterator[PushRecord
                 raise InputError(f"{place} has {len(cells)} fields, {columns}", line=number)
             if sum(map(len, cells)) > max_characters:
                 raise _too_long(place, max_characters)
-            found = {name: cell for name, cell in zip(names, cells, strict=True) if cell}
-            shown = ""
+            content = {name: cell for name, cell in zip(names, cells, strict=True) if cell}
+            excerpt = ""
         except StopIteration:
             return
         except csv.Error as error:
-            found = RdfSyntaxError(f"{place} is not CSV: {error}", line=number)
+            content = RdfSyntaxError(f"{place} is not CSV: {error}", line=number)
             if names is None:
-                raise found from None  # the names of all others stood there
-            shown = pieces.of(0, first) + pieces.of(number - 1, reader.line_num)
+                raise content from None  # the names of all others stood there
+            excerpt = pieces.of(0, first) + pieces.of(number - 1, reader.line_num)
         except ReportedError as error:
             if names is None:
                 raise
-            found, shown = error, pieces.of(0, first) + pieces.of(number - 1, reader.line_num)
-        yield PushRecord(place, number, found, shown)
+            content, excerpt = error, pieces.of(0, first) + pieces.of(number - 1, reader.line_num)
+        yield PushRecord(place, number, content, excerpt)
 
 
-class _Pieces:
+class _TextLines:
     """The lines of a text, told apart when the first is asked for."""
 
     def __init__(self, text: str) -> None:
@@ -220,8 +220,8 @@ class _Pieces:
         """The lines from one to another, which end with a line feed."""
         if self._lines is None:
             self._lines = list(io.StringIO(self._text, newline=""))
-        found = "".join(self._lines[begin:end])
-        return found if found.endswith("\n") or not found else f"{found}\n"
+        content = "".join(self._lines[begin:end])
+        return content if content.endswith("\n") or not content else f"{content}\n"
 
 
 def _names(cells: list[str], place: str) -> list[str]:

@@ -32,7 +32,7 @@ from ..logs.history import ChangeLog
 from ..logs.input_log import SPACE
 from ..logs.manifest import note_manifest
 from ..sparql.query import Querier
-from .frozen import copied
+from .frozen import copy_in_memory
 from .observer import Observer
 from .options import StoreOptions
 from .read_write_lock import ReadWriteLock
@@ -95,7 +95,7 @@ class Committer:
         self._observers: tuple[Observer, ...] = ()
         self._removed = 0  # quads removed since the store was new
         self._since_checkpoint = [0, 0]  # commits, quads
-        self._doubted = False  # something could not be written: the database may refuse everything since
+        self._write_failed = False  # something could not be written: the database may refuse everything since
         self._closed = False
         self._recover()
         subscribers.begin_at(self.version)
@@ -110,7 +110,7 @@ class Committer:
 
         def stop() -> None:
             with self.lock:
-                self._observers = tuple(each for each in self._observers if each is not observer)
+                self._observers = tuple(other for other in self._observers if other is not observer)
 
         return stop
 
@@ -121,10 +121,10 @@ class Committer:
             try:
                 return work()
             except (OSError, StoreError):
-                self._doubted = True
+                self._write_failed = True
                 raise
 
-    def following(self, version: int) -> int:
+    def next_version(self, version: int) -> int:
         """The version of the commit behind one: the next, but for the first one of an epoch."""
         return self._log.parted.get(version, version + 1)
 
@@ -138,8 +138,8 @@ class Committer:
             StoreUnwritableError: the quads can still not be written.
         """
         self._require_open()
-        if self._doubted and self._database is not None:
-            self._see_to_writing(self._database)
+        if self._write_failed and self._database is not None:
+            self._reopen_unwritable(self._database)
         behind = self.version
         if behind < self._log.version:
             commits = list(self._log.after(behind))
@@ -147,7 +147,7 @@ class Committer:
             self.counts = counts_of_keys(self._log.counts())
             self._subscribers.enqueue(commits)
         if self._log.bulk_pending and (bulk := self._log_bulk(self._log.counts(), _RECOVERED)) is not None:
-            self._take_bulk(bulk)
+            self._publish_bulk(bulk)
 
     def commit(self, commits: list[Commit], change: NetChange) -> None:
         """Log and make a group of commits; ``change`` is all of them together.
@@ -160,67 +160,69 @@ class Committer:
         self._options.reached("before-log")
         self._log.append(commits, {graph_key(name): count for name, count in counts.items()})
         self._options.reached("after-log")
-        self._make_group(commits, change)
+        self._apply_group(commits, change)
         self._options.reached("after-apply")
         take_counts(self.counts, counts)
         self._since_checkpoint[0] += len(commits)
         self._since_checkpoint[1] += len(change.added) + len(change.removed)
         self._removed += len(change.removed)
         try:
-            self._upkeep(commits[-1].at_ms)
+            self._maintain(commits[-1].at_ms)
         except StoreError as error:  # the commits are made; the next one tries again
             logger.warning("upkeep after version %d: %s", self.version, error.message)
 
-    def _upkeep(self, now_ms: int) -> None:
+    def _maintain(self, now_ms: int) -> None:
         due = self._options
         commits, quads = self._since_checkpoint
         if commits >= due.checkpoint_commits or quads >= due.checkpoint_quads:
             self._checkpoint()
         self._log.trim(now_ms)
         if not self._log.on_disk and self._removed >= max(due.renew_removed, 2 * sum(self.counts.values())):
-            self._renew()
+            self._compact_memory()
 
-    def _renew(self) -> None:
+    def _compact_memory(self) -> None:
         """Copy the live quads into a new store: one in memory never frees what was deleted."""
-        fresh = copied(self.store)
+        compacted = copy_in_memory(self.store)
         with self._gate.writing():
-            self.store = fresh
-            self._querier.use(fresh)
+            self.store = compacted
+            self._querier.use(compacted)
         self._removed = 0
 
-    def _make_group(self, commits: list[Commit], change: NetChange) -> None:
+    def _apply_group(self, commits: list[Commit], change: NetChange) -> None:
         """Make commits, and put them in line to be told: as one where nobody has to look between them."""
-        with ExitStack() as entered:
+        with ExitStack() as stack:
             if len(commits) > 1 or not self._observers:
-                passing = [entered.enter_context(each.passing(commits)) for each in self._observers]
-                if all(passing):
-                    self._make(change, commits[-1].version)
+                unobserved = [
+                    stack.enter_context(observer.around_commits(commits)) for observer in self._observers
+                ]
+                if all(unobserved):
+                    self._apply(change, commits[-1].version)
                     self._subscribers.enqueue(commits)
                     return
         for commit in commits:
-            self._make_watched(commit)
+            self._apply_observed(commit)
             self._subscribers.enqueue([commit])
 
-    def _make_watched(self, commit: Commit) -> None:
-        with self._watched(commit):
-            self._make(commit.net(), commit.version)
+    def _apply_observed(self, commit: Commit) -> None:
+        with self._observed(commit):
+            self._apply(commit.net(), commit.version)
 
-    def _watched(self, commit: Commit) -> ExitStack:
+    def _observed(self, commit: Commit) -> ExitStack:
         """Every observer that wants to look at a commit, entered."""
-        with ExitStack() as entered:
+        with ExitStack() as stack:
             for observer in self._observers:
-                watching = observer.watching(commit)
-                if watching is not None:
-                    entered.enter_context(watching)
-            return entered.pop_all()
+                observation = observer.around_commit(commit)
+                if observation is not None:
+                    stack.enter_context(observation)
+            return stack.pop_all()
 
-    def _make(self, change: NetChange, version: int) -> None:
+    def _apply(self, change: NetChange, version: int) -> None:
         with self._gate.writing():
             try:
                 apply_change(self.store, change)
                 self.version = version
             except (OSError, RuntimeError, ValueError, SyntaxError) as error:
-                self._doubted = True
+                self._write_failed = True
                 raise ApplyError(
                     f"version {version} is logged but the quads could not be written: {error}",
                     hint="the commit will be made before the next write, or at the next start",
@@ -255,12 +257,12 @@ class Committer:
             if self._observers:
                 # Only a failed apply and the replay after `rewind` come here with observers: what was not
                 # made then is made now, so each commit's own change is what there is to do.
-                self._make_watched(commit)
+                self._apply_observed(commit)
                 continue
             pending.replay(commit.net())
             last = commit.version
         if not self._observers:
-            self._make(pending.net(), last)
+            self._apply(pending.net(), last)
 
     def rewind(self, version: int) -> None:
         """Take the commits after ``version`` back in the quads; the log keeps them.
@@ -285,7 +287,7 @@ class Committer:
             pending = PendingChanges(StoreView(self.store))
             for commit in reversed(commits):
                 pending.replay(commit.net().inverse())
-            self._make(pending.net(), version)
+            self._apply(pending.net(), version)
 
     def forward(self, version: int) -> None:
         """Make what `rewind` took back again, up to ``version``."""
@@ -304,7 +306,7 @@ class Committer:
             try:
                 self._flush()
             except StoreUnwritableError:
-                self._doubted = True
+                self._write_failed = True
                 raise
             self._options.reached("after-flush")
             self._log.mark_checkpoint(self.version)
@@ -316,10 +318,10 @@ class Committer:
             if self._database is not None:
                 note_manifest(self._database)
         except (OSError, RuntimeError) as error:
-            told = f"the quads could not be flushed: {error}"
-            raise StoreUnwritableError(told, hint=SPACE) from error
+            message = f"the quads could not be flushed: {error}"
+            raise StoreUnwritableError(message, hint=SPACE) from error
 
-    def _see_to_writing(self, database: Path) -> None:
+    def _reopen_unwritable(self, database: Path) -> None:
         """Open the database once more where it refuses: RocksDB does behind a write that failed, for good.
 
         What it had taken stands in its own log. Readers go on meanwhile over one that is only read; those of
@@ -338,11 +340,11 @@ class Committer:
                         self._querier.use(self.store)
                         gc.collect()  # the last reference to the one before may sit in a cycle of frames
                 except (OSError, RuntimeError) as error:
-                    told = f"the database {database} cannot be opened again: {error}"
-                    raise StoreUnwritableError(told, hint=SPACE) from error
+                    message = f"the database {database} cannot be opened again: {error}"
+                    raise StoreUnwritableError(message, hint=SPACE) from error
             note_manifest(database)
             logger.warning("the database was opened again: it had refused to write")
-        self._doubted = False
+        self._write_failed = False
 
     def close(self) -> None:
         """Checkpoint and close the log; later writes are refused."""
@@ -366,10 +368,10 @@ class Committer:
             StoreError: the load failed; what Oxigraph had made of it is counted in a commit of its own.
         """
         failure: Exception | None = None
-        with self.lock, ExitStack() as told:
+        with self.lock, ExitStack() as stack:
             self.prepare()
             for observer in self._observers:
-                told.enter_context(observer.loading())
+                stack.enter_context(observer.around_bulk_load())
             log, before = self._log, keys_of_counts(self.counts)
             log.begin_bulk()
             try:
@@ -380,10 +382,10 @@ class Committer:
                         self._flush()
             except Exception as error:
                 failure = error
-                self._doubted = True
+                self._write_failed = True
             commit = self._log_bulk(before, cause)
             if commit is not None:
-                self._take_bulk(commit)
+                self._publish_bulk(commit)
         self._subscribers.drain()
         if failure is not None:
             raise failure
@@ -393,7 +395,7 @@ class Committer:
         """Count all quads and log how many a bulk load has changed; None when these are as ``before``."""
         self.counts = count_store(self.store)
         now = keys_of_counts(self.counts)
-        version = self.following(self._log.version)
+        version = self.next_version(self._log.version)
         commit = bulk_commit(version, self._options.clock_ms(), before, now, cause)
         if commit is None:
             self._log.end_bulk()
@@ -401,10 +403,10 @@ class Committer:
             self._log.append([commit], {**dict.fromkeys(before.keys() - now.keys()), **now})
         return commit
 
-    def _take_bulk(self, commit: Commit) -> None:
+    def _publish_bulk(self, commit: Commit) -> None:
         """Go to the version of a bulk load that is logged, and tell it."""
         # What it changed is not known, so nobody need look at the dataset before it.
-        with self._watched(commit):
+        with self._observed(commit):
             self.version = commit.version
         self._subscribers.enqueue([commit])
         self._log.mark_checkpoint(self.version)

@@ -61,7 +61,7 @@ def frozen(
         StoreUnwritableError: there is no room for it.
     """
     if folder is None:
-        copy, place = copied(store), None
+        copy, place = copy_in_memory(store), None
     else:
         place = folder / _FOLDER / str(next(_numbers))
         try:
@@ -76,7 +76,7 @@ def frozen(
     return FrozenReader(Querier(copy, limits, hosts), version, place)
 
 
-def copied(store: Store) -> Store:
+def copy_in_memory(store: Store) -> Store:
     """A copy in memory: the quads and the graph names."""
     copy = Store()
     copy.extend(store)

@@ -74,9 +74,9 @@ class Histogram:
     def count_noted(self) -> None:
         """Count the times that were noted since the last call."""
         with self._lock:
-            taken = [self.noted.popleft() for _ in range(len(self.noted))]
-            self._sum += sum(taken)
-            for place, number in Counter(map(bisect_left, repeat(self.BOUNDS_S), taken)).items():
+            seconds = [self.noted.popleft() for _ in range(len(self.noted))]
+            self._sum += sum(seconds)
+            for place, number in Counter(map(bisect_left, repeat(self.BOUNDS_S), seconds)).items():
                 self._counts[place] += number
 
     def buckets(self) -> tuple[list[tuple[str, int]], float]:
@@ -84,11 +84,11 @@ class Histogram:
         self.count_noted()
         with self._lock:
             counts, total = list(self._counts), self._sum
-        found, below = [], 0
+        buckets, below = [], 0
         for bound, count in zip((*map(str, self.BOUNDS_S), "+Inf"), counts, strict=True):
             below += count
-            found.append((bound, below))
-        return found, total
+            buckets.append((bound, below))
+        return buckets, total
 
 
 @dataclass(slots=True)
@@ -116,4 +116,4 @@ class Stages:
 
     def items(self) -> list[tuple[str, Histogram]]:
         """Names and figures, in the order of the way."""
-        return [(each.name, getattr(self, each.name)) for each in fields(self)]
+        return [(stage.name, getattr(self, stage.name)) for stage in fields(self)]

@@ -12,7 +12,7 @@ from ..changes.commit import Commit
 class Observer(Protocol):
     """Looks at the dataset before and after each single commit, with no other commit between."""
 
-    def watching(self, commit: Commit) -> AbstractContextManager[None] | None:
+    def around_commit(self, commit: Commit) -> AbstractContextManager[None] | None:
         """Entered when the dataset is at the version before the commit, left when it is at the commit's.
 
         Called in a writer's thread under the writer lock, so it must be quick and may not write. It may not
@@ -20,18 +20,18 @@ class Observer(Protocol):
         """
         ...
 
-    def passing(self, commits: Sequence[Commit]) -> AbstractContextManager[bool]:
+    def around_commits(self, commits: Sequence[Commit]) -> AbstractContextManager[bool]:
         """Entered before a group of commits is made and left behind it.
 
-        Gives True where none of them is of interest: they are then made together, and `watching` is not
+        Gives True where none of them is of interest: they are then made together, and `around_commit` is not
         asked. Called as that is.
         """
         ...
 
-    def loading(self) -> AbstractContextManager[None]:
+    def around_bulk_load(self) -> AbstractContextManager[None]:
         """Entered before a bulk load touches the dataset, left behind its commit; what it raises refuses it.
 
-        The dataset of a bulk load's commit is there before `watching` is entered. Called under the writer
-        lock.
+        The dataset already has the quads of the load when `around_commit` is entered for its commit. Called
+        under the writer lock.
         """
         ...

@@ -10,7 +10,7 @@ from ..hosts import NO_HOSTS, AllowedHosts
 from ..logs.history import Retention
 from ..remote import Fetcher
 from ..sparql.guard import TextLimits
-from ..sparql.update_shapes import Frames, no_frames
+from ..sparql.update_plan_cache import AnalyseUpdate, no_analysis
 
 
 def system_clock_ms() -> int:
@@ -33,7 +33,7 @@ class StoreOptions:
         limits: on the size and nesting of texts.
         retention: how much history of changes is kept.
         allowed_hosts: hosts that SERVICE and LOAD may reach, with their limits; none by default.
-        frames: gives what is known of updates that differ in constants alone, so that they are planned once.
+        analyse_update: analyses an update text, so that updates that differ only in constants share a plan.
         fetcher: fetches documents for LOAD; by default over HTTP from the allowed hosts.
         reached: called with the name of each step of a commit; for tests of crashes.
         checkpoint_commits: the quads are flushed to disk after this number of commits,
@@ -46,7 +46,7 @@ class StoreOptions:
     limits: TextLimits = TextLimits()
     retention: Retention = Retention()
     allowed_hosts: AllowedHosts = NO_HOSTS
-    frames: Frames = no_frames
+    analyse_update: AnalyseUpdate = no_analysis
     fetcher: Fetcher | None = None
     reached: Callable[[str], None] = _no_crash_point
     checkpoint_commits: int = 5_000

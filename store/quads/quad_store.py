@@ -86,18 +86,18 @@ class QuadStore:
         options = options or StoreOptions()
         if folder is None:
             return cls(Store(), MemoryChangeLog(options.retention), None, options)
-        held = DataFolder.open(Path(folder))
+        data_folder = DataFolder.open(Path(folder))
         log: SqliteChangeLog | None = None
         try:
-            remove_copies(held.path)
-            log = SqliteChangeLog(held.changes, durable=options.durable, retention=options.retention)
-            if not held.is_copy:
-                held.settle()
-            return cls(_open_quads(held, log), log, held, options)
+            remove_copies(data_folder.path)
+            log = SqliteChangeLog(data_folder.changes, durable=options.durable, retention=options.retention)
+            if not data_folder.is_copy:
+                data_folder.settle()
+            return cls(_open_quads(data_folder, log), log, data_folder, options)
         except BaseException:
             if log is not None:
                 log.close()
-            held.close()
+            data_folder.close()
             raise
 
     # --- history ------------------------------------------------------------------------------
@@ -126,8 +126,8 @@ class QuadStore:
         Raises:
             GoneError: the log does not reach back so far, or ``version`` lies ahead of the store.
         """
-        visible, found = self.reader.version, self.log.after(version, limit, listed=listed)
-        return takewhile(lambda commit: commit.version <= visible, found)
+        visible, commits = self.reader.version, self.log.after(version, limit, listed=listed)
+        return takewhile(lambda commit: commit.version <= visible, commits)
 
     @property
     def epoch(self) -> int:
@@ -150,13 +150,16 @@ class QuadStore:
 
     # --- copies -------------------------------------------------------------------------------
 
-    def backup(self, target: Path | str, rest: Callable[[Path], None] = lambda path: None) -> int:
+    def backup(
+        self, target: Path | str, write_extra_files: Callable[[Path], None] = lambda path: None
+    ) -> int:
         """Write a data folder that can be opened as it is, while the store runs.
 
         Args:
             target: a folder that does not exist or is empty; on the same disk the database files are linked,
                 not copied.
-            rest: writes what else belongs there, before the folder is taken for a backup; commits go on.
+            write_extra_files: writes further files into the folder before it becomes a backup; others may
+                commit meanwhile.
 
         Returns:
             The version in the backup.
@@ -182,7 +185,7 @@ class QuadStore:
                 raise StoreUnwritableError(f"the backup to {path} failed: {error}") from error
 
         version = self.committer.exclusively(copy)
-        rest(path)
+        write_extra_files(path)
         mark_as_copy(path)
         write_format(path)  # last: a folder without it is not taken for a backup
         return version

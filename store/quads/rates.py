@@ -30,7 +30,7 @@ class Rate:
 
 
 @dataclass(slots=True)
-class _CountedMinute:
+class _GraphActivity:
     since_ms: int
     last_ms: int
     commits: float = 0.0
@@ -45,17 +45,17 @@ class ChangeRates:
     """The rates by graph key (`changes.graph_key`). Thread-safe; the least lively are forgotten first."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, _CountedMinute] = {}
+        self._counts: dict[str, _GraphActivity] = {}
         self._lock = threading.Lock()
 
-    def take(self, commits: Iterable[Commit]) -> None:
+    def count_commits(self, commits: Iterable[Commit]) -> None:
         """Commits in their order."""
         with self._lock:
             for commit in commits:
                 for key, change in commit.graphs.items():
                     self._add(key, commit.at_ms, change.added + change.removed)
                 if len(self._counts) > _MOST_GRAPHS:
-                    self._forget()
+                    self._evict()
 
     def of(self, key: str, now_ms: int) -> Rate | None:
         """The rate of one graph; None when no commit of it is known."""
@@ -63,7 +63,7 @@ class ChangeRates:
             count = self._counts.get(key)
             return None if count is None else _rate(count, now_ms)
 
-    def liveliest(self, now_ms: int, most: int) -> Mapping[str, Rate]:
+    def most_active(self, now_ms: int, most: int) -> Mapping[str, Rate]:
         """The graphs that change most often, the liveliest first."""
         with self._lock:
             rates = {key: _rate(count, now_ms) for key, count in self._counts.items()}
@@ -73,20 +73,20 @@ class ChangeRates:
     def _add(self, key: str, at_ms: int, quads: int) -> None:
         count = self._counts.get(key)
         if count is None:
-            count = self._counts[key] = _CountedMinute(at_ms, at_ms)
-        kept = count.at(at_ms)
-        count.commits = count.commits * kept + 1
-        count.quads = count.quads * kept + quads
+            count = self._counts[key] = _GraphActivity(at_ms, at_ms)
+        decay = count.at(at_ms)
+        count.commits = count.commits * decay + 1
+        count.quads = count.quads * decay + quads
         count.last_ms = max(count.last_ms, at_ms)
 
-    def _forget(self) -> None:
+    def _evict(self) -> None:
         now = max(count.last_ms for count in self._counts.values())
         ordered = sorted(self._counts, key=lambda key: self._counts[key].commits * self._counts[key].at(now))
         for key in ordered[: len(ordered) // 2]:
             del self._counts[key]
 
 
-def _rate(count: _CountedMinute, now_ms: int) -> Rate:
+def _rate(count: _GraphActivity, now_ms: int) -> Rate:
     # A steady r commits an hour weigh r * H / ln 2 (H: the half-life in hours) after a long time, and after
     # an age a the part 1 - 2^(-a/H) of that.
     age = max(_LEAST_AGE_MS, now_ms - count.since_ms)

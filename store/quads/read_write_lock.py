@@ -26,7 +26,7 @@ class ReadWriteLock:
         self.sequence = 0
 
     @property
-    def held_here(self) -> bool:
+    def held_by_thread(self) -> bool:
         """True in a thread that is reading."""
         return bool(getattr(self._held, "depth", 0))
 

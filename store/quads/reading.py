@@ -62,9 +62,9 @@ class StoreReader:
         gate = self._gate
         for _ in range(3):
             sequence, version = gate.sequence, self._committer.version
-            found = read(self.database())
+            value = read(self.database())
             if sequence == gate.sequence and sequence % 2 == 0:
-                return found, version
+                return value, version
         return None
 
     def solutions(self, request: QueryRequest | str) -> tuple[list[str], list[Solution]]:

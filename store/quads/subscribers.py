@@ -31,7 +31,7 @@ class Subscribers:
 
     Attributes:
         delivered: commits up to this version were handed over.
-        promised: a commit of this version was answered; where it was not handed over yet, a thread is at it.
+        acknowledged: the greatest version that a writer returned before its delivery had ended.
     """
 
     def __init__(self) -> None:
@@ -40,8 +40,8 @@ class Subscribers:
         # Entered itself, not by its condition, which is a call of Python more each time.
         self._lock = threading.RLock()
         self._state = threading.Condition(self._lock)
-        self._busy: int | None = None  # the thread that hands over
-        self.delivered = self.promised = 0
+        self._delivering_thread: int | None = None  # the thread that hands over
+        self.delivered = self.acknowledged = 0
 
     def subscribe(
         self,
@@ -85,9 +85,9 @@ class Subscribers:
     def drain(self) -> None:
         """Hand over what is in line, unless another thread does."""
         with self._lock:
-            if self._busy is not None:
+            if self._delivering_thread is not None:
                 return
-            self._busy = threading.get_ident()
+            self._delivering_thread = threading.get_ident()
         commits: deque[Commit] = deque()
         while True:
             with self._lock:
@@ -95,7 +95,7 @@ class Subscribers:
                     self.delivered = commits[-1].version
                     self._state.notify_all()
                 if not self._queue:
-                    self._busy = None
+                    self._delivering_thread = None
                     self._state.notify_all()
                     return
                 commits, self._queue = self._queue, deque()
@@ -104,25 +104,27 @@ class Subscribers:
                 for subscriber in subscribers:
                     self._call(subscriber, commit)
 
-    def promise(self, version: int) -> None:
+    def acknowledge(self, version: int) -> None:
         """A commit is about to be answered; another thread may still have to hand it over."""
         if version > self.delivered:
             with self._lock:
-                self.promised = max(self.promised, version)
+                self.acknowledged = max(self.acknowledged, version)
 
     def catch_up(self, timeout_s: float = 10.0) -> None:
         """Return when all that was promised so far is handed over, at the latest after the time-out.
 
         Not to be called with a lock that a subscriber takes. A subscriber that calls it does not wait.
         """
-        promised = self.promised
+        acknowledged = self.acknowledged
         self.drain()
         with self._lock:
-            if self._busy == threading.get_ident():
+            if self._delivering_thread == threading.get_ident():
                 return
             # Where nobody is at it an observer has failed, and what it lacks is told with the next commit.
-            if not self._state.wait_for(lambda: self._busy is None or self.delivered >= promised, timeout_s):
-                log.warning("what comes behind commit %d does not wait for it any longer", promised)
+            if not self._state.wait_for(
+                lambda: self._delivering_thread is None or self.delivered >= acknowledged, timeout_s
+            ):
+                log.warning("what comes behind commit %d does not wait for it any longer", acknowledged)
 
     def wait_delivered(self, version: int, timeout_s: float = 10.0) -> bool:
         """Wait until every commit up to ``version`` has been handed over; False after the time-out."""

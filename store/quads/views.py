@@ -1,6 +1,6 @@
 """Views: graphs that their owners keep equal to sets of quads, by commits in the background.
 
-    take: quads come and go --> settled: these count --> outbox --> a commit, in another thread
+    apply: quads come and go --> settled: these count --> outbox --> a commit, in another thread
                                                                       |
                       queries, subscribers  <-- as of any commit <----+
 
@@ -37,15 +37,15 @@ _LAST_S = 10.0
 
 
 @dataclass(slots=True)
-class _Write:
+class _ViewWrite:
     """What one commit of a view makes: quads come (True) or go; ``whole``: there are no others."""
 
     changes: dict[Quad, bool] = field(default_factory=dict)
     whole: bool = False
 
-    def then(self, later: _Write) -> _Write:
+    def followed_by(self, later: _ViewWrite) -> _ViewWrite:
         """This one and a later one as one."""
-        return later if later.whole else _Write(self.changes | later.changes, self.whole)
+        return later if later.whole else _ViewWrite(self.changes | later.changes, self.whole)
 
 
 class View:
@@ -75,7 +75,7 @@ class View:
         # How many rows of the answer yield each quad.
         self._weights: dict[Quad, int] = {}
 
-    def take(self, deleted: Iterable[Quad], inserted: Iterable[Quad]) -> None:
+    def apply(self, deleted: Iterable[Quad], inserted: Iterable[Quad]) -> None:
         """Quads of the default graph went and came, each as often as it is given."""
         weights = Counter(map(self._own, inserted))
         weights.subtract(map(self._own, deleted))
@@ -89,9 +89,13 @@ class View:
             if bool(before) != bool(after):
                 self.changes[quad] = bool(after)
 
-    def taken(self) -> _Write:
+    def take_changes(self) -> _ViewWrite:
         """What has to be written since the last call."""
-        write = _Write(dict.fromkeys(self._weights, True), whole=True) if self.whole else _Write(self.changes)
+        write = (
+            _ViewWrite(dict.fromkeys(self._weights, True), whole=True)
+            if self.whole
+            else _ViewWrite(self.changes)
+        )
         self.whole, self.changes = False, {}
         return write
 
@@ -122,7 +126,7 @@ class ViewRegistry:
         self._store = store
         self._background = background
         self.by_name: dict[str, View] = {}
-        self._outbox: dict[str, _Write] = {}
+        self._outbox: dict[str, _ViewWrite] = {}
         self._lock = threading.Condition(threading.RLock())
         self._started = False
         # The background has been asked to write, or will be in a while; it does.
@@ -193,7 +197,7 @@ class ViewRegistry:
 
     # --- in the thread that changes them --------------------------------------------------------
 
-    def committed(self, commit: Commit) -> None:
+    def after_commit(self, commit: Commit) -> None:
         """A bulk load can not be held off owned graphs: where it wrote into one, that is set right."""
         if commit.exact or not self.by_name:
             return
@@ -202,14 +206,14 @@ class ViewRegistry:
                 if graph_key(view.graph) in commit.graphs:
                     view.whole = True
 
-    def settled(self) -> None:
+    def enqueue_writes(self) -> None:
         """What was taken so far is durable where it comes from: it may be written."""
         if not self._started or not self.by_name:
             return
         with self._lock:
             for name, view in self.by_name.items():
                 if view.whole or view.changes:
-                    self._outbox[name] = self._outbox.get(name, _Write()).then(view.taken())
+                    self._outbox[name] = self._outbox.get(name, _ViewWrite()).followed_by(view.take_changes())
             if not self._outbox or self._asked:
                 return
             self._asked = True
@@ -268,14 +272,14 @@ class ViewRegistry:
                         view.version = commit.version
                     if error is not None and self.by_name.get(name) is view:
                         # What could not be written goes before what came meanwhile.
-                        self._outbox[name] = write.then(self._outbox.get(name, _Write()))
+                        self._outbox[name] = write.followed_by(self._outbox.get(name, _ViewWrite()))
                     if error is not None:
                         self._asked = self._background.do_later(_RETRY_S, self._write_all)
                     self._lock.notify_all()
             if error is not None:
                 return
 
-    def _write(self, view: View, write: _Write) -> Commit | None:
+    def _write(self, view: View, write: _ViewWrite) -> Commit | None:
         if self.by_name.get(view.name) is not view:
             return None
         add = [quad for quad, there in write.changes.items() if there]

@@ -46,7 +46,7 @@ class WriteRequest:
         cause: goes into the commit.
         expected: the version that the dataset must have; any by default.
         owner: the view that writes; graphs that another view owns are not changed.
-        first: nothing is pending when ``derive`` is called, so that the database is what it changes.
+        starts_group: nothing is pending when ``derive`` is called, so that the database is what it changes.
         commit: the commit that was made.
         error: why it was not made.
     """
@@ -55,7 +55,7 @@ class WriteRequest:
     cause: str | None
     expected: int | None = None
     owner: str | None = None
-    first: bool = False
+    starts_group: bool = False
     commit: Commit | None = None
     error: BaseException | None = None
 
@@ -132,7 +132,7 @@ class WriteQueue:
                 del error
         commit = request.commit
         assert commit is not None
-        self._subscribers.promise(commit.version)
+        self._subscribers.acknowledge(commit.version)
         return commit
 
     def bulk(self, load: Callable[[Store], None], *, cause: str | None) -> Commit:
@@ -142,11 +142,11 @@ class WriteQueue:
             commit = self._committer.bulk(load, cause=cause)
         except OSError as error:
             raise StoreUnwritableError(f"the bulk load failed: {error}") from error
-        self._subscribers.promise(commit.version)
+        self._subscribers.acknowledge(commit.version)
         return commit
 
     def _refuse_in_snapshot(self, what: str) -> None:
-        if self._gate.held_here:
+        if self._gate.held_by_thread:
             raise StoreError(
                 f"{what} was asked for inside snapshot_read, which holds commits back",
                 hint="leave the snapshot before writing",
@@ -174,7 +174,7 @@ class WriteQueue:
             and len(requests) < self._group_requests
             and (not commits or len(group) <= _GROUP_QUADS)
         ):
-            if self._queue[0].first and requests:
+            if self._queue[0].starts_group and requests:
                 break
             request = self._queue.popleft()
             requests.append(request)
@@ -192,7 +192,7 @@ class WriteQueue:
                 request.error = _without_frames(error)
                 continue
             if change:
-                version = self._committer.following(version)
+                version = self._committer.next_version(version)
             request.commit = _commit(change, version, now_ms, request.cause)
             if change:
                 commits.append(request.commit)

@@ -16,7 +16,7 @@ from ..formats import RdfType, parse_rdf, rdf_error
 from ..remote import http_fetcher
 from ..sparql.update import derive_update
 from ..sparql.update_plan import UpdatePlan, UpdateRequest, check_syntax, plan_update
-from ..sparql.update_shapes import Shapes
+from ..sparql.update_plan_cache import UpdatePlanCache
 from ..terms import in_store_form
 from ..threads import with_big_stack
 from .committer import Committer
@@ -33,7 +33,7 @@ class StoreWriter:
         self._limits = options.limits
         self._hosts = options.allowed_hosts
         self._fetcher = options.fetcher or http_fetcher(options.allowed_hosts)
-        self._shapes = Shapes(options.limits, options.frames)
+        self._update_plans = UpdatePlanCache(options.limits, options.analyse_update)
 
     def update(
         self, request: UpdateRequest | str, *, cause: str | None = "update", expected: int | None = None
@@ -62,17 +62,17 @@ class StoreWriter:
             QueryTextError: the text is wrong, with its place.
             LimitError, UnsupportedError, NetworkRefusedError: see `update.plan_update`.
         """
-        asked = UpdateRequest(request) if isinstance(request, str) else request
+        update_request = UpdateRequest(request) if isinstance(request, str) else request
 
-        def anew() -> UpdatePlan:
-            made = plan_update(asked, self._limits, self._hosts)
-            if made.height > self._limits.inline_height:
-                with_big_stack(lambda: check_syntax(made))
+        def make_plan() -> UpdatePlan:
+            new_plan = plan_update(update_request, self._limits, self._hosts)
+            if new_plan.height > self._limits.inline_height:
+                with_big_stack(lambda: check_syntax(new_plan))
             else:
-                check_syntax(made)
-            return made
+                check_syntax(new_plan)
+            return new_plan
 
-        plan = self._shapes.plan(asked, anew)
+        plan = self._update_plans.plan(update_request, make_plan)
         deep = plan.height > self._limits.inline_height
 
         def derive(pending: PendingChanges) -> None:
@@ -85,12 +85,14 @@ class StoreWriter:
         self._queue.enqueue(write)
         return partial(self._queue.finish, write)
 
-    def update_elsewhere(self, work: Callable[[], NetChange], *, cause: str | None = "update") -> Commit:
+    def commit_computed(self, work: Callable[[], NetChange], *, cause: str | None = "update") -> Commit:
         """Commit the change that ``work`` works out, which is called while no other commit is under way.
 
         It may copy the database (`QuadStore.checkpoint_quads`, ``in_commit``) to see what changes in it.
         """
-        return self._queue.submit(WriteRequest(lambda pending: pending.replay(work()), cause, first=True))
+        return self._queue.submit(
+            WriteRequest(lambda pending: pending.replay(work()), cause, starts_group=True)
+        )
 
     def apply(
         self,
@@ -141,9 +143,9 @@ class StoreWriter:
         def derive(pending: PendingChanges) -> None:
             if not isinstance(name, DefaultGraph):
                 pending.create(name)
-            kept = set(wanted)
+            kept_quads = set(wanted)
             for quad in list(pending.quads_of(name)):
-                if quad not in kept:
+                if quad not in kept_quads:
                     pending.remove(quad)
             for quad in wanted:
                 pending.add(quad)
@@ -193,14 +195,14 @@ class StoreWriter:
         wanted, listed = in_store_form(quads), list(names)
 
         def derive(pending: PendingChanges) -> None:
-            kept = set(wanted)
+            kept_quads = set(wanted)
             kept_names = {quad.graph_name for quad in wanted} | set(listed)
             for name in list(pending.graph_names()):
                 if name not in kept_names:
                     pending.drop(name)
             for graph in (DefaultGraph(), *kept_names):
                 for quad in list(pending.quads_of(graph)):
-                    if quad not in kept:
+                    if quad not in kept_quads:
                         pending.remove(quad)
             for name in listed:
                 pending.create(name)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Self
 
+from .integrity import require_intact, require_rows
 from .migrate import current_revision, migrate
 from .session import Database
-from .soundness import require_rows, require_sound
 from .tables import (
     ConnectorRecords,
     JobRecords,
@@ -47,7 +47,7 @@ class Registry:
         database = Database(url)
         try:
             if database.path is not None and database.mark is not None:
-                require_sound(database.path, database.mark)
+                require_intact(database.path, database.mark)
             migrate(database)
             require_rows(database)
         except BaseException:

@@ -82,13 +82,13 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """One read transaction."""
-        with self.explained(), self.engine.begin() as connection:
+        with self.translated_errors(), self.engine.begin() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """One write transaction, committed at the end, rolled back when an error passes."""
-        with self.explained(), self.engine.connect() as connection:
+        with self.translated_errors(), self.engine.connect() as connection:
             with connection.execution_options(**{SQLITE_BEGIN: "BEGIN IMMEDIATE"}).begin():
                 yield connection
                 changes = self._count(connection)
@@ -101,7 +101,7 @@ class Database:
 
         A rebuilt table would otherwise take the rows that refer to it along.
         """
-        with self.explained(), self.engine.connect() as connection:
+        with self.translated_errors(), self.engine.connect() as connection:
             raw = connection.connection.driver_connection
             if isinstance(raw, sqlite3.Connection):
                 raw.execute("PRAGMA foreign_keys=OFF")
@@ -113,7 +113,7 @@ class Database:
                     raw.execute("PRAGMA foreign_keys=ON")
 
     @contextmanager
-    def explained(self) -> Iterator[None]:
+    def translated_errors(self) -> Iterator[None]:
         """Turn the database's errors into one sentence each.
 
         Raises:
@@ -124,8 +124,8 @@ class Database:
             yield
         except (SQLAlchemyError, UnicodeEncodeError) as error:
             if _is_full(error):
-                told = f"the registry {self.shown_url} cannot be written: {_first_line(error)}"
-                raise StoreUnwritableError(told, hint=SPACE) from error
+                message = f"the registry {self.shown_url} cannot be written: {_first_line(error)}"
+                raise StoreUnwritableError(message, hint=SPACE) from error
             raise RegistryError(
                 f"the registry {self.shown_url} failed: {_first_line(error)}",
                 hint="check that the database runs, that its folder can be written, and the registry's URL",

@@ -21,8 +21,8 @@ from .records import (
 )
 from .session import Database, with_digest
 
-Kept = TypeVar(
-    "Kept",
+RecordType = TypeVar(
+    "RecordType",
     ConnectorRecord, JobRecord, PrefixRecord, QueryRecord, StoredQueryRecord, StreamRecord, TokenRecord,
 )  # fmt: skip
 
@@ -34,7 +34,7 @@ class KeyFault(NamedTuple):
     code: str
 
 
-class RecordTable(Generic[Kept]):
+class RecordTable(Generic[RecordType]):
     """Records of one kind. Every method is one transaction and may be called from any thread.
 
     A key is the values of the columns ``keys``. Methods raise RegistryError when the database fails.
@@ -58,15 +58,15 @@ class RecordTable(Generic[Kept]):
     def __init__(self, database: Database) -> None:
         self._database = database
         columns = self.table.c
-        named = and_(*(columns[each] == bindparam(f"of_{each}") for each in self.keys))
-        every = select(*(columns[each.name] for each in fields(self.record)))
-        self._all = every.order_by(*(columns[each] for each in self.order))
+        named = and_(*(columns[column] == bindparam(f"of_{column}") for column in self.keys))
+        every = select(*(columns[column.name] for column in fields(self.record)))
+        self._all = every.order_by(*(columns[column] for column in self.order))
         self._one = every.where(named)
         self._insert = insert(self.table)
         self._change = update(self.table).where(named)
         self._delete = delete(self.table).where(named)
 
-    def add(self, record: Kept) -> Kept:
+    def add(self, record: RecordType) -> RecordType:
         """Keep a new record.
 
         Raises: ConflictError when its key is taken.
@@ -76,24 +76,24 @@ class RecordTable(Generic[Kept]):
             self._write_new(connection, record)
         return record
 
-    def put(self, record: Kept) -> Kept:
+    def put(self, record: RecordType) -> RecordType:
         """Keep a record, in place of an older one with its key."""
         with self._database.write() as connection:
             if not self._write(connection, record, self._key_of(record)):
                 self._write_new(connection, record)
         return record
 
-    def get(self, *key: str) -> Kept | None:
+    def get(self, *key: str) -> RecordType | None:
         """The record with that key, None when there is none."""
         with self._database.read() as connection:
             return self._find(connection, key)
 
-    def all(self) -> list[Kept]:
+    def all(self) -> list[RecordType]:
         """All records, in order."""
         with self._database.read() as connection:
             return [self.record(*row) for row in connection.execute(self._all)]
 
-    def update(self, *key: str, **changes: Any) -> Kept:
+    def update(self, *key: str, **changes: Any) -> RecordType:
         """Change some fields of a record; return the new record.
 
         Raises:
@@ -102,11 +102,11 @@ class RecordTable(Generic[Kept]):
             TypeError: a field that a record does not have.
         """
         with self._database.write() as connection:
-            found = self._find(connection, key)
-            if found is None:
+            old = self._find(connection, key)
+            if old is None:
                 raise self._not_found(key)
-            changed = replace(found, **changes)
-            self._refuse_taken(connection, changed, found)
+            changed = replace(old, **changes)
+            self._refuse_taken(connection, changed, old)
             self._write(connection, changed, key)
         return changed
 
@@ -118,14 +118,14 @@ class RecordTable(Generic[Kept]):
         with self._database.write() as connection:
             self._remove(connection, key)
 
-    def _key_of(self, record: Kept) -> tuple[str, ...]:
-        return tuple(getattr(record, each) for each in self.keys)
+    def _key_of(self, record: RecordType) -> tuple[str, ...]:
+        return tuple(getattr(record, column) for column in self.keys)
 
     def _named(self, key: tuple[str, ...]) -> dict[str, Any]:
         """The values of a statement for one key."""
         return {f"of_{name}": value for name, value in zip(self.keys, key, strict=True)}
 
-    def _find(self, connection: Connection, key: tuple[str, ...]) -> Kept | None:
+    def _find(self, connection: Connection, key: tuple[str, ...]) -> RecordType | None:
         row = connection.execute(self._one, self._named(key)).first()
         return None if row is None else self.record(*row)
 
@@ -133,29 +133,29 @@ class RecordTable(Generic[Kept]):
         if not connection.execute(self._delete, self._named(key)).rowcount:
             raise self._not_found(key)
 
-    def _write(self, connection: Connection, record: Kept, key: tuple[str, ...]) -> bool:
+    def _write(self, connection: Connection, record: RecordType, key: tuple[str, ...]) -> bool:
         """Write a record in place of the one with a key; False where there is none."""
         return bool(connection.execute(self._change, self._values(record) | self._named(key)).rowcount)
 
-    def _write_new(self, connection: Connection, record: Kept) -> None:
+    def _write_new(self, connection: Connection, record: RecordType) -> None:
         connection.execute(self._insert, self._values(record))
 
-    def _values(self, record: Kept) -> dict[str, Any]:
+    def _values(self, record: RecordType) -> dict[str, Any]:
         return with_digest(self.table, asdict(record))
 
     def _not_found(self, key: tuple[str, ...]) -> NotFoundError:
         return NotFoundError(self.unknown.text.format(*key), code=self.unknown.code)
 
-    def _refuse_taken(self, connection: Connection, record: Kept, own: Kept | None) -> None:
-        """Raise ConflictError where another record than ``own`` has the key of a record."""
+    def _refuse_taken(self, connection: Connection, record: RecordType, old: RecordType | None) -> None:
+        """Raise ConflictError where another record than ``old`` has the key of a record."""
         key = self._key_of(record)
-        if (own is None or self._key_of(own) != key) and self._find(connection, key) is not None:
+        if (old is None or self._key_of(old) != key) and self._find(connection, key) is not None:
             raise ConflictError(self.taken.text.format(*key), code=self.taken.code)
 
 
 _HAS_NAME = DROPPED_QUERIES.c.name == bindparam("of_name")
 _TOMBSTONE, _INSERT_TOMBSTONE = select(DROPPED_QUERIES.c.name).where(_HAS_NAME), insert(DROPPED_QUERIES)
-_TAKE_TOMBSTONE = delete(DROPPED_QUERIES).where(_HAS_NAME)
+_DELETE_TOMBSTONE = delete(DROPPED_QUERIES).where(_HAS_NAME)
 
 
 class QueryRecords(RecordTable[QueryRecord]):
@@ -180,7 +180,7 @@ class QueryRecords(RecordTable[QueryRecord]):
         with self._database.write() as connection:
             connection.execute(self._delete, self._named((name,)))
             if dropped:
-                _bury(connection, name)
+                _write_tombstone(connection, name)
 
     def was_dropped(self, name: str) -> bool:
         """True when a query of that name was dropped and the name has not been taken again."""
@@ -189,16 +189,16 @@ class QueryRecords(RecordTable[QueryRecord]):
 
     def _remove(self, connection: Connection, key: tuple[str, ...]) -> None:
         super()._remove(connection, key)
-        _bury(connection, *key)
+        _write_tombstone(connection, *key)
 
     def _write_new(self, connection: Connection, record: QueryRecord) -> None:
-        connection.execute(_TAKE_TOMBSTONE, {"of_name": record.name})
+        connection.execute(_DELETE_TOMBSTONE, {"of_name": record.name})
         super()._write_new(connection, record)
 
 
-def _bury(connection: Connection, name: str) -> None:
+def _write_tombstone(connection: Connection, name: str) -> None:
     """Write the tombstone of a query, in place of an older one."""
-    connection.execute(_TAKE_TOMBSTONE, {"of_name": name})
+    connection.execute(_DELETE_TOMBSTONE, {"of_name": name})
     values = {"name": name, "dropped_ms": time.time_ns() // 1_000_000}
     connection.execute(_INSERT_TOMBSTONE, with_digest(DROPPED_QUERIES, values))
 
@@ -246,12 +246,12 @@ class StreamRecords(RecordTable[StreamRecord]):
     table, record = STREAMS, StreamRecord
     unknown = KeyFault("there is no stream {}", code="unknown-stream")
 
-    def _refuse_taken(self, connection: Connection, record: StreamRecord, own: StreamRecord | None) -> None:
+    def _refuse_taken(self, connection: Connection, record: StreamRecord, old: StreamRecord | None) -> None:
         names = select(STREAMS.c.name, STREAMS.c.iri)
         for name, iri in connection.execute(
             names.where(or_(STREAMS.c.name == record.name, STREAMS.c.iri == record.iri))
         ):
-            if own is not None and name == own.name:
+            if old is not None and name == old.name:
                 continue
             problem = f"the stream <{iri}> exists already, named {name}"
             if name == record.name:

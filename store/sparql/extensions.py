@@ -36,7 +36,7 @@ def load(names: Iterable[str]) -> None:
     Raises:
         ExtensionError: one cannot be imported, or raises an exception.
     """
-    for point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         place = f"the entry point {point.name}"
         _load(point.value, place if point.dist is None else f"{place} of {point.dist.name}")
     for name in names:
@@ -73,7 +73,7 @@ def worker_environment() -> dict[str, str] | None:
     """The environment in which a worker process finds the same modules; None for this process's own."""
     if not _loaded:
         return None
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(each or os.getcwd() for each in sys.path)}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(folder or os.getcwd() for folder in sys.path)}
 
 
 def _load(name: str, place: str) -> None:
@@ -85,9 +85,9 @@ def _load(name: str, place: str) -> None:
             f"{place[0].upper()}{place[1:]} has an empty name.", hint="Name a Python module."
         )
     try:
-        found = import_module(module)
+        extension = import_module(module)
         if function:
-            getattr(found, function)()
+            getattr(extension, function)()
     except ModuleNotFoundError as error:
         if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
             raise ExtensionError(

@@ -111,10 +111,10 @@ def check_services(facts: TextFacts, hosts: AllowedHosts, resolve: Callable[[str
     Raises:
         NetworkRefusedError: a host is not allowed.
     """
-    for each in facts.calls:
-        if each.silent and not each.nested:
+    for call in facts.calls:
+        if call.silent and not call.nested:
             continue  # its host is checked when it is called: SILENT hides a refusal, too
-        token = each.token
+        token = call.token
         if not hosts:
             raise NetworkRefusedError(
                 f"SERVICE {token} is refused: no host is allowed",
@@ -149,7 +149,7 @@ class CallFinder:
         self._last: Token | None = None
         self._depth = 0
 
-    def take(self, token: Token) -> None:
+    def add_token(self, token: Token) -> None:
         """Read the next token.
 
         Raises:

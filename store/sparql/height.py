@@ -16,26 +16,26 @@ _PAIRS = {"(": ")", "[": "]", "{": "}", "<<": ">>", "{|": "|}"}
 _CLOSERS = frozenset(_PAIRS.values())
 
 
-class Height:
+class HeightMeter:
     """Measures a text token by token, from brackets and chains.
 
     height(group) = 1 + links of its own chain + the greatest height among its inner groups.
 
     Raises:
-        LimitError: by `take`, where the height goes over the limit.
+        LimitError: by `add_token`, where the height goes over the limit.
     """
 
     def __init__(self, text: str, limit: int) -> None:
         self._text = text
         self._limit = limit
-        self._own = [0]
-        self._inner = [0]
+        self._links = [0]
+        self._inner_heights = [0]
         self._brackets = [""]
-        self._sum = 0  # depth plus the chains of all open groups
+        self._open_height = 0  # depth plus the chains of all open groups
         self._last: Token | None = None
         self._data_depth: int | None = None  # inside INSERT DATA and DELETE DATA, which are flat
 
-    def take(self, token: Token) -> None:
+    def add_token(self, token: Token) -> None:
         """Read the next token."""
         kind, text = token.kind, token.text
         if kind is TokenKind.PUNCT:
@@ -47,15 +47,15 @@ class Height:
                 self._link()
         elif self._data_depth is None and self._lengthens(token):
             self._link()
-        if self._sum + self._inner[-1] > self._limit:
+        if self._open_height + self._inner_heights[-1] > self._limit:
             raise too_high(self._text, self._limit, token.start)
         self._last = token
 
     def measured(self) -> int:
         """The height of the whole text; nothing is taken afterwards."""
-        while len(self._own) > 1:  # a text that leaves brackets open nests all the same
+        while len(self._links) > 1:  # a text that leaves brackets open nests all the same
             self._close()
-        return self._own[0] + self._inner[0]
+        return self._links[0] + self._inner_heights[0]
 
     def _separates_patterns(self, text: str) -> bool:
         # The triple patterns of a group are joined to one side; arguments and IN lists are flat.
@@ -77,27 +77,27 @@ class Height:
         # Groups side by side join to one side, and so they nest; other brackets side by side do not.
         if bracket == "{" and self._data_depth is None:
             if self._last is not None and self._last.word == "DATA":
-                self._data_depth = len(self._own)
+                self._data_depth = len(self._links)
             else:
                 self._link()
-        self._own.append(0)
-        self._inner.append(0)
+        self._links.append(0)
+        self._inner_heights.append(0)
         self._brackets.append(bracket)
-        self._sum += 1
+        self._open_height += 1
 
     def _close(self) -> None:
-        if len(self._own) == 1:
+        if len(self._links) == 1:
             return
-        own, inner = self._own.pop(), self._inner.pop()
+        links, inner_height = self._links.pop(), self._inner_heights.pop()
         self._brackets.pop()
-        self._sum -= own + 1
-        self._inner[-1] = max(self._inner[-1], own + inner + 1)
-        if self._data_depth == len(self._own):
+        self._open_height -= links + 1
+        self._inner_heights[-1] = max(self._inner_heights[-1], links + inner_height + 1)
+        if self._data_depth == len(self._links):
             self._data_depth = None
 
     def _link(self) -> None:
-        self._own[-1] += 1
-        self._sum += 1
+        self._links[-1] += 1
+        self._open_height += 1
 
 
 def too_high(text: str, limit: int, offset: int) -> LimitError:

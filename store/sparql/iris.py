@@ -13,7 +13,7 @@ from ..errors import QueryTextError
 _ABSOLUTE = re.compile(r"<[A-Za-z][A-Za-z0-9+.\-]*:[^\\]*>")
 
 
-def iri_of(token: str, prologue: str, **options: Any) -> NamedNode:
+def resolve_iri(token: str, prologue: str, **options: Any) -> NamedNode:
     """An IRI token, relative or prefixed, behind a prologue; ``options`` are Oxigraph's.
 
     Raises:
@@ -23,12 +23,12 @@ def iri_of(token: str, prologue: str, **options: Any) -> NamedNode:
         if _ABSOLUTE.fullmatch(token):
             return NamedNode(token[1:-1])
         require_epoch()
-        found = Store().query(f"{prologue} SELECT ({token} AS ?iri) {{}}", **options)
+        solutions = Store().query(f"{prologue} SELECT ({token} AS ?iri) {{}}", **options)
     except (SyntaxError, ValueError) as error:
         raise QueryTextError(
             f"{token} is not a valid IRI here", hint="declare its prefix, or BASE for a relative IRI"
         ) from error
-    assert isinstance(found, QuerySolutions)
-    term = next(iter(found))[0]
+    assert isinstance(solutions, QuerySolutions)
+    term = next(iter(solutions))[0]
     assert isinstance(term, NamedNode)
     return term

@@ -30,15 +30,15 @@ from pyoxigraph import (
     serialize,
 )
 
-from ..documents.own_lines import own_quads
 from ..documents.serialising import serialising
+from ..documents.stored_lines import parse_stored_quads
 from ..documents.wall_clock import require_epoch
 from ..errors import DAMAGED, QueryTextError, ReportedError, StoreError, StoreFormatError, UnsupportedError
 from ..hosts import AllowedHosts
 from ..terms import Solution, Term
 from ..threads import with_big_stack
 from .guard import TextFacts, TextLimits, check_services
-from .iris import iri_of
+from .iris import resolve_iri
 from .scan import inspect_text, query_prologue
 from .services import ServiceCalls
 from .text_errors import text_error
@@ -67,7 +67,7 @@ class QueryRequest(NamedTuple):
         union: the default graph is the union of all graphs; not together with ``default_graphs``.
         custom_functions: extension functions.
         custom_aggregates: extension aggregates: factories of objects with ``accumulate`` and ``finish``.
-        judged: what the guard says of the text, where that is known (`alike`).
+        text_facts: what the guard says of the text, where that is known (`alike`).
         check: called behind each row and at the end; raises what a custom function had to refuse.
         ended: tells whether the evaluation was stopped, called in other threads: SERVICE calls end then.
     """
@@ -80,7 +80,7 @@ class QueryRequest(NamedTuple):
     union: bool = False
     custom_functions: Mapping[NamedNode, Callable[..., Term | None]] | None = None
     custom_aggregates: Mapping[NamedNode, Callable[[], Any]] | None = None
-    judged: TextFacts | None = None
+    text_facts: TextFacts | None = None
     check: Callable[[], None] | None = None
     ended: Callable[[], bool] | None = None
 
@@ -247,16 +247,16 @@ class Querier:
             NetworkRefusedError: SERVICE names a host that is not allowed.
             QueryFailedError: evaluation failed at once.
         """
-        facts = request.judged or inspect_text(request.text, self._limits)
+        facts = request.text_facts or inspect_text(request.text, self._limits)
         calls: ServiceCalls | None = None
         if facts.services:
-            if request.judged is not None:
+            if request.text_facts is not None:
                 facts = inspect_text(request.text, self._limits)  # for the places of the calls
             prologue = query_prologue(request.text)
 
             def resolve(token: str) -> str:
                 prefixes = dict(request.prefixes or {})
-                return iri_of(token, prologue, base_iri=request.base_iri, prefixes=prefixes).value
+                return resolve_iri(token, prologue, base_iri=request.base_iri, prefixes=prefixes).value
 
             check_services(facts, self._hosts, resolve)
             ended = request.ended or (lambda: False)
@@ -265,7 +265,7 @@ class Querier:
             return QueryResult(self._start(request, calls), version, request.check, calls)
         kind, data = with_big_stack(lambda: self._drained(request, calls))
         if kind == "graph":
-            return QueryResult([quad.triple for quad in own_quads(data)], version)
+            return QueryResult([quad.triple for quad in parse_stored_quads(data)], version)
         return QueryResult(parse_query_results(data, QueryResultsFormat.JSON), version)
 
     def _drained(self, request: QueryRequest, calls: ServiceCalls | None) -> tuple[str, bytes]:

@@ -31,8 +31,8 @@ from typing import Any, TypeAlias
 from pyoxigraph import NamedNode, QueryResultsFormat, RdfFormat, Store
 
 from ..changes.commit import graph_of_key
-from ..documents.own_lines import own_quads_of_file
 from ..documents.serialising import NotExpressibleError
+from ..documents.stored_lines import parse_stored_file
 from ..errors import (
     LimitError,
     NetworkRefusedError,
@@ -47,7 +47,7 @@ from .extensions import load_named
 from .guard import TextLimits
 from .query import Querier, QueryFailedError, QueryRequest
 from .update_plan import unknown_part
-from .update_worker import hosts_of, work_out
+from .update_worker import derive_encoded_change, hosts_of
 
 HEADER = struct.Struct(">cI")
 BLOCK_BYTES = 1 << 16
@@ -152,7 +152,7 @@ class _Copies:
 
 def _load_dump(folder: Path) -> Store:
     store = Store()
-    store.extend(own_quads_of_file(folder / DUMP_FILE))
+    store.extend(parse_stored_file(folder / DUMP_FILE))
     for name in json.loads((folder / GRAPHS_FILE).read_text(encoding="utf-8")):
         store.add_graph(NamedNode(name))
     return store
@@ -161,7 +161,7 @@ def _load_dump(folder: Path) -> Store:
 def _answer(connection: socket.socket, copies: _Copies, message: dict[str, Any]) -> None:
     try:
         if "update" in message:
-            _work_out(connection, message)
+            _answer_update(connection, message)
             return
         store = copies.open(message["copy"])
         querier = Querier(store, TextLimits(height=message["height"]), hosts_of(message))
@@ -169,27 +169,27 @@ def _answer(connection: socket.socket, copies: _Copies, message: dict[str, Any])
     except (ConnectionError, BrokenPipeError):
         raise
     except ReportedError as error:
-        send_frame(connection, b"X", json.dumps(_described(error), default=str).encode())
+        send_frame(connection, b"X", json.dumps(_error_members(error), default=str).encode())
     except MemoryError:
         raise  # the process ends, as where Oxigraph gets none
     except (OSError, ValueError, RuntimeError) as error:
         send_frame(connection, b"X", json.dumps({"class": "StoreError", "message": str(error)}).encode())
 
 
-def _work_out(connection: socket.socket, message: dict[str, Any]) -> None:
+def _answer_update(connection: socket.socket, message: dict[str, Any]) -> None:
     """Answer an update with its change; the copy is its own, and let go of at the end."""
     functions = aggregates = None
     if message["extension"] is not None:
-        asked = _extended(QueryRequest(message["text"], message["base_iri"]), message["extension"])
-        functions, aggregates = dict(asked.custom_functions or {}), asked.custom_aggregates
+        request = _extended(QueryRequest(message["text"], message["base_iri"]), message["extension"])
+        functions, aggregates = dict(request.custom_functions or {}), request.custom_aggregates
 
     def open_copy(path: Path, written: bool) -> Store:
         if (path / DUMP_FILE).exists():
             return _load_dump(path)
         return Store(str(path)) if written else Store.read_only(str(path))
 
-    where_parts = unknown_part if message["where_parts"] is None else _named(message["where_parts"])
-    for piece in work_out(message, open_copy, functions, aggregates, where_parts):
+    where_parts = unknown_part if message["where_parts"] is None else _import_name(message["where_parts"])
+    for piece in derive_encoded_change(message, open_copy, functions, aggregates, where_parts):
         send_frame(connection, b"D", piece)
     send_frame(connection, b"E", b"")
 
@@ -212,7 +212,7 @@ def _evaluate(connection: socket.socket, querier: Querier, message: dict[str, An
             connection, b"H", json.dumps({"kind": result.kind, "format": name, "version": version}).encode()
         )
         if name is not None:
-            writer = _Blocks(connection)
+            writer = _FrameWriter(connection)
             format_ = RDF_FORMATS[name] if result.kind == "graph" else RESULTS_FORMATS[name]
             prefixes = message["prefixes"] if name in PREFIXED else None
             result.serialize_to(writer, format_, prefixes=prefixes or None)  # type: ignore[arg-type]  # it only calls write
@@ -222,18 +222,18 @@ def _evaluate(connection: socket.socket, querier: Querier, message: dict[str, An
 
 def _extended(request: QueryRequest, extension: str) -> QueryRequest:
     """The request with what its text calls; that is not the store's own, so it is looked up by name."""
-    extend: Extension = _named(extension)
+    extend: Extension = _import_name(extension)
     text, functions, aggregates, check = extend(request.text, request.base_iri or "")
     return request._replace(text=text, custom_functions=functions, custom_aggregates=aggregates, check=check)
 
 
-def _named(place: str) -> Any:
+def _import_name(place: str) -> Any:
     """What stands at ``module:name``."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
 
 
-class _Blocks:
+class _FrameWriter:
     """Collects what a serialiser writes into frames of `BLOCK_BYTES`."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -297,7 +297,7 @@ def error_from(described: dict[str, Any]) -> ReportedError:
     return StoreError(message, hint=hint)
 
 
-def _described(error: ReportedError) -> dict[str, Any]:
+def _error_members(error: ReportedError) -> dict[str, Any]:
     known = {"class": type(error).__name__, "message": error.message, "hint": error.hint}
     for name in ("line", "column", "excerpt", "construct"):
         known[name] = getattr(error, name, None)

@@ -13,7 +13,7 @@ from itertools import islice
 
 from ..errors import LimitError
 from .guard import CallFinder, TextFacts, TextLimits, check_length, may_call
-from .height import Height, too_high
+from .height import HeightMeter, too_high
 from .tokens import TOKENS_BETWEEN_CHECKS, Token, TokenKind, is_doubtful, tokens
 
 _STRUCTURE = "{([.;,|&+-*/"
@@ -61,7 +61,7 @@ class Inspection:
         self._text = text
         self._check = check
         self._limits = limits
-        self._height = Height(text, limits.height)
+        self._height = HeightMeter(text, limits.height)
         self._calls = CallFinder(text) if may_call(text) else None
         self._doubtful = False
 
@@ -71,12 +71,12 @@ class Inspection:
         Raises:
             LimitError, UnsupportedError, QueryTextError: as `inspect_text`.
         """
-        found = tokens(self._text)
-        return found if needs_no_scan(self._text, self._limits) else self._measured(found)
+        token_stream = tokens(self._text)
+        return token_stream if needs_no_scan(self._text, self._limits) else self._measured(token_stream)
 
-    def _measured(self, found: Iterator[Token]) -> Iterator[Token]:
+    def _measured(self, token_stream: Iterator[Token]) -> Iterator[Token]:
         height, calls, previous = self._height, self._calls, None
-        for number, token in enumerate(found):
+        for number, token in enumerate(token_stream):
             if not number % TOKENS_BETWEEN_CHECKS:
                 self._check()
                 if number > self._limits.tokens:
@@ -84,9 +84,9 @@ class Inspection:
                         f"the text has more than {self._limits.tokens:,} tokens",
                         hint="send large data as RDF to the graph store, not inside an update",
                     )
-            height.take(token)
+            height.add_token(token)
             if calls is not None:
-                calls.take(token)
+                calls.add_token(token)
             self._doubtful = self._doubtful or is_doubtful(self._text, token, previous)
             previous = token
             yield token
@@ -105,7 +105,7 @@ class Inspection:
                 raise too_high(text, limit, 0)
             measured = max(measured, min(len(text), limit))
         calls = () if self._calls is None else tuple(self._calls.services)
-        return TextFacts(measured, tuple(each.token for each in calls), calls)
+        return TextFacts(measured, tuple(call.token for call in calls), calls)
 
 
 class SimilarTexts:
@@ -137,7 +137,7 @@ class SimilarTexts:
         self._inspect = inspect
         self._known: dict[str, TextFacts] = {}
 
-    def judged(self, text: str, rows: Sequence[str]) -> TextFacts | None:
+    def facts_of(self, text: str, rows: Sequence[str]) -> TextFacts | None:
         """What `inspect_text` tells of a text; None when it must be asked for this very text.
 
         Args:
@@ -192,7 +192,7 @@ def occurrences(text: str) -> tuple[Counter[str], bool]:
     return counts, everything
 
 
-def slip_in(text: str, base: bool, prefixes: Iterable[str]) -> tuple[Token, str, str] | None:
+def first_mistake(text: str, base: bool, prefixes: Iterable[str]) -> tuple[Token, str, str] | None:
     """The first token that is wrong whatever stands around it, what it is, and how to mend it."""
     declared = set(prefixes)
     previous: Token | None = None

@@ -58,15 +58,15 @@ class ServiceCalls:
         """
         self._failure: ReportedError | None = None
         self._client = RemoteClient(hosts, max_bytes=hosts.max_bytes, ended=ended)
-        self._calls = [(resolve(each.token), each.silent) for each in calls if not each.nested]
+        self._calls = [(resolve(call.token), call.silent) for call in calls if not call.nested]
         self._answers: dict[tuple[int, str], bytes | None] = {}
         self._lock = threading.Lock()
         address = _relay().register(self)
         pieces, at = [], 0
-        for number, each in enumerate(each for each in calls if not each.nested):
+        for number, call in enumerate(call for call in calls if not call.nested):
             # With spaces around it: the text may have none.
-            pieces += [text[at : each.start], f" <{address}/{number}> "]
-            at = each.end
+            pieces += [text[at : call.start], f" <{address}/{number}> "]
+            at = call.end
         self.text = "".join([*pieces, text[at:]])
 
     def require_success(self) -> None:
@@ -102,20 +102,20 @@ class ServiceCalls:
     def _fetched(self, number: int, query: str) -> bytes | None:
         endpoint, silent = self._calls[number]
         try:
-            return with_own_blank_nodes(self._client.query(endpoint, query))
+            return with_fresh_blank_nodes(self._client.query(endpoint, query))
         except ReportedError as error:
             if not silent or isinstance(error, FetchEndedError):
                 self.fail(error)
             return None
 
 
-def with_own_blank_nodes(document: Fetched) -> bytes:
+def with_fresh_blank_nodes(document: Fetched) -> bytes:
     """The solutions of an endpoint's answer as JSON; its blank nodes have new labels.
 
     Raises: FetchError when it is no SPARQL result of a SELECT.
     """
     try:
-        return _renamed(document)
+        return _with_fresh_labels(document)
     except (SyntaxError, ValueError) as error:
         # Without its frames, which hold an iterator that must end in this thread.
         raise FetchError(
@@ -123,26 +123,26 @@ def with_own_blank_nodes(document: Fetched) -> bytes:
         ) from error.with_traceback(None)
 
 
-def _renamed(document: Fetched) -> bytes:
-    found = solutions_of(document)
-    names = [variable.value for variable in found.variables]
+def _with_fresh_labels(document: Fetched) -> bytes:
+    solutions = solutions_of(document)
+    names = [variable.value for variable in solutions.variables]
     nodes: dict[str, BlankNode] = {}
     rows = [
         {
-            name: term_json(_own(checked_term(term), nodes))  # type: ignore[arg-type]
+            name: term_json(_relabelled(checked_term(term), nodes))  # type: ignore[arg-type]
             for name, term in zip(names, solution, strict=True)
             if term is not None
         }
-        for solution in found
+        for solution in solutions
     ]
     return json.dumps({"head": {"vars": names}, "results": {"bindings": rows}}).encode()
 
 
-def _own(term: Term, nodes: dict[str, BlankNode]) -> Term:
+def _relabelled(term: Term, nodes: dict[str, BlankNode]) -> Term:
     if isinstance(term, BlankNode):
         return nodes.setdefault(term.value, BlankNode())
     if isinstance(term, Triple):
-        subject, value = _own(term.subject, nodes), _own(term.object, nodes)
+        subject, value = _relabelled(term.subject, nodes), _relabelled(term.object, nodes)
         return Triple(subject, term.predicate, value)  # type: ignore[arg-type]
     return term
 

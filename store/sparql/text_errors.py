@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..errors import QueryTextError
-from .scan import slip_in
+from .scan import first_mistake
 from .tokens import excerpt_at, line_and_column
 
 
@@ -24,7 +24,7 @@ def text_error(
         prefixes: the prefixes given beside the text.
     """
     line, column, expected = _place(message)
-    slip = slip_in(text, base_iri is not None, prefixes)
+    slip = first_mistake(text, base_iri is not None, prefixes)
     if slip is not None:
         token, what, hint = slip
         line, column = line_and_column(text, token.start)

@@ -29,7 +29,7 @@ from ..terms import Solution, Term
 from .query import evaluation_error
 from .scan import inspect_text
 from .services import ServiceCalls
-from .update_dataset import dataset_of, free_name, using_text
+from .update_dataset import dataset_of, unused_variable, using_text
 from .update_plan import ABSENT, BufferedRowsError, UpdateEngine, UpdatePlan
 from .update_text import (
     AllTarget,
@@ -206,7 +206,7 @@ class _Derivation:
         if not used and not template.blanks and "[" not in template.text and "(" not in template.text:
             if "<<" not in template.text and "{|" not in template.text:
                 batches = [rows[:1]]  # every solution yields the same ground quads
-        index = free_name("i", template.variables)
+        index = unused_variable("i", template.variables)
         binds = [f"BIND(<urn:quadrill:v:{at}>(?{index}) AS ?{name})" for at, name in enumerate(used)]
         head = f"WITH {with_graph} " if with_graph is not None else ""
         for batch in batches:
@@ -238,7 +238,7 @@ class _Derivation:
             looked_up = part.look_up(variables, self._engine.store)
             if looked_up is not None:
                 return looked_up
-        part.admit(sum(len(layer.added) for layer in layers))
+        part.require_in_process(sum(len(layer.added) for layer in layers))
         if pending:
             return self._recorded_solutions(action, variables)
         options = dict(self._engine.options)
@@ -251,17 +251,17 @@ class _Derivation:
             action, variables, self._engine.store if plain else None, self._where(action)
         )
         require_epoch()
-        found = self._engine.store.query(
+        result = self._engine.store.query(
             f"{self._prologue} {text}", custom_functions=functions or None, **options
         )
-        assert isinstance(found, QuerySolutions)
+        assert isinstance(result, QuerySolutions)
         width = len(variables)
         rows: list[Solution] = []
-        for solution in found:
+        for solution in result:
             rows.append(tuple(solution)[:width])
             if not len(rows) % _ROWS_BETWEEN_CHECKS:
                 request.check()
-                part.take(len(rows))
+                part.require_row_limit(len(rows))
         return rows
 
     def _where(self, action: Modify) -> str:
@@ -281,19 +281,19 @@ class _Derivation:
         """
         request = self._engine.request
         rows: list[Solution] = []
-        over: list[BufferedRowsError] = []
+        limit_errors: list[BufferedRowsError] = []
         part = self._plan.parts[action.where.start]
 
         def record(*terms: Term) -> Term:
-            if over:
+            if limit_errors:
                 return Literal(True)
             rows.append(tuple(None if term == _UNBOUND else term for term in terms[1:]))
             if not len(rows) % _ROWS_BETWEEN_CHECKS:
                 try:
-                    part.take(len(rows))
+                    part.require_row_limit(len(rows))
                 except BufferedRowsError as error:
                     # Oxigraph would take it for an error of the expression.
-                    over.append(error)
+                    limit_errors.append(error)
                     rows.clear()
             return Literal(True)
 
@@ -309,7 +309,7 @@ class _Derivation:
         if not text.endswith(where):
             where = f"{{ {text} }}"
         functions.update(corrected)
-        mark = free_name("r", (*variables, *action.where.variables))
+        mark = unused_variable("r", (*variables, *action.where.variables))
         arguments = "".join(f", COALESCE(?{name}, {_UNBOUND})" for name in variables)
         head = f"WITH {action.with_graph} " if action.with_graph else ""
         steps.append(
@@ -324,8 +324,8 @@ class _Derivation:
         except RuntimeError as error:
             if ABSENT in str(error):
                 request.check()
-                if over:
-                    raise over[0] from None
+                if limit_errors:
+                    raise limit_errors[0] from None
                 return rows
             raise
         raise AssertionError("the graph that never exists was dropped")
@@ -335,15 +335,15 @@ class _Derivation:
     ) -> tuple[str, dict[NamedNode, Any]]:
         """The WHERE part as a SELECT behind the prologue, as Oxigraph should read it, and what it calls."""
         request = self._engine.request
-        count = free_name("n", (*variables, *action.where.variables))
+        count = unused_variable("n", (*variables, *action.where.variables))
         projection = " ".join(f"?{name}" for name in variables) or f"(1 AS ?{count})"
         text = f"SELECT {projection} WHERE {where}"
         functions = dict(request.custom_functions or {})
         graphs = self._using(action)
         merged = graphs is not None and len(graphs[0]) > 1
         part = self._plan.parts[action.where.start]
-        found = part.corrected(f"{self._prologue} {text}", request.base_iri, merged, store)
-        return (text, functions) if found is None else (found[0], {**functions, **found[1]})
+        correction = part.corrected(f"{self._prologue} {text}", request.base_iri, merged, store)
+        return (text, functions) if correction is None else (correction[0], {**functions, **correction[1]})
 
     def _using(self, action: Modify) -> tuple[list[NamedNode], list[NamedNode]] | None:
         return dataset_of(self._engine.request, action, self._iri)

@@ -33,7 +33,7 @@ def using_text(graphs: Graphs | None) -> str:
     return " ".join([*(f"USING {iri}" for iri in default), *(f"USING NAMED {iri}" for iri in named)])
 
 
-def free_name(wish: str, taken: Iterable[str]) -> str:
+def unused_variable(wish: str, taken: Iterable[str]) -> str:
     """Return the name that is wished for, made longer until nothing has it."""
     names = set(taken)
     while wish in names:

@@ -14,7 +14,7 @@ from ..errors import LimitError, QueryTextError
 from ..hosts import NO_HOSTS, AllowedHosts
 from ..terms import Solution
 from .guard import TextLimits, check_length, check_services
-from .iris import iri_of
+from .iris import resolve_iri
 from .scan import Inspection, inspect_text
 from .text_errors import text_error
 from .tokens import excerpt_at, line_and_column
@@ -34,17 +34,17 @@ class BufferedRowsError(LimitError):
 class WherePart:
     """A WHERE part of which nothing is known: it is evaluated as it is. Above the store more is known."""
 
-    def require_right(self, text: str, start: int) -> None:
+    def require_valid(self, text: str, start: int) -> None:
         """Raise QueryTextError, with its place in the text, for a part that Oxigraph should have refused."""
 
     def look_up(self, names: tuple[str, ...], store: Store) -> list[Solution] | None:
         """The values of variables for a part over the default graph, where that takes less than Oxigraph."""
         return None
 
-    def admit(self, pending: int) -> None:
+    def require_in_process(self, pending: int) -> None:
         """Raise HeldBackError when it may hold back too much, with so many changes made before it."""
 
-    def take(self, rows: int) -> None:
+    def require_row_limit(self, rows: int) -> None:
         """Raise HeldBackError when it gives too many rows."""
 
     def corrected(
@@ -145,12 +145,14 @@ def plan_update(request: UpdateRequest, limits: TextLimits, hosts: AllowedHosts)
     scratch = UpdateEngine(request, Store())
     for operation in operations:
         if facts.services:  # the same prefix may mean another host in each operation
-            own = inspect_text(request.text[operation.start : operation.end], limits, request.check)
-            check_services(own, hosts, partial(scratch.iri_text, operation.prologue))
+            operation_facts = inspect_text(
+                request.text[operation.start : operation.end], limits, request.check
+            )
+            check_services(operation_facts, hosts, partial(scratch.iri_text, operation.prologue))
         if isinstance(operation.action, Modify):
             where = operation.action.where
             part = parts[where.start] = request.where_parts(operation.prologue, where.text)
-            part.require_right(request.text, where.start)
+            part.require_valid(request.text, where.start)
         if isinstance(operation.action, Load) and not operation.action.silent:
             hosts.require(scratch.iri(operation.action.source, operation.prologue).value, "LOAD")
     return UpdatePlan(request, operations, facts.height, parts, limits, hosts)
@@ -226,7 +228,7 @@ class UpdateEngine:
 
     def iri(self, token: str, prologue: str) -> NamedNode:
         """An IRI token, relative or prefixed, as the parser reads it."""
-        return iri_of(token, prologue, **self.options)
+        return resolve_iri(token, prologue, **self.options)
 
     def iri_text(self, prologue: str, token: str) -> str:
         """The text of the IRI that a token stands for."""
@@ -236,7 +238,7 @@ class UpdateEngine:
         """Parse an operation without evaluating it."""
         text = self.request.text
         if self.request.custom_aggregates and "distinct" in text.lower():
-            text = _DISTINCT.sub(lambda found: found[1] + " " * len(found[2]), text)
+            text = _DISTINCT.sub(lambda match: match[1] + " " * len(match[2]), text)
         stop = f"DROP GRAPH <{ABSENT}> ; "
         try:
             Store().update(
@@ -272,8 +274,12 @@ class UpdateEngine:
         ahead = operation.prologue.count("\n")
         start_line, start_column = line_and_column(text, operation.start)
         if line <= ahead:  # inside the prologue, whose layout is not that of the text
-            found = text_error(operation.prologue, message, base_iri=self.request.base_iri)
-            return QueryTextError(f"in the prologue: {found.message}", excerpt=found.excerpt, hint=found.hint)
+            prologue_error = text_error(operation.prologue, message, base_iri=self.request.base_iri)
+            return QueryTextError(
+                f"in the prologue: {prologue_error.message}",
+                excerpt=prologue_error.excerpt,
+                hint=prologue_error.hint,
+            )
         if line == ahead + 1:
             column += start_column - 1 - inserted
         line = start_line + line - ahead - 1

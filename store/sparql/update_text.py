@@ -140,13 +140,13 @@ class UpdateOperation(NamedTuple):
 
 
 def split_update(
-    text: str, found: Iterable[Token] | None = None, most_quads: int = 1_000_000
+    text: str, token_stream: Iterable[Token] | None = None, most_quads: int = 1_000_000
 ) -> list[UpdateOperation]:
     """The operations of an update request, in order.
 
     Args:
         text: SPARQL Update.
-        found: its tokens, where others see them, too.
+        token_stream: its tokens, where others see them, too.
         most_quads: of its INSERT DATA and DELETE DATA together.
 
     The request is only cut, not judged: a text that Oxigraph's parser refuses may pass here, and must be
@@ -156,17 +156,19 @@ def split_update(
         QueryTextError: the outer form is not that of an update.
         LimitError: too many operations, too many that have declarations of their own, or too many quads.
     """
-    return _Splitter(text, found or Inspection(text, TextLimits()).tokens(), most_quads).operations()
+    return _UpdateSplitter(
+        text, token_stream or Inspection(text, TextLimits()).tokens(), most_quads
+    ).operations()
 
 
-class _Splitter:
+class _UpdateSplitter:
     """A cursor over the tokens of one request, which are looked at once and not kept."""
 
-    def __init__(self, text: str, found: Iterable[Token], most_quads: int = 0) -> None:
+    def __init__(self, text: str, token_stream: Iterable[Token], most_quads: int = 0) -> None:
         self._text = text
         self._most_quads = most_quads
         self._quads = 0
-        self._tokens = iter(found)
+        self._tokens = iter(token_stream)
         self._next = next(self._tokens, None)
         self._end = 0
         self._prologue = ""
@@ -174,49 +176,49 @@ class _Splitter:
         self._declared_characters = 0
 
     def operations(self) -> list[UpdateOperation]:
-        found: list[UpdateOperation] = []
+        operations: list[UpdateOperation] = []
         while True:
             self._take_prologue()
             if self._next is None:
-                return found
-            if len(found) == _MOST_OPERATIONS:
+                return operations
+            if len(operations) == _MOST_OPERATIONS:
                 raise LimitError(f"an update may have {_MOST_OPERATIONS:,} operations, this one has more")
             start = self._next.start
-            found.append(UpdateOperation(self._operation(), self._prologue, start, self._end))
+            operations.append(UpdateOperation(self._operation(), self._prologue, start, self._end))
             if self._next is None:
-                return found
-            if not self._symbol(";"):
+                return operations
+            if not self._accept_symbol(";"):
                 raise self._error("expected ';' between two operations")
 
     # --- the cursor ---------------------------------------------------------------------------
 
-    def _step(self) -> None:
+    def _advance(self) -> None:
         if self._next is not None:
             self._end = self._next.end
         self._next = next(self._tokens, None)
 
-    def _word(self, *words: str) -> bool:
+    def _accept_word(self, *words: str) -> bool:
         if self._next is not None and self._next.word in words:
-            self._step()
+            self._advance()
             return True
         return False
 
-    def _symbol(self, symbol: str) -> bool:
+    def _accept_symbol(self, symbol: str) -> bool:
         token = self._next
         if token is not None and token.kind is TokenKind.PUNCT and token.text == symbol:
-            self._step()
+            self._advance()
             return True
         return False
 
-    def _need_word(self, word: str) -> None:
-        if not self._word(word):
+    def _expect_word(self, word: str) -> None:
+        if not self._accept_word(word):
             raise self._error(f"expected {word}")
 
     def _iri(self) -> str:
         token = self._next
         if token is None or token.kind not in (TokenKind.IRI, TokenKind.PNAME):
             raise self._error("expected an IRI")
-        self._step()
+        self._advance()
         return token.text
 
     def _braces(self, *, variables: str = "", blanks: str = "") -> Piece:
@@ -237,17 +239,17 @@ class _Splitter:
             if is_data:
                 # At most a quad for each sign between two, and two for each member of a collection.
                 if text in _BETWEEN_QUADS:
-                    self._count(1)
+                    self._count_quads(1)
                 lists += (text == "(") - (text == ")")
                 if lists > 0:
-                    self._count(2)
+                    self._count_quads(2)
             if kind is TokenKind.PUNCT:
                 if text == "{":
                     depth += 1
                 elif text == "}":
                     depth -= 1
                     if depth == 0:
-                        self._step()
+                        self._advance()
                         start = begin.start
                         return Piece(self._text[start:end], start, tuple(names), frozenset(labels))
             elif kind is TokenKind.VAR:
@@ -258,10 +260,10 @@ class _Splitter:
                 if blanks:
                     raise self._error(f"{blanks} may not hold the blank node {text}", at=token)
                 labels.add(text)
-            self._step()
+            self._advance()
         raise self._error("a '{' is not closed", at=begin)
 
-    def _count(self, quads: int) -> None:
+    def _count_quads(self, quads: int) -> None:
         self._quads += quads
         if self._quads > self._most_quads:
             raise LimitError(
@@ -270,13 +272,13 @@ class _Splitter:
                 hint="Send several updates, or load a file with quadrill load; see max_request_quads.",
             )
 
-    def _error(self, what: str, at: Token | None = None) -> QueryTextError:
+    def _error(self, message: str, at: Token | None = None) -> QueryTextError:
         token = at or self._next
         offset = token.start if token is not None else len(self._text)
         line, column = line_and_column(self._text, offset)
-        found = f", found {token.text[:40]!r}" if token is not None else ", found the end of the text"
+        place = f", found {token.text[:40]!r}" if token is not None else ", found the end of the text"
         return QueryTextError(
-            f"{what}{found if at is None else ''} at line {line}, column {column}",
+            f"{message}{place if at is None else ''} at line {line}, column {column}",
             line=line,
             column=column,
             excerpt=excerpt_at(self._text, line, column),
@@ -287,16 +289,16 @@ class _Splitter:
     def _take_prologue(self) -> None:
         while (first := self._next) is not None:
             name = first.word
-            if self._word("BASE"):
+            if self._accept_word("BASE"):
                 iri = self._iri()
-            elif self._word("PREFIX"):
+            elif self._accept_word("PREFIX"):
                 name = self._iri()
                 iri = self._iri()
-            elif self._word("VERSION"):
+            elif self._accept_word("VERSION"):
                 if self._next is None or self._next.kind is not TokenKind.STRING:
                     raise self._error("expected a version string")
                 iri = ""
-                self._step()
+                self._advance()
             else:
                 return
             self._declare(name, iri, self._text[first.start : self._end])
@@ -322,19 +324,19 @@ class _Splitter:
             case "LOAD":
                 return self._load()
             case "CLEAR" | "DROP":
-                self._step()
-                silent = self._word("SILENT")
+                self._advance()
+                silent = self._accept_word("SILENT")
                 return Clear(self._target(), silent, drop=word == "DROP")
             case "CREATE":
-                self._step()
-                silent = self._word("SILENT")
-                self._need_word("GRAPH")
+                self._advance()
+                silent = self._accept_word("SILENT")
+                self._expect_word("GRAPH")
                 return Create(self._iri(), silent)
             case "ADD" | "COPY" | "MOVE":
-                self._step()
-                silent = self._word("SILENT")
+                self._advance()
+                silent = self._accept_word("SILENT")
                 source = self._graph_or_default()
-                self._need_word("TO")
+                self._expect_word("TO")
                 return Transfer(word, source, self._graph_or_default(), silent)
             case _:
                 raise self._error(
@@ -343,56 +345,56 @@ class _Splitter:
                 )
 
     def _change(self) -> Action:
-        with_graph = self._iri() if self._word("WITH") else None
+        with_graph = self._iri() if self._accept_word("WITH") else None
         delete: Piece | None = None
         insert: Piece | None = None
-        if self._word("DELETE"):
-            if with_graph is None and self._word("DATA"):
+        if self._accept_word("DELETE"):
+            if with_graph is None and self._accept_word("DATA"):
                 return Data(self._braces(variables="DELETE DATA", blanks="DELETE DATA"), remove=True)
-            if with_graph is None and self._word("WHERE"):
+            if with_graph is None and self._accept_word("WHERE"):
                 pattern = self._braces(blanks="DELETE WHERE")
                 return Modify(None, pattern, None, (), (), pattern)
             delete = self._braces(blanks="DELETE")
-        if self._word("INSERT"):
-            if with_graph is None and delete is None and self._word("DATA"):
+        if self._accept_word("INSERT"):
+            if with_graph is None and delete is None and self._accept_word("DATA"):
                 return Data(self._braces(variables="INSERT DATA"), remove=False)
             insert = self._braces()
         if delete is None and insert is None:
             raise self._error("expected DELETE or INSERT")
         using: list[str] = []
         using_named: list[str] = []
-        while self._word("USING"):
-            if self._word("NAMED"):
+        while self._accept_word("USING"):
+            if self._accept_word("NAMED"):
                 using_named.append(self._iri())
             else:
                 using.append(self._iri())
-        self._need_word("WHERE")
+        self._expect_word("WHERE")
         where = self._braces()
         return Modify(with_graph, delete, insert, tuple(using), tuple(using_named), where)
 
     def _load(self) -> Load:
-        self._step()
-        silent = self._word("SILENT")
+        self._advance()
+        silent = self._accept_word("SILENT")
         source = self._iri()
         target = None
-        if self._word("INTO"):
-            self._need_word("GRAPH")
+        if self._accept_word("INTO"):
+            self._expect_word("GRAPH")
             target = self._iri()
         return Load(source, target, silent)
 
     def _target(self) -> GraphTarget:
-        if self._word("GRAPH"):
+        if self._accept_word("GRAPH"):
             return OneGraph(self._iri())
-        if self._word("DEFAULT"):
+        if self._accept_word("DEFAULT"):
             return DefaultTarget()
-        if self._word("NAMED"):
+        if self._accept_word("NAMED"):
             return NamedTarget()
-        if self._word("ALL"):
+        if self._accept_word("ALL"):
             return AllTarget()
         raise self._error("expected GRAPH, DEFAULT, NAMED or ALL")
 
     def _graph_or_default(self) -> OneGraph | DefaultTarget:
-        if self._word("DEFAULT"):
+        if self._accept_word("DEFAULT"):
             return DefaultTarget()
-        self._word("GRAPH")
+        self._accept_word("GRAPH")
         return OneGraph(self._iri())

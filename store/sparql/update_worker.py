@@ -17,7 +17,7 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, RdfFormat, Store, ser
 from ..changes.apply import Functions
 from ..changes.commit import NetChange, graph_key, graph_of_key
 from ..changes.pending import PendingChanges, StoreView
-from ..documents.own_lines import own_quads
+from ..documents.stored_lines import parse_stored_quads
 from ..hosts import AllowedHosts
 from ..remote import http_fetcher
 from ..threads import with_big_stack
@@ -56,7 +56,7 @@ class UpdateTask:
         return json.dumps(asdict(self)).encode()
 
 
-def work_out(
+def derive_encoded_change(
     message: dict[str, Any],
     open_copy: Callable[[Path, bool], Store],
     functions: Functions | None,
@@ -117,11 +117,11 @@ def hosts_of(message: dict[str, Any]) -> AllowedHosts:
     return AllowedHosts(message["hosts"], seconds=seconds, max_bytes=most)
 
 
-def change_of(data: bytes) -> NetChange:
-    """The change that `work_out` told."""
+def decode_change(data: bytes) -> NetChange:
+    """The change that `derive_encoded_change` told."""
     line, _, lines = data.partition(b"\n")
     head = json.loads(line)
-    quads = tuple(own_quads(lines))
+    quads = tuple(parse_stored_quads(lines))
     created, dropped = (tuple(_names(head[name])) for name in ("created", "dropped"))
     return NetChange(quads[head["removed"] :], quads[: head["removed"]], created, dropped)
 

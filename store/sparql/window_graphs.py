@@ -43,7 +43,7 @@ class WindowGraphs:
         self.names = NamedNode(f"urn:quadrill:window:{number}:names")
         self._workspace = workspace
         self._graphs: dict[GraphName, NamedNode] = {}
-        self._held: Mapping[Quad, int] = {}
+        self._content: Mapping[Quad, int] = {}
         workspace.declare(self.graph)
         name, stream = key
         workspace.add({Quad(self.graph, WINDOW_NAME, name, self.names): 1})
@@ -53,7 +53,7 @@ class WindowGraphs:
     @property
     def size(self) -> int:
         """How many quads the window holds."""
-        return len(self._held)
+        return len(self._content)
 
     def graph_of(self, name: GraphName) -> NamedNode:
         """The graph that holds the quads of one graph name in the window."""
@@ -64,8 +64,8 @@ class WindowGraphs:
     @property
     def graph_names(self) -> list[GraphName]:
         """The graph names of the content, in order of their first arrival."""
-        found = dict.fromkeys(quad.graph_name for quad in self._held)
-        return [name for name in found if not isinstance(name, DefaultGraph)]
+        names = dict.fromkeys(quad.graph_name for quad in self._content)
+        return [name for name in names if not isinstance(name, DefaultGraph)]
 
     def load(
         self, content: Mapping[Quad, int], into: Sequence[NamedNode], *, union: bool, named: bool
@@ -79,9 +79,9 @@ class WindowGraphs:
             named: the graphs of elements are told apart as well.
         """
         weights: Counter[Quad] = Counter()
-        held = self._held
-        changed = [(quad, -1) for quad in held if quad not in content]
-        changed += [(quad, 1) for quad in content if quad not in held]
+        current = self._content
+        changed = [(quad, -1) for quad in current if quad not in content]
+        changed += [(quad, 1) for quad in content if quad not in current]
         for quad, weight in changed:
             name = quad.graph_name
             if union or isinstance(name, DefaultGraph):
@@ -92,7 +92,7 @@ class WindowGraphs:
                 weights[Quad(quad.subject, quad.predicate, quad.object, graph)] += weight
                 weights[Quad(graph, NAME, name, self.names)] += weight
         self._workspace.add(weights)
-        self._held = dict(content)
+        self._content = dict(content)
 
 
 class LoadedTable:
@@ -114,7 +114,7 @@ class LoadedTable:
         self._nodes: dict[Solution, list[BlankNode]] = {}
         self._numbers = count()
 
-    def take(self, delta: Mapping[Solution, int]) -> None:
+    def apply(self, delta: Mapping[Solution, int]) -> None:
         """Rows come and go."""
         remove: list[Quad] = []
         add: list[Quad] = []

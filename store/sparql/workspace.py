@@ -24,7 +24,7 @@ class Workspace:
 
     def __init__(self, removed_at_least: int = 20_000) -> None:
         """Make an empty one, which is not copied before so many quads were removed."""
-        self._least = removed_at_least
+        self._removed_at_least = removed_at_least
         self._store = Store()
         self._graphs: list[NamedNode] = []
         # How many sources have a quad, of those that several may have.
@@ -66,19 +66,19 @@ class Workspace:
             self._store.extend(add)
         self._removed += len(remove)
         self._alive += len(add) - len(remove)
-        if self._removed > self._least and self._removed > self._alive:
-            fresh = Store()
-            fresh.bulk_extend(self._store)
+        if self._removed > self._removed_at_least and self._removed > self._alive:
+            compacted = Store()
+            compacted.bulk_extend(self._store)
             for graph in self._graphs:
-                fresh.add_graph(graph)
-            self._store, self._removed = fresh, 0
+                compacted.add_graph(graph)
+            self._store, self._removed = compacted, 0
 
     def query(
         self, text: str, width: int, functions: Mapping[NamedNode, Any], aggregates: Mapping[NamedNode, Any]
     ) -> list[Solution] | bool:
         """All that `stream` gives."""
-        found = self.stream(text, width, functions, aggregates)
-        return found if isinstance(found, bool) else list(found)
+        result = self.stream(text, width, functions, aggregates)
+        return result if isinstance(result, bool) else list(result)
 
     def stream(
         self, text: str, width: int, functions: Mapping[NamedNode, Any], aggregates: Mapping[NamedNode, Any]
@@ -90,15 +90,15 @@ class Workspace:
         """
         require_epoch()
         with _errors_as_ours():
-            found: Any = self._store.query(
+            result: Any = self._store.query(
                 text, custom_functions=dict(functions), custom_aggregate_functions=dict(aggregates)
             )
-            return bool(found) if isinstance(found, QueryBoolean) else _rows(found, width)
+            return bool(result) if isinstance(result, QueryBoolean) else _rows(result, width)
 
 
-def _rows(found: Any, width: int) -> Generator[Solution, None, None]:
+def _rows(result: Any, width: int) -> Generator[Solution, None, None]:
     with _errors_as_ours():
-        for solution in found:
+        for solution in result:
             yield tuple([solution[column] for column in range(width)])
 
 

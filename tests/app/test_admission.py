@@ -18,7 +18,7 @@ from quadrill.app.evaluation import admission
 from quadrill.app.evaluation.admission import is_short_update
 from quadrill.app.evaluation.processes import Process
 from quadrill.continuous.analysis.prepared import prepared
-from quadrill.store.sparql.cut import cut
+from quadrill.store.sparql.skeletons import split_constants
 from tests.app.conftest import LiveServer, Start, problem_of
 from tests.program import Program
 
@@ -26,7 +26,7 @@ MILLION = 1_000_000
 
 
 def is_light(text: str, quads: int, *sizes: Callable[[str], int | None]) -> bool:
-    parts = cut(text)
+    parts = split_constants(text)
     return admission.is_light(prepared(text, parts).shape, parts.constants, quads, *sizes)
 
 

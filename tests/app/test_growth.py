@@ -14,8 +14,8 @@ from quadrill.continuous.analysis.prepared import prepared
 from quadrill.continuous.expressions.choices import LimitedCalls
 from quadrill.continuous.rows import Budget, QueryLimits
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.sparql.cut import cut
 from quadrill.store.sparql.query import QueryRequest
+from quadrill.store.sparql.skeletons import split_constants
 
 from .conftest import Start, problem_of
 
@@ -54,7 +54,7 @@ except LimitError as error:
 
 
 def grows(text: str) -> bool:
-    parts = cut(text)
+    parts = split_constants(text)
     return prepared(text, parts).growth.is_much(parts)
 
 

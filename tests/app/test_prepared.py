@@ -15,13 +15,13 @@ from quadrill.continuous.analysis.prepared import MOST_PARSED, Prepared, prepare
 from quadrill.continuous.analysis.update import frame_of
 from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.sparql.cut import Cut, cut
+from quadrill.store.sparql.skeletons import SplitText, split_constants
 from quadrill.store.sparql.update_plan import UpdateRequest
 from tests.app.conftest import Start, problem_of
 
 
 def known_of(text: str) -> Prepared:
-    return prepared(text, cut(text))
+    return prepared(text, split_constants(text))
 
 
 def test_a_skeleton_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ def test_the_sizes_of_graphs_are_those_of_each_text() -> None:
         for name, light in (("few", True), ("many", False), ("few", True), ("none", False)):
             text = "PREFIX e: <http://e/> SELECT * { GRAPH G { ?s e:p ?v } ?s e:in ?r }"
             text = text.replace("GRAPH G", f"GRAPH {graph.format(name)}")
-            parts = cut(text)
+            parts = split_constants(text)
             assert is_light(prepared(text, parts).shape, parts.constants, 100_000, sizes.get) is light
 
 
@@ -57,14 +57,16 @@ def test_rows_before_a_graph_do_not_take_its_name(counts: tuple[int, int]) -> No
         rows = " ".join(f'"{number}"' for number in range(count))
         text = f"SELECT * {{ VALUES ?first{counts[0]} {{ {rows} }} GRAPH <urn:g{count}> {{ ?s ?p ?o }} }}"
         graphs = {graph for graph in known_of(text).shape.graphs if graph is not None}
-        assert [module.constant_named(graph, cut(text).constants) for graph in graphs] == [f"urn:g{count}"]
+        assert [module.constant_named(graph, split_constants(text).constants) for graph in graphs] == [
+            f"urn:g{count}"
+        ]
 
 
 def test_equal_constants_are_not_taken_for_one() -> None:
     known_of("SELECT * { GRAPH <urn:a> { ?s ?p ?o } GRAPH <urn:a> { ?a ?b ?c } }")
     text = "SELECT * { GRAPH <urn:a> { ?s ?p ?o } GRAPH <urn:b> { ?a ?b ?c } }"
     graphs = [graph for graph in known_of(text).shape.graphs if graph is not None]
-    found = [module.constant_named(graph, cut(text).constants) for graph in graphs]
+    found = [module.constant_named(graph, split_constants(text).constants) for graph in graphs]
     assert found == ["urn:a", "urn:b"]
 
 
@@ -83,7 +85,7 @@ def test_an_allowed_and_a_refused_host_stand_in_one_skeleton(start_server: Start
             assert (problem_of(answer, answer.status_code)["code"] == "host-not-allowed") is refused
     modify = "INSERT { ?s ?p 1 } WHERE { SERVICE <http://HOST/x> { ?s ?p ?o } }"
     where = modify[modify.index("WHERE") + 6 :].replace("HOST", "127.0.0.1:9")
-    ServerWherePart("", where).require_right(modify, 0)
+    ServerWherePart("", where).require_valid(modify, 0)
     refused_update = modify.replace("HOST", "127.0.0.2:9")
     answer = server.client.post("/update", content=refused_update, headers=update)
     assert problem_of(answer, 403)["code"] == "host-not-allowed"
@@ -105,7 +107,7 @@ def test_an_allowed_and_a_refused_host_stand_in_one_skeleton(start_server: Start
     ],
 )
 def test_a_skeleton_has_the_shape_of_its_text(text: str) -> None:
-    alone = prepared(text, Cut("", text, ())).shape
+    alone = prepared(text, SplitText("", text, ())).shape
     assert known_of(text).shape._replace(graphs=()) == alone._replace(graphs=())
 
 
@@ -130,8 +132,10 @@ def test_a_hostile_text_is_known_in_a_moment(text: str) -> None:
 @pytest.mark.parametrize("where", ["{ <urn:a> <urn:n> ?o }", "{ ?s <urn:n> ?o FILTER(?o > 0) }"])
 def test_a_where_part_is_cut_once(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     known: list[str] = []
-    monkeypatch.setattr(where_parts, "cut", lambda text: known.append(text) or cut(text))
-    with QuadStore.open(None, StoreOptions(frames=frame_of)) as store:
+    monkeypatch.setattr(
+        where_parts, "split_constants", lambda text: known.append(text) or split_constants(text)
+    )
+    with QuadStore.open(None, StoreOptions(analyse_update=frame_of)) as store:
         for number in range(4):  # with and without a shape
             text = f"INSERT {{ <urn:{number}> <urn:m> ?o }} WHERE {where}"
             store.writer.update(

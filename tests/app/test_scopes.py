@@ -13,7 +13,7 @@ from quadrill.continuous.analysis.prepared import prepared
 from quadrill.continuous.language.parser import parse
 from quadrill.store.errors import QueryTextError
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.sparql.cut import cut
+from quadrill.store.sparql.skeletons import split_constants
 from quadrill.store.sparql.update_plan import UpdateRequest
 
 REFUSED = {
@@ -56,7 +56,7 @@ RIGHT = [
 
 
 def refuse_unchecked(text: str) -> None:
-    query_faults.refuse_unchecked(text, "http://b/", prepared(text, cut(text)))
+    query_faults.refuse_unchecked(text, "http://b/", prepared(text, split_constants(text)))
 
 
 @pytest.fixture

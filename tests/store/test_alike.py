@@ -45,7 +45,7 @@ def test_a_text_is_judged_as_by_itself(
     for rows in each_time:
         written = list(map(row_text, rows))
         text = text_of(pattern, written)
-        judged = texts.judged(text, written)
+        judged = texts.facts_of(text, written)
         assert judged is not None
         alone = inspect_text(text.replace("SERVICE", "").replace("load", ""), LIMITS)
         assert alone.height <= judged.height <= alone.height + 1
@@ -61,12 +61,12 @@ def test_a_text_is_looked_at_once() -> None:
 
     texts = SimilarTexts(LIMITS, most=1, inspect=counted)
     for name in ("a", "b", "c"):
-        texts.judged(
+        texts.facts_of(
             text_of("?x <p> ?y", [f"(<{name}> <{name}>)", "(<z> <z>)"]), [f"(<{name}> <{name}>)", "(<z> <z>)"]
         )
     assert seen == [text_of("?x <p> ?y", ["(<x:x> <x:x>)"])]
-    texts.judged("SELECT * { VALUES ?x { (<a>) } }", ["(<a>)"])
-    texts.judged(text_of("?x <p> ?y", ["(<a> <b>)"]), ["(<a> <b>)"])
+    texts.facts_of("SELECT * { VALUES ?x { (<a>) } }", ["(<a>)"])
+    texts.facts_of(text_of("?x <p> ?y", ["(<a> <b>)"]), ["(<a> <b>)"])
     assert len(seen) == 3
 
 
@@ -85,7 +85,7 @@ def test_a_text_is_looked_at_once() -> None:
     ],
 )
 def test_a_row_that_is_not_plain_terms_is_not_vouched_for(row: str) -> None:
-    assert SimilarTexts(LIMITS).judged(f"SELECT * {{ VALUES ?x {{ {row} }} }}", [row]) is None
+    assert SimilarTexts(LIMITS).facts_of(f"SELECT * {{ VALUES ?x {{ {row} }} }}", [row]) is None
 
 
 def test_calls_are_refused_however_often_the_text_comes() -> None:
@@ -97,7 +97,9 @@ def test_calls_are_refused_however_often_the_text_comes() -> None:
                 f"SELECT * {{ VALUES (?x) {{ {row} }} SERVICE <http://elsewhere.example/> {{ ?x ?p ?o }} }}"
             )
             with pytest.raises(NetworkRefusedError):
-                store.reader.query(QueryRequest(text, base_iri="http://e/", judged=texts.judged(text, [row])))
+                store.reader.query(
+                    QueryRequest(text, base_iri="http://e/", text_facts=texts.facts_of(text, [row]))
+                )
 
 
 def test_rows_of_a_store_with_strange_names_are_read_all_the_same() -> None:
@@ -106,5 +108,5 @@ def test_rows_of_a_store_with_strange_names_are_read_all_the_same() -> None:
         texts = SimilarTexts(TextLimits())
         row = row_text((Literal("SERVICE <http://x> { }"),))
         text = f"SELECT ?x {{ VALUES (?v) {{ {row} }} ?x <http://e/p> ?v }}"
-        with store.reader.query(QueryRequest(text, judged=texts.judged(text, [row]))) as result:
+        with store.reader.query(QueryRequest(text, text_facts=texts.facts_of(text, [row]))) as result:
             assert [found.value for (found,) in result.rows()] == ["http://e/s"]

@@ -182,15 +182,15 @@ class Watching:
     """An observer that looks at every commit by itself."""
 
     @contextmanager
-    def watching(self, commit: Commit) -> Iterator[None]:
+    def around_commit(self, commit: Commit) -> Iterator[None]:
         yield
 
     @contextmanager
-    def passing(self, commits: Sequence[Commit]) -> Iterator[bool]:
+    def around_commits(self, commits: Sequence[Commit]) -> Iterator[bool]:
         yield False
 
     @contextmanager
-    def loading(self) -> Iterator[None]:
+    def around_bulk_load(self) -> Iterator[None]:
         yield
 
 
@@ -285,7 +285,7 @@ def test_who_needs_the_order_waits_for_the_thread_that_tells(bulk: bool) -> None
                 store.writer.bulk_extend([quad])
             else:
                 store.writer.apply(add=[quad])
-            assert store.subscribers.promised == 2 and heard == [1]
+            assert store.subscribers.acknowledged == 2 and heard == [1]
             waiter = threading.Thread(target=store.subscribers.catch_up)
             waiter.start()
             waiter.join(0.05)
@@ -321,7 +321,7 @@ def test_a_subscriber_may_ask_for_the_order_itself() -> None:
 def test_nobody_waits_for_what_nobody_is_at() -> None:
     """As where an observer failed between a commit and its place in the line."""
     with QuadStore.open(None) as store:
-        store.subscribers.promise(1)
+        store.subscribers.acknowledge(1)
         began = time.monotonic()
         store.subscribers.catch_up()
         assert time.monotonic() - began < 5

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from quadrill.store.sparql.cut import MOST_CHARACTERS, cut
+from quadrill.store.sparql.skeletons import MOST_CHARACTERS, split_constants
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ from quadrill.store.sparql.cut import MOST_CHARACTERS, cut
     ],
 )
 def test_constants_are_whole_tokens_that_all_read_alike(text: str, constants: list[str]) -> None:
-    parts = cut(text)
+    parts = split_constants(text)
     assert list(parts.constants) == constants
     assert [text[start:end] for start, end in parts.spans(text)] == constants
 
@@ -54,7 +54,7 @@ def test_constants_are_whole_tokens_that_all_read_alike(text: str, constants: li
     ],
 )
 def test_prologue_functions_datatypes_and_languages_stay(text: str, body: str) -> None:
-    parts = cut(text)
+    parts = split_constants(text)
     assert parts.body == body
     assert text.startswith(parts.prologue)
 
@@ -72,7 +72,7 @@ def test_prologue_functions_datatypes_and_languages_stay(text: str, body: str) -
     ],
 )
 def test_a_text_in_doubt_is_its_own_skeleton(text: str) -> None:
-    assert cut(text) == ("", text, ())
+    assert split_constants(text) == ("", text, ())
 
 
 def test_a_skeleton_with_its_constants_gives_one_text() -> None:
@@ -101,7 +101,7 @@ def test_a_skeleton_with_its_constants_gives_one_text() -> None:
     seen: dict[object, str] = {}
     for _ in range(20_000):
         text = " ".join(chosen.choices(pieces, k=chosen.randint(1, 4)))
-        assert seen.setdefault(cut(text), text) == text
+        assert seen.setdefault(split_constants(text), text) == text
 
 
 @pytest.mark.parametrize(
@@ -111,15 +111,15 @@ def test_a_skeleton_with_its_constants_gives_one_text() -> None:
 def test_hostile_texts_take_linear_time(piece: str) -> None:
     text = (piece * MOST_CHARACTERS)[:MOST_CHARACTERS]
     started = time.process_time()
-    cut(text)
-    cut(f"SELECT {text}"[:MOST_CHARACTERS])
+    split_constants(text)
+    split_constants(f"SELECT {text}"[:MOST_CHARACTERS])
     assert time.process_time() - started < 0.5
 
 
 def test_long_texts_are_not_kept() -> None:
     text = "ASK {" + " " * MOST_CHARACTERS + "}"
     references = sys.getrefcount(text)
-    found = [cut(text), cut(text)]
+    found = [split_constants(text), split_constants(text)]
     assert found[0].body is text
     found.clear()
     assert sys.getrefcount(text) == references

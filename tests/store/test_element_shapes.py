@@ -11,9 +11,9 @@ from pyoxigraph import RdfFormat
 
 from quadrill.store.documents import element_shapes, statements
 from quadrill.store.documents.element_shapes import ElementShapes
-from quadrill.store.documents.one_subject import OneSubject, predicates_of
 from quadrill.store.documents.statements import _IRI, _PLAIN, _of_one_subject, _predicates
 from quadrill.store.documents.statements import read_statements as read
+from quadrill.store.documents.subject_columns import SubjectColumns, predicates_of
 from quadrill.store.terms import CANONICAL
 from tests.examples import examples
 
@@ -34,7 +34,7 @@ OBJECTS = {
 
 @pytest.fixture(autouse=True)
 def learned_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(element_shapes, "_MET", 3)
+    monkeypatch.setattr(element_shapes, "_READS_BEFORE_SHAPE", 3)
     _predicates.cache_clear()
 
 
@@ -73,12 +73,12 @@ def test_an_expression_reads_what_lines_are_read_as(
     text = element(now).rstrip("\n").replace("<http://e/s>", subject) + end
     expected = _of_one_subject(text)
     _predicates.cache_clear()
-    for _ in range(3 * element_shapes._MET):
+    for _ in range(3 * element_shapes._READS_BEFORE_SHAPE):
         _of_one_subject(element(before))
     found = _of_one_subject(text)
     assert found == expected
-    if isinstance(expected, OneSubject):
-        assert isinstance(found, OneSubject)
+    if isinstance(expected, SubjectColumns):
+        assert isinstance(found, SubjectColumns)
         assert found.characters == expected.characters and found.predicates is expected.predicates
 
 
@@ -96,7 +96,7 @@ def test_elements_of_one_kind_get_an_expression(kind: str, monkeypatch: pytest.M
     monkeypatch.setattr(statements._Predicates, "line_by_line", counted)
     for _ in range(10):
         found = read(good, RdfFormat.N_TRIPLES)
-        assert found is not None and isinstance(found[0], OneSubject)
+        assert found is not None and isinstance(found[0], SubjectColumns)
         assert found[0].objects == (OBJECTS[kind][0], "<http://e/o>")
     assert len(line_by_line) == (10 if kind == "other" else 3)
 
@@ -107,19 +107,19 @@ def test_an_expression_that_does_not_fit_is_given_up() -> None:
     good, bad = (element([first, '"b"']).rstrip("\n") for first in ('"a"', "<http://e/o>"))
     names = predicates_of(("<http://e/p0>", "<http://e/p1>"))
     assert names is not None
-    names.met = 0
+    names.times_read = 0
     for _ in range(3):
         assert known.read(good, subject) is None
-        known.met(names, ('"a"', '"b"'))
+        known.learn(names, ('"a"', '"b"'))
     for _ in range(50):
         assert known.read(good, subject) == (names, ('"a"', '"b"'))
         assert known.read(bad, subject) is None
     for _ in range(150):
         assert known.read(bad, subject) is None
-        known.met(names, ('"a"', '"b"'))
+        known.learn(names, ('"a"', '"b"'))
     assert known.read(good, subject) is None
-    for _ in range(3 * element_shapes._AGAIN):
-        known.met(names, ("<http://e/o>", '"b"'))
+    for _ in range(3 * element_shapes._RETRY_FACTOR):
+        known.learn(names, ("<http://e/o>", '"b"'))
     assert known.read(bad, subject) == (names, ("<http://e/o>", '"b"'))
 
 
@@ -129,18 +129,18 @@ def test_elements_of_many_triples_have_no_expression() -> None:
     for count, there in ((number, False), (number - 1, True)):
         names = predicates_of(tuple(f"<http://e/p{place}>" for place in range(count)))
         assert names is not None
-        names.met = 0
+        names.times_read = 0
         for _ in range(10):
-            known.met(names, ('"a"',) * count)
+            known.learn(names, ('"a"',) * count)
         assert bool(known._known) == there
 
 
 def test_expressions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(element_shapes, "_MOST", 5)
-    monkeypatch.setattr(element_shapes, "_MET", 1)
+    monkeypatch.setattr(element_shapes, "_READS_BEFORE_SHAPE", 1)
     known = shapes()
     for number in range(40):
         names = predicates_of((f"<http://e/{number}>", "<http://e/q>"))
         assert names is not None
-        known.met(names, ('"a"', '"b"'))
+        known.learn(names, ('"a"', '"b"'))
         assert len(known._known) <= 5

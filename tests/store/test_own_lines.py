@@ -11,7 +11,7 @@ import pytest
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, serialize
 
 from quadrill.store.bulk.parts import quads_of
-from quadrill.store.documents.own_lines import own_quads, own_quads_of_file
+from quadrill.store.documents.stored_lines import parse_stored_file, parse_stored_quads
 from quadrill.store.errors import LimitError
 from quadrill.store.formats import parse_rdf, rdf_format
 from quadrill.store.quads.quad_store import QuadStore
@@ -61,10 +61,10 @@ def test_terms_of_any_length_are_read_as_they_were_written(size: int, tmp_path: 
     listed = quads(size)
     lines = serialize(listed, format=RdfFormat.N_QUADS)
     assert lines is not None
-    assert own_quads(lines) == listed
+    assert parse_stored_quads(lines) == listed
     file = tmp_path / "lines.nq"
     file.write_bytes(lines)
-    assert list(own_quads_of_file(file, 1000 if size < LONG else 1 << 20)) == listed
+    assert list(parse_stored_file(file, 1000 if size < LONG else 1 << 20)) == listed
     assert list(quads_of([file])) == listed
 
 

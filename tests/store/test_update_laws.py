@@ -17,7 +17,7 @@ from quadrill.store.changes.commit import GraphChange, graph_key
 from quadrill.store.errors import QueryTextError, UpdateError
 from quadrill.store.quads.options import StoreOptions
 from quadrill.store.quads.quad_store import QuadStore
-from quadrill.store.sparql.update_shapes import Frames, no_frames
+from quadrill.store.sparql.update_plan_cache import AnalyseUpdate, no_analysis
 from tests.examples import examples
 
 from .updates import PROLOGUE, requests
@@ -106,9 +106,9 @@ def check_request(quads: QuadStore, text: str) -> None:
 
 
 @contextmanager
-def open_store(on_disk: bool, frames: Frames = no_frames) -> Iterator[QuadStore]:
+def open_store(on_disk: bool, analyse_update: AnalyseUpdate = no_analysis) -> Iterator[QuadStore]:
     with tempfile.TemporaryDirectory() as folder:
-        options = StoreOptions(durable=False, frames=frames)
+        options = StoreOptions(durable=False, analyse_update=analyse_update)
         store = QuadStore.open(Path(folder) / "data" if on_disk else None, options)
         try:
             store.writer.update(START)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from quadrill.store.documents.one_subject import gathered
-from quadrill.store.documents.own_terms import with_own_blank_nodes
+from quadrill.store.documents.element_terms import relabel_blank_nodes
 from quadrill.store.documents.statements import lines_of
+from quadrill.store.documents.subject_columns import as_columns
 from quadrill.store.errors import InputError, LimitError, MediaTypeError, ReportedError
 from quadrill.store.formats import split_media_type
 from quadrill.store.pushes.client import ClientLeftError
 from quadrill.store.pushes.decode import (
-    Decoded,
     DecodedElement,
+    DecodedPush,
     DecodeOptions,
     body_text,
     check_size,
     decode,
-    made_element,
-    refuse,
+    make_element,
+    reject_element,
 )
 from quadrill.store.pushes.records import MEDIA_TYPES, PushRecord, read_records
 
@@ -26,7 +26,9 @@ from .mapping import RecordMapping
 from .times import record_ms
 
 
-def decode_mapped(body: bytes, media_type: str, mapping: RecordMapping, options: DecodeOptions) -> Decoded:
+def decode_mapped(
+    body: bytes, media_type: str, mapping: RecordMapping, options: DecodeOptions
+) -> DecodedPush:
     """The elements of a push to a mapped stream; what is RDF already is decoded as ever.
 
     Raises:
@@ -48,9 +50,9 @@ def decode_mapped(body: bytes, media_type: str, mapping: RecordMapping, options:
     return of_records(records, mapping, options)
 
 
-def of_records(records: Iterable[PushRecord], mapping: RecordMapping, options: DecodeOptions) -> Decoded:
+def of_records(records: Iterable[PushRecord], mapping: RecordMapping, options: DecodeOptions) -> DecodedPush:
     """The elements of records; raises as `decode_mapped`."""
-    result = Decoded()
+    result = DecodedPush()
     skipped = size = 0
     apply, timed, given = mapping.apply, mapping.declaration.time, options.at
     for record in records:
@@ -70,23 +72,23 @@ def of_records(records: Iterable[PushRecord], mapping: RecordMapping, options: D
         except ReportedError as error:
             if isinstance(error, InputError | LimitError) and isinstance(found, dict):
                 error = type(error)(f"{place}: {error.message}", hint=error.hint, code=error.code)
-            refuse(result, error, place, line, options, record)
+            reject_element(result, error, place, line, options, record)
             continue
         if options.partial:
             result.records[place] = record
         size += len(statements)
         check_size(size, options)
         if not options.each_triple:
-            result.elements.append(made_element((gathered(statements), at, place, line, blank)))
+            result.elements.append(make_element((as_columns(statements), at, place, line, blank)))
             continue
         result.elements += [DecodedElement((each,), at, place, line, blank) for each in statements]
     result.skipped = skipped
     return result
 
 
-def sample(decoded: Decoded, stream: str) -> str:
+def sample(decoded: DecodedPush, stream: str) -> str:
     """N-Quads of what was decoded, each element with blank nodes of its own."""
     return "".join(
-        lines_of(with_own_blank_nodes(each.statements, stream, number) if each.blank else each.statements)
+        lines_of(relabel_blank_nodes(each.statements, stream, number) if each.blank else each.statements)
         for number, each in enumerate(decoded.elements, start=1)
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyoxigraph import Literal, NamedNode
 
-from quadrill.store.documents.one_subject import Statement
+from quadrill.store.documents.subject_columns import Statement
 from quadrill.store.errors import InputError
 from quadrill.store.terms import store_form, term_text
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from quadrill.store.documents.one_subject import Statement
+from quadrill.store.documents.subject_columns import Statement
 
 from ...expressions.emitter import Emitter
 from .context import Term, node_text

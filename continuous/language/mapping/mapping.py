@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
-from quadrill.store.documents.one_subject import Statement, Statements
+from quadrill.store.documents.subject_columns import Statement, Statements
 from quadrill.store.documents.times import GREATEST_MS, LEAST_MS
 from quadrill.store.errors import InputError
 

@@ -408,13 +408,13 @@ def test_a_group_of_commits_is_made_as_one_where_no_table_is_moved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[int] = []
-    make = Committer._make
+    make = Committer._apply
 
     def noting(self: Committer, change: NetChange, version: int) -> None:
         made.append(version)
         make(self, change, version)
 
-    monkeypatch.setattr(Committer, "_make", noting)
+    monkeypatch.setattr(Committer, "_apply", noting)
 
     def together(store: QuadStore, *texts: str) -> list[int]:
         made.clear()

@@ -254,7 +254,7 @@ def test_events_before_the_turn_of_a_load_see_the_dataset_from_before_it(tmp_pat
 
 def test_a_part_is_looked_up_once_the_load_that_runs_has_ended() -> None:
     with bench(threaded=True) as one:
-        loading = one.engine.parts.statics.commits.loading()
+        loading = one.engine.parts.statics.commits.around_bulk_load()
         loading.__enter__()
         one.register("p", LABELLED, static_tables="lookup")
         assert describe(one.engine, "p")["state"] == "materialising"

@@ -22,7 +22,7 @@ from pyoxigraph import (
 )
 
 from quadrill.store import terms as store_terms
-from quadrill.store.documents.own_terms import with_own_blank_nodes
+from quadrill.store.documents.element_terms import relabel_blank_nodes
 from quadrill.store.documents.statements import quads_of, statements_of
 from quadrill.store.pushes.decode import DecodeOptions, decode
 
@@ -42,7 +42,7 @@ def pushed(quads: Iterable[Quad]) -> tuple[Quad, ...]:
 
 
 def terms(stream: str = "http://e.org/s", seq: int = 1) -> Callable[[Iterable[Quad]], tuple[Quad, ...]]:
-    return lambda quads: tuple(quads_of(with_own_blank_nodes(statements_of(quads), stream, seq)))
+    return lambda quads: tuple(quads_of(relabel_blank_nodes(statements_of(quads), stream, seq)))
 
 
 def test_numbers_are_in_the_stores_form_at_any_depth() -> None:

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quadrill.store.errors import InputError, LimitError, MediaTypeError, RdfSyntaxError, ReportedError
-from quadrill.store.pushes.decode import Decoded, DecodeOptions, decode
+from quadrill.store.pushes.decode import DecodedPush, DecodeOptions, decode
 
 E = "http://e.org/"
 PROV = "http://www.w3.org/ns/prov#generatedAtTime"
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
 
-def read(text: str, media_type: str, **options: object) -> Decoded:
+def read(text: str, media_type: str, **options: object) -> DecodedPush:
     return decode(text.encode(), media_type, DecodeOptions(**options))  # type: ignore[arg-type]
 
 
-def sizes(decoded: Decoded) -> list[int]:
+def sizes(decoded: DecodedPush) -> list[int]:
     return [len(element.statements) for element in decoded.elements]
 
 
@@ -164,7 +164,9 @@ def test_bodies_must_be_utf_8() -> None:
         decode(b"# a\nab\xff", "text/turtle", DecodeOptions())
     with pytest.raises(MediaTypeError, match="utf-16"):
         decode("<a> <b> <c> .".encode("utf-16"), "text/turtle; charset=utf-16", DecodeOptions())
-    assert sizes(Decoded(decode(b"\xef\xbb\xbf<a> <b> 1 .", "text/turtle", DecodeOptions()).elements)) == [1]
+    assert sizes(
+        DecodedPush(decode(b"\xef\xbb\xbf<a> <b> 1 .", "text/turtle", DecodeOptions()).elements)
+    ) == [1]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from quadrill.continuous.language.mapping.mapping import RecordMapping, compile_
 from quadrill.store.errors import LimitError
 from quadrill.store.pushes.client import ClientLeftError, waiting_client
 from quadrill.store.pushes.decode import DecodeOptions
-from quadrill.store.pushes.records import of_values
+from quadrill.store.pushes.records import records_of_value
 from tests.examples import ALL
 
 
@@ -179,9 +179,9 @@ def test_the_place_of_the_record_is_named_and_a_partial_push_goes_on(name: str) 
     members, record = MUCH[name]
     mapping = made(members)
     with pytest.raises(LimitError, match="^record 1: ") as caught:
-        of_records(of_values([record]), mapping, DecodeOptions(at=0))
+        of_records(records_of_value([record]), mapping, DecodeOptions(at=0))
     assert caught.value.code == "limit"
-    decoded = of_records(of_values([record, record]), mapping, DecodeOptions(at=0, partial=True))
+    decoded = of_records(records_of_value([record, record]), mapping, DecodeOptions(at=0, partial=True))
     assert [each.place for each in decoded.bad] == ["record 1", "record 2"]
     assert all(each.text for each in decoded.bad)
 
@@ -210,7 +210,7 @@ def test_a_client_that_leaves_ends_the_work() -> None:
     mapping, began = made(members, RecordLimits(seconds=60)), time.perf_counter()
     options = DecodeOptions(at=0, partial=True)
     with waiting_client(lambda: time.perf_counter() - began > 0.3), pytest.raises(ClientLeftError):
-        of_records(of_values([record] * 100), mapping, options)
+        of_records(records_of_value([record] * 100), mapping, options)
     assert time.perf_counter() - began < 3
 
 

@@ -23,23 +23,23 @@ class PredicateList:
 
     Attributes:
         texts: the predicates.
-        begins: each with the space behind it, as a line begins behind its subject.
+        line_starts: each with the space behind it, as a line begins behind its subject.
         characters: how long they are together.
         distinct: none is there twice, so that no two statements are the same.
-        met: how many elements with them were read line by line.
+        times_read: how many elements with them were read line by line.
     """
 
-    __slots__ = ("begins", "characters", "distinct", "met", "texts")
+    __slots__ = ("characters", "distinct", "line_starts", "texts", "times_read")
 
     def __init__(self, texts: tuple[str, ...]) -> None:
         self.texts = texts
-        self.begins = [f"{each} " for each in texts]
+        self.line_starts = [f"{predicate} " for predicate in texts]
         self.characters = sum(map(len, texts))
         self.distinct = len(set(texts)) == len(texts)
-        self.met = 0
+        self.times_read = 0
 
 
-class OneSubject(Sequence[Statement]):
+class SubjectColumns(Sequence[Statement]):
     """Statements of the default graph about one subject: equal to a tuple of them, which is not made."""
 
     __slots__ = ("characters", "objects", "predicates", "subject")
@@ -63,7 +63,7 @@ class OneSubject(Sequence[Statement]):
         return tuple(self)[place]
 
     def __eq__(self, other: object) -> bool:
-        return tuple(self) == (tuple(other) if isinstance(other, OneSubject) else other)
+        return tuple(self) == (tuple(other) if isinstance(other, SubjectColumns) else other)
 
     def __hash__(self) -> int:
         return hash(tuple(self))
@@ -72,31 +72,31 @@ class OneSubject(Sequence[Statement]):
         return repr(tuple(self))
 
 
-Statements: TypeAlias = tuple[Statement, ...] | OneSubject
+Statements: TypeAlias = tuple[Statement, ...] | SubjectColumns
 
 _known: dict[tuple[str, ...], PredicateList] = {}
 
 
 def predicates_of(texts: tuple[str, ...]) -> PredicateList | None:
     """The one object for predicates in their order; None where they are too long."""
-    found = _known.get(texts)
-    if found is None:
+    known_list = _known.get(texts)
+    if known_list is None:
         if sum(map(len, texts)) > MOST_CHARACTERS:
             return None
         if len(_known) >= MOST_KNOWN:
             _known.clear()
-        found = _known.setdefault(texts, PredicateList(texts))
-    return found
+        known_list = _known.setdefault(texts, PredicateList(texts))
+    return known_list
 
 
-def gathered(statements: Statements) -> Statements:
+def as_columns(statements: Statements) -> Statements:
     """Statements without one that is there twice, as columns where several are about one subject."""
-    if type(statements) is OneSubject and statements.predicates.distinct:
+    if type(statements) is SubjectColumns and statements.predicates.distinct:
         return statements
     if len(statements) > 1:
         subjects, predicates, objects, graphs = zip(*statements, strict=True)
         known, alone = predicates_of(predicates), subjects.count(subjects[0]) == len(subjects)
         if known is not None and known.distinct and alone and not any(graphs):
             characters = sum(map(len, chain(subjects, predicates, objects)))
-            return OneSubject(subjects[0], known, objects, characters)
+            return SubjectColumns(subjects[0], known, objects, characters)
     return tuple(dict.fromkeys(statements))

@@ -10,8 +10,8 @@ from typing import Any
 
 from quadrill.store.terms import store_form, term_text
 
-from .one_subject import Statement, Statements
 from .statements import STORED_VALUE, term_of
+from .subject_columns import Statement, Statements
 
 _ATOM = re.compile(r'<[^<(>][^>]*+>|"(?:[^"\\]++|\\.)*+"|_:[^\s]++', re.DOTALL)
 """A term inside a triple term, or alone."""
@@ -36,7 +36,7 @@ def as_stored(statements: Statements) -> tuple[Statements, bool]:
     return statements, blank
 
 
-def with_own_blank_nodes(statements: Iterable[Statement], stream: str, seq: int) -> Statements:
+def relabel_blank_nodes(statements: Iterable[Statement], stream: str, seq: int) -> Statements:
     """The quads of an element with blank nodes that are renamed for this element alone.
 
     The new label is a function of the stream, the element's seq and the place of the label in the element,
@@ -46,10 +46,10 @@ def with_own_blank_nodes(statements: Iterable[Statement], stream: str, seq: int)
     labels: dict[str, str] = {}
 
     def label(text: str) -> str:
-        found = labels.get(text)
-        if found is None:
-            found = labels[text] = f"{prefix}{len(labels)}"
-        return found
+        renamed_label = labels.get(text)
+        if renamed_label is None:
+            renamed_label = labels[text] = f"{prefix}{len(labels)}"
+        return renamed_label
 
     def renamed(text: str) -> str:
         if text[:1] == "_":

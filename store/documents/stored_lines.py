@@ -25,7 +25,7 @@ _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)")
 _MEANT = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
 
 
-def own_quads(lines: bytes) -> list[Quad]:
+def parse_stored_quads(lines: bytes) -> list[Quad]:
     """The quads of some lines, blank nodes with the labels they have."""
     try:
         return list(parse(lines, RdfFormat.N_QUADS, lenient=True, rename_blank_nodes=False))
@@ -33,11 +33,11 @@ def own_quads(lines: bytes) -> list[Quad]:
         return _with_long_terms(lines)
 
 
-def own_quads_of_file(file: Path, block_bytes: int = _BLOCK) -> Iterator[Quad]:
+def parse_stored_file(file: Path, block_bytes: int = _BLOCK) -> Iterator[Quad]:
     """The quads of a file of such lines, block by block."""
     with file.open("rb") as stream:
         while block := stream.read(block_bytes):
-            yield from own_quads(block + stream.readline())
+            yield from parse_stored_quads(block + stream.readline())
 
 
 def term_too_long(name: str) -> LimitError:
@@ -69,7 +69,7 @@ def literal_parts(text: str) -> tuple[str, str]:
     end = text.rindex('"')
     value = text[1:end]
     if "\\" in value:
-        value = _ESCAPE.sub(_meant, value)
+        value = _ESCAPE.sub(_unescaped, value)
     return value, text[end + 1 :]
 
 
@@ -77,37 +77,39 @@ def _with_long_terms(lines: bytes) -> list[Quad]:
     name = b"urn:quadrill:long"
     while name in lines:
         name += b"x"
-    taken: dict[NamedNode, Term] = {}
+    long_terms: dict[NamedNode, Term] = {}
 
     def take(match: re.Match[bytes]) -> bytes:
         text = match[0]
         if len(text) < _LONG:
             return text
-        place = b"%b:%d" % (name, len(taken))
-        taken[NamedNode(place.decode())] = plain_term(text.decode())
+        place = b"%b:%d" % (name, len(long_terms))
+        long_terms[NamedNode(place.decode())] = plain_term(text.decode())
         return b"<%b>" % place
 
     short = _TERM.sub(take, lines)
-    return [_put_back(quad, taken) for quad in own_quads(short)] if taken else _refuse(lines)
+    return (
+        [_put_back(quad, long_terms) for quad in parse_stored_quads(short)] if long_terms else _refuse(lines)
+    )
 
 
 def _refuse(lines: bytes) -> list[Quad]:
     raise MemoryError(f"{len(lines)} bytes of N-Quads without a long term cannot be read")
 
 
-def _put_back(quad: Quad, taken: dict[NamedNode, Term]) -> Quad:
+def _put_back(quad: Quad, long_terms: dict[NamedNode, Term]) -> Quad:
     parts = (quad.subject, quad.predicate, quad.object, quad.graph_name)
-    return Quad(*(_term(each, taken) for each in parts))  # type: ignore[arg-type]  # each where it was
+    return Quad(*(_term(part, long_terms) for part in parts))  # type: ignore[arg-type]  # each where it was
 
 
-def _term(term: object, taken: dict[NamedNode, Term]) -> object:
+def _term(term: object, long_terms: dict[NamedNode, Term]) -> object:
     if isinstance(term, NamedNode):
-        return taken.get(term, term)
+        return long_terms.get(term, term)
     if isinstance(term, Triple):
-        return Triple(*(_term(each, taken) for each in (term.subject, term.predicate, term.object)))  # type: ignore[arg-type]  # each where it was
+        return Triple(*(_term(part, long_terms) for part in (term.subject, term.predicate, term.object)))  # type: ignore[arg-type]  # each where it was
     return term
 
 
-def _meant(match: re.Match[str]) -> str:
-    meant = match[1]
-    return chr(int(meant[1:], 16)) if len(meant) > 1 else _MEANT.get(meant, meant)
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1]
+    return chr(int(code[1:], 16)) if len(code) > 1 else _MEANT.get(code, code)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ..documents.times import format_instant
 from ..errors import InputError, LateElementError
-from ..pushes.decode import PROV_GENERATED_AT_TIME, BadElement, Decoded, DecodedElement
+from ..pushes.decode import PROV_GENERATED_AT_TIME, BadElement, DecodedElement, DecodedPush
 from .records import StreamRecord
 
 
-def checked(
-    decoded: Decoded,
+def check_elements(
+    decoded: DecodedPush,
     record: StreamRecord,
     lateness_ms: int,
     watermark: int | None,
@@ -35,9 +35,9 @@ def checked(
     times: list[int] = []
     bad = list(decoded.bad)
     for element in decoded.elements:
-        own = "arrival" if element.at is None else "event"
+        element_stamping = "arrival" if element.at is None else "event"
         try:
-            if stamping is not None and own != stamping:
+            if stamping is not None and element_stamping != stamping:
                 raise _wrong_stamp(record, element)
             if element.at is not None and ahead[element.at]:
                 raise InputError(
@@ -58,14 +58,14 @@ def checked(
             if not partial:
                 raise
             source = decoded.records.pop(element.place, None)
-            text = source and source.shown()
+            text = source and source.excerpt()
             bad.append(BadElement(element.place, error.message, element.line, None, text))
             continue
-        stamping = stamping or own  # type: ignore[assignment]  # own is one of the two words
+        stamping = stamping or element_stamping  # type: ignore[assignment]  # own is one of the two words
         good.append(element)
         times.append(at)
     # What could not be read was listed first; where lines are known they tell the order of the document.
-    bad.sort(key=lambda each: each.line or 0)
+    bad.sort(key=lambda element: element.line or 0)
     return good, times, bad
 
 

@@ -38,7 +38,7 @@ _CONSTANT = re.compile(
 )
 
 
-class Cut(NamedTuple):
+class SplitText(NamedTuple):
     """A text in parts.
 
     Attributes:
@@ -60,29 +60,29 @@ class Cut(NamedTuple):
         """Where the constants stand in the text that was cut."""
         if not self.constants:
             return []
-        found, at = [], len(self.prologue)
+        places, at = [], len(self.prologue)
         for number, part in enumerate(_CONSTANT.split(text[at:])):
-            constant = _emptied(part)[1] if number % 2 else ""
+            constant = _without_constant(part)[1] if number % 2 else ""
             if constant:
-                found.append((at, at + len(constant)))
+                places.append((at, at + len(constant)))
             at += len(part)
-        return found
+        return places
 
 
-def cut(text: str) -> Cut:
+def split_constants(text: str) -> SplitText:
     """Cut a text.
 
-    >>> cut('BASE <http://e/> ASK { <http://e/a> ex:p "c"@en }')
+    >>> split_constants('BASE <http://e/> ASK { <http://e/a> ex:p "c"@en }')
     Cut(prologue='BASE <http://e/> ', body='ASK { <> ex: ""@en }', constants=('<http://e/a>', ':p', '"c"'))
     """
-    return Cut("", text, ()) if len(text) > MOST_CHARACTERS else _cut(text)
+    return SplitText("", text, ()) if len(text) > MOST_CHARACTERS else _split_constants(text)
 
 
 # A request asks several questions about one text, and clients repeat texts.
 @lru_cache(maxsize=64)
-def _cut(text: str) -> Cut:
+def _split_constants(text: str) -> SplitText:
     if "\\" in text:
-        return Cut("", text, ())
+        return SplitText("", text, ())
     # The pattern takes any text; most have no prologue.
     prologue = _PROLOGUE.match(text)[0] if text[:1] in _MAY_BEGIN else ""  # type: ignore[index]
     parts = _CONSTANT.split(text[len(prologue) :] if prologue else text)
@@ -93,19 +93,19 @@ def _cut(text: str) -> Cut:
             parts[at] = "<>"
             constants.append(constant)
         else:
-            parts[at], constant = _emptied(constant)
+            parts[at], constant = _without_constant(constant)
             if constant:
                 constants.append(constant)
     body = "".join(parts)
     if "#" in body or "'" in body or '"""' in body:
-        return Cut("", text, ())
+        return SplitText("", text, ())
     small = body.lower()
     if ("prefix" in small or "base" in small) and _DECLARES.search(body):
-        return Cut("", text, ())
-    return Cut(prologue, body, tuple(constants))
+        return SplitText("", text, ())
+    return SplitText(prologue, body, tuple(constants))
 
 
-def _emptied(part: str) -> tuple[str, str]:
+def _without_constant(part: str) -> tuple[str, str]:
     """A token without its constant, and that; empty where all of it stays."""
     first, last = part[0], part[-1]
     if first == "<":  # with its bracket, it is a function

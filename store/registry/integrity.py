@@ -23,7 +23,7 @@ from .models import METADATA
 from .session import Database, digest_of, with_digest
 
 
-def require_sound(path: Path, mark: LogMark) -> None:
+def require_intact(path: Path, mark: LogMark) -> None:
     """Look at the file of a registry before it is used; there need not be one.
 
     Raises:
@@ -59,9 +59,9 @@ def rows_of(path: Path) -> tuple[dict[str, int], list[str]]:
     engine = create_engine("sqlite://", creator=lambda: read_only(path))
     with closing(engine.connect()) as connection:
         try:
-            for table, key, digest, kept in _rows(path, connection):
+            for table, key, actual, stored in _rows(path, connection):
                 counts[table.name] = counts.get(table.name, 0) + 1
-                if kept is not None and kept != digest:
+                if stored is not None and stored != actual:
                     faults.append(f"a row of the table {table.name} is not what was written ({key})")
         except StoreFormatError as error:
             faults.append(error.message)
@@ -111,13 +111,13 @@ def require_rows(database: Database) -> None:
     if database.path is None:
         return
     with database.write() as connection:
-        for table, key, digest, kept in _rows(database.path, connection):
-            if kept is None:
+        for table, key, actual, stored in _rows(database.path, connection):
+            if stored is None:
                 row = table.primary_key.columns[0] == key
-                connection.execute(table.update().where(row).values(digest=digest))
-            elif kept != digest:
-                what = f"a row of the table {table.name} is not what was written ({key})"
-                raise _damaged(database.path, what)
+                connection.execute(table.update().where(row).values(digest=actual))
+            elif stored != actual:
+                fault = f"a row of the table {table.name} is not what was written ({key})"
+                raise _damaged(database.path, fault)
 
 
 def _rows(path: Path, connection: Connection) -> Iterator[tuple[Table, Any, int, int | None]]:
@@ -132,5 +132,5 @@ def _rows(path: Path, connection: Connection) -> Iterator[tuple[Table, Any, int,
             raise _damaged(path, f"the table {table.name} cannot be read: {error}") from error
 
 
-def _damaged(path: Path, what: str) -> StoreFormatError:
-    return StoreFormatError(f"the registry {path} is damaged: {what}", hint=DAMAGED)
+def _damaged(path: Path, fault: str) -> StoreFormatError:
+    return StoreFormatError(f"the registry {path} is damaged: {fault}", hint=DAMAGED)
