@@ -25,6 +25,7 @@ from typing import Literal as OneOf
 
 from ..errors import DAMAGED, StoreFormatError, StoreUnwritableError
 from ..folder import sync_folder
+from .group_commit import GroupCommitDelay
 from .marks import MARK, LogMark
 from .segments import HEAD, Damage, damage_of, first_number, records, whole_part
 
@@ -34,6 +35,79 @@ Sync = OneOf["always", "interval", "off"]
 SYNCS: tuple[Sync, ...] = ("always", "interval", "off")
 
 SPACE = "Make space on the disk, or mend what made it read-only; nothing else has to be done"
+
+
+class SegmentFiles:
+    """The files of a log, of which the last one is open for writing.
+
+    One thread at a time writes; the log's lock guards changes of ``firsts``.
+
+    Attributes:
+        folder: holds the files.
+        firsts: the number of the first record of each file, oldest first.
+        length: bytes of whole records in the last file.
+        file: the descriptor of the last file.
+        torn: whether the last file may hold a part of a group that could not be written.
+    """
+
+    def __init__(self, folder: Path, segment_bytes: int) -> None:
+        """Find the files of a folder, which is made when it is not there; none is opened yet."""
+        self.folder = folder
+        self._segment_bytes = segment_bytes
+        self.torn = False
+        self.length = 0
+        self.file = -1
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.firsts = sorted(map(first_number, folder.glob("*.log"))) or [1]
+        self._remove_unused()
+
+    def _remove_unused(self) -> None:
+        """Delete an empty last file whose records are in the one before it, which grew on."""
+        if len(self.firsts) > 1 and self.path(self.firsts[-1]).stat().st_size == 0:
+            _, last = whole_part(self.path(self.firsts[-2]))
+            if last >= self.firsts[-1]:
+                self.path(self.firsts.pop()).unlink()
+
+    def path(self, first: int) -> Path:
+        """The path of the file whose first record has this number."""
+        return self.folder / f"{first:020d}.log"
+
+    def write(self, data: bytes) -> None:
+        """Write behind the last record; the file is torn until the caller says that ``data`` is durable."""
+        self.torn = True
+        left = memoryview(data)
+        while left:
+            left = left[os.write(self.file, left) :]
+
+    def cut_torn(self) -> None:
+        """Leave the file as it was before a write that failed; its pages may be anything then."""
+        os.ftruncate(self.file, self.length)
+        self.torn = False
+
+    def begin(self, first: int, *, synced: bool) -> bool:
+        """Begin a new file once the last one is full; whether it did. The caller adds it to ``firsts``.
+
+        ``synced``: False where the full file has to be synced before it is closed.
+        """
+        if self.length < self._segment_bytes:
+            return False
+        path = self.path(first)
+        file = -1
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            sync_folder(self.folder)
+        except OSError:
+            # No space for a new file: the present one grows on, and an empty one must not follow it.
+            if file >= 0:
+                os.close(file)
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+            return False
+        if not synced:
+            os.fdatasync(self.file)
+        os.close(self.file)
+        self.file, self.length = file, 0
+        return True
 
 
 class SegmentedLog:
@@ -75,36 +149,24 @@ class SegmentedLog:
             StoreUnwritableError: the folder cannot be made or written.
             StoreFormatError: records that were durable are damaged or missing; nothing was changed.
         """
-        self._folder = folder
         self._sync = sync
-        self._interval_s = interval_ms / 1000
-        self._segment_bytes = segment_bytes
         self._aside = aside or folder / "damaged"
         self._reached = reached
         self._lock = threading.Lock()
         self._state = threading.Condition(self._lock)
-        # Whoever writes the next group waits until it has so many records.
-        self._gathered = threading.Condition(self._lock)
-        self._expected = 1
-        self._gathering = False
-        # Threads that wait for the one that writes.
-        self._waiters = 0
+        self._delay = GroupCommitDelay(self._lock, interval_ms)
         self._waiting: list[bytes] = []
         self.waiting_bytes = 0
         self.appended_bytes = 0
         self._writing = False
-        # True while the file may hold a part of a group that could not be written.
-        self._torn = False
         self._synced_at = 0.0
         self._closed = False
         self.cut_bytes = 0
         self.failure: str | None = None
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._segments = sorted(map(first_number, folder.glob("*.log"))) or [1]
-            self._remove_unused()
-            path = self._path(self._segments[-1])
-            self._length, self.last = whole_part(path) if path.exists() else (0, self._segments[-1] - 1)
+            files = self._files = SegmentFiles(folder, segment_bytes)
+            path = files.path(files.firsts[-1])
+            files.length, self.last = whole_part(path) if path.exists() else (0, files.firsts[-1] - 1)
             self._mark = LogMark(LogMark.beside(folder)) if marked else None
             try:
                 self._require_durable(path)
@@ -112,11 +174,11 @@ class SegmentedLog:
                 if self._mark is not None:
                     self._mark.close()
                 raise
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-            if os.fstat(self._file).st_size > self._length:
+            files.file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            if os.fstat(files.file).st_size > files.length:
                 self._cut_tail(path)
-            os.fsync(self._file)
-            sync_folder(self._folder)
+            os.fsync(files.file)
+            sync_folder(folder)
         except OSError as error:
             raise StoreUnwritableError(
                 f"the input log {folder} cannot be opened: {error.strerror}",
@@ -130,7 +192,7 @@ class SegmentedLog:
 
     def _require_durable(self, path: Path) -> None:
         """Raise StoreFormatError where records that were durable are missing or damaged."""
-        torn = path.exists() and path.stat().st_size > self._length
+        torn = path.exists() and path.stat().st_size > self._files.length
         damage = damage_of(path) if torn else None
         if self._mark is None or self._mark.last == 0:
             # Nothing is known: what is whole was durable, and with it what is before that.
@@ -139,15 +201,15 @@ class SegmentedLog:
             return
         first, last = self._mark.first, self._mark.last
         if last > self.last:
-            raise damaged(damage) if damage is not None else _missing(self._folder, self.last + 1, last)
-        if 0 < first < self._segments[0]:
-            raise _missing(self._folder, first, self._segments[0] - 1)
+            raise damaged(damage) if damage is not None else _missing(self._files.folder, self.last + 1, last)
+        if 0 < first < self._files.firsts[0]:
+            raise _missing(self._files.folder, first, self._files.firsts[0] - 1)
 
     def _cut_tail(self, path: Path) -> None:
         """Cut away what was being written when the process or the machine ended; a copy is kept."""
-        tail = path.read_bytes()[self._length :]
+        tail = path.read_bytes()[self._files.length :]
         self.cut_bytes = len(tail)
-        kept = self._aside / f"{time.strftime('%Y%m%dT%H%M%S')}-{path.name}-{self._length}"
+        kept = self._aside / f"{time.strftime('%Y%m%dT%H%M%S')}-{path.name}-{self._files.length}"
         try:
             self._aside.mkdir(mode=0o700, parents=True, exist_ok=True)
             kept.write_bytes(tail)
@@ -160,24 +222,17 @@ class SegmentedLog:
             self.last,
             where,
         )
-        os.ftruncate(self._file, self._length)
+        os.ftruncate(self._files.file, self._files.length)
 
     def _note_durable(self, last: int) -> bool:
         """Write the mark; False where the disk refuses: it stays behind, harmless while no file goes."""
         if self._mark is not None:
-            first = self._segments[0]
+            first = self._files.firsts[0]
             try:
                 os.pwrite(self._mark.file, MARK.pack(first, last, first ^ last), 0)
             except OSError:
                 return False
         return True
-
-    def _remove_unused(self) -> None:
-        """Delete an empty last file whose records are in the one before it, which grew on."""
-        if len(self._segments) > 1 and self._path(self._segments[-1]).stat().st_size == 0:
-            _, last = whole_part(self._path(self._segments[-2]))
-            if last >= self._segments[-1]:
-                self._path(self._segments.pop()).unlink()
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -189,10 +244,12 @@ class SegmentedLog:
             self._waiting.append(
                 HEAD.pack(len(payload), zlib.crc32(payload, number & 0xFFFFFFFF), number) + payload
             )
-            self.waiting_bytes += HEAD.size + len(payload)
-            self.appended_bytes += HEAD.size + len(payload)
-            if self._gathering and len(self._waiting) >= self._expected:
-                self._gathered.notify()
+            size = HEAD.size + len(payload)
+            self.waiting_bytes += size
+            self.appended_bytes += size
+            delay = self._delay
+            if delay.gathering and len(self._waiting) >= delay.expected:
+                delay.enough.notify()
         return number
 
     def wait(self, number: int) -> None:
@@ -204,10 +261,10 @@ class SegmentedLog:
         while True:
             with self._lock:
                 if self.durable < number and self._writing:
-                    self._waiters += 1
+                    self._delay.waiters += 1
                     while self.durable < number and self._writing:
                         self._state.wait()
-                    self._waiters -= 1
+                    self._delay.waiters -= 1
                 if self.durable >= number:
                     return
                 if self._closed:
@@ -233,100 +290,65 @@ class SegmentedLog:
         """
         self.wait(self.last)
         if self._sync == "off":
-            os.fdatasync(self._file)
+            os.fdatasync(self._files.file)
 
     def _write_group(self) -> None:
         """Only one thread at a time is here."""
+        files = self._files
         with self._lock:
-            if self._sync == "interval" and len(self._waiting) < self._expected:
-                self._gather()
+            if self._sync == "interval" and len(self._waiting) < self._delay.expected:
+                self._delay.gather(self._waiting, self._synced_at)
             group, self._waiting = self._waiting, []
             last = self.last
         try:
-            if self._torn:
-                self._cut_torn()
+            if files.torn:
+                files.cut_torn()
             if self._reached is not None:
                 self._reached("before-write")
-            self._torn = True
-            left = memoryview(b"".join(group))
-            while left:
-                left = left[os.write(self._file, left) :]
+            files.write(b"".join(group))
             if self._reached is not None:
                 self._reached("after-write")
             if self._sync != "off":
-                os.fdatasync(self._file)
-            self._torn = False
+                os.fdatasync(files.file)
+            files.torn = False
             if self._reached is not None:
                 self._reached("after-sync")
         except OSError as error:
             with self._lock:
                 self._waiting[:0] = group
             # What cannot be cut away now is cut away before the next write.
-            if self._torn:
+            if files.torn:
                 with contextlib.suppress(OSError):
-                    self._cut_torn()
+                    files.cut_torn()
             self.failure = f"the input log cannot be written: {error.strerror}"
             raise StoreUnwritableError(self.failure, hint=SPACE) from error
         self._synced_at = time.monotonic()
         written = sum(map(len, group))
-        self._length += written
+        files.length += written
         self.failure = None
         with self._lock:
             self._note_durable(last)
             self.durable = last
             self.waiting_bytes -= written
-            # While one half of those who wait is written, the other half can get ready.
-            self._expected = (1 + self._waiters) // 2
-        if self._length >= self._segment_bytes:
-            self._begin_segment(last + 1)
-
-    def _gather(self) -> None:
-        """Wait a moment for others: those who waited for the last group may come again."""
-        until = self._synced_at + self._interval_s
-        self._gathering = True
-        while len(self._waiting) < self._expected and (pause := until - time.monotonic()) > 0:
-            self._gathered.wait(pause)
-        self._gathering = False
-
-    def _cut_torn(self) -> None:
-        """Leave the file as it was before a write that failed; its pages may be anything then."""
-        os.ftruncate(self._file, self._length)
-        self._torn = False
-
-    def _begin_segment(self, first: int) -> None:
-        path = self._path(first)
-        file = -1
-        try:
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-            sync_folder(self._folder)
-        except OSError:
-            # No space for a new file: the present one grows on, and an empty one must not follow it.
-            if file >= 0:
-                os.close(file)
-            with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
-            return
-        if self._sync == "off":
-            os.fdatasync(self._file)
-        os.close(self._file)
-        self._file, self._length = file, 0
-        with self._lock:
-            self._segments.append(first)
+            self._delay.expect_half()
+        if files.begin(last + 1, synced=self._sync != "off"):
+            with self._lock:
+                files.firsts.append(last + 1)
 
     # --- reading and forgetting -----------------------------------------------------------------
 
     @property
     def earliest(self) -> int:
         """The number of the oldest record kept; that of the next one when there is none."""
-        return self._segments[0]
+        return self._files.firsts[0]
 
     def size(self) -> int:
         """Size of all files in bytes."""
         total = 0
-        for first in list(self._segments):
+        for first in list(self._files.firsts):
             # A file may just be forgotten in another thread.
             with contextlib.suppress(FileNotFoundError):
-                total += self._path(first).stat().st_size
+                total += self._files.path(first).stat().st_size
         return total
 
     def read(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
@@ -335,31 +357,33 @@ class SegmentedLog:
         Raises:
             StoreFormatError: a record is damaged.
         """
-        segments = list(self._segments)
+        segments = list(self._files.firsts)
         for place, first in enumerate(segments):
             following = segments[place + 1] if place + 1 < len(segments) else None
             if following is not None and following <= after + 1:
                 continue
             end = first - 1
-            for number, payload, _ in records(self._path(first)):
+            for number, payload, _ in records(self._files.path(first)):
                 end = number
                 if after < number <= self.durable:
                     yield number, payload
             if following is not None and end != following - 1:
-                damage = damage_of(self._path(first))
-                raise _missing(self._folder, end + 1, following - 1) if damage is None else damaged(damage)
+                damage = damage_of(self._files.path(first))
+                if damage is not None:
+                    raise damaged(damage)
+                raise _missing(self._files.folder, end + 1, following - 1)
 
     def trim(self, before: int) -> bool:
         """Delete the files that hold only records before number ``before``; False where some must stay.
 
         A file stays while the mark cannot say that it goes: the next start would miss it.
         """
-        while len(self._segments) > 1 and self._segments[1] <= before:
+        while len(self._files.firsts) > 1 and self._files.firsts[1] <= before:
             with self._lock:
-                gone = self._segments.pop(0)
+                gone = self._files.firsts.pop(0)
                 noted = self._note_durable(self.durable)
                 if not noted:
-                    self._segments.insert(0, gone)
+                    self._files.firsts.insert(0, gone)
             if noted and self._mark is not None:
                 # Also after a power failure nobody may look for what is deleted here.
                 try:
@@ -367,20 +391,20 @@ class SegmentedLog:
                 except OSError:
                     noted = False
                     with self._lock:
-                        self._segments.insert(0, gone)
+                        self._files.firsts.insert(0, gone)
                         self._note_durable(self.durable)
             if not noted:
-                log.warning("the mark of the input log cannot be written: %s stays", self._path(gone))
+                log.warning("the mark of the input log cannot be written: %s stays", self._files.path(gone))
                 return False
-            self._path(gone).unlink(missing_ok=True)
+            self._files.path(gone).unlink(missing_ok=True)
             if self._reached is not None:
                 self._reached("in-trim")
         return True
 
     def trim_to_size(self, most: int, before: int) -> None:
         """Delete the oldest files until ``most`` bytes are left, never a record from ``before`` on."""
-        while len(self._segments) > 1 and self._segments[1] <= before and self.size() > most:
-            if not self.trim(self._segments[1]):
+        while len(self._files.firsts) > 1 and self._files.firsts[1] <= before and self.size() > most:
+            if not self.trim(self._files.firsts[1]):
                 return
 
     def close(self) -> None:
@@ -391,14 +415,9 @@ class SegmentedLog:
             with self._lock:
                 if not self._closed:
                     self._closed = True
-                    os.close(self._file)
+                    os.close(self._files.file)
                     if self._mark is not None:
                         self._mark.close()
-
-    # --- files ----------------------------------------------------------------------------------
-
-    def _path(self, first: int) -> Path:
-        return self._folder / f"{first:020d}.log"
 
 
 def damaged(damage: Damage) -> StoreFormatError:
