@@ -162,7 +162,7 @@ class Engine:
         except EngineStoppedError:
             return 0.0  # The queue was closed after the check above.
         except Exception:
-            log.exception("a tick of the engine failed")
+            log.exception("The work that is due by the clock failed; the engine tries again in a second")
             return 1.0
 
     def stop(self, *, at_once: bool = False) -> bool:
@@ -189,7 +189,7 @@ class Engine:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(max(0.0, until - time.monotonic()) + _LAST_TASK_S)
             if self._thread.is_alive():
-                log.warning("the turn at work is left, too, and taken again at the next start")
+                log.warning("The running task did not end in time; the next start executes the task again")
                 parts.tasks.reject_queued()
                 return False
         parts.views.stop()

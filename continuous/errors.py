@@ -39,7 +39,7 @@ class StartingError(ReportedError):
     def __init__(self) -> None:
         super().__init__(
             "the server is starting: its journal is still being replayed",
-            hint="GET /health/ready tells how far it is; queries can be paused and dropped meanwhile.",
+            hint="GET /health/ready returns the progress; meanwhile queries can be paused and dropped.",
         )
 
 

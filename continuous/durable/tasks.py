@@ -140,7 +140,7 @@ class TaskQueue:
         """The weight of all queued tasks."""
         return self._enqueued_weight - self._dequeued_weight
 
-    # --- getting a place ------------------------------------------------------------------------
+    # --- enqueueing -----------------------------------------------------------------------------
 
     def note(self, kind: str, **members: Any) -> int:
         """Append a record that is not an input of a stream to the journal; call this under the lock."""
@@ -233,7 +233,7 @@ class TaskQueue:
                 journal.log.wait(number)
             self.stages.log.noted.append(time.perf_counter() - began)
 
-    # --- the turn at work -----------------------------------------------------------------------
+    # --- the running task -----------------------------------------------------------------------
 
     def record_outcome(self, kind: str, **members: Any) -> None:
         """Append a record about the running task that a replay could not derive from the inputs."""
@@ -306,7 +306,7 @@ class TaskQueue:
             Exception: the error of the task.
         """
         if not self._wait_until_done(task, timeout):
-            raise TimeoutError(f"the engine did not get to it within {timeout} s")
+            raise TimeoutError(f"the engine did not execute the task within {timeout} s")
         if task.error is not None:
             raise task.error
         return task.result

@@ -226,11 +226,11 @@ class QueryLifecycle:
                     self.parts.tasks.require_open()
                     self._fail_build(entry, pending, error)
             except EngineStoppedError:
-                log.info("the static parts of %s are read again at the next start", entry.name)
+                log.info("The next start reads the static parts of the query %s again", entry.name)
 
     def _fail_build(self, entry: QueryEntry, pending: PendingQuery, error: Exception) -> None:
         reason = error if pending.problem is None else pending.problem
-        log.warning("the query %s cannot begin: %s", entry.name, reason)
+        log.warning("The query %s cannot begin: %s", entry.name, reason)
         message, code = reason_of(reason)
         task = CallTask(partial(self.parts.attachments.fail_pending, entry, message, code))
         self.parts.sequencer.perform(task, "unready", name=entry.name, error=message, code=code)
@@ -300,7 +300,7 @@ class QueryLifecycle:
             prepared, evaluator = self.rebuild(entry)
             self.run(entry, prepared, evaluator, paused=record.state == "paused", reset=reset)
         except Exception as error:
-            log.warning("the query %s cannot be restored: %s", record.name, error)
+            log.warning("The query %s cannot be restored: %s", record.name, error)
             self.parts.catalogue.set_state(entry, "failed", reason_of(error)[0])
 
     def rebuild(self, entry: QueryEntry) -> tuple[PreparedQuery, Evaluator]:
@@ -341,13 +341,13 @@ class QueryLifecycle:
             now = self.parts.clock.steady_ms()
             entry.restarts = [at for at in entry.restarts if now - at < _RESTART_SPAN_MS]
             if len(entry.restarts) >= _MOST_RESTARTS:
-                log.error("the query %s has failed too often and stays failed", entry.name)
+                log.error("The query %s has failed too often and is not restarted again", entry.name)
                 continue
             entry.restarts.append(now)
             try:
                 self.restart(entry)
             except Exception as error:
-                log.warning("the query %s cannot begin anew: %s", entry.name, error)
+                log.warning("The query %s cannot restart: %s", entry.name, error)
                 self.parts.catalogue.set_state(entry, "failed", reason_of(error)[0])
 
 

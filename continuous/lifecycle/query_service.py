@@ -156,7 +156,7 @@ class QueryService:
             raise ConflictError(
                 f"the static parts of the query {name} are still being read",
                 code="materialising",
-                hint="GET /queries/{name} tells how far it is; DELETE calls it off",
+                hint="GET /queries/{name} returns the progress; DELETE cancels the registration",
             )
         return entry
 

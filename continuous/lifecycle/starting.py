@@ -123,7 +123,7 @@ class StartupState:
     def require_not_cancelled(self) -> None:
         """Raise EngineStoppedError if the server has to stop before the start is over."""
         if self.is_cancelled():
-            raise EngineStoppedError("the start was called off; the next one begins where this one did")
+            raise EngineStoppedError("the start was cancelled; the next start begins at the same checkpoint")
 
     def to_json(self) -> dict[str, Any]:
         """Return the progress as JSON for clients."""

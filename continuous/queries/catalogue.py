@@ -333,7 +333,7 @@ class QueryCatalogue:
         if unknown:
             raise InputError(
                 f"{unknown[0]} cannot be changed while the query is registered",
-                hint=f"{', '.join(changeable)} can; else PUT it anew with ?replace=true (register --replace)",
+                hint=f"{', '.join(changeable)} can; else PUT with ?replace=true (register --replace)",
             )
         state = changes.get("state")
         if state not in (None, "running", "paused"):

@@ -284,7 +284,7 @@ _REFUSED_REPORTS: tuple[
     (
         lambda request: not request.query.windows and request.named_kind == "on-window-close",
         lambda request: (
-            "a query without windows has none that closes, so a report at the close of windows never comes"
+            "a query without windows has no window close, so a report at window closes never comes"
         ),
         'Leave EMIT ON CLOSE, REPORT or "report" out: it is evaluated at each commit.',
     ),

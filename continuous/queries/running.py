@@ -239,7 +239,7 @@ class RunningQuery:
         if self.state == "failed" or not any(0 < each.since < time.monotonic() - after_s for each in budgets):
             return False
         for each in budgets:
-            each.stop = f"an evaluation of {self.name} was called off: the query was paused or dropped"
+            each.stop = f"an evaluation of {self.name} was cancelled: the query was paused or dropped"
         return True
 
     # --- with others of the same windows --------------------------------------------------------

@@ -215,10 +215,10 @@ class Checkpointer:
         """
         parts = self._parts
         if parts.statics.is_behind or parts.router.pending:
-            log.info("no checkpoint while rows of static parts are read")
+            log.info("No checkpoint is written while static parts are being read")
             return
         if parts.router.shares.backlogs or parts.router.shares.abandoned:
-            log.info("no checkpoint while queries are behind")
+            log.info("No checkpoint is written while queries lag")
             return
         large = parts.catalogue.state_size() >= self._journal.copy_from
         in_copy = in_copy and large and COPIES and parts.threads.beside
@@ -246,7 +246,7 @@ class Checkpointer:
             self._write_tables()
         except (OSError, StoreUnwritableError) as error:
             draft.unlink(missing_ok=True)
-            log.warning("no checkpoint: %s", _reason(error))
+            log.warning("The checkpoint could not be written: %s", _reason(error))
         self.stopped_s = time.monotonic() - began
         self._not_before(max(parts.settings.checkpoint_ms / 1000, _PAUSE_FACTOR * self.stopped_s))
 
@@ -254,7 +254,7 @@ class Checkpointer:
         try:
             return ForkedTask(lambda: write_state(draft, self._state(cut)))
         except OSError as error:
-            log.warning("the process cannot be copied for a checkpoint: %s", error.strerror)
+            log.warning("The process cannot be forked for a checkpoint: %s", error.strerror)
             return None
 
     def _finish_copy(self, copy: ForkedTask, cut: _CheckpointCut, draft: Path, began: float) -> None:
@@ -266,7 +266,7 @@ class Checkpointer:
             self._parts.tasks.put(CallTask(lambda: self._trim_logs(cut)))
         except (OSError, StoreUnwritableError) as error:
             if not self._stopping:
-                log.warning("no checkpoint: %s", _reason(error))
+                log.warning("The checkpoint could not be written: %s", _reason(error))
         except EngineStoppedError:
             pass  # The engine is stopping, and the last checkpoint trims the logs.
         finally:

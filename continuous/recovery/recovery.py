@@ -82,7 +82,7 @@ class Recovery:
             try:
                 self._journal.close()
             except StoreUnwritableError as error:
-                log.error("what was not answered is lost: %s", error.message)
+                log.error("Inputs that were not answered are lost: %s", error.message)
 
     def recover(self) -> None:
         """Restore the state from the checkpoint and the journal, once, before the engine's thread runs.
@@ -108,7 +108,9 @@ class Recovery:
             self._problems.append(error.message)
         usable = state is not None or journal.log.earliest == 1
         if not usable:
-            self._problems.append("without a checkpoint windows begin empty and feeds with a reset")
+            self._problems.append(
+                "without a checkpoint, windows begin empty and feeds begin with a reset event"
+            )
         processed, last = (0, 0) if state is None else (state.processed, state.last)
         if state is not None:
             state.require_followed(journal.log.earliest, journal.log.last, parts.store.log.version)
@@ -141,7 +143,7 @@ class Recovery:
         }
         for problem in self._problems:
             log.error(problem)
-        log.info("recovered in %(seconds)s s, %(records)s records replayed", self.report)
+        log.info("Recovered in %(seconds)s s, %(records)s records replayed", self.report)
 
     # --- the state of the checkpoint ------------------------------------------------------------
 
@@ -194,7 +196,7 @@ class Recovery:
         try:
             self._parts.store.committer.rewind(version)
         except (GoneError, UnsupportedError) as error:
-            log.warning("the replay reads the newest version of the dataset: %s", error.message)
+            log.warning("The replay reads the newest version of the store: %s", error.message)
 
     def _forward_to(self, version: int, restored: Iterable[RunningQuery]) -> None:
         """Forward the store to a version; apply the changes to static parts of ``restored`` queries."""
@@ -234,11 +236,11 @@ class Recovery:
             entry.running = None
             if self._filter.skips_after(entry, error):
                 return None
-            log.warning("the query %s cannot be restored: %s", entry.name, error)
+            log.warning("The query %s cannot be restored: %s", entry.name, error)
             self._parts.catalogue.set_state(entry, "failed", reason_of(error)[0])
             return None
 
-    # --- behind the replay ----------------------------------------------------------------------
+    # --- after the replay -----------------------------------------------------------------------
 
     def _finish(self) -> None:
         """Bring the store to its newest version, end the replay of each feed and flush the results.
@@ -253,9 +255,13 @@ class Recovery:
             if entry.running is not None:
                 entry.running.evaluator.budget.grace = 1.0
             if not end_of_replay(entry.feed):
-                self._problems.append(f"the end of the journal is lost: the feed {entry.name} begins anew")
+                self._problems.append(
+                    f"the end of the journal is lost, so the feed {entry.name} gets a reset event"
+                )
             if entry.feed.incomplete:
-                self._problems.append(f"events of the feed {entry.name} are gone: who resumes is reset")
+                self._problems.append(
+                    f"events of the feed {entry.name} are lost; clients that resume there get a reset event"
+                )
         parts.sequencer.flush()
         for stream in parts.streams:
             # The downtime of the server does not count for the idle time-outs of streams.

@@ -106,7 +106,12 @@ class Replay:
             if task is not None:
                 self._run(task, record.number, members.get("now", 0))
         except ReportedError as error:
-            log.error("record %d of the journal (%s) failed: %s", record.number, record.kind, error.message)
+            log.error(
+                "The replay of record %d of the journal (%s) failed: %s",
+                record.number,
+                record.kind,
+                error.message,
+            )
 
     def begin_epoch(self) -> None:
         """If the folder is a copy, begin an epoch with ids that the original folder will not assign."""

@@ -78,7 +78,7 @@ class ReplayFilter:
         """Return True if a query is skipped because restoring its windows took too long."""
         ends = isinstance(error, BudgetError) and self._ends_stopped(entry)
         if ends:
-            log.warning("the query %s is not evaluated in the replay", entry.name)
+            log.warning("The query %s is not evaluated in the replay", entry.name)
             self._end(entry)
         return ends
 
@@ -107,7 +107,7 @@ class ReplayFilter:
             self._is_over_budget = True
             for entry in catalogue.entries():
                 if self._ends_stopped(entry):
-                    log.warning("the query %s is not evaluated in the replay", entry.name)
+                    log.warning("The query %s is not evaluated in the replay", entry.name)
                     self._end(entry)
 
     def take_derived(self, stream: str, event: StreamInput, *, counted: bool, number: int) -> bool:

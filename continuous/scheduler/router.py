@@ -362,7 +362,7 @@ class Router:
         event = running.failure.at
         running.fail(error)
         trace = None if isinstance(error, ReportedError) else error
-        log.warning("the query %s has failed: %s", running.name, running.error, exc_info=trace)
+        log.warning("The query %s has failed: %s", running.name, running.error, exc_info=trace)
         if isinstance(error, BudgetError) and not error.again:
             # The failure depends on time, so a replay could not reproduce it and needs a record.
             told = {"after": running.last.evaluations, "error": running.error, "code": error.code}

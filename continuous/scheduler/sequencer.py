@@ -226,7 +226,9 @@ class Sequencer:
                 task = following or (dequeue() if len(done) < _BATCH and not empty() else None)
         # The process is being interrupted, so callers must not wait for the dequeued tasks any longer.
         except BaseException:
-            self._complete([*run, following] if following else run, EngineStoppedError("it was interrupted"))
+            self._complete(
+                [*run, following] if following else run, EngineStoppedError("the engine was interrupted")
+            )
             raise
         finally:
             self._complete(done)
@@ -316,7 +318,7 @@ class Sequencer:
                 self._views.enqueue_writes()
         except Exception as error:
             failure = error
-            log.warning("what was worked off could not be settled: %s", error)
+            log.warning("The results of executed tasks could not be flushed: %s", error)
         if self._unfinished:
             done, self._unfinished = [*self._unfinished, *done], []
         for task in done:
@@ -342,14 +344,14 @@ class Sequencer:
                 outbox.write(tasks.needed)
             except StoreUnwritableError as error:
                 if tasks.write_error is None:
-                    log.error("results wait: %s", error.message)
+                    log.error("Results cannot be written; the engine waits for disk space: %s", error.message)
                 tasks.write_error = error.message
                 if tasks.closed or not self.threads.beside or not wait_for_space:
                     raise
                 time.sleep(_RETRY_S)
             else:
                 if tasks.write_error is not None:
-                    log.warning("results are written again")
+                    log.warning("Results can be written again")
                     tasks.write_error = None
                 self.tasks.stages.results.noted.append(time.perf_counter() - began)
                 return
@@ -371,7 +373,7 @@ class Sequencer:
             journal.log.wait(journal.log.last)
         except StoreUnwritableError as error:
             if not failed:
-                log.error("inputs wait: %s", error.message)
+                log.error("The input log cannot be written: %s", error.message)
             return
         if failed:
             log.warning("the input log can be written again")

@@ -129,7 +129,7 @@ def test_push_that_fails_after_it_was_accepted_is_made_once(
 
     def fail(number: int) -> None:
         asked.append(number)
-        raise TimeoutError("the engine did not get to it within 60 s")
+        raise TimeoutError("the engine did not execute the task within 60 s")
 
     monkeypatch.setattr(filled.services.engine.parts.tasks, "wait_durable", fail)
     connection = Wire(filled)

@@ -296,7 +296,7 @@ def test_a_pause_ends_a_long_evaluation_and_the_query_begins_anew_later(tmp_path
     with at_work(tmp_path / "data") as life:
         life.engine.queries.patch("bad", {"state": "paused"})
         paused = describe(life.engine, "bad")
-        assert paused["state"] == "paused" and "was called off" in paused["error"]
+        assert paused["state"] == "paused" and "was cancelled" in paused["error"]
         life.engine.sync(5.0)
         assert describe(life.engine, "good")["last_result"]
         life.settings["threaded"] = False
@@ -342,7 +342,7 @@ def test_a_query_that_has_failed_is_told_in_the_log_and_has_no_answer(
         assert b.engine.queries.current_answer("bad")["results"]["bindings"]
         push(b, 60, at=2)
         (line,) = [each.getMessage() for each in caplog.records if "bad" in each.getMessage()]
-        assert line == f"the query bad has failed: {state(b, 'bad')[1]}"
+        assert line == f"The query bad has failed: {state(b, 'bad')[1]}"
         assert "a59" not in line, "no data"
         with pytest.raises(ConflictError, match="the query bad has failed: one evaluation makes") as caught:
             b.engine.queries.current_answer("bad")

@@ -175,7 +175,7 @@ def test_a_copy_that_dies_leaves_the_old_checkpoint_and_the_next_succeeds(
         server.written(made)
     if server.checkpoints.made == made:
         # It may have been quicker than the signal.
-        assert "no checkpoint: the process that wrote it ended early" in caplog.text
+        assert "The checkpoint could not be written: the process that wrote it ended early" in caplog.text
         assert server.state().processed == before
     assert list((server.folder / "engine").glob("*.new")) == []
     server.push(3_000, "c")
@@ -195,7 +195,7 @@ def test_stopping_gives_up_the_copy_and_writes_the_last_state_itself(
     threading.Timer(0.1, server.points["during-checkpoint"].set).start()
     with caplog.at_level(logging.WARNING):
         server.engine.stop()
-    assert "no checkpoint" not in caplog.text
+    assert "checkpoint could not be written" not in caplog.text
     assert server.state().processed == server.journal.log.last
     assert list((server.folder / "engine").glob("*.new")) == []
 
@@ -213,7 +213,7 @@ def test_a_full_disk_is_told_and_the_logs_forget_nothing(
     with caplog.at_level(logging.WARNING):
         server.begin()
         server.written(made)
-    assert "no checkpoint: No space left on device" in caplog.text
+    assert "The checkpoint could not be written: No space left on device" in caplog.text
     assert (server.checkpoints.made, server.journal.log.earliest) == (made, earliest)
 
 
