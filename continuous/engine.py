@@ -180,10 +180,13 @@ class Engine:
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
-        waiting = [entry.pending for entry in parts.catalogue.entries() if entry.pending is not None]
-        for pending in waiting:
+        pending_queries = [entry.pending for entry in parts.catalogue.entries() if entry.pending is not None]
+        for pending in pending_queries:
             pending.cancel()
-        wait([each.build for each in waiting if each.build is not None], max(0.1, until - time.monotonic()))
+        wait(
+            [query.build for query in pending_queries if query.build is not None],
+            max(0.1, until - time.monotonic()),
+        )
         parts.sources.stop()
         parts.tasks.close(until)
         if self._thread is not None and self._thread is not threading.current_thread():
@@ -222,8 +225,8 @@ class Engine:
         if recovery is None:
             return None
         self.parts.tasks.require_writable()
-        held: PinnedFiles = self.parts.sequencer.call(recovery.checkpoints.pin_files)
-        return held
+        files: PinnedFiles = self.parts.sequencer.call(recovery.checkpoints.pin_files)
+        return files
 
     def sync(self, timeout: float | None = 30.0) -> None:
         """Wait until all accepted inputs are processed and their results are in the feeds and views.
@@ -234,9 +237,9 @@ class Engine:
         parts = self.parts
         deadline = time.monotonic() + (timeout or 3600.0)
         while True:
-            left = max(0.001, deadline - time.monotonic())
-            parts.store.subscribers.wait_delivered(parts.store.reader.version, left)
-            parts.sequencer.wait_for_all(left)
+            seconds_left = max(0.001, deadline - time.monotonic())
+            parts.store.subscribers.wait_delivered(parts.store.reader.version, seconds_left)
+            parts.sequencer.wait_for_all(seconds_left)
             # The write of a view is a commit, and so an input of the queries that read the view's graph.
             if parts.views.idle:
                 return

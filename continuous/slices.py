@@ -177,10 +177,12 @@ def sorted_in_slices(items: Iterable[T], key: Callable[[T], Any]) -> list[T]:
 
     The function sorts runs of `_SORTED` items, and merges them if there are several.
     """
-    found = list(items)
+    unsorted = list(items)
     runs = [
         sorted(run, key=key)
-        for run in pausing((found[start : start + _SORTED] for start in range(0, len(found), _SORTED)), 1)
+        for run in pausing(
+            (unsorted[start : start + _SORTED] for start in range(0, len(unsorted), _SORTED)), 1
+        )
     ]
     return runs[0] if len(runs) == 1 else list(pausing(merge(*runs, key=key)))
 

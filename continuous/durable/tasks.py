@@ -61,18 +61,20 @@ class RemainingWork(Protocol):
 
 
 class Task:
-    """An entry of the engine's input order. This base class has no work of its own: it only marks a place."""
+    """An entry of the engine's input order. This base class only marks a place."""
 
-    number: int = 0  # number of the journal record; 0 without a journal
-    at: int = 0  # wall clock when the task was enqueued; the time of everything in the task
-    weight: int = 1  # weight of the elements (`weight_of`); 1 for a task without elements
+    number: int = 0  # number of the task's journal record; 0 without a journal
+    at: int = 0  # wall-clock time when the task was enqueued, and of everything the task causes
+    weight: int = 1  # weight of the task's elements (`weight_of`); 1 for a task without elements
     deferrable: bool = False  # True if the task affects no query, so it may wait for the next task
     since: float = 0.0  # when the task was queued, by the performance counter
     done: bool = False  # True once the task was executed and its results are flushed
     waiter: threading.Event | None = None  # set when the task is done; None if nobody waits
-    remaining_work: RemainingWork | None = None  # work of lagging readers that is left; None if there is none
-    result: Any = None  # the result of the execution
-    error: BaseException | None = None  # the error that the execution raised
+    remaining_work: RemainingWork | None = (
+        None  # jobs that lagging readers still have; None if there are none
+    )
+    result: Any = None  # the result of the task's execution
+    error: BaseException | None = None  # the error that the task's execution raised
 
 
 @dataclass(eq=False)
@@ -161,10 +163,10 @@ class TaskQueue:
             self.delayed.append(task)
             if task.deferrable and len(self.delayed) <= _MAX_DELAYED:
                 return
-            for each in self.delayed:
-                each.since = time.perf_counter()
-                self._enqueued_weight += each.weight
-                self.waiting.put(each)
+            for queued in self.delayed:
+                queued.since = time.perf_counter()
+                self._enqueued_weight += queued.weight
+                self.waiting.put(queued)
             self.delayed.clear()
 
     def submit(self, task: AnyTask, kind: str, **members: Any) -> AnyTask:

@@ -87,8 +87,8 @@ class QueryLifecycle:
         """Return the streams that a query reads; all streams if it has a variable for a stream."""
         if not prepared.names_its_streams:
             return list(self.parts.streams)
-        found = map(self.parts.streams.find, prepared.streams)
-        return [each for each in found if each is not None]
+        states = map(self.parts.streams.find, prepared.streams)
+        return [each for each in states if each is not None]
 
     def new_feed(self, name: str) -> Feed:
         """Create an empty feed."""

@@ -103,17 +103,17 @@ class QueryService:
                 wait_s = None
             build = EvaluatorBuild(self.lifecycle.evaluator_maker(prepared), parts.threads)
             wait([build], wait_s)
-            used = False
+            is_used = False
             try:
                 with parts.admin:
                     # The checks are repeated, because another query may have begun while the evaluator was
                     # built.
                     if not self._is_registered(prepared, name, replace=replace):
                         self._begin(prepared, name, build)
-                        used = True
+                        is_used = True
                     return name, True
             finally:
-                if not used:
+                if not is_used:
                     build.release()
 
     def _is_registered(self, prepared: PreparedQuery, name: str, *, replace: bool) -> bool:
@@ -207,9 +207,9 @@ class QueryService:
                 if running is None and entry.state in ("failed", "paused"):
                     return look(entry, None)
                 if running is not None:
-                    found = self.parts.sequencer.inspect(partial(look, entry, running))
+                    result = self.parts.sequencer.inspect(partial(look, entry, running))
                     if entry.running is running:
-                        return found
+                        return result
         return look(self.parts.catalogue.get(name), None)
 
     def inspect_all(self, look: Callable[[list[QueryEntry]], list[T]]) -> Iterator[T]:
@@ -293,8 +293,8 @@ class QueryService:
             task = self.lifecycle.restart(entry, NEVER if from_ms is None else from_ms)
         elements, running = sum(self.parts.sequencer.finish(task) or ()), task.running
         with self.parts.tasks.lock:
-            found = map(self.parts.streams.find, running.timeline.inputs.streams)
-            oldest = [each.retained.oldest for each in found if each is not None]
+            states = map(self.parts.streams.find, running.timeline.inputs.streams)
+            oldest = [each.retained.oldest for each in states if each is not None]
         return {
             "name": name,
             "from": from_ms,

@@ -57,9 +57,9 @@ class StartupState:
         """Mark the start as over; return the names of stopped queries that the replay has not ended yet."""
         with self.lock:
             self.active = False
-        left = [name for name, _ in self.stopped]
+        names = [name for name, _ in self.stopped]
         self.stopped.clear()
-        return left
+        return names
 
     @property
     def seconds(self) -> float:
@@ -68,15 +68,15 @@ class StartupState:
 
     def entries(self) -> list[QueryEntry]:
         """Return entries for the registry's queries, not running, in the order of registration."""
-        found = []
+        entries = []
         for record in [] if self.registry is None else self.registry.queries.all():
             registration = Registration(record.text, record.name)
             with suppress(ReportedError):
                 registration = Registration.restored(record.name, record.text, record.dialect, record.options)
             entry = QueryEntry(record.name, registration, Feed(record.name), record.created_ms)
             entry.state, entry.error = record.state, record.error
-            found.append(entry)
-        return found
+            entries.append(entry)
+        return entries
 
     def entries_of(self, catalogue: QueryCatalogue) -> list[QueryEntry]:
         """Return all entries of the catalogue; during the start those of the registry."""
@@ -84,9 +84,9 @@ class StartupState:
 
     def entry(self, name: str) -> QueryEntry:
         """Return the entry with this name from the registry; raise NotFoundError if there is none."""
-        for each in self.entries():
-            if each.name == name:
-                return each
+        for entry in self.entries():
+            if entry.name == name:
+                return entry
         raise unknown_query(name)
 
     def patch(self, name: str, changes: Mapping[str, Any]) -> bool:

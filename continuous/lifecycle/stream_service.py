@@ -62,8 +62,8 @@ class StreamService:
 
     def change(self, iri: str | None, /, *, name: str | None, **options: Any) -> str:
         """Return what `declare` would do, ``create``, ``change`` or ``same``; raises as `declare`."""
-        found, record = self.parts.streams.declared(iri, name, options)
-        return "create" if found is None else "same" if record == found.record else "change"
+        state, record = self.parts.streams.declared(iri, name, options)
+        return "create" if state is None else "same" if record == state.record else "change"
 
     def drop(self, name_or_iri: str) -> None:
         """Drop a stream and its retained elements.
@@ -240,8 +240,8 @@ class StreamService:
         """
         digest = None
         if call.idempotency_key is not None:
-            given = {"at": call.at, "each": call.each, "partial": call.partial}
-            digest = fingerprint_of(body, call.media_type, **given)
+            form = {"at": call.at, "each": call.each, "partial": call.partial}
+            digest = fingerprint_of(body, call.media_type, **form)
         parts = self.parts
         tasks, acceptor, known = parts.tasks, parts.acceptor, parts.streams.known
         tasks.require_ready()
@@ -274,10 +274,10 @@ class StreamService:
                 if mapping is None:
                     decoded = decode(body, call.media_type, options)
                 else:
-                    made = compiled(
+                    compiled_mapping = compiled(
                         mapping, parts.settings.base_iri, call.retried is not None, parts.settings.records
                     )
-                    decoded = decode_mapped(body, call.media_type, made, options)
+                    decoded = decode_mapped(body, call.media_type, compiled_mapping, options)
             tasks.stages.decode.noted.append(time.perf_counter() - began)
             with tasks.lock:
                 if state.dropped_for_good or state.derived_from is not None:

@@ -46,14 +46,14 @@ def reset_time(parts: EngineParts, lifecycle: QueryLifecycle, stream: StreamStat
                 code="materialising",
                 hint="Reset the time once they are ready.",
             )
-    made = [(entry, *lifecycle.rebuild(entry)) for entry in readers]
+    rebuilt = [(entry, *lifecycle.rebuild(entry)) for entry in readers]
     tasks = parts.tasks
     tasks.require_writable()
     with tasks.lock:
         for each in streams:
             forget_time(each)
             parts.acceptor.write(each, None, tasks.clock.now_ms(), members={"time_reset": True})
-    for entry, prepared, evaluator in made:
+    for entry, prepared, evaluator in rebuilt:
         paused = entry.state == "paused"
         start = None if paused else NEVER
         lifecycle.run(entry, prepared, evaluator, paused=paused, reset=True, replay_from=start)

@@ -179,8 +179,8 @@ class QueryEntry:
     @property
     def prepared(self) -> PreparedQuery | None:
         """The prepared query of the running or waiting query; None if there is neither."""
-        found = self.running or self.pending
-        return None if found is None else found.prepared
+        query = self.running or self.pending
+        return None if query is None else query.prepared
 
 
 def unknown_query(name: str) -> NotFoundError:
@@ -261,7 +261,7 @@ class QueryCatalogue:
             if not (name in self._entries or name in self._claimed or self.was_dropped(name)):
                 return name
 
-    # --- what may be registered -------------------------------------------------------------------
+    # --- checks of registrations ------------------------------------------------------------------
 
     def check_room(self, existing: QueryEntry | None) -> None:
         """Raise LimitError if a new query would exceed the maximum number of queries."""
@@ -301,15 +301,17 @@ class QueryCatalogue:
 
     def refuse_cycles(self, prepared: PreparedQuery) -> None:
         """Raise InputError if a query would read its own result, directly or through other queries."""
-        own = prepared.reads().flows()
+        reads = prepared.reads().flows()
         # A result that no query reads cannot be part of a cycle, so this common case skips the search.
-        made = [each for each in _made_by(prepared) if is_read(each, own) or is_read(each, self._flows_read)]
+        made = [
+            each for each in _made_by(prepared) if is_read(each, reads) or is_read(each, self._flows_read)
+        ]
         if not made:
             return
         others = [entry.prepared for entry in self.entries() if entry.name != prepared.name]
         edges = [(other.reads().flows(), makes) for other in others if other and (makes := _made_by(other))]
-        if (found := circle(made, own, edges)) is not None:
-            (_, made_iri), (kind, read_iri) = found
+        if (cycle := circle(made, reads, edges)) is not None:
+            (_, made_iri), (kind, read_iri) = cycle
             hint = "GRAPH ?g reads every graph; FROM NAMED names them"
             raise InputError(
                 f"the query would read its own output: <{made_iri}> leads to <{read_iri}>",
@@ -443,5 +445,5 @@ class QueryCatalogue:
 def _made_by(prepared: PreparedQuery) -> list[Flow]:
     """Return the stream and the graph that a query makes."""
     stream, graph = prepared.made_stream, prepared.into_graph
-    found = [] if stream is None else [("stream", stream)]
-    return found if graph is None else [*found, ("graph", graph.value)]
+    flows = [] if stream is None else [("stream", stream)]
+    return flows if graph is None else [*flows, ("graph", graph.value)]

@@ -157,7 +157,7 @@ class PreparedQuery:
 def prepare(
     registration: Registration, settings: EngineSettings, texts: KeptAnalyses | None = None
 ) -> PreparedQuery:
-    """Parse the text of a registration, or reuse its analysis, and decide what the text leaves open.
+    """Parse the text of a registration, or reuse its analysis, and choose the options that it leaves open.
 
     Raises:
         QueryTextError: the text is wrong.

@@ -139,33 +139,33 @@ class RunningQuery:
             memory is None and failure.expected is None and self.view is None and prepared.sources is None
         )
         # Other queries need a check between two instants, so they process one input at a time.
-        again = self.is_replaying and prepared.query.form == "construct"
-        run = unlimited and self.state == "running" and not self.static.stale and not again
+        replays_construct = self.is_replaying and prepared.query.form == "construct"
+        run = unlimited and self.state == "running" and not self.static.stale and not replays_construct
         if failure.expected is not None:
             failure.check_at(self.last.evaluations, events[0])
         while events:
-            place, (given, ends) = 0, timeline.gather(events if run else events[:1])
+            place, (transactions, ends) = 0, timeline.gather(events if run else events[:1])
             try:
                 if not ends:
                     _evaluate_steps(self, timeline.handle(events[0], partial(is_silent, self)), now_ms)
                 elif not run:
-                    _evaluate_steps(self, timeline.slide(given), now_ms)
-                while run and place < len(given):
-                    done, error = _evaluate_run(self, given[place : place + RUN], now_ms)
+                    _evaluate_steps(self, timeline.slide(transactions), now_ms)
+                while run and place < len(transactions):
+                    done, error = _evaluate_run(self, transactions[place : place + RUN], now_ms)
                     place += done
                     if error is not None:
                         raise error
-                    if place < len(given):
+                    if place < len(transactions):
                         pause()
-                    if done < RUN and place < len(given):
+                    if done < RUN and place < len(transactions):
                         # The run stopped before this transaction, so the transaction is processed without a
                         # run.
-                        _evaluate_steps(self, timeline.slide(given[place : place + 1]), now_ms)
+                        _evaluate_steps(self, timeline.slide(transactions[place : place + 1]), now_ms)
                         place += 1
                 if memory is not None and (size := timeline.state_size()) > memory:
                     too_large(self.name, memory, size)
             except Exception:
-                failure.at = events[bisect_right(ends, place)] if place < len(given) else events[0]
+                failure.at = events[bisect_right(ends, place)] if place < len(transactions) else events[0]
                 raise
             events = events[len(ends) or 1 :]
         if inputs.second != (second := now_ms // 1000):
@@ -242,7 +242,7 @@ class RunningQuery:
             each.stop = f"an evaluation of {self.name} was cancelled: the query was paused or dropped"
         return True
 
-    # --- with others of the same windows --------------------------------------------------------
+    # --- the group of the query -----------------------------------------------------------------
 
     def enter_group(self, siblings: Collection[RunningQuery], timeline: QueryTimeline, inputs: Meter) -> None:
         """Use the timeline and the input meter of a group from now on."""
@@ -287,7 +287,7 @@ class RunningQuery:
     def evaluate_now(self, at_ms: int, now_ms: int) -> None:
         """Evaluate the query after a commit, at its current instant or, without windows, at ``at_ms``.
 
-        A query that is evaluated only at window closes or at an interval is not evaluated here.
+        A query that is evaluated only at window closes or at an interval is not evaluated by this method.
         """
         at = self.timeline.instant if self.prepared.query.windows else at_ms
         if at is None or at < self.timeline.quiet_until:
@@ -363,10 +363,10 @@ class RunningQuery:
 
         ``number`` is the number of the evaluation in a shared plan.
         """
-        seat = self.group.plan_slot
+        slot = self.group.plan_slot
         # A shared plan does not notify this query of evaluations without rows for it, so the writer asks the
         # slot for newer evaluations.
-        newer, number = (None, 0) if seat is None else (seat.visible_after, number or seat.seen)
+        newer, number = (None, 0) if slot is None else (slot.visible_after, number or slot.seen)
         return CurrentAnswer(self.emission, self.prepared.sources, newer, number, step, version, answer)
 
     def emit_skipped(self, step: EmptyReportRun) -> None:
@@ -422,19 +422,19 @@ def _evaluate_steps(running: RunningQuery, steps: Iterator[Step], now_ms: int) -
 
 
 def _evaluate_run(
-    running: RunningQuery, given: Sequence[Transaction], now_ms: int
+    running: RunningQuery, transactions: Sequence[Transaction], now_ms: int
 ) -> tuple[int, Exception | None]:
     """Evaluate the first of some transactions in one run; return their number and the next one's error."""
     version = version_of(running)
-    found = running.evaluator.run(given, running.timeline, running.emission, version)
-    if found is None:
+    run = running.evaluator.run(transactions, running.timeline, running.emission, version)
+    if run is None:
         return 0, None
-    ran, answer = found
-    if ran.instants:
-        cause: Cause = "elements" if ran.entered else "time"
-        last, told = tuple.__new__(Evaluation, (ran.at, cause, None, False, False)), ran.told
-        running.last.evaluations += ran.instants - 1
-        running.publish(last, version, told.events, answer, now_ms, told.at)
-        if not told.last:
+    result, answer = run
+    if result.instants:
+        cause: Cause = "elements" if result.entered else "time"
+        last, output = tuple.__new__(Evaluation, (result.at, cause, None, False, False)), result.told
+        running.last.evaluations += result.instants - 1
+        running.publish(last, version, output.events, answer, now_ms, output.at)
+        if not output.last:
             running.last.answer_id = None
-    return ran.done, ran.error
+    return result.done, result.error

@@ -37,16 +37,16 @@ def read_state(path: Path) -> EngineSnapshot | None:
         OlderFormatError: the format is older than `FORMAT`.
         StoreFormatError: the file is damaged, or its format is newer.
     """
-    found = read_checkpoint(path)
-    if found is None:
+    checkpoint = read_checkpoint(path)
+    if checkpoint is None:
         return None
-    if found.version < FORMAT:
+    if checkpoint.version < FORMAT:
         raise OlderFormatError(f"the checkpoint {path}")
     try:
-        table = parse_stored_quads(bytes(found.quads))
-        if found.version == FORMAT:
-            state: EngineSnapshot = unpack(found.packed, table, RECORDS)
+        table = parse_stored_quads(bytes(checkpoint.quads))
+        if checkpoint.version == FORMAT:
+            state: EngineSnapshot = unpack(checkpoint.packed, table, RECORDS)
             return state
-        raise ValueError(f"format {found.version} where {FORMAT} is known")
+        raise ValueError(f"format {checkpoint.version} where {FORMAT} is known")
     except Exception as error:
         raise StoreFormatError(f"the checkpoint {path} cannot be used: {error}") from error

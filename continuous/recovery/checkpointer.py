@@ -90,8 +90,8 @@ class Checkpointer:
         self._copy: ForkedTask | None = None
         self._copy_thread: threading.Thread | None = None
         self._stopping = False
-        for left in journal.folder.glob("checkpoint.*.new"):
-            left.unlink(missing_ok=True)
+        for draft in journal.folder.glob("checkpoint.*.new"):
+            draft.unlink(missing_ok=True)
 
     @property
     def age_s(self) -> float:
@@ -168,7 +168,7 @@ class Checkpointer:
             waiting.join()
         self._stopping = False
 
-    # --- what is written ------------------------------------------------------------------------
+    # --- the content ----------------------------------------------------------------------------
 
     def _cut(self) -> _CheckpointCut:
         parts = self._parts
@@ -205,7 +205,7 @@ class Checkpointer:
             self._parts.tasks.epoch,
         )
 
-    # --- writing it -----------------------------------------------------------------------------
+    # --- writing --------------------------------------------------------------------------------
 
     def _write(self, *, in_copy: bool) -> None:
         """Write the state after the last task; with ``in_copy`` a forked copy writes it if it is large.

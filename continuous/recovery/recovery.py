@@ -169,14 +169,14 @@ class Recovery:
             return
         parts.sources.restore(state.sources)
         tasks.version, tasks.epoch = state.version, state.epoch
-        kept = [(each, each.query) for each in state.queries if each.query is not None]
-        versions = [query.static_version for _, query in kept]
-        near = [version for version in versions if state.version - version <= _MAX_REWIND]
-        self._rewind_to(min([state.version, *near]))
+        snapshots = [(each, each.query) for each in state.queries if each.query is not None]
+        versions = [query.static_version for _, query in snapshots]
+        close_versions = [version for version in versions if state.version - version <= _MAX_REWIND]
+        self._rewind_to(min([state.version, *close_versions]))
         parts.statics.begin_at(parts.store.reader.version)
         entries = {each.name: self._restore_entry(each) for each in state.queries}
         restored: dict[str, RunningQuery] = {}
-        for each, query in sorted(kept, key=lambda pair: pair[1].static_version):
+        for each, query in sorted(snapshots, key=lambda pair: pair[1].static_version):
             self._filter.end_stopped()
             entry = entries[each.name]
             if self._filter.skips(entry):
@@ -189,8 +189,8 @@ class Recovery:
         self._forward_to(state.version, restored.values())
         tasks.replayed_versions = self._replay.read_versions
         # Clients may have paused or dropped some of the queries meanwhile.
-        going_on = [entry.running for name, entry in entries.items() if name in restored]
-        parts.router.adopt(running for running in going_on if running is not None)
+        adopted = [entry.running for name, entry in entries.items() if name in restored]
+        parts.router.adopt(running for running in adopted if running is not None)
 
     def _rewind_to(self, version: int) -> None:
         try:
@@ -205,8 +205,8 @@ class Recovery:
         store.committer.forward(version)
         if store.reader.version == before:
             return
-        for each in range(before + 1, store.reader.version + 1):
-            statics.advance(each)
+        for step in range(before + 1, store.reader.version + 1):
+            statics.advance(step)
         statics.take_moved()
         for running in restored:
             if running.prepared.refresh == "trigger":
@@ -226,8 +226,8 @@ class Recovery:
     ) -> RunningQuery | None:
         """Restore a query; a query that cannot be restored is marked as failed, with the reason."""
         try:
-            made = self._replay.evaluator(kept.members, query.looked_up, query.pins)
-            running = self._lifecycle.make_running(entry, *made, paused=kept.state == "paused")
+            query_and_evaluator = self._replay.evaluator(kept.members, query.looked_up, query.pins)
+            running = self._lifecycle.make_running(entry, *query_and_evaluator, paused=kept.state == "paused")
             running.dropped_before = kept.members.get("dropped_before")
             restore(running, query, self._filter.restore_limit_ms(entry))
             self._parts.views.adopt(entry.name, running.view)

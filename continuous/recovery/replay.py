@@ -239,11 +239,11 @@ class Replay:
 
     def _derived_task(self, record: JournalRecord, *, counted: bool) -> InputTask | None:
         """Return the task for an input of a derived stream whose query is not replayed; else None."""
-        made, stream = input_of(record)[0], record.members["stream"]
-        if made is None:
+        event, stream = input_of(record)[0], record.members["stream"]
+        if event is None:
             return None
-        takes = self._filter.take_derived(stream, made, counted=counted, number=record.number)
-        return InputTask(made) if takes else None
+        takes = self._filter.take_derived(stream, event, counted=counted, number=record.number)
+        return InputTask(event) if takes else None
 
     def _input(self, record: JournalRecord, *, counted: bool, taken: bool = False) -> StreamInput | None:
         """Apply a record to its stream, if the stream still exists; return the input for the readers."""

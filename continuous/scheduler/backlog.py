@@ -73,9 +73,9 @@ class Backlog:
     @property
     def first_input(self) -> StreamInput | None:
         """The last input of the first job, or of the last completed job; None if it has no inputs."""
-        given = self.jobs[0].argument if self.jobs else self.last_argument
-        found = given[-1] if isinstance(given, (tuple, list)) and given else None
-        return found if isinstance(found, (Arrival, Advance, Idle)) else None
+        argument = self.jobs[0].argument if self.jobs else self.last_argument
+        event = argument[-1] if isinstance(argument, (tuple, list)) and argument else None
+        return event if isinstance(event, (Arrival, Advance, Idle)) else None
 
     def describe(self) -> dict[str, int]:
         """Return how far the reader lags: jobs, elements, and milliseconds of event time."""
@@ -91,8 +91,8 @@ class Backlog:
             if jobs
             else []
         )
-        behind = max(times) - min(times) if times else 0
-        return {"tasks": len(jobs), "elements": self.weight, "ms": behind}
+        lag_ms = max(times) - min(times) if times else 0
+        return {"tasks": len(jobs), "elements": self.weight, "ms": lag_ms}
 
     def check(self, most: int) -> None:
         """Raise BudgetError if more than ``most`` elements are queued for the query."""

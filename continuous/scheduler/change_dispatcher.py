@@ -52,7 +52,7 @@ class ChangeDispatcher:
     _positions: Mapping[str, int]
 
     def commit(self, commit: Commit, moved: Sequence[str]) -> None:
-        """Deliver a commit to queries in ``moved``, whose tables it changed, and to those without tables."""
+        """Deliver a commit to queries in ``moved``, whose tables it changed, and to queries without tables."""
         if moved or self._router.commit_readers:
             queries = self._outside_plans(moved, self._router.commit_readers)
             self._apply(queries, lambda running, now: running.commit(commit, now))
@@ -109,7 +109,7 @@ class ChangeDispatcher:
         running.refresh(now, cause, now)
 
     def _apply(self, queries: Iterable[RunningQuery], work: Callable[[RunningQuery, int], object]) -> None:
-        """Run ``work`` for each query, then deliver what the queries derived."""
+        """Run ``work`` for each query, then deliver the elements that the queries derived."""
         self._router.shares.run_work(
             self._router.apply_to_query, [(running, work) for running in queries], self._tasks.at
         )

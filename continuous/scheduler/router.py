@@ -94,10 +94,10 @@ class Router:
 
     def readers(self, iri: str) -> list[str]:
         """Return the names of the queries that read a stream. Any thread may call this."""
-        found: list[RunningQuery] = []
+        queries: list[RunningQuery] = []
         for reader in list(self._readers.get(iri, ())):
-            found += reader.members if isinstance(reader, QueryGroup) else [reader]
-        return sorted((running.name for running in found), key=lambda name: self._positions.get(name, 0))
+            queries += reader.members if isinstance(reader, QueryGroup) else [reader]
+        return sorted((running.name for running in queries), key=lambda name: self._positions.get(name, 0))
 
     # --- queries --------------------------------------------------------------------------------
 
@@ -113,9 +113,11 @@ class Router:
             self.shares.run_work(self._begin, [(running, (replay, kept))], self._tasks.at)
         self.deliver_derived()
 
-    def _begin(self, running: RunningQuery, given: tuple[Iterable[StreamInput], list[int]], now: int) -> None:
+    def _begin(
+        self, running: RunningQuery, inputs: tuple[Iterable[StreamInput], list[int]], now: int
+    ) -> None:
         """Run the first job of a query: the initial evaluation, the replay and the entry into a group."""
-        replay, kept = given
+        replay, kept = inputs
         self.apply_to_query(running, RunningQuery.begin, now)
         replayed = 0
         try:
@@ -142,13 +144,13 @@ class Router:
         kept.append(replayed)
 
     def adopt(self, queries: Iterable[RunningQuery]) -> None:
-        """Attach queries that were restored from a checkpoint; they continue where they were."""
-        going_on = [running for running in queries if running.state != "failed"]
-        for running in going_on:
+        """Attach queries that were restored from a checkpoint; the queries continue where they were."""
+        healthy = [running for running in queries if running.state != "failed"]
+        for running in healthy:
             self._enter(running)
             self.index(running)
             self.timetable.set(running)
-        self._install_groups(self._groups.enter(going_on))
+        self._install_groups(self._groups.enter(healthy))
 
     def _enter(self, running: RunningQuery) -> None:
         before = self._attached.get(running.name)
@@ -247,9 +249,9 @@ class Router:
         attached = self._attached.get(running.name) is running
         group = self._groups.group_of(running)
         # A failed query keeps the timeline of its group, because clients may still read its position.
-        left = self._groups.leave(running, ended=not attached and running.state != "failed")
-        if left is not None:
-            del self._readers[left.stream][left]
+        empty_group = self._groups.leave(running, ended=not attached and running.state != "failed")
+        if empty_group is not None:
+            del self._readers[empty_group.stream][empty_group]
         self.index(running)
         if attached and group is not None and group in self.shares.backlogs:
             self.shares.hand_over(group, running, self.changes.job_after_leaving)
@@ -274,7 +276,7 @@ class Router:
     # --- inputs ---------------------------------------------------------------------------------
 
     def dispatch(self, events: Sequence[StreamInput], now: int) -> None:
-        """Deliver queued inputs to their readers, then the inputs that queries derive from them.
+        """Deliver queued inputs to their readers, then deliver the inputs that queries derived.
 
         Each reader gets all of its inputs at once. If one of the readers makes a stream, every reader gets
         the first input before any gets the second, because a query may read that stream and one of these
@@ -287,16 +289,16 @@ class Router:
             return
         while True:
             if len(events) == 1:
-                given = dict.fromkeys(readers.get(events[0].stream, ()), events)
+                inputs_of_readers = dict.fromkeys(readers.get(events[0].stream, ()), events)
             else:
-                given = _in_order(readers, events)
+                inputs_of_readers = _in_order(readers, events)
             for pending in self.pending.values():
                 for event in events:
                     pending.collect(event)
             sliced = self.shares.slice_s is not None
             if sliced:
-                self.shares.run_work(self._handle, given.items(), now)
-            for reader, inputs in () if sliced else given.items():
+                self.shares.run_work(self._handle, inputs_of_readers.items(), now)
+            for reader, inputs in () if sliced else inputs_of_readers.items():
                 if (
                     isinstance(reader, QueryGroup)
                     or reader.state == "failed"
@@ -365,8 +367,8 @@ class Router:
         log.warning("The query %s has failed: %s", running.name, running.error, exc_info=trace)
         if isinstance(error, BudgetError) and not error.again:
             # The failure depends on time, so a replay could not reproduce it and needs a record.
-            told = {"after": running.last.evaluations, "error": running.error, "code": error.code}
-            self._tasks.record_outcome("failed", turn=self._tasks.number, query=running.name, **told)
+            details = {"after": running.last.evaluations, "error": running.error, "code": error.code}
+            self._tasks.record_outcome("failed", turn=self._tasks.number, query=running.name, **details)
         if event is not None and (isinstance(error, BudgetError) or not isinstance(error, LimitError)):
             reason: Reason = "budget" if isinstance(error, BudgetError) else "failed"
             self._streams.keep_failed(event, running.timeline.instant, running.name, running.error, reason)
@@ -410,18 +412,18 @@ def _in_order(
     readers: Readers, events: Sequence[StreamInput]
 ) -> dict[RunningQuery | QueryGroup, Sequence[StreamInput]]:
     """Return the readers of some inputs, each with the inputs of its streams in order."""
-    given: dict[RunningQuery | QueryGroup, Sequence[StreamInput]] = {}
+    inputs_of_readers: dict[RunningQuery | QueryGroup, Sequence[StreamInput]] = {}
     by_stream: dict[str, list[StreamInput]] = {}
     for event in events:
         by_stream.setdefault(event.stream, []).append(event)
     for stream, inputs in by_stream.items():
         for reader in readers.get(stream, ()):
-            if reader in given:
+            if reader in inputs_of_readers:
                 streams = reader.timeline.inputs.views
-                given[reader] = [event for event in events if event.stream in streams]
+                inputs_of_readers[reader] = [event for event in events if event.stream in streams]
             else:
-                given[reader] = inputs
-    return given
+                inputs_of_readers[reader] = inputs
+    return inputs_of_readers
 
 
 def _derive_time(derived: DerivedStreams, running: RunningQuery, output: StreamState | None) -> None:
@@ -433,7 +435,7 @@ def _derive_time(derived: DerivedStreams, running: RunningQuery, output: StreamS
 
 
 def _require_lateness(streams: StreamRegistry, prepared: PreparedQuery, name: str) -> None:
-    """Set the minimum lateness of streams to what a query asks for."""
+    """Raise the lateness of streams to the lateness that a query asks for."""
     lateness: dict[str, int] = {}
     for window in prepared.query.windows:
         if isinstance(window.stream, NamedNode):

@@ -110,7 +110,7 @@ class Sequencer:
         self._complete([])
 
     def _abandon_backlogs(self) -> None:
-        """Discard the backlogs of lagging readers; the next start executes those jobs from the journal."""
+        """Discard the backlogs of lagging readers; the next start executes the jobs from the journal."""
         self._router.shares.abandon()
         self._complete([], EngineStoppedError("the engine is stopped"))
 
@@ -171,9 +171,9 @@ class Sequencer:
         After one caller has waited the 100 ms in vain, callers within the next second do not wait.
         """
         recently = time.monotonic() - self._last_timeout < TASK_WAIT_S
-        held = self.paused.acquire(timeout=0 if recently else _INSPECT_WAIT_S)
+        acquired = self.paused.acquire(timeout=0 if recently else _INSPECT_WAIT_S)
         try:
-            if held:
+            if acquired:
                 return at()
             self._last_timeout = self._last_timeout if recently else time.monotonic()
             for _ in range(_INSPECT_TRIES):
@@ -183,7 +183,7 @@ class Sequencer:
                     time.sleep(_INSPECT_WAIT_S / _INSPECT_TRIES)
             return at()
         finally:
-            if held:
+            if acquired:
                 self.paused.release()
 
     def call(self, work: Callable[[], Any], timeout: float | None = None) -> Any:
@@ -207,27 +207,27 @@ class Sequencer:
 
     def _execute_batch(self, task: Task | None) -> None:
         """Execute a task and some of the tasks after it, consecutive inputs together, and flush once."""
-        done, run, following = list[Task](), list[Task](), None
+        done, batch, following = list[Task](), list[Task](), None
         dequeue, empty = self.tasks.dequeue, self.tasks.waiting.empty
         try:
             while task is not None:
-                run, size, pace, following = [task], task.weight, self._pace, None
+                batch, size, pace, following = [task], task.weight, self._pace, None
                 while (
-                    type(task) is InputTask and size < _BATCH and len(run) * pace < _BATCH_S and not empty()
+                    type(task) is InputTask and size < _BATCH and len(batch) * pace < _BATCH_S and not empty()
                 ):
                     following = dequeue()
                     if type(following) is not InputTask:
                         break
-                    run.append(following)
+                    batch.append(following)
                     size, following = size + following.weight, None
                 with self.paused:
-                    self.execute(*run)
-                done += run
+                    self.execute(*batch)
+                done += batch
                 task = following or (dequeue() if len(done) < _BATCH and not empty() else None)
         # The process is being interrupted, so callers must not wait for the dequeued tasks any longer.
         except BaseException:
             self._complete(
-                [*run, following] if following else run, EngineStoppedError("the engine was interrupted")
+                [*batch, following] if following else batch, EngineStoppedError("the engine was interrupted")
             )
             raise
         finally:
@@ -331,7 +331,7 @@ class Sequencer:
                 task.waiter.set()
 
     def flush(self, *, wait_for_space: bool = True) -> None:
-        """Write the buffered events to the result log, then publish them; wait while the disk is full.
+        """Write buffered events to the result log, then publish the events; wait while the disk is full.
 
         Raises:
             StoreUnwritableError: the disk is full and the engine stops, ``wait_for_space`` is False, or the

@@ -97,23 +97,23 @@ class FairShares:
         group = self.group_of(reader)
         return reader if group is None or group not in self.backlogs else group
 
-    def run_work(self, work: Work, given: Iterable[tuple[Reader, Any]], now: int) -> None:
+    def run_work(self, work: Work, inputs_of_readers: Iterable[tuple[Reader, Any]], now: int) -> None:
         """Run some work for each reader; a lagging reader gets a job in its backlog instead."""
         if self.slice_s is None:
-            for reader, inputs in given:
+            for reader, inputs in inputs_of_readers:
                 began = time.thread_time()
                 work(reader, inputs, now)
                 reader.spent += time.thread_time() - began
             return
         if self.backlogs:
-            given = self._enqueue_blocked(work, given, now)
+            inputs_of_readers = self._enqueue_blocked(work, inputs_of_readers, now)
         if self._thread != (thread := get_ident()):
             self._idle_fiber, self._idle_member_fiber, self._thread = None, None, thread
-        jobs = iter(given)
-        here = getcurrent()
+        jobs = iter(inputs_of_readers)
+        engine = getcurrent()
         while True:
             fiber, self._idle_fiber = self._idle_fiber or Fiber(self._run), None
-            fiber.parent = here
+            fiber.parent = engine
             try:
                 suspended = fiber.switch(work, jobs, now)
             finally:
@@ -123,49 +123,51 @@ class FairShares:
                 return
             self._fall_behind(fiber, work, now)
 
-    def run_member_work(self, work: Work, given: Sequence[tuple[RunningQuery, Any]], now: int) -> None:
+    def run_member_work(
+        self, work: Work, inputs_of_members: Sequence[tuple[RunningQuery, Any]], now: int
+    ) -> None:
         """Run some work for members of the running group, each in a time slice and with a private backlog."""
-        here = getcurrent()
-        if not isinstance(here, Fiber):
-            for running, inputs in given:
+        group_fiber = getcurrent()
+        if not isinstance(group_fiber, Fiber):
+            for running, inputs in inputs_of_members:
                 work(running, inputs, now)
             return
-        backlogs, free = self.backlogs, given
+        backlogs, ready = self.backlogs, inputs_of_members
         if backlogs:
-            free = [each for each in given if each[0] not in backlogs]
-            for running, inputs in given:
+            ready = [each for each in inputs_of_members if each[0] not in backlogs]
+            for running, inputs in inputs_of_members:
                 if running in backlogs:
                     backlogs[running].add(Job(self.current_place(), work, running, inputs, now, 1))
-        jobs, before = iter(free), here.until
+        jobs, before = iter(ready), group_fiber.until
         while True:
             fiber, self._idle_member_fiber = self._idle_member_fiber or Fiber(self._run), None
-            fiber.parent = here
+            fiber.parent = group_fiber
             suspended = fiber.switch(work, jobs, now)
             if suspended is None:
                 self._idle_member_fiber = fiber
                 break
             self._fall_behind(fiber, work, now, own=True)
             # The member used up this slice, so the group gets a new one.
-            before = here.until = time.monotonic() + (self.slice_s or 0.0)
-        SLICE.until = here.hurry_from if here.waiting is not None else before
+            before = group_fiber.until = time.monotonic() + (self.slice_s or 0.0)
+        SLICE.until = group_fiber.hurry_from if group_fiber.waiting is not None else before
 
     def _run(self, work: Work, jobs: Iterator[tuple[Reader, Any]], now: int) -> None:
         """In a fiber, run jobs until one of them is suspended, which is then the last job of the fiber."""
-        me, clock, cpu_clock, slice_s = getcurrent(), time.monotonic, time.thread_time, self.slice_s
-        assert isinstance(me, Fiber) and slice_s is not None
+        fiber, clock, cpu_clock, slice_s = getcurrent(), time.monotonic, time.thread_time, self.slice_s
+        assert isinstance(fiber, Fiber) and slice_s is not None
         while True:
-            me.began = cpu_clock()
+            fiber.began = cpu_clock()
             for reader, inputs in jobs:
-                me.job = reader, inputs
-                me.until = SLICE.until = clock() + slice_s
+                fiber.job = reader, inputs
+                fiber.until = SLICE.until = clock() + slice_s
                 work(reader, inputs, now)
-                if me.suspended:
+                if fiber.suspended:
                     return
                 ended = cpu_clock()
-                reader.spent += ended - me.began
-                me.began = ended
-            assert me.parent is not None
-            work, jobs, now = me.parent.switch(None)
+                reader.spent += ended - fiber.began
+                fiber.began = ended
+            assert fiber.parent is not None
+            work, jobs, now = fiber.parent.switch(None)
 
     def _fall_behind(self, fiber: Fiber, work: Work, now: int, *, own: bool = False) -> None:
         """Give a backlog to a reader whose slice ended before its work did."""
@@ -179,27 +181,27 @@ class FairShares:
         self.on_lag(reader)
 
     def _open_backlog(self, reader: Reader) -> Backlog:
-        found = self.backlogs.get(reader)
-        if found is None:
-            here = self.current_place()
-            found = self.backlogs[reader] = Backlog(reader, Frontier(here.version, place=here.serial))
-            self._move_frontier(found, found.task)
+        backlog = self.backlogs.get(reader)
+        if backlog is None:
+            place = self.current_place()
+            backlog = self.backlogs[reader] = Backlog(reader, Frontier(place.version, place=place.serial))
+            self._move_frontier(backlog, backlog.task)
             self._tasks.lag = self.lag
             self.on_lag(reader)
-        return found
+        return backlog
 
     def _enqueue_blocked(
-        self, work: Work, given: Iterable[tuple[Reader, Any]], now: int
+        self, work: Work, inputs_of_readers: Iterable[tuple[Reader, Any]], now: int
     ) -> list[tuple[Reader, Any]]:
         """Queue a job for each reader that has to wait; return the readers that may run now."""
-        free, here = list[tuple[Reader, Any]](), self.current_place()
-        for reader, inputs in given:
+        ready, place = list[tuple[Reader, Any]](), self.current_place()
+        for reader, inputs in inputs_of_readers:
             owner = self.backlog_owner(reader)
-            if owner in self.backlogs or self.must_wait(owner, here.serial):
-                self._open_backlog(owner).add(Job(here, work, reader, inputs, now, weight_of(inputs)))
+            if owner in self.backlogs or self.must_wait(owner, place.serial):
+                self._open_backlog(owner).add(Job(place, work, reader, inputs, now, weight_of(inputs)))
             else:
-                free.append((reader, inputs))
-        return free
+                ready.append((reader, inputs))
+        return ready
 
     def hand_over(
         self, group: QueryGroup, running: RunningQuery, alone: Callable[[Job, RunningQuery], Job | None]
@@ -208,17 +210,17 @@ class FairShares:
         backlog = self.backlogs[group]
         # The first job is the running one, in which the member left the group.
         for job in backlog.jobs[backlog.fiber is not None :]:
-            own = alone(job, running)
-            if own is not None:
-                self._open_backlog(running).add(own)
+            member_job = alone(job, running)
+            if member_job is not None:
+                self._open_backlog(running).add(member_job)
             if job.reader is running:
                 backlog.remove(job)
 
     def must_wait(self, reader: Reader, serial: int) -> bool:
         """Return True if the reader's group or a query that derives its inputs has jobs of earlier tasks."""
         group = None if isinstance(reader, QueryGroup) else self.group_of(reader)
-        found = None if group is None else self.backlogs.get(group)
-        if found is not None and found.jobs and found.jobs[0].place.serial < serial:
+        group_backlog = None if group is None else self.backlogs.get(group)
+        if group_backlog is not None and group_backlog.jobs and group_backlog.jobs[0].place.serial < serial:
             return True
         for iri in reader.timeline.inputs.views if self.producers else ():
             producer = self.producers.get(iri)
@@ -261,9 +263,9 @@ class FairShares:
                 if fiber is None and self.must_wait(reader, job.place.serial):
                     break
                 with self.at_place(job.place):
-                    over = self._resume(backlog, job, until - time.monotonic(), waiting)
+                    is_done = self._resume(backlog, job, until - time.monotonic(), waiting)
                     self.after_slice(reader)
-                if not over or time.monotonic() >= until or (waiting is not None and not waiting.empty()):
+                if not is_done or time.monotonic() >= until or (waiting is not None and not waiting.empty()):
                     break
         finally:
             assert self.frontier.place == serial
@@ -291,14 +293,14 @@ class FairShares:
         finally:
             SLICE.until = inf
             backlog.reader.spent += time.thread_time() - began
-            over = bool(fiber.dead)
-            if over and backlog.fiber is fiber:
+            is_done = bool(fiber.dead)
+            if is_done and backlog.fiber is fiber:
                 backlog.fiber = None
                 backlog.finish_first()
                 for running in members_of(backlog.reader):
                     if running.static.statics is not None:
                         running.static.statics.rejoin()
-        return over
+        return is_done
 
     def keep_rows_of_suspended(self, tables: Sequence[Table]) -> None:
         """Before tables change, keep their current rows for suspended evaluations that read them."""

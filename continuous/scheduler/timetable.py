@@ -52,8 +52,8 @@ class Timetable:
         """
         now, steady = self._tasks.clock.now_ms(), self._tasks.clock.steady_ms()
         for state in self._streams:
-            due, looked = self._due.get(state.iri), state.looked_steady
-            if (due is not None and due <= now) or looked is None or steady - looked >= every_ms:
+            due, last = self._due.get(state.iri), state.looked_steady
+            if (due is not None and due <= now) or last is None or steady - last >= every_ms:
                 state.looked_steady = steady
                 tick(self._acceptor, self._tasks, state, now)
         for name, (at, every) in list(self._timers.items()):
@@ -70,9 +70,9 @@ class Timetable:
         for state in self._streams:
             if ticks_at(state, NEVER) is not None:
                 instants = [reader.timeline.next_due() for reader in self._readers.get(state.iri, ())]
-                found = [ticks_at(state, instant) for instant in instants if instant is not None]
-                if due_at := [at for at in found if at is not None]:
+                ticks = [ticks_at(state, instant) for instant in instants if instant is not None]
+                if due_at := [at for at in ticks if at is not None]:
                     self._due[state.iri] = min(due_at)
-            elif (left := idle_in(state, self._tasks.clock)) is not None:
-                self._due[state.iri] = now + left
+            elif (idle_after := idle_in(state, self._tasks.clock)) is not None:
+                self._due[state.iri] = now + idle_after
         return max(1, min([*due, *self._due.values()]) - now)
