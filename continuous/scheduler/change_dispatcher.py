@@ -52,7 +52,7 @@ class ChangeDispatcher:
     _positions: Mapping[str, int]
 
     def commit(self, commit: Commit, moved: Sequence[str]) -> None:
-        """Deliver a commit to queries in ``moved``, whose tables it changed, and to queries without tables."""
+        """Deliver a commit to queries whose tables it changed (``moved``) and to queries without tables."""
         if moved or self._router.commit_readers:
             queries = self._outside_plans(moved, self._router.commit_readers)
             self._apply(queries, lambda running, now: running.commit(commit, now))
