@@ -160,7 +160,7 @@ class Engine:
                     self.recovery.checkpoints.write_if_due()
             return parts.sequencer.run_due(self.settings.tick_ms)
         except EngineStoppedError:
-            return 0.0  # The queue was closed after the check above.
+            return 0.0  # The queue was closed while the due work ran.
         except Exception:
             log.exception("The work that is due by the clock failed; the engine tries again in a second")
             return 1.0

@@ -96,7 +96,10 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """A mark that a stream was silent for its idle time-out; until its next input no reader waits for it."""
+    """A mark that a stream was silent for its idle time-out.
+
+    No reader waits for the stream until the stream has its next input.
+    """
 
     stream: str
     after: StreamTime

@@ -30,7 +30,7 @@ from .waiting import are_results_out, deadline_in, is_processed
 T = TypeVar("T")
 
 _HURRY_BYTES = 8 * 1024 * 1024
-"""Number of unsynced bytes of the journal above which even a push with ``durable=false`` waits for the
+"""Number of unwritten bytes of the journal above which even a push with ``durable=false`` waits for the
 sync."""
 
 

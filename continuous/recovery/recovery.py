@@ -48,7 +48,10 @@ parts are read again."""
 
 
 class Recovery:
-    """Recovers one engine. Methods are called in the engine's thread, or before it runs.
+    """Recovers one engine.
+
+    `recover` runs before the engine's thread starts. The thread that starts the engine then calls `reconcile`
+    and `follow_registry` under the lock of registrations.
 
     Attributes:
         checkpoints: writes the checkpoints.

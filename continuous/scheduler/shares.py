@@ -62,7 +62,7 @@ class FairShares:
     place: TaskPlace | None = None
     abandoned: bool = False
     _idle_fiber: Fiber | None = None
-    # Thread of the idle fibers, which are unusable in another thread; a start runs in another one.
+    # Thread of the idle fibers: fibers cannot change threads, and a start runs in another thread.
     _thread: int = 0
     # An idle fiber for members of the running group.
     _idle_member_fiber: Fiber | None = None
