@@ -95,7 +95,7 @@ class Checkpointer:
 
     @property
     def age_s(self) -> float:
-        """The seconds since the last checkpoint was on disk; 0 before the first, or if nothing happened since."""
+        """Seconds since the last checkpoint was on disk; 0 before the first, or if no task ran since."""
         if self.written_at is None or self._parts.tasks.processed == self._processed:
             return 0.0
         return time.monotonic() - self.written_at
