@@ -147,7 +147,7 @@ class QueryGroup:
         ready = [
             each
             for each in members
-            if each.static.is_settled and each.failure.expected is None and not each.group.barred
+            if each.static.is_complete and each.failure.expected is None and not each.group.barred
         ]
         for plan in plans:
             fitting = [running for running in ready if plan in self._plans and plan.fits(running)]

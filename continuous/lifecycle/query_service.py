@@ -189,34 +189,34 @@ class QueryService:
         """Return the names of all queries in the order of registration."""
         return [entry.name for entry in self.parts.starting.entries_of(self.parts.catalogue)]
 
-    def inspect(self, name: str, look: Callable[[QueryEntry, PendingQuery | RunningQuery | None], T]) -> T:
-        """Return the result of ``look`` for a query, which does not change meanwhile.
+    def inspect(self, name: str, read: Callable[[QueryEntry, PendingQuery | RunningQuery | None], T]) -> T:
+        """Return the result of ``read`` for a query, between two tasks if possible (`Sequencer.inspect`).
 
-        ``look`` gets the entry and the waiting or running query, None if there is neither. If the query is
+        ``read`` gets the entry and the waiting or running query, None if there is neither. If the query is
         being registered, replaced or dropped, the method waits for that first.
         """
         if self.parts.starting.active:
-            return look(self.parts.starting.entry(name), None)
+            return read(self.parts.starting.entry(name), None)
         for lock, passing in ((nullcontext(), _CONCURRENT_CLOSE), (self.parts.admin, ())):
             with lock, suppress(*passing):
                 # Another thread may drop the query now, so each attribute is read once.
                 entry = self.parts.catalogue.get(name)
                 pending, running = entry.pending, entry.running
                 if pending is not None:
-                    return look(entry, pending)
+                    return read(entry, pending)
                 if running is None and entry.state in ("failed", "paused"):
-                    return look(entry, None)
+                    return read(entry, None)
                 if running is not None:
-                    result = self.parts.sequencer.inspect(partial(look, entry, running))
+                    result = self.parts.sequencer.inspect(partial(read, entry, running))
                     if entry.running is running:
                         return result
-        return look(self.parts.catalogue.get(name), None)
+        return read(self.parts.catalogue.get(name), None)
 
-    def inspect_all(self, look: Callable[[list[QueryEntry]], list[T]]) -> Iterator[T]:
-        """Return the results of ``look`` for all queries, in batches; the engine runs between batches."""
+    def inspect_all(self, read: Callable[[list[QueryEntry]], list[T]]) -> Iterator[T]:
+        """Return the results of ``read`` for all queries, in batches; the engine runs between batches."""
         entries = self.parts.starting.entries_of(self.parts.catalogue)
         for begin in range(0, len(entries), _INSPECT_BATCH):
-            yield from self.parts.sequencer.inspect(partial(look, entries[begin : begin + _INSPECT_BATCH]))
+            yield from self.parts.sequencer.inspect(partial(read, entries[begin : begin + _INSPECT_BATCH]))
 
     def patch(self, name: str, changes: dict[str, Any]) -> None:
         """Pause or resume a query, or change its refresh or its limits.

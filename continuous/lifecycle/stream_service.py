@@ -104,11 +104,11 @@ class StreamService:
         bound = () if entry.running is None else entry.running.timeline.inputs.streams
         return iri in bound or (prepared is not None and iri in prepared.streams)
 
-    def inspect(self, name_or_iri: str, look: Callable[[StreamState, list[str]], T]) -> T:
-        """Return the result of ``look`` for a stream and its readers' names, while no input is accepted."""
+    def inspect(self, name_or_iri: str, read: Callable[[StreamState, list[str]], T]) -> T:
+        """Return the result of ``read`` for a stream and its readers' names, while no input is accepted."""
         state = self.parts.streams.get(name_or_iri)
         with self.parts.tasks.lock:
-            return look(state, self.parts.router.readers(state.iri))
+            return read(state, self.parts.router.readers(state.iri))
 
     def retained(self, iris: Iterable[str], from_ms: int) -> list[StreamInput]:
         """Return the retained inputs of some streams from an event time on, in the order of acceptance."""

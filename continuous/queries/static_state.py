@@ -55,7 +55,7 @@ class StaticState:
         return self.version if self.unseen_from is None else self.unseen_from
 
     @property
-    def is_settled(self) -> bool:
+    def is_complete(self) -> bool:
         """True if all static rows are in tables and were evaluated, so that no change is pending."""
         statics = self.statics
         return (
