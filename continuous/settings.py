@@ -17,7 +17,7 @@ class StaticLimits:
     """Bounds on the work that static parts cause in other tasks."""
 
     keys: int = 2_000  # a commit that may change rows with more keys than this causes a reload of the table
-    rows: int = 20_000  # a commit whose keys match more rows than this causes a reload of the table
+    rows: int = 20_000  # A commit whose keys match more rows than this causes a reload of the table.
     # If a commit's changed rows have no keys, the commit evaluates the whole part, unless that took longer
     # before.
     quick_s: float = 0.01
@@ -43,7 +43,7 @@ class EngineSettings:
     max_empty_windows: int = 1_000  # maximum run of empty reports; a longer run becomes one progress event
     auto_declare: bool = True  # a query or push declares the streams that it names
     slice_ms: int = 50  # time slice of a query; 0: suspend at every point
-    backlog_elements: int = 1_000_000  # maximum backlog of one query; the query fails above it
+    backlog_elements: int = 1_000_000  # Maximum backlog of one query; the query fails above it.
     # Bytes of input log without a checkpoint; above this, the query that has lagged longest fails.
     backlog_log: int = 256 << 20
     queue_elements: int = 200_000  # maximum of queued elements; pushes above it get HTTP 429
@@ -53,14 +53,14 @@ class EngineSettings:
     dead_letters: int = 1_000  # maximum of dead letters per stream
     restart_failed: bool = False  # restart a failed query with empty windows, a few times
     idempotency_keys: int = 10_000  # maximum of stored idempotency keys
-    max_queries: int = 10_000  # maximum of registered queries
+    max_queries: int = 10_000  # Maximum of registered queries.
     # Milliseconds after which a registration returns although its static parts are still being read.
     registration_wait_ms: int = 500
     static_rows: int = 0  # maximum rows of static parts in memory, rows being read included; 0: no limit
     static_rows_per_query: int = 0  # maximum rows of the static parts of one query; 0: no limit
     static_limits: StaticLimits = StaticLimits()  # bounds on the work that static parts cause in other tasks
     templates: bool = True  # queries that differ only in constants form a group with a shared plan
-    stop_wait_ms: int = 3_000  # maximum wait of a stop for queued tasks and static parts being read
+    stop_wait_ms: int = 3_000  # Maximum wait of a stop for queued tasks and static parts being read.
     # Maximum of elements collected for a query whose static parts are being read.
     waiting_elements: int = 1_000_000
     # Limits of one continuous query; the registration may replace them.

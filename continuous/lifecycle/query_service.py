@@ -117,7 +117,7 @@ class QueryService:
                     build.release()
 
     def _is_registered(self, prepared: PreparedQuery, name: str, *, replace: bool) -> bool:
-        """Return True if the same query is registered already; raise an error if the name is not free."""
+        """Return True if the same query is registered already; raise an error if it cannot be registered."""
         existing = self.parts.catalogue.find(name)
         if existing is not None and not replace:
             self.parts.catalogue.require_same(existing, prepared.registration)

@@ -340,7 +340,9 @@ class StreamService:
                         f"the watermark of stream {state.name} follows the query {state.derived_from}",
                         code="derived-stream",
                     )
-                if not state.dropped_for_good:  # another thread may have dropped the stream since the look-up
+                if (
+                    not state.dropped_for_good
+                ):  # Another thread may have dropped the stream since the look-up.
                     settings = self.parts.settings.max_future_ms, self.parts.settings.queue_elements
                     task = heartbeat(self.parts.acceptor, self.parts.tasks, state, at_ms, *settings)
                     break

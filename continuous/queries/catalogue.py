@@ -196,7 +196,7 @@ class QueryCatalogue:
         self._clock = clock
         self._settings = settings
         self._entries: dict[str, QueryEntry] = {}
-        self._dropped: set[str] = set()  # dropped names, if there is no registry that stores them
+        self._dropped: set[str] = set()  # Dropped names, if there is no registry that stores them.
         # The result IRIs of queries, and the streams and graphs that queries read; may include those of
         # dropped queries.
         self._result_iris: set[str] = set()

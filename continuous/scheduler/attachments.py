@@ -140,7 +140,7 @@ class Attachments:
         self._router.reserve(pending)
 
     def end_waiting(self, name: str) -> PendingQuery | None:
-        """Stop collecting inputs for the query ``name``; return the object that did so, or None."""
+        """Stop collecting inputs for the query ``name``; return the `PendingQuery` that did, or None."""
         pending = self._router.pending.pop(name, None)
         entry = self._catalogue.find(name)
         if entry is not None and entry.pending is pending:

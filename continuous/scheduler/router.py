@@ -427,7 +427,7 @@ def _in_order(
 
 
 def _derive_time(derived: DerivedStreams, running: RunningQuery, output: StreamState | None) -> None:
-    """Set a derived stream's watermark to its query's; it is idle while all streams of the query are."""
+    """Set a derived stream's watermark to its query's, and idle while all of the query's streams are."""
     if output is not None and output.derived_from == running.name:
         inputs = running.timeline.inputs
         idle = not any(view.active and not view.idle for view in inputs.views.values())
