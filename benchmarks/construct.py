@@ -76,7 +76,7 @@ class Subject:
 
     def close(self) -> None:
         """Stop the engine and its store."""
-        told = self.engine.queries.feed("q").last_id
+        told = self.engine.queries.feed("q").history.last_id
         assert told >= self._at, "each quad is an event"
         self.engine.stop()
         self.store.close()

@@ -104,7 +104,7 @@ def measure(family: Family, number: int, events: int, push: int, *, constant: bo
                 PushCall(STREAM, "application/x-ndjson", wait=True), "\n".join(lines).encode()
             )
             spent.append(time.thread_time() - begin)
-        told = sum(engine.queries.feed(name).last_id for name in names)
+        told = sum(engine.queries.feed(name).history.last_id for name in names)
         timed = spent[1 + events // push :]
         each = sum(timed) / (len(timed) * push) * 1e6
         return each, told / (FIRST + push * (len(spent) - 1)), registered * 1e3, spent[0] * 1e3

@@ -92,7 +92,7 @@ def measure(
             )
             if element.seq > events:
                 spent += time.thread_time() - begin
-        told = sum(engine.queries.feed(f"q{place}").last_id for place in range(number))
+        told = sum(engine.queries.feed(f"q{place}").history.last_id for place in range(number))
         return spent / events * 1e6, told / (2 * events), registered
     finally:
         garbage.stop()

@@ -139,7 +139,7 @@ def run_sink(sink: Sink, feed_of: Callable[[str], Feed], save: Callable[[int], N
         context.query_ms = feed.created_ms
         sink.open()
         # At place 0 a feed begins with the oldest event that it keeps; what was missed is told.
-        missed = context.place_of is not None and context.position == 0 and feed.earliest_id > 1
+        missed = context.place_of is not None and context.position == 0 and feed.history.earliest_id > 1
         if context.place_of in (None, feed.created_ms) and not missed:
             subscription = feed.subscribe(context.position)
             context.place_of = feed.created_ms

@@ -319,7 +319,7 @@ class ConnectorService:
         if members.get("from") is not None:
             return str(members["from"])
         try:
-            return str(self._engine.queries.feed(members["query"]).last_id)
+            return str(self._engine.queries.feed(members["query"]).history.last_id)
         except (NotFoundError, FeedGoneError):
             return "0"
 
@@ -370,7 +370,7 @@ def _lag_of(engine: Engine, sink: Sink) -> int | None:
         return None
     if context.position is None or context.place_of not in (None, feed.created_ms):
         return None
-    return max(0, feed.last_id - max(context.position, feed.earliest_id - 1))
+    return max(0, feed.history.last_id - max(context.position, feed.history.earliest_id - 1))
 
 
 def _kind_of(role: ConnectorRole, given: Mapping[str, Any]) -> type[Source] | type[Sink]:

@@ -135,7 +135,7 @@ def last_ids(engine: Engine, stop: threading.Event) -> dict[str, int] | None:
             if stop.is_set():
                 raise _DemoStoppedError from None
         else:
-            return {name: engine.queries.feed(name).last_id for name in QUERY_FILES}
+            return {name: engine.queries.feed(name).history.last_id for name in QUERY_FILES}
     return None
 
 

@@ -213,8 +213,8 @@ def describe_running(query: RunningQuery, find: FindStream, now_ms: int) -> dict
             "events_per_second": query.results.per_second(now_ms),
         },
         feed={
-            "earliest_id": query.feed.earliest_id,
-            "last_id": query.feed.last_id,
+            "earliest_id": query.feed.history.earliest_id,
+            "last_id": query.feed.history.last_id,
             "subscribers": query.feed.subscribers,
         },
         last_result=query.last.result,

@@ -94,7 +94,7 @@ def query_figures(engine: Engine) -> list[QueryFigures]:
 
 def _figures_of(entry: QueryEntry) -> QueryFigures:
     running, feed = entry.running, entry.feed
-    told = (feed.events, feed.subscribers, feed.kept, feed.kept_characters)
+    told = (feed.events, feed.subscribers, len(feed.history.events), feed.history.kept_characters)
     if running is None:
         state = entry.state if entry.pending is None else "materialising"
         return QueryFigures(entry.name, state, 0, *told, 0, 0)

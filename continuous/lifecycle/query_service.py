@@ -300,7 +300,7 @@ class QueryService:
             "from": from_ms,
             "retained_from": min((at for at in oldest if at is not None), default=None),
             "elements": elements,
-            "first_id": entry.feed.epoch_id + 1,
+            "first_id": entry.feed.history.epoch_id + 1,
             "state": running.state,
         }
 

@@ -87,7 +87,9 @@ def check_costs(running: CostedQuery, now_ms: int) -> None:
     counts, budget = running.emission.counts, running.evaluator.budget
     emitted = counts.rows_inserted + counts.rows_deleted + counts.answers
     cost = Cost(
-        max(budget.rows, emitted), int((running.spent + budget.elsewhere) * 1000), running.feed.characters
+        max(budget.rows, emitted),
+        int((running.spent + budget.elsewhere) * 1000),
+        running.feed.history.characters,
     )
     # In a replay the CPU limit is higher, because a query must not fail earlier than it did before.
     limits = replace(budget.limits, minute_ms=int(budget.limits.minute_ms * budget.grace))

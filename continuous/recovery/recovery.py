@@ -261,7 +261,7 @@ class Recovery:
                 self._problems.append(
                     f"the end of the journal is lost, so the feed {entry.name} gets a reset event"
                 )
-            if entry.feed.incomplete:
+            if entry.feed.history.incomplete:
                 self._problems.append(
                     f"events of the feed {entry.name} are lost; clients that resume there get a reset event"
                 )

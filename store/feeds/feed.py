@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from ..logs.journal import Journal
 from ..logs.result_log import EventRow
 from ..results import one_line
+from .history import FeedHistory
 from .subscription import NUMBERED, EventKind, StoredEvent, Subscriber, Subscription, made_event
 
 log = logging.getLogger(__name__)
@@ -36,11 +35,8 @@ class Feed:
         name: the query's.
         created_ms: when the query was registered; ids of one registered later begin anew.
         number: names the feed in the result log; 0 until the query begins.
-        last_id: the newest id that was shown, 0 before the first.
-        epoch_id: the last id before the query began anew; 0 when it never did.
+        history: the newest published events, from which subscribers resume.
         written: events by place that were written before a crash and are computed again by the replay.
-        characters: of the events that were shown so far.
-        incomplete: events that should be kept were not in the result log; who resumes there gets a reset.
     """
 
     def __init__(
@@ -79,23 +75,13 @@ class Feed:
         self._reset_place = 0
         # The place up to which the result log has forgotten events.
         self._forgotten = 0
-        self.epoch_id = 0
-        self.incomplete = False
-        self.characters = 0
-        # What is shown, guarded by the lock; ids up to the last one are not kept any more.
+        # What is published, guarded by the lock.
         self._lock = threading.Lock()
-        self._limit, self._most_bytes, self._bytes = history, history_bytes, 0
+        self.history = FeedHistory(history, history_bytes, epoch)
         self._buffer = subscriber_buffer
-        self._history: deque[StoredEvent] = deque()
-        self.last_id = self._dropped_to = epoch
         self._current: Callable[[], str | None] | None = None
         self._subscribers: list[Subscriber] = []
         self._ended = False
-
-    @property
-    def earliest_id(self) -> int:
-        """The oldest id that a subscriber can still get; the next one when nothing is kept."""
-        return self._dropped_to + 1
 
     @property
     def subscribers(self) -> int:
@@ -106,16 +92,6 @@ class Feed:
     def events(self) -> int:
         """How many ids were given."""
         return self._assigned - self._skipped
-
-    @property
-    def kept(self) -> int:
-        """How many events are kept for those who resume."""
-        return len(self._history)
-
-    @property
-    def kept_characters(self) -> int:
-        """Characters of the events that are kept for those who resume."""
-        return self._bytes
 
     # --- what turns publish ---------------------------------------------------------------------
 
@@ -169,8 +145,8 @@ class Feed:
 
     def reset(self) -> None:
         """The query begins anew under the same name: history is dropped, subscribers are told."""
-        self._reset_place, self.epoch_id = self._place, self._assigned
-        self.incomplete = False
+        self._reset_place, self.history.epoch_id = self._place, self._assigned
+        self.history.incomplete = False
         self._held = [*self._held, reset_event(self._assigned + 1)]
         self._next = None
         self.publish([])
@@ -182,8 +158,8 @@ class Feed:
 
     def unwritten(self) -> tuple[list[EventRow], list[tuple[int, int]]]:
         """What waits, as rows for the result log, and (feed, place) up to which rows are out of history."""
-        out = max(self._place - self._limit, self._reset_place)
-        few = out - self._forgotten <= self._limit // _FORGOTTEN_AT_ONCE
+        out = max(self._place - self.history.limit, self._reset_place)
+        few = out - self._forgotten <= self.history.limit // _FORGOTTEN_AT_ONCE
         if few and self._reset_place <= self._forgotten:
             return self._rows, []
         self._forgotten = out
@@ -198,36 +174,13 @@ class Feed:
         with self._lock:
             self._current = self._next
             if events:
-                self._keep(events)
+                self.history.keep(events)
                 if self._subscribers:
                     slow = [each for each in self._subscribers if not each.offer(events)]
                     for each in slow:
                         self._subscribers.remove(each)
         for each in slow:
             each.end()
-
-    def _keep(self, events: Sequence[StoredEvent]) -> None:
-        """Keep events for those who resume; the oldest go, and all before a reset."""
-        history, size = self._history, self._bytes
-        self.characters -= size
-        for event in events:
-            number, kind, data = event
-            if kind == "reset":
-                history.clear()
-                self.characters += size
-                size, self.last_id, self._dropped_to = 0, self.epoch_id, self.epoch_id
-                continue
-            history.append(event)
-            size += len(data)
-            if number is not None:
-                self.last_id = number
-        self.characters += size
-        while (kept := len(history)) > self._limit or (size > self._most_bytes and kept > 1):
-            dropped, _, data = history.popleft()
-            size -= len(data)
-            if dropped is not None:
-                self._dropped_to = dropped
-        self._bytes = size
 
     # --- subscribers ----------------------------------------------------------------------------
 
@@ -267,48 +220,24 @@ class Feed:
     def _first(self, after_id: int | None, snapshot: bool, empty: str | None) -> list[StoredEvent]:
         """What a new subscriber gets at once; see `subscribe`."""
         first: list[StoredEvent] = []
-        # The last event before a reset is of another epoch than those behind it.
-        out_of_reach = after_id is not None and (
-            0 < after_id < self._dropped_to
-            or 0 < after_id <= self.epoch_id
-            or after_id > self._dropped_to
-            and not ((place := self._behind(after_id - 1)) and self._history[-place].id == after_id)
-        )
+        out_of_reach = after_id is not None and not self.history.reaches(after_id)
         if out_of_reach:
-            first.append(reset_event(self.earliest_id))
+            first.append(reset_event(self.history.earliest_id))
         if snapshot or out_of_reach:
             first += self._answer(empty)
         elif after_id is not None:
-            first += self._after(after_id)
+            first += self.history.after(after_id)
         return first
 
     def _answer(self, empty: str | None) -> list[StoredEvent]:
         """The current answer, and behind it the error of a query that has failed."""
-        failed = [self._history[-1]] if self._history and self._history[-1].kind == "error" else []
+        history = self.history
+        failed = [history.events[-1]] if history.events and history.events[-1].kind == "error" else []
         line = None if self._current is None else self._current()
         if line is None and not failed:
             line = empty
-        answer = [] if line is None else [StoredEvent(self.last_id - len(failed) or None, "answer", line)]
+        answer = [] if line is None else [StoredEvent(history.last_id - len(failed) or None, "answer", line)]
         return answer + failed
-
-    def _behind(self, after_id: int) -> int:
-        """How many kept events there are from the first one on whose id is greater."""
-        number = 0
-        for place, event in enumerate(reversed(self._history), 1):
-            if event.id is not None:
-                if event.id <= after_id:
-                    break
-                number = place
-        return number
-
-    def _after(self, after_id: int) -> list[StoredEvent]:
-        """Kept events behind ``after_id``: numbered ones by id, others by their place."""
-        if not after_id:
-            return list(self._history)
-        number = self._behind(after_id)
-        while number and number < len(self._history) and self._history[-number - 1].id is None:
-            number += 1
-        return list(islice(reversed(self._history), number))[::-1]
 
     def leave(self, subscriber: Subscriber, *, when_empty: bool = False) -> None:
         """Detach a subscriber. With ``when_empty`` it ends here unless it has got members again."""
@@ -337,7 +266,7 @@ class Feed:
 
     def figures(self) -> list[int]:
         """Where the feed is, for a checkpoint; nothing may wait."""
-        place = [self._place, self._reset_place, self.epoch_id]
+        place = [self._place, self._reset_place, self.history.epoch_id]
         return [self.number, self._assigned, *place, self._skipped]
 
     def restore(self, figures: Sequence[int], rows: Sequence[tuple[int, int | None, str, str]]) -> None:
@@ -348,7 +277,8 @@ class Feed:
             rows: (place, id, kind, data) of all events in the result log; those behind the checkpoint are
                 expected to be published again.
         """
-        self.number, self._assigned, self._place, self._reset_place, self.epoch_id, self._skipped = figures
+        self.number, self._assigned, self._place, self._reset_place, epoch_id, self._skipped = figures
+        self.history.epoch_id = epoch_id
         kept: list[StoredEvent] = []
         last = None
         for place, number, kind, data in rows:
@@ -357,16 +287,14 @@ class Feed:
                 self.written[place] = event
             elif place > self._reset_place:
                 if last is not None and place != last + 1:
-                    self.incomplete = True
+                    self.history.incomplete = True
                     kept.clear()
                 kept.append(event)
                 last = place
         if last is not None and last < self._place or not rows and self._place > self._reset_place:
-            self.incomplete = self._limit > 0
+            self.history.incomplete = self.history.limit > 0
             kept.clear()
-        self._dropped_to = next((event.id - 1 for event in kept if event.id is not None), self._assigned)
-        self.last_id = self._dropped_to
-        self._keep(kept)
+        self.history.restore(kept, self._assigned)
 
 
 def reset_event(earliest: int) -> StoredEvent:

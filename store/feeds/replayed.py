@@ -18,7 +18,7 @@ def keep_written(feed: Feed) -> None:
     ids = [event.id for event in events if event.id is not None]
     if written[0][0] != feed._place + 1:
         before = ids[0] - 1 if ids else feed._assigned
-        feed._reset_place, feed.epoch_id, feed._assigned = written[0][0] - 1, before, before
+        feed._reset_place, feed.history.epoch_id, feed._assigned = written[0][0] - 1, before, before
         events.insert(0, reset_event(before + 1))
     feed._place, feed._assigned = written[-1][0], max([feed._assigned, *ids])
     feed._held = [*feed._held, *events]
@@ -48,6 +48,6 @@ def end_of_replay(feed: Feed) -> bool:
     feed._place = max(written)
     feed._assigned = max([feed._assigned, *(each.id for each in written.values() if each.id is not None)])
     written.clear()
-    feed.last_id = feed._assigned
+    feed.history.last_id = feed._assigned
     feed.reset()
     return False

@@ -81,14 +81,14 @@ def test_those_who_join_while_events_come_miss_nothing_and_get_nothing_twice(fan
     clients = []
     try:
         for _ in range(60):
-            after = chance.randrange(feed.last_id + 1)
+            after = chance.randrange(feed.history.last_id + 1)
             clients.append((after, connect(fanout, feed, after)))
             time.sleep(chance.random() * 0.005)
     finally:
         done.set()
         worker.join()
     for after, client in clients:
-        assert ids(client, feed.last_id) == list(range(after + 1, feed.last_id + 1))
+        assert ids(client, feed.history.last_id) == list(range(after + 1, feed.history.last_id + 1))
         client.close()
 
 

@@ -90,11 +90,11 @@ def test_push_passes_few_modules(followed: Followed) -> None:
     reached = [0]
 
     def push(number: int) -> None:
-        reached[0] = feed.last_id + 1
+        reached[0] = feed.history.last_id + 1
         celsius = f'"{20 + number}.5"^^<http://www.w3.org/2001/XMLSchema#decimal>'
         line = f"<http://example.org/s1> <http://example.org/celsius> {celsius} .\n"
         followed.send("POST", f"/streams/readings?at={START + number * 1000}", line, "application/n-triples")
-        while feed.last_id < reached[0]:
+        while feed.history.last_id < reached[0]:
             pass
 
     within(followed.walk(push), modules=62, calls=280, depth=18)

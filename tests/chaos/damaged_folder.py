@@ -92,7 +92,7 @@ def seen_of(folder: Path) -> dict[str, Any]:
             "texts": registry.stored_queries.all(),
             "feeds": comparable(life.told()),
             "epochs": {
-                name: life.engine.queries.feed(name).earliest_id
+                name: life.engine.queries.feed(name).history.earliest_id
                 for name in ("seen", "named", "made", "counts")
             },
             "answers": life.answers(),

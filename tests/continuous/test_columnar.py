@@ -249,6 +249,6 @@ def test_a_query_that_names_an_engine_has_tables_of_its_own(
             (part,) = describe(one.engine, f"q{wish}")["static_parts"]
             assert part["engine"] == (wish or "spark")
             assert part["rows"] == (2 if wish == "oxigraph" else 1)
-        assert [bool(one.engine.queries.feed(f"q{wish}").last_id) for wish in wishes] == [
+        assert [bool(one.engine.queries.feed(f"q{wish}").history.last_id) for wish in wishes] == [
             tables == "lookup" or wish == "oxigraph" for wish in wishes
         ]

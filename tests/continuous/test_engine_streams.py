@@ -494,7 +494,7 @@ def test_waiting_answers_when_the_results_are_in_the_feed() -> None:
         feed = b.engine.queries.feed("q")
         for at in range(1, 30):
             b.push(at, f"x{at}", wait=True)
-            assert feed.last_id == at
+            assert feed.history.last_id == at
 
 
 def test_elements_join_static_data_in_the_stores_own_terms() -> None:

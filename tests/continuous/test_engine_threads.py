@@ -219,7 +219,7 @@ def test_stopping_works_off_what_was_accepted() -> None:
         subscription = b_feed.subscribe()
         for at in range(1, 40):
             b.push(at, f"y{at}")
-    assert b_feed.last_id == 39
+    assert b_feed.history.last_id == 39
     assert len(subscription.take()) == 39
 
 

@@ -128,4 +128,4 @@ def test_a_copy_goes_on_as_its_original_does(tmp_path: Path, seed: int) -> None:
 def test_a_feed_without_an_epoch_begins_with_1() -> None:
     feed, late = Feed("a"), Feed("b", epoch=1000)
     assert (feed.publish([("insert", "x")]), late.publish([("insert", "x")])) == ([1], [1001])
-    assert (feed.events, late.events, late.earliest_id) == (1, 1, 1001)
+    assert (feed.events, late.events, late.history.earliest_id) == (1, 1, 1001)

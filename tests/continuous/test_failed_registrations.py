@@ -55,7 +55,7 @@ def test_a_declared_unused_window_is_a_warning(text: str, engine: str) -> None:
         b.push(1000, "x")
         b.push(20_000, "x")
         assert describe(b.engine, "q")["error"] is None
-        assert b.engine.queries.feed("q").last_id > 0
+        assert b.engine.queries.feed("q").history.last_id > 0
 
 
 FAULTS: list[tuple[Any, str]] = [
@@ -141,7 +141,7 @@ def test_a_fault_leaves_nothing_behind(
         assert b.engine.queries.register(Registration.from_json(members, name="q")) == ("q", True)
         b.store.writer.update(f"INSERT DATA {{ <{E}x> a <{E}Thing> }}")
         b.push(1000, "x")
-        assert b.engine.queries.feed("q").last_id > 0
+        assert b.engine.queries.feed("q").history.last_id > 0
     registry.close()
 
 
@@ -166,7 +166,7 @@ def test_a_replacement_that_fails_leaves_the_query_running(
         assert [record.text for record in registry.queries.all()] == [text]
         document = describe(b.engine, "q")
         assert (document["text"], document["state"], document["error"]) == (text, "running", None)
-        before = b.engine.queries.feed("q").last_id
+        before = b.engine.queries.feed("q").history.last_id
         b.push(1000, "x")
-        assert b.engine.queries.feed("q").last_id > before
+        assert b.engine.queries.feed("q").history.last_id > before
     registry.close()

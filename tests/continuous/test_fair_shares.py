@@ -109,11 +109,11 @@ def latency(life: Life, name: str, stream: str, number: int) -> float:
     """The worst time from a push to its event, of some pushes, in seconds."""
     worst, now = 0.0, 10_000_000
     for each in range(number):
-        before, began = life.engine.queries.feed(name).last_id, time.monotonic()
+        before, began = life.engine.queries.feed(name).history.last_id, time.monotonic()
         life.engine.streams.push(
             PushCall(stream, "text/turtle", at=now + each), f"<{N}x{each}> <{N}k> 7 .".encode()
         )
-        while life.engine.queries.feed(name).last_id == before:
+        while life.engine.queries.feed(name).history.last_id == before:
             assert time.monotonic() - began < 10
             time.sleep(0.001)
         worst = max(worst, time.monotonic() - began)

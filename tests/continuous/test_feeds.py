@@ -48,7 +48,7 @@ def test_resuming_is_exclusive_and_zero_is_the_oldest_kept() -> None:
 
 def test_an_id_out_of_retention_gets_a_reset_and_the_current_answer() -> None:
     feed = filled(5, history=2)
-    assert feed.earliest_id == 4
+    assert feed.history.earliest_id == 4
     reset, answer = feed.subscribe(2).take()
     assert (reset.kind, json.loads(reset.data), reset.id) == ("reset", {"earliest": 4}, None)
     assert (answer.kind, answer.data, answer.id) == ("answer", "answer 4", 5)
@@ -190,16 +190,16 @@ def test_who_resumes_anywhere_gets_what_a_walk_over_the_history_gives(seed: int)
     for _ in range(chance.randrange(60)):
         feed.publish([(chance.choice(["insert", "answer", "progress", "progress"]), "x")])
         if chance.random() < 0.05:
-            feed.begin_epoch(feed.last_id + 10)
+            feed.begin_epoch(feed.history.last_id + 10)
     kept = feed.subscribe(0).take()
-    for after in range(1, feed.last_id + 3):
+    for after in range(1, feed.history.last_id + 3):
         place = next(
             (at for at, each in enumerate(kept) if each.id is not None and each.id > after), len(kept)
         )
         while 0 < place < len(kept) and kept[place - 1].id is None:
             place -= 1
         found = feed.subscribe(after).take()
-        if after == feed.earliest_id - 1 or any(each.id == after for each in kept):
+        if after == feed.history.earliest_id - 1 or any(each.id == after for each in kept):
             assert found == kept[place:]
         else:
             assert [each.kind for each in found] == ["reset"], after
@@ -219,6 +219,6 @@ def test_attaching_does_not_look_at_the_whole_history() -> None:
         def __iter__(self) -> Any:
             raise AssertionError("the whole history")
 
-    feed._history = Events(feed._history)
+    feed.history.events = Events(feed.history.events)
     assert ids(feed.subscribe(19_990).take()) == list(range(19_991, 20_001))
     assert len(seen) < 200

@@ -92,5 +92,5 @@ def test_what_is_remembered_of_pushed_bytes_goes_with_the_windows() -> None:
             )
             kept = (dictionary.texts, dictionary.text_of, dictionary.terms, dictionary.ids, terms.texts)
             most = max(most, *map(len, kept))
-        assert b.engine.queries.feed("q").last_id == 120_000
+        assert b.engine.queries.feed("q").history.last_id == 120_000
         assert dictionary.forgotten > 40_000 and most < 80_000

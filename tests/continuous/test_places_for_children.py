@@ -75,7 +75,7 @@ def test_no_more_children_than_places_and_all_queries_go_on(tmp_path: Path, plac
         try:
             for at in range(2):
                 life.engine.streams.push(PushCall(S, "text/turtle", at=1_000 + at), lines(11, 1, 11 * at))
-            until(lambda: all(life.engine.queries.feed(name).last_id >= 2 for name in MANY), 60.0)
+            until(lambda: all(life.engine.queries.feed(name).history.last_id >= 2 for name in MANY), 60.0)
         finally:
             ended.set()
             looks.join()
@@ -133,7 +133,7 @@ def test_endless_evaluations_do_not_keep_all_places(
         life.engine.streams.push(PushCall(S, "text/turtle", at=1_000), lines(300))
         until(lambda: places.running == MOST, 10.0)
         life.engine.streams.push(PushCall(N + "t", "text/turtle", at=1_000), lines(20))
-        until(lambda: life.engine.queries.feed("short").last_id > 0, 60.0)
+        until(lambda: life.engine.queries.feed("short").history.last_id > 0, 60.0)
         until(lambda: places.running == MOST, 10.0)
         assert {describe(life.engine, name)["state"] for name in MANY[:MOST]} == {"running"}
 

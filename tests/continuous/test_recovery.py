@@ -475,7 +475,7 @@ def test_events_that_are_gone_are_told_and_who_resumes_is_reset(tmp_path: Path) 
     assert "events of the feed seen are lost" in life.engine.recovery.report["problem"]
     feed = life.engine.queries.feed("seen")
     assert [event.kind for event in feed.subscribe(3).take()][:1] == ["reset"]
-    assert [event.id for event in feed.subscribe(10).take()] == list(range(11, feed.last_id + 1))
+    assert [event.id for event in feed.subscribe(10).take()] == list(range(11, feed.history.last_id + 1))
     life.stop()
 
 

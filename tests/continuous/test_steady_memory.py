@@ -102,18 +102,18 @@ def test_a_feed_keeps_fewer_events_when_they_are_large() -> None:
     feed = Feed("q", history=100, history_bytes=1_000)
     for _ in range(50):
         feed.publish([("insert", "x" * 100)])
-    assert (feed.kept, feed.earliest_id) == (10, 41)
+    assert (len(feed.history.events), feed.history.earliest_id) == (10, 41)
     assert [event.id for event in feed.subscribe(40).take()] == list(range(41, 51))
     assert feed.subscribe(39).take()[0].kind == "reset"
     feed.publish([("insert", "x" * 5_000)])
-    assert (feed.kept, feed.earliest_id) == (1, 51), "one is always kept"
+    assert (len(feed.history.events), feed.history.earliest_id) == (1, 51), "one is always kept"
     for _ in range(150):
         feed.publish([("insert", "x")])
-    assert (feed.kept, feed.earliest_id) == (100, 102)
+    assert (len(feed.history.events), feed.history.earliest_id) == (100, 102)
     feed.reset()
     for _ in range(20):
         feed.publish([("insert", "x" * 100)])
-    assert feed.kept == 10, "what came before a reset counts no longer"
+    assert len(feed.history.events) == 10, "what came before a reset counts no longer"
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_a_stop_while_a_query_is_behind_loses_nothing(tmp_path: Path, later: int
             time.sleep(0.001)
         for number in range(later):
             life.push((number + 2) * 61_000, "a")
-        while life.engine.queries.feed("seen").last_id < 1 + later:
+        while life.engine.queries.feed("seen").history.last_id < 1 + later:
             time.sleep(0.001)
         assert wait_ms or life.engine.parts.router.shares.backlogs
         life.stop()

@@ -55,9 +55,9 @@ def test_a_push_of_one_element_goes_down_a_short_walk(services: Services) -> Non
     services.engine.queries.register(Registration(name="warm-rooms", query=QUERY))
     for second in range(1, 6):
         push(services, second)
-    events = services.engine.queries.feed("warm-rooms").last_id
+    events = services.engine.queries.feed("warm-rooms").history.last_id
     walk = follow(lambda: push(services, 11))
-    assert services.engine.queries.feed("warm-rooms").last_id > events, (
+    assert services.engine.queries.feed("warm-rooms").history.last_id > events, (
         "the push that was followed gave a row"
     )
     assert not walk.climbs

@@ -40,4 +40,4 @@ def check(server: LiveServer, topic: str, until: Callable[[Callable[[], object]]
         (True, True), (False, False),
     }  # fmt: skip
     server.services.engine.streams.heartbeat(S, 30_000 + 3_600_000, wait=True)
-    until(lambda: server.services.engine.queries.feed("warm").last_id >= 2)
+    until(lambda: server.services.engine.queries.feed("warm").history.last_id >= 2)

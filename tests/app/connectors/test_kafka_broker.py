@@ -128,7 +128,7 @@ def test_nothing_is_lost_and_nothing_enters_twice_when_broker_and_server_are_kil
     assert producer.flush(100) == 0
     until(lambda: accepted(again) >= number)
     assert sorted(subjects(again)) == list(range(number))
-    last = again.services.engine.queries.feed("q").last_id
+    last = again.services.engine.queries.feed("q").history.last_id
     until(lambda: again.client.get("/sinks/out").json()["position"] == last)
     by_key: dict[bytes, set[bytes]] = {}
     for each in broker.read("out"):
@@ -295,7 +295,7 @@ def test_the_lag_of_a_sink_is_counted_from_the_end_of_its_feed(start_server: Sta
         headers={"Content-Type": "application/x-ndjson"},
     )  # fmt: skip
     assert pushed.json()["accepted"] == 2_000
-    last = server.services.engine.queries.feed("q").last_id
+    last = server.services.engine.queries.feed("q").history.last_id
     assert last >= 1_999
     until(lambda: all(described(name)["state"] == "waiting" for name in sinks))
     assert [described(name)["lag"] for name in sinks] == [last, last]

@@ -77,4 +77,7 @@ def test_later_ones_join_with_all_of_their_beginning(text: str) -> None:
         assert plans(b) == [7] and joined(b.engine) == 7
         assert describe(b.engine, "q0")["sharing_group"] == [f"q{number}" for number in range(7)]
         if "FILTER" not in text:
-            assert b.engine.queries.feed("q5").last_id > 0 and b.engine.queries.feed("q4").last_id == 0
+            assert (
+                b.engine.queries.feed("q5").history.last_id > 0
+                and b.engine.queries.feed("q4").history.last_id == 0
+            )

@@ -35,13 +35,13 @@ def test_slow_member_of_a_common_plan_goes_on_by_itself(tmp_path: Path) -> None:
     assert all(each is not None and isinstance(each.group.plan_slot, MemberSlot) for each in running)
     push(life, 2_000, *[f"much{number}" for number in range(400)], "few")
     deadline = time.monotonic() + 30
-    while engine.queries.feed("few").last_id < 2:
+    while engine.queries.feed("few").history.last_id < 2:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert engine.queries.feed("much").last_id == 1
+    assert engine.queries.feed("much").history.last_id == 1
     push(life, 3_000, "few", "none")
-    while engine.queries.feed("few").last_id < 3 or engine.queries.feed("none").last_id < 1:
+    while engine.queries.feed("few").history.last_id < 3 or engine.queries.feed("none").history.last_id < 1:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert engine.queries.feed("much").last_id == 1, "it is still at work"
+    assert engine.queries.feed("much").history.last_id == 1, "it is still at work"
     life.stop()

@@ -173,9 +173,9 @@ def test_a_commit_does_not_wait_for_a_suspended_evaluation(tmp_path: Path) -> No
     ):
         assert time.monotonic() < until
         time.sleep(0.001)
-    before = life.engine.queries.feed("quick").last_id
+    before = life.engine.queries.feed("quick").history.last_id
     life.store.writer.update(PREFIX + "INSERT DATA { GRAPH :g { :v1 :label 'b' } }")
-    while life.engine.queries.feed("quick").last_id == before:
+    while life.engine.queries.feed("quick").history.last_id == before:
         assert time.monotonic() < until
         time.sleep(0.001)
     assert describe(life.engine, "slow")["backlog"] is not None, "the commit has waited for the evaluation"
