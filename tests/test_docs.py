@@ -179,5 +179,7 @@ def test_every_promise_names_a_test_that_is_there() -> None:
         if "*All checked by*" in section:
             continue
         for promise in re.split(r"^- ", section, flags=re.M)[1:]:
-            exempt = promise.startswith(("**Latency of durable pushes", "Rows inside one event", "**Not promised"))
+            exempt = promise.startswith(
+                ("**Latency of durable pushes", "Rows inside one event", "**Not promised")
+            )
             assert exempt or "hecked" in promise, promise[:80]

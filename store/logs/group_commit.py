@@ -35,7 +35,3 @@ class GroupCommitDelay:
         while len(records) < self.expected and (pause := until - time.monotonic()) > 0:
             self.enough.wait(pause)
         self.gathering = False
-
-    def expect_half(self) -> None:
-        """Expect half of the waiting threads: while one half is written, the other half can get ready."""
-        self.expected = (1 + self.waiters) // 2

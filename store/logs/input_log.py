@@ -330,7 +330,8 @@ class SegmentedLog:
             self._note_durable(last)
             self.durable = last
             self.waiting_bytes -= written
-            self._delay.expect_half()
+            # While one half of the waiting threads is written, the other half can get ready.
+            self._delay.expected = (1 + self._delay.waiters) // 2
         if files.begin(last + 1, synced=self._sync != "off"):
             with self._lock:
                 files.firsts.append(last + 1)
