@@ -47,13 +47,14 @@ class SegmentFiles:
         firsts: the number of the first record of each file, oldest first.
         length: bytes of whole records in the last file.
         file: the descriptor of the last file.
+        segment_bytes: length from which on the last file is full.
         torn: whether the last file may hold a part of a group that could not be written.
     """
 
     def __init__(self, folder: Path, segment_bytes: int) -> None:
         """Find the files of a folder, which is made when it is not there; none is opened yet."""
         self.folder = folder
-        self._segment_bytes = segment_bytes
+        self.segment_bytes = segment_bytes
         self.torn = False
         self.length = 0
         self.file = -1
@@ -72,25 +73,16 @@ class SegmentFiles:
         """The path of the file whose first record has this number."""
         return self.folder / f"{first:020d}.log"
 
-    def write(self, data: bytes) -> None:
-        """Write behind the last record; the file is torn until the caller says that ``data`` is durable."""
-        self.torn = True
-        left = memoryview(data)
-        while left:
-            left = left[os.write(self.file, left) :]
-
     def cut_torn(self) -> None:
         """Leave the file as it was before a write that failed; its pages may be anything then."""
         os.ftruncate(self.file, self.length)
         self.torn = False
 
     def begin(self, first: int, *, synced: bool) -> bool:
-        """Begin a new file once the last one is full; whether it did. The caller adds it to ``firsts``.
+        """Begin a new file, when the last one is full; whether it did. The caller adds it to ``firsts``.
 
         ``synced``: False where the full file has to be synced before it is closed.
         """
-        if self.length < self._segment_bytes:
-            return False
         path = self.path(first)
         file = -1
         try:
@@ -305,7 +297,10 @@ class SegmentedLog:
                 files.cut_torn()
             if self._reached is not None:
                 self._reached("before-write")
-            files.write(b"".join(group))
+            files.torn = True
+            left = memoryview(b"".join(group))
+            while left:
+                left = left[os.write(files.file, left) :]
             if self._reached is not None:
                 self._reached("after-write")
             if self._sync != "off":
@@ -332,7 +327,7 @@ class SegmentedLog:
             self.waiting_bytes -= written
             # While one half of the waiting threads is written, the other half can get ready.
             self._delay.expected = (1 + self._delay.waiters) // 2
-        if files.begin(last + 1, synced=self._sync != "off"):
+        if files.length >= files.segment_bytes and files.begin(last + 1, synced=self._sync != "off"):
             with self._lock:
                 files.firsts.append(last + 1)
 
